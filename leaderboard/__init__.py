@@ -1,1 +1,1 @@
-"""What results are: jobs, the store, boards and the report. No torch in here."""
+"""Results: jobs, the store, boards and the report. Imports no torch."""

@@ -1,4 +1,4 @@
-"""A job: one fine-tuning run, described so completely that its digest identifies its result."""
+"""Job: one fine-tuning run, described so completely that its digest identifies its result."""
 
 import math
 import re
@@ -15,41 +15,48 @@ if TYPE_CHECKING:
     from benchharness.tasks.own.task import OwnData
 
 Kind = Literal["model", "scored", "ensemble", "zero-shot", "baseline", "imported"]
-"""What makes a run: an encoder that is trained here, a file of predictions that is scored here, the
-stored predictions of several runs, a language model that was not trained for a task that others are
-trained on, a model without an encoder, or somebody else, who measured a number that was
-imported."""
+"""Origin of a run: "model" is an encoder that is trained here, "scored" a file of predictions that
+is scored here, "ensemble" combines the stored predictions of several runs, "zero-shot" is a
+language model that was not trained on a task on which others are trained, "baseline" is a model
+without an encoder, and "imported" a number that was measured elsewhere.
+"""
 
 SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
-"""The kinds whose predictions are those of one model, wherever it was trained."""
+"""Kinds whose predictions come from one model, wherever it was trained."""
 
 START_FROM = "start_from"
-"""The setting that names what a job's encoder was trained on before: a task, or a checkpoint."""
+"""Setting that names the previous training of a job's encoder: a task, or a checkpoint."""
 
 PRETRAINED = "pretrained"
-"""The start that is the pretrained checkpoint itself, where a recipe names another one."""
+"""Start that is the pretrained checkpoint itself, if the recipe names another one."""
 
 TOGETHER = "together"
-"""The start that is the encoder of tasks which a run trains together; a recipe's table for such."""
+"""Start that is an encoder which one run trains on several tasks; also a recipe's table for such
+tasks.
+"""
 
 ZERO_SHOT = "zero-shot"
-"""The recipe of a job that trains nothing; also its kind, where others train."""
+"""Recipe of a job that trains nothing; also the kind of such a job if others train on its task."""
 
 TIMED = "timed"
-"""The same of a job that measures speed and memory."""
+"""Recipe of a job that trains nothing and measures speed and memory."""
 
 MACHINE, REFERENCE = "machine", "reference"
-"""The settings that name what a model is timed on, and beside what."""
+"""Settings with the machine on which a model is timed, and the reference model that is timed with
+it.
+"""
 
 METHOD = 7
-"""Goes up when a change to training or prediction changes results: old ones are not reused."""
+"""Version of training and prediction; raised when a change alters results, so that old results are
+not reused.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One resolved hyperparameter and where its value comes from (a paper, a README, `--set`).
+    """Value of a hyperparameter and its source (a paper, a README, `--set`).
 
-    `one_of` are the values of a sweep that it is one of, as they were written.
+    `one_of` has the values of a sweep, as they were written, of which this is one.
     """
 
     value: str | int | float | bool
@@ -58,25 +65,28 @@ class Setting:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Setting":
-        """The setting that `to_json` described. Raises TypeError where value or source is none."""
+        """Create a setting from `to_json` data; raise TypeError for a wrong type."""
         for name, kinds in (("value", str | int | float), ("source", str)):
             if not isinstance(data[name], kinds):
                 raise TypeError(f"a setting's {name} is {data[name]!r:.40}")
         return cls(**{**data, "one_of": tuple(data.get("one_of", ()))})
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; `one_of` only of a sweep's points."""
+        """Return plain data; `one_of` is included only for a point of a sweep."""
         data = {"value": self.value, "source": self.source}
         return data | {"one_of": list(self.one_of)} if self.one_of else data
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """What a job's encoder was trained on before, where its recipe or its user says so.
+    """Previous training of a job's encoder, if its recipe or its user names one.
 
-    `kind` says what `name` is of: a task, from whose run it goes on, or a checkpoint, which takes
-    the place of that of `model`; "together" that `name` lists several tasks, with commas between,
-    which one run has trained together; "pretrained" says that the recipe's own line does not hold.
+    Attributes:
+        kind: "task" continues from the run of the task `name`; "checkpoint" loads the checkpoint
+            `name` instead of the one of `model`; "together" continues from one run of several
+            tasks; "pretrained" ignores the start in the recipe.
+        name: Task, checkpoint, or several tasks separated by commas.
+        model: Name of the model that the checkpoint replaces.
     """
 
     kind: Literal["pretrained", "task", "checkpoint", "together"]
@@ -86,10 +96,13 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Where in a pretraining run a checkpoint was saved.
+    """Position of a checkpoint in a pretraining run.
 
-    `run` is the run's name, `step` the number of its optimizer steps, `tokens` how many it had seen
-    (None where nothing says it), and `family` transformers' model_type, empty where unknown.
+    Attributes:
+        run: Name of the pretraining run.
+        step: Number of optimizer steps before the checkpoint.
+        tokens: Number of tokens seen before it; None if unknown.
+        family: transformers' model_type; empty if unknown.
     """
 
     run: str
@@ -100,12 +113,14 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Teacher:
-    """Whose outputs a job learns from beside its labels.
+    """Teacher whose outputs a job learns in addition to its labels (distillation).
 
-    `run` is the key of the teacher's job, `model` its model, and `variant` what its rows, values
-    and weights are told by: the same for teachers that differ in nothing but their seeds, or the
-    beginning of `run` where one teacher is that of all seeds. `alone` is the key of the same job
-    without a teacher.
+    Attributes:
+        run: Key of the teacher's job.
+        model: Model of that job.
+        variant: Digits that are equal for teachers which differ only in their seeds; the beginning
+            of `run` if one teacher teaches all seeds.
+        alone: Key of the same job without a teacher.
     """
 
     run: str
@@ -116,17 +131,19 @@ class Teacher:
 
 @dataclass(frozen=True, kw_only=True)
 class Trust:
-    """What a checkpoint may do besides being read.
+    """Permissions of a checkpoint beyond being read.
 
-    Whether code that comes with it is run, which is whatever its author wrote, and whether weights
-    are taken out of pickled files that hold more than weights, of which nothing is run.
+    Attributes:
+        remote_code: Code that comes with the checkpoint may be run.
+        pickle: Weights may be read from pickle files that contain more than weights. Nothing in
+            them is executed.
     """
 
     remote_code: bool = False
     pickle: bool = False
 
     def to_json(self) -> dict[str, bool]:
-        """By the names that a stored job has."""
+        """Return the permissions by their names in a stored job."""
         return {name: getattr(self, own) for name, own in _TRUST.items()}
 
 
@@ -134,7 +151,7 @@ _TRUST = {"trust_remote_code": "remote_code", "allow_pickle": "pickle"}
 
 
 class Described:
-    """What people read of a job, and of the row of one."""
+    """Base of a job and of its row in lists, with the labels that people see."""
 
     recipe: str
     overridden: bool
@@ -145,47 +162,62 @@ class Described:
 
     @property
     def recipe_label(self) -> str:
-        """The recipe as people see it: "paper+set sweep"."""
+        """Recipe as people see it: "paper+set sweep"."""
         return recipe_label(self.recipe, overridden=self.overridden, is_sweep=self.is_sweep)
 
     @property
     def shown_recipe(self) -> str:
-        """What was set, or the recipe's name where nothing was."""
+        """Values that were set, or the name of the recipe if there are none."""
         return ", ".join(word.shown for word in recipe_words(self.recipe_label, [self]))
 
     @cached_property
     def trained_tasks(self) -> tuple[str, ...]:
-        """The tasks that it is trained on, by name: mostly one."""
+        """Names of the tasks that the model is trained on, mostly one."""
         return trained_tasks(self.fingerprints) or (self.task,)
 
     @property
     def title(self) -> str:
-        """What people call what it is trained on: "RTE", "5 tasks together"."""
+        """Title of the tasks that the model is trained on: "RTE", "5 tasks together"."""
         return training_title(self.trained_tasks)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Described):
-    """One model, fine-tuned with one seed on one task, or on several that share its encoder.
+    """Fine-tuning of one model with one seed on one task, or on several that share its encoder.
 
-    `model` is the name shown on a board, `checkpoint` the folder or hub id it is loaded from, and
-    `weights` what identifies its content: a hub revision, or "sha256:..." of a folder's files.
-    `data` is the source of its rows ("hub", "mini" or a folder), `limit` the rows kept of each
-    split, and `fingerprints` the digest of every split used, by "task:split": the train split, and
-    every split that is predicted, so changed data are another job. Of tasks that are trained
-    together it has the train split of each, and `task` is the first of them by name. `start_from`
-    is the key of the job whose encoder it goes on from, None for the checkpoint's own weights.
-    `plugins` are the digests of the plugins that the task is made of, by their names.
-    `trust` is what the user allowed the checkpoint to do.
-
-    `recipe` is the name of the recipe ("paper", or the stem of a user's own file, which is
-    `own_recipe`); `overridden` says that the user set some of its values otherwise, `is_sweep` that
-    this is one point of several. `source` is who measured what was imported, `stage` which of
-    several checkpoints of one pretraining run this is, `off` which values of the recipe the user
-    switched off, `definition` what its task is made of where that was found in somebody's own data
-    (its digest is part of the task's name), `documents` the digests of what sentences stand in, by
-    "task:split", where the encoder reads that too; they are part of the key. `teacher` is who
-    teaches it, None for nobody.
+    Attributes:
+        model: Name of the model on boards.
+        checkpoint: Folder or hub id from which the model is loaded.
+        weights: Identity of the checkpoint's content: a hub revision, or "sha256:..." of the files.
+        task: Name of the task; for tasks that are trained together the alphabetically first.
+        task_version: Version of the task.
+        data: Source of the rows: "hub", "mini" or a folder.
+        fingerprints: Digest by "task:split" of each split used, so that changed data are another
+            job: the train split (of each task that is trained together), and every split that is
+            predicted.
+        recipe: Name of the recipe: "paper", or the stem of a user's own file.
+        settings: Hyperparameters.
+        seed: Random seed.
+        precision: Precision of the computation.
+        limit: Number of rows kept of each split; None keeps all.
+        start_from: Key of the job from whose encoder it continues; None for the checkpoint's
+            weights.
+        plugins: Digests of the plugins that the task consists of, by their names.
+        trust: Permissions that the user gave to the checkpoint.
+        method: Version of training and prediction (`METHOD`).
+        kind: Origin of the run.
+        own_recipe: True if the recipe is a user's own file.
+        overridden: True if the user changed some values of the recipe.
+        is_sweep: True if the job is one point of a sweep.
+        start: Previous training of the encoder, as the recipe or the user names it.
+        source: Person or publication that measured an imported number.
+        stage: Position of the checkpoint in its pretraining run, if several checkpoints are
+            evaluated.
+        off: Values of the recipe that the user switched off.
+        definition: All that a custom task consists of; its digest is part of the task's name.
+        documents: Digests, by "task:split", of the documents around sentences, if the encoder reads
+            them too. They are part of the key.
+        teacher: Teacher of the job, or None.
     """
 
     model: str
@@ -218,13 +250,13 @@ class Job(Described):
 
     @cached_property
     def key(self) -> str:
-        """The SHA-256 (hex) of everything that can change the result, and of nothing else.
+        """SHA-256 (hex) of everything that can change the result, and of nothing else.
 
-        Left out: names and paths (`model`, `checkpoint`, `data`), the recipe's name and the sources
-        of its values. The same weights, rows and values are the same job wherever they lie. What it
-        starts from is told by `weights` and `start_from`, not by the setting of that name.
+        Names and paths (`model`, `checkpoint`, `data`), the recipe's name and the sources of its
+        values are left out: the same weights, rows and values are the same job wherever they are
+        stored. The start enters by `weights` and `start_from`, not by the setting of that name.
         """
-        # A field that a later version adds enters only where it is set: stored keys stay.
+        # A field that a later version adds must enter only if it is set, so that stored keys stay.
         identity = {
             "weights": self.weights,
             "task": [self.task, self.task_version],
@@ -243,36 +275,33 @@ class Job(Described):
 
     @property
     def values(self) -> dict[str, str | int | float | bool]:
-        """The hyperparameters: the values of all settings but the one that names the start."""
+        """Hyperparameters: the values of all settings except the one that names the start."""
         return {name: s.value for name, s in self.settings.items() if name != START_FROM}
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The keys of the jobs that it waits for: its start's and its teacher's."""
+        """Keys of the jobs that must finish first: the start's and the teacher's."""
         teacher = None if self.teacher is None else self.teacher.run
         return tuple(key for key in (self.start_from, teacher) if key is not None)
 
     @property
     def as_text(self) -> bool:
-        """Whether the rows are read as one text and answered in words."""
+        """True if the task is trained in the text-to-text format."""
         return "as_text" in self.settings
 
     @property
     def is_zero_shot(self) -> bool:
-        """Whether a model does its task as it is, and nothing is trained."""
+        """True if the model is used as it is and nothing is trained."""
         return self.recipe in (ZERO_SHOT, TIMED) and not self.own_recipe
 
     @property
     def started_from(self) -> str:
-        """What it was trained on before: "glue/mnli (run 12 digits)".
-
-        The name of a checkpoint that was given in the place of the model's; empty for none.
-        """
+        """Previous training: "glue/mnli (run 12 digits)", or a checkpoint; empty for none."""
         return self._start(self.start.name if self.start else "")
 
     @property
     def shown_start(self) -> str:
-        """The same with the task's title: "MNLI (run 12 digits)"."""
+        """Previous training with the task's title: "MNLI (run 12 digits)"; empty for none."""
         start = self.start
         if start is not None and start.kind == "together":
             return self._start(training_title(start.name.split(",")))
@@ -288,31 +317,31 @@ class Job(Described):
 
     @property
     def shown_teacher(self) -> str:
-        """Who teaches it: "bert-large (run 12 digits)"; empty for nobody."""
+        """Teacher: "bert-large (run 12 digits)"; empty for none."""
         teacher = self.teacher
         return "" if teacher is None else f"{teacher.model} (run {teacher.run[:12]})"
 
     @property
     def curve_split(self) -> str:
-        """What the scores of its learning curve are of: dev, or a part of train, "held-out"."""
+        """Split of the scores of the learning curve: "dev", or "held-out" for a part of train."""
         return "held-out" if "select_on" in self.settings else "dev"
 
     @property
     def predicted_splits(self) -> tuple[tuple[str, str], ...]:
-        """The (task, split) pairs that the fine-tuned model predicts."""
+        """(task, split) pairs that the fine-tuned model predicts."""
         pairs = (name.rsplit(":", 1) for name in self.fingerprints)
         return tuple((task, split) for task, split in pairs if split != "train")
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data that `from_json` turns back into an equal job."""
-        # Field by field: `asdict` takes ten times as long, which an import of many rows would pay.
+        """Return plain data that `from_json` turns back into an equal job."""
+        # Field by field, because `asdict` takes ten times as long, which slows large imports down.
         data = {name: _plain(value) for name, value in vars(self).items() if name in _FIELDS}
         settings = {name: s.to_json() for name, s in self.settings.items()}
         return data | {"settings": settings, **self.trust.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Job":
-        """The job that `to_json` described; TypeError where it is of something else."""
+        """Create the job that `to_json` described; raise TypeError for a wrong type."""
         data = dict(data)
         trust = {own: data.pop(name, False) for name, own in _TRUST.items()}
         if not all(isinstance(allowed, bool) for allowed in trust.values()):
@@ -342,17 +371,17 @@ class Job(Described):
 
 
 def recipe_digest(job: Job) -> str:
-    """Twelve hex digits of the values of a job's settings: two recipes of one name differ here.
+    """Return twelve hex digits of a job's values, which distinguish two recipes of one name.
 
-    Of tasks that are trained together their names are among the values.
+    If several tasks are trained together, their names enter too.
     """
     together = job.trained_tasks if len(job.trained_tasks) > 1 else ()
     return digest([job.values, together] if together else job.values)[:12]
 
 
-_FIELDS = frozenset(each.name for each in fields(Job)) - {"trust"}  # stored as two of its own
+_FIELDS = frozenset(each.name for each in fields(Job)) - {"trust"}  # stored as two fields
 _PARTS = {"start": Start, "stage": Stage, "teacher": Teacher}
-"""The fields that are objects of their own, or None."""
+"""Fields whose value is an object of its own class, or None."""
 
 _PLAIN_TYPES: Mapping[str, Any] = {
     each.name: each.type
@@ -368,7 +397,7 @@ def _plain(value: Any) -> Any:
 
 
 def define_task(definition: Mapping[str, Any] | None) -> None:
-    """Puts the task that a job carries into the tables of tasks; nothing where it carries none."""
+    """Register the custom task that a job carries; do nothing if there is none."""
     if definition:
         from benchharness.tasks.own.task import define  # noqa: PLC0415  (few jobs have one)
 
@@ -376,7 +405,7 @@ def define_task(definition: Mapping[str, Any] | None) -> None:
 
 
 def own_data(definition: Mapping[str, Any] | None) -> "OwnData | None":
-    """The definition of a task of own data, which a job carries; a task of ours needs none."""
+    """Return the definition of the custom task that a job carries; None for other tasks."""
     if not definition:
         return None
     from benchharness.tasks.own.task import OwnData  # noqa: PLC0415  (few jobs have one)
@@ -385,61 +414,63 @@ def own_data(definition: Mapping[str, Any] | None) -> "OwnData | None":
 
 
 def code_of(definition: Mapping[str, Any] | None) -> list[Code]:
-    """The code that the task which a job carries has for metrics; mostly none."""
+    """Return the code of the metrics of the custom task that a job carries; mostly none."""
     own = own_data(definition)
     return own.code if own else []
 
 
 def trained_tasks(splits: Iterable[str]) -> tuple[str, ...]:
-    """The tasks that have a train split among these "task:split", by name."""
+    """Return the sorted names of the tasks that have a train split among these "task:split"."""
     return tuple(sorted(n.removesuffix(":train") for n in splits if n.endswith(":train")))
 
 
 def training_title(tasks: Sequence[str]) -> str:
-    """What people call a training on these tasks: "RTE", "5 tasks together"."""
+    """Return the title of a training on these tasks: "RTE", "5 tasks together"."""
     return distinct_title(tasks[0]) if len(tasks) == 1 else f"{len(tasks)} tasks together"
 
 
-# What was set, in words: a row of a board is called by them.
+# Names of board rows: the values that were set, in words.
 
 SET = "--set"
-"""The source of a value that the user has set."""
+"""Source of a value that the user set."""
 
 PAPER = "paper"
-"""The recipe that a name need not say."""
+"""Recipe that is left out of a row's name."""
 
 FEATURES_SETTING = "features"
-"""The setting that says which layers of a frozen encoder are read, and our recipe that reads one
-after the other."""
+"""Setting that selects which layers of a frozen encoder are read; also benchharness's recipe that
+reads one layer after the other.
+"""
 
 _READ = (FEATURES_SETTING, "context")
-"""Settings that say what is read: a row is called by them, whoever has set them."""
+"""Settings about the input: a row's name always contains them, whoever set them."""
 
 _SHORT = {"learning_rate": "lr", "batch_size": "batch"}
-"""What papers call a setting where they are short of room."""
+"""Abbreviations of settings in papers."""
 
 _UNQUOTED = re.compile(r"[^\w@%+=,./-]", re.ASCII)
-"""What a shell would take for something else, and the colon between the parts of a name."""
+"""Pattern of characters that a shell interprets, and of the colon, which separates parts of a name.
+"""
 
 _COUNTS = ("epochs", "shots")
-"""Settings that are named after what they count."""
+"""Settings that are named after what they count: "3 epochs"."""
 
 _SMALL = 0.01
-"""Numbers below it are written as powers of ten."""
+"""Number below which values are written with an exponent."""
 
 
 class Word(NamedTuple):
-    """A part of a row's name: as people read it, "lr 3e-4", and as they type it, "lr=3e-4"."""
+    """Part of a row's name: as people read it ("lr 3e-4"), and as they type it ("lr=3e-4")."""
 
     shown: str
     typed: str
 
 
 def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
-    """What was set in jobs of one recipe; its `label` where nothing was, or nobody knows what.
+    """Return the values that were set in jobs of one recipe, or `label` if none are known.
 
-    Values of which the jobs have several are joined, "lr 2e-5/3e-5"; of a sweep they are what was
-    tried.
+    Several values of a setting are joined ("lr 2e-5/3e-5"); for a sweep only the names of the swept
+    settings are given.
     """
     known, chosen = list(jobs), set[str]()
     found: dict[str, dict[str | float, None]] = {}
@@ -452,7 +483,7 @@ def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
     values = {name: found[name] for name in found if name in (*chosen, *swept, *_READ)}
     recipe = known[0].recipe
     words = [] if recipe == PAPER else [Word(recipe, unquoted(recipe))]
-    if recipe == FEATURES_SETTING:  # which the values say better
+    if recipe == FEATURES_SETTING:  # the values describe it better
         words = [] if FEATURES_SETTING in values else [Word("fine-tuned", "features=fine-tuned")]
     elif not values:
         return (Word(label, unquoted(label)),)
@@ -464,7 +495,7 @@ def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
 
 
 def setting_word(name: str, values: Iterable[str | float]) -> Word:
-    """A setting with its value or values: "lr 3e-4", "3 epochs", "no best checkpoint"."""
+    """Return the name of a setting with its values: "lr 3e-4", "3 epochs", "no best checkpoint"."""
     found = list(values)
     short, text = _SHORT.get(name, name), "/".join(map(value_text, sorted(found, key=_order)))
     typed, said = f"{short}={unquoted(text)}", short.replace("_", " ")
@@ -480,7 +511,7 @@ def _order(value: str | float) -> tuple[bool, float, str]:
 
 
 def value_text(value: str | float) -> str:
-    """A value as papers write it: "3e-4", "0.1", "32", "true"."""
+    """Return a value as papers write it: "3e-4", "0.1", "32", "true"."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -492,7 +523,10 @@ def value_text(value: str | float) -> str:
 
 
 def is_setting(word: str, settings: Mapping[str, Setting]) -> bool:
-    """Whether "lr=3e-4" is so; the name may be short or whole, and the value written otherwise."""
+    """Return whether "lr=3e-4" is true of the settings.
+
+    The name may be abbreviated, and the value may be written differently.
+    """
     given, _, text = word.partition("=")
     name = next((name for name, short in _SHORT.items() if short == given), given)
     if name not in settings:
@@ -505,10 +539,10 @@ def is_setting(word: str, settings: Mapping[str, Setting]) -> bool:
 
 
 def unquoted(name: str) -> str:
-    """The name as a shell takes it without quotes: what it would read otherwise is "_"."""
+    """Replace with "_" the characters of a name that a shell would interpret."""
     return _UNQUOTED.sub("_", name)
 
 
 def recipe_label(recipe: str, *, overridden: bool, is_sweep: bool) -> str:
-    """A recipe as people see it: "paper", "paper+set", "paper+set sweep". Nothing reads it back."""
+    """Return a recipe as people see it: "paper", "paper+set sweep". It is never parsed."""
     return recipe + ("+set" if overridden else "") + (" sweep" if is_sweep else "")

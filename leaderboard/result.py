@@ -1,4 +1,4 @@
-"""What a job leaves behind: a Result with scores and predictions, or a Failure with its reason."""
+"""Outcome of a job: a Result with scores and predictions, or a Failure with its reason."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,12 +26,16 @@ from benchharness.tasks.task import ending_of, suffix_of
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """One split predicted by the fine-tuned model.
+    """Predictions and scores of one split by the fine-tuned model.
 
-    `scores` are by metric name in the metric's own unit, empty where the labels are hidden.
-    `predictions` are plain rows, one per example in the split's order (the fields of the
-    prediction class of the task's head). `flags` say what a reader must know of this score, e.g.
-    "constant predictions".
+    Attributes:
+        task: Name of the task.
+        split: Name of the split.
+        fingerprint: Digest of the split's examples.
+        scores: Scores by name, in the metrics' own units; empty if the labels are hidden.
+        predictions: Plain rows, one per example in the split's order, with the fields of the
+            prediction class of the task.
+        flags: Warnings about the scores, e.g. "constant predictions".
     """
 
     task: str
@@ -43,23 +47,24 @@ class Evaluation:
 
     @property
     def name(self) -> str:
-        """The split as a job's fingerprints name it: "task:split"."""
+        """Split as in a job's fingerprints: "task:split"."""
         return f"{self.task}:{self.split}"
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Evaluation":
-        """The evaluation that its plain data describe."""
-        known = {name: value for name, value in data.items() if name != "metrics"}  # the store's
+        """Create the evaluation that plain data describe."""
+        # The store adds "metrics" to the data.
+        known = {name: value for name, value in data.items() if name != "metrics"}
         plain = {"predictions": tuple(data["predictions"]), "flags": tuple(data["flags"])}
         return cls(**{**known, **plain})
 
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePoint:
-    """One point of the learning curve; `loss` is the mean training loss since the point before.
+    """Point of the learning curve; `loss` is the mean training loss since the previous point.
 
-    `scores` are those of the job's first dev split, or of the part of train that it holds out in
-    its place, where that was scored at this step.
+    `scores` are on the job's first dev split, or on the part of train that is held out instead;
+    empty if it was not scored at this step.
     """
 
     step: int
@@ -71,7 +76,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What the job took: seconds of a monotonic clock, real tokens without padding."""
+    """Cost of a job: seconds of a monotonic clock, and tokens without padding."""
 
     seconds: float
     train_seconds: float
@@ -86,7 +91,7 @@ class Cost:
     def without_network(
         cls, seconds: float, train_seconds: float = 0.0, predict_seconds: float = 0.0
     ) -> "Cost":
-        """What took time and no encoder: a baseline, an ensemble, somebody's prediction file."""
+        """Return the cost of a run without an encoder, such as a baseline or a prediction file."""
         return cls(
             seconds=seconds,
             train_seconds=train_seconds,
@@ -101,7 +106,7 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """A finished job. `provenance` says which code, data, weights, versions and machine made it."""
+    """Finished job; `provenance` has the code, data, weights, versions and machine that made it."""
 
     job: Job
     evaluations: tuple[Evaluation, ...]
@@ -111,7 +116,7 @@ class Result:
     finished: str
 
     def evaluation(self, name: str) -> Evaluation:
-        """What the run has predicted of "task:split"; BenchError where that is nothing."""
+        """Return the evaluation of "task:split"; raise BenchError if the run did not predict it."""
         for evaluation in self.evaluations:
             if evaluation.name == name:
                 return evaluation
@@ -122,16 +127,19 @@ class Result:
 
     @property
     def flags(self) -> dict[str, tuple[str, ...]]:
-        """By task, what a reader must know of the run's scores; a task without any is left out."""
+        """Warnings about the run's scores by task; tasks without any are left out."""
         said = ((each.task, each.flags) for each in self.evaluations)
         return flags_by_task(said, [point.loss for point in self.curve])
 
     def has_collapsed(self, task: str) -> bool:
-        """Whether a trained model has learned nothing of a task; a baseline has nothing to."""
+        """Return whether a trained model has learned nothing of a task; False for a baseline."""
         return has_collapsed(self.job.kind, self.flags.get(task, ()))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data that `from_json` turns back into an equal result; it shares its bulk."""
+        """Return plain data that `from_json` turns back into an equal result.
+
+        Large parts, such as the predictions, are shared and not copied.
+        """
         return {
             "job": self.job.to_json(),
             "evaluations": [dict(vars(evaluation)) for evaluation in self.evaluations],
@@ -143,7 +151,7 @@ class Result:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Result":
-        """The result that `to_json` described."""
+        """Create the result that `to_json` described."""
         return cls(
             job=Job.from_json(data["job"]),
             evaluations=tuple(Evaluation.from_json(row) for row in data["evaluations"]),
@@ -156,10 +164,15 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """A job that did not finish: `error` is one sentence, `details` a traceback or a log's end.
+    """Job that did not finish.
 
-    `kind` is "failed", "diverged", "killed", "memory", "timeout" or "interrupted"; `exit_code` is
-    that of the error (see tasks.errors).
+    Attributes:
+        job: The job.
+        kind: "failed", "diverged", "killed", "memory", "timeout" or "interrupted".
+        error: One sentence.
+        details: Traceback, or the end of a log.
+        exit_code: Exit code of the error (see tasks.errors).
+        finished: Time of the failure.
     """
 
     job: Job
@@ -171,7 +184,7 @@ class Failure:
 
     @classmethod
     def of(cls, job: Job, kind: str, error: str, details: str = "") -> "Failure":
-        """The failure of a job that ends now, with the exit code of a JobError."""
+        """Create the failure of a job that ends now, with the exit code of a JobError."""
         finished = datetime.now(UTC).isoformat(timespec="seconds")
         return cls(
             job=job,
@@ -183,22 +196,25 @@ class Failure:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data that `from_json` turns back into an equal failure."""
+        """Return plain data that `from_json` turns back into an equal failure."""
         return vars(self) | {"job": self.job.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Failure":
-        """The failure that `to_json` described."""
+        """Create the failure that `to_json` described."""
         return cls(**{**data, "job": Job.from_json(data["job"])})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """How a run's evaluations decided which weights it ended with.
+    """Selection of a run's final weights by evaluations during training.
 
-    `evaluations` were made in all, on dev, or on the share `held_out` of train where that is above
-    0. The run ended with the weights after `step`: those of the best of them where `is_best`, else
-    those at which its patience ran out.
+    Attributes:
+        evaluations: Number of evaluations, on dev or on the held-out part of train.
+        step: Step of the final weights.
+        is_best: True if these are the best evaluated weights, False if training stopped early
+            there.
+        held_out: Share of train that was held out for the evaluations; 0 for dev.
     """
 
     evaluations: int
@@ -208,7 +224,7 @@ class Selection:
 
     @classmethod
     def from_json(cls, data: Any) -> "Selection | None":
-        """What `asdict` gave; None for anything else."""
+        """Create the selection that `asdict` described; return None for other data."""
         match data:
             case {
                 "evaluations": int(evaluations),
@@ -221,7 +237,7 @@ class Selection:
 
 
 def selection_labels(selections: Iterable[Selection]) -> tuple[str, ...]:
-    """What a reader must know of scores by such weights: "best of 3 to 10 evaluations on dev"."""
+    """Return notes on scores of selected weights: "best of 3 to 10 evaluations on dev"."""
     counts: dict[str, list[int]] = {}
     for each in selections:
         rows = f"{each.held_out * 100:g} % of train" if each.held_out else "dev"
@@ -236,16 +252,16 @@ def _range(numbers: Sequence[int]) -> str:
 
 
 class Measure(NamedTuple):
-    """What a score is of: a metric on a split, for a suite its rule on "dev" or "test"."""
+    """Definition of a score: split and metric; for a suite "dev" or "test" and its rule."""
 
     split: str
     metric: str
 
 
 def truncated_rows(provenance: object) -> dict[str, tuple[int, int]]:
-    """Where rows have lost words, by "task:split": how many, and how many rows there were.
+    """Return the numbers of truncated and of all rows by "task:split", for splits with any.
 
-    Nothing of a run that did not count them.
+    Empty for a run that did not count them.
     """
     splits = provenance.get("data") if isinstance(provenance, dict) else None
     found = splits.items() if isinstance(splits, dict) else ()
@@ -259,7 +275,7 @@ def truncated_rows(provenance: object) -> dict[str, tuple[int, int]]:
 
 
 def truncated_words(rows: Iterable["RunRow"]) -> Iterator[str]:
-    """A sentence for models whose rows have lost words: "RTE dev 33 of 277 (minilm)"."""
+    """Yield a sentence about models whose rows were truncated: "RTE dev 33 of 277 (minilm)"."""
     by_split: dict[str, dict[str, None]] = {}
     for row in rows:
         for name, (lost, count) in row.truncated.items():
@@ -277,19 +293,22 @@ def truncated_words(rows: Iterable["RunRow"]) -> Iterator[str]:
 
 
 MOST_SPLITS = 20
-"""So many are named in a sentence."""
+"""Maximum number of splits that a sentence names."""
 
 MANY = 0.02
-"""The share of unknown tokens, or of words without one, from which on people are told of them. BERT
-has some per mille in English."""
+"""Share of unknown tokens, or of words without a token, from which on it is reported. BERT has a
+few per mille of unknown tokens in English.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How a run's tokenizer has read its texts.
+    """Tokenization of a run's texts.
 
-    `source` is the worker's TokenizerSource. By "task:split": `unknown` tokens and all tokens, and
-    `lost` words, of which the tokenizer makes nothing, and all words.
+    Attributes:
+        source: Data of the worker's TokenizerSource.
+        unknown: Numbers of unknown and of all tokens by "task:split".
+        lost: Numbers of words that become no token, and of all words, by "task:split".
     """
 
     source: Mapping[str, Any]
@@ -298,7 +317,7 @@ class Reading:
 
     @classmethod
     def of(cls, provenance: object) -> "Reading | None":
-        """What a provenance says of it; None of a run that said nothing."""
+        """Return the tokenization that a provenance describes; None if it has none."""
         said = provenance if isinstance(provenance, dict) else {}
         model, data = said.get("model"), said.get("data")
         source = model.get("tokenizer_source") if isinstance(model, dict) else None
@@ -312,7 +331,7 @@ class Reading:
 
     @classmethod
     def from_json(cls, data: Any) -> "Reading | None":
-        """What `asdict` gave; None for nothing."""
+        """Create the reading that `asdict` described; return None for empty data."""
         if not data:
             return None
         shares = {n: {k: tuple(v) for k, v in data[n].items()} for n in ("unknown", "lost")}
@@ -320,7 +339,7 @@ class Reading:
 
     @property
     def told(self) -> "Reading | None":
-        """What people are told of it after a run; None where all is as they expect."""
+        """Part of the tokenization to report after a run; None if everything is as expected."""
         unknown, lost = (
             {name: (count, of) for name, (count, of) in part.items() if count >= MANY * of}
             for part in (self.unknown, self.lost)
@@ -332,7 +351,7 @@ class Reading:
 
     @property
     def words(self) -> str:
-        """Which file decided against transformers' class, or on capitals; empty where none did."""
+        """Deviation from transformers' tokenizer class, or decision about capitals, if any."""
         said = []
         if self.source.get("texts"):
             parts = ", ".join(map(str, self.source.get("unlike", ())))
@@ -346,7 +365,7 @@ class Reading:
 
 
 def _shares(data: Mapping[str, Any], part: str, whole: str) -> dict[str, tuple[int, int]]:
-    """How many of how many, of the splits that have any."""
+    """Return (part, whole) of the splits in which the part is not 0."""
     return {
         str(name): (found, of)
         for name, said in data.items()
@@ -364,7 +383,7 @@ _ADVICE = {
 
 
 def reading_words(rows: Iterable["RunRow"]) -> Iterator[str]:
-    """Sentences on models whose tokenizer reads otherwise than people expect."""
+    """Yield sentences about models whose tokenizer reads texts in an unexpected way."""
     told = [(row.model, row.reading) for row in rows if row.reading is not None]
     by_words: dict[str, dict[str, None]] = {}
     for model, reading in told:
@@ -387,7 +406,7 @@ def reading_words(rows: Iterable["RunRow"]) -> Iterator[str]:
 
 
 def unread_words(tokens: int, unknown: int, lost: int, words: int) -> Iterator[str]:
-    """Sentences on texts of which a tokenizer does not know much, by their counts."""
+    """Yield sentences about texts with many unknown tokens or lost words, given their counts."""
     shares = ((unknown, tokens), (lost, words))
     for (title, advice), (count, of) in zip(_ADVICE.items(), shares, strict=True):
         if count and count >= MANY * of:
@@ -400,20 +419,32 @@ def _share(count: int, of: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRow(Described):
-    """One stored run without its predictions and curves: what lists and boards are made of.
+    """Stored run without its predictions and curves: a row of lists and boards.
 
-    `status` is "finished" or the kind of its Failure; `scores` are by task, then by name as people
-    see it, of every scored split (MNLI's run also holds AX), and `measures` say in the same way
-    what each is of; `flags` are by task; `fingerprints` as in Job; `error` is the failure's
-    sentence, empty for a finished run. `limit` is None where it took no row away; `largest_split`
-    is the number of rows of the run's largest split, 0 where unknown. `selection` is None where the
-    weights are those of the last step, as planned. `kind`, `recipe`,
-    `overridden`, `is_sweep`, `source`, `stage`, `teacher` and `start_from` are as in Job;
-    `start_task` and `start_variant` are what a board tells of that run (see grouping.py).
-    `settings` are as in Job where the recipe's name does not say its values, else empty. `model` is
-    what the user has renamed it to, if so; `is_named` says that this is the name of its row alone,
-    `is_hidden` that boards leave it out. `truncated` is as `truncated_rows` has it, `reading` is
-    how the tokenizer has read the texts, where that is not as people expect.
+    Attributes that Job has too are as in Job.
+
+    Attributes:
+        key: Key of the job.
+        model: Name of the model, or the name to which the user has changed it.
+        recipe_digest: Digits of the values of the settings.
+        limit: Number of rows kept of each split; None if no row was removed.
+        status: "finished" or the kind of the Failure.
+        scores: Scores by task, then by name, of every scored split (a run of MNLI also has AX).
+        flags: Warnings by task.
+        seconds: Duration; 0 for a failure.
+        parameters: Number of the model's parameters.
+        finished: Time at which the run ended.
+        error: Sentence of the failure; empty for a finished run.
+        measures: Definition of each score, by task and name.
+        largest_split: Number of rows of the run's largest split; 0 if unknown.
+        start_task: Task of the run from which this one started, for boards (see grouping.py).
+        start_variant: Variant of that run, for boards.
+        selection: Selection of the weights; None if the run ended with the last planned step.
+        settings: Settings, if the recipe's name does not imply their values; else empty.
+        is_hidden: True if boards leave the run out.
+        is_named: True if the user's name is for this row alone, not for the model.
+        truncated: Truncated rows, as from `truncated_rows`.
+        reading: Tokenization of the texts, if it is unexpected.
     """
 
     key: str
@@ -454,39 +485,39 @@ class RunRow(Described):
 
     @property
     def is_single(self) -> bool:
-        """True for the predictions of one model, trained here or elsewhere."""
+        """True if the predictions come from one model, trained here or elsewhere."""
         return self.kind in SINGLE
 
     def has_collapsed(self, task: str) -> bool:
-        """Whether a trained model has learned nothing of a task; a baseline has nothing to."""
+        """Return whether a trained model has learned nothing of a task; False for a baseline."""
         return has_collapsed(self.kind, self.flags.get(task, ()))
 
     @property
     def suite(self) -> str:
-        """The suite that the task belongs to."""
+        """Suite of the task."""
         return self.task.partition("/")[0]
 
     @cached_property
     def suites(self) -> tuple[str, ...]:
-        """The suites of the tasks that it was trained on: mostly one."""
+        """Suites of the tasks that the model is trained on, mostly one."""
         return tuple(dict.fromkeys(task.partition("/")[0] for task in self.trained_tasks))
 
     def score_of(self, task: str, measure: Measure) -> float | None:
-        """The score of a task by what it is of; None where the run has none."""
+        """Return a task's score with this definition; None if the run has none."""
         names = self.measures.get(task, {}).items()
         return next((self.scores[task][name] for name, known in names if known == measure), None)
 
 
-# Stored predictions as the objects that metrics and submissions take.
+# Conversion of stored predictions to the objects that metrics and submissions use.
 
 
 def predictions_of(
     evaluation: Evaluation, examples: Sequence[Example] | None = None
 ) -> tuple[Prediction, ...]:
-    """The predictions of one split, in its order; what `to_row` made rows of.
+    """Return the predictions of one split, in its order; the inverse of `to_row`.
 
-    Raises DataError where they are none of the task's, or not for these `examples`: a run from
-    elsewhere may hold anything.
+    Raises DataError if they are not predictions of the task or not for these `examples`, because a
+    run from elsewhere may contain anything.
     """
     kind = answer_type(find_task(evaluation.task))
     try:
@@ -516,12 +547,11 @@ _SELDOM: Mapping[str, Any] = {
     "classes": (),
     "facts": (),
 }
-"""Fields that only files of predictions or few tasks use, with the values at which a row leaves
-them out."""
+"""Fields that only prediction files or few tasks use, with the default values that a row omits."""
 
 
 def to_row(prediction: Prediction) -> dict[str, Any]:
-    """The fields that are stored, as JSON gives them back: with lists, not tuples."""
+    """Return the fields that are stored, as JSON returns them: with lists instead of tuples."""
     return {
         name: with_lists(value)
         for name, value in vars(prediction).items()
@@ -530,7 +560,7 @@ def to_row(prediction: Prediction) -> dict[str, Any]:
 
 
 def with_lists(value: Any) -> Any:
-    """A value with lists in the place of its tuples."""
+    """Return the value with lists instead of tuples."""
     return [with_lists(each) for each in value] if isinstance(value, tuple) else value
 
 
@@ -542,26 +572,26 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
 
 
-# The names of scores, which are made of a split and a metric and never taken apart.
+# Names of scores, which are composed of a split and a metric and never parsed.
 
 SUITE_ENDINGS = {"dev": "", "test": "_test"}
-"""The splits that a suite's score may be of, and what its name ends with."""
+"""Suffixes of a suite's score names by the kind of split."""
 
 
 def score_name(task: str, measure: Measure) -> str:
-    """What people see of a score of a task, or of a suite: "accuracy_test_mm" of MNLI."""
+    """Return the name of a score of a task or a suite: "accuracy_test_mm" for MNLI."""
     known = TASKS.get(task)
     ending = ending_of(known, measure.split) if known else SUITE_ENDINGS[measure.split]
     return measure.metric + ending
 
 
 def rule_name(measure: Measure) -> str:
-    """What a score rule or a paper calls it, of dev as of test: "accuracy_mm" of "dev_mm"."""
+    """Return a score's name in rules and papers, the same for dev and test: "accuracy_mm"."""
     return measure.metric + suffix_of(measure.split)
 
 
 def measures_of(task: str) -> Mapping[str, Measure]:
-    """What each score that a task may have is of, by its name; nothing for an unknown task."""
+    """Return the definitions of a task's possible scores by name; empty for an unknown task."""
     found = TASKS.get(task)
     if found is None:
         return {}
@@ -573,38 +603,39 @@ def measures_of(task: str) -> Mapping[str, Measure]:
     }
 
 
-# Which runs have collapsed: fine-tuning that ended where it began, or with one answer for all.
+# Collapsed runs: fine-tuning without progress, or with one answer for all examples.
 #
-# Small data sets and large encoders collapse with some seeds and not with others (Mosbach et al.,
-# On the Stability of Fine-tuning BERT, ICLR 2021): such a run counts, and a reader must see it.
+# Large encoders on small data sets collapse with some seeds and not with others (Mosbach et al., On
+# the Stability of Fine-tuning BERT, ICLR 2021): such a run counts, and a reader must see it.
 
 NEVER_FELL = "the training loss never fell"
 
 COLLAPSED = frozenset({CONSTANT, NEVER_FELL})
-"""The flags of a run that has learned nothing."""
+"""Flags of a run that has learned nothing."""
 
 
 def has_collapsed(kind: str, flags: Iterable[str]) -> bool:
-    """Say if by these flags a run that was to learn has learned nothing."""
+    """Return whether a run that should learn has learned nothing, according to its flags."""
     return kind in SINGLE and not COLLAPSED.isdisjoint(flags)
 
 
 MARK = "!"
-"""Stands behind a number with flags, and before the sentences that say them."""
+"""Mark after a number with flags, and before the sentences that explain them."""
 
 _FEWEST_POINTS = 4
-"""A curve with fewer points has no first and last quarter to compare."""
+"""Least number of points of a curve whose first and last quarter are compared."""
 
 _LEAST_FALL = 0.02
-"""The share by which the loss of a run that learns falls at the very least: a classifier that only
-finds the labels' shares moves by about one per cent, from its random start to their entropy."""
+"""Least relative decrease of the loss of a run that learns: a classifier that only learns the label
+frequencies decreases by about one per cent, from its random initialization to their entropy.
+"""
 
 
 def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
-    """Says "the training loss never fell" where a curve ends as high as it begins.
+    """Return the flag "the training loss never fell" if a curve ends as high as it begins.
 
-    `losses` are the means of a learning curve's stretches, in their order; its first quarter is
-    compared with the last, and too few points say nothing.
+    `losses` are the points of a learning curve in order; the means of its first and last quarter
+    are compared. A curve with too few points has no flag.
     """
     if len(losses) < _FEWEST_POINTS:
         return ()
@@ -616,9 +647,10 @@ def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
 def flags_by_task(
     said: Iterable[tuple[str, Iterable[str]]], losses: Sequence[float]
 ) -> dict[str, tuple[str, ...]]:
-    """The flags of a run by task, each once; `said` has those of its splits, with their tasks.
+    """Return the flags of a run by task, without repetition.
 
-    The training loss is that of the run, and so its flag is of each of its tasks.
+    `said` has the flags of each split with its task, `losses` the training losses. The loss belongs
+    to the whole run, so its flag is added to every task.
     """
     found: dict[str, dict[str, None]] = {}
     for task, flags in said:

@@ -1,8 +1,8 @@
-"""Paths of this machine in what is written or sent: by their last part, unless the user asks.
+"""Removal of this machine's paths from everything that is written or sent.
 
-"/home/me/glue_data" is "glue_data#3fa2c1", whose six digits tell it from others of that name.
-Boards, archives, trackers and model folders take this form by themselves; `--show-paths`, what is
-printed, and copies of a store for its own machine are the exceptions.
+"/home/me/glue_data" becomes "glue_data#3fa2c1", whose six digits distinguish folders of that name.
+Boards, archives, trackers and model folders are shortened automatically. Exceptions are
+`--show-paths`, printed output, and copies of a store for the same machine.
 """
 
 import hashlib
@@ -18,47 +18,48 @@ from typing import Any
 from benchharness.leaderboard.job import Job, Setting, own_data
 from benchharness.leaderboard.result import Failure, Result, RunRow
 
-# Takes the path of "read /data/glue, then", "file:///data/glue" and "~me/glue", and nothing of
+# Matches the path in "read /data/glue, then", "file:///data/glue" and "~me/glue", and nothing in
 # "glue/rte", "and/or" and "https://host/page".
 _START, _REST = r"(?:(?<=://)|(?<=:///)|(?<![\w./~-]))", r"/(?![/\s])[^\s'\"<>|:;,()\[\]{}`]+"
 _PATH = rf"{_START}(?:~[\w.-]*)?{_REST}"
-"""An absolute path, also after "file://", or one that begins in a home folder; in other addresses
-every slash stands behind a letter or another slash."""
+"""Pattern of an absolute path, also after "file://", or of one that begins in a home folder. In
+other URLs every slash follows a letter or another slash, so they do not match.
+"""
 
 
 def path_label(path: str) -> str:
-    """A path by its last part, with digits that are the same for the same path."""
+    """Return the last part of a path with digits that are the same for the same path."""
     digits = hashlib.sha256(path.encode("utf-8", "backslashreplace")).hexdigest()[:6]
     name = PurePath(path).name
     return f"{'folder' if name in ('', *_users()) else name}#{digits}"
 
 
 def is_label(text: str) -> bool:
-    """Whether this is a place that `path_label` has shortened, which nobody can go to."""
+    """Return whether a path was shortened by `path_label`, so that it cannot be opened."""
     return bool(re.search("#[0-9a-f]{6}$", text))
 
 
 def without_paths(text: str, known: Iterable[str] = ()) -> str:
-    """The text with its paths as `path_label` has them.
+    """Return the text with its paths shortened by `path_label`.
 
-    `known` are paths that it may hold, which are found also where they have spaces.
+    `known` are paths that may occur in the text; they are found even if they contain spaces.
     """
     if "/" not in text:
         return text
-    # The longest first, since one may be the beginning of another.
+    # The longest first, because one may be a prefix of another.
     for path in sorted(filter(_is_path, known), key=len, reverse=True):
         text = text.replace(path, path_label(path))
     if not _is_path(home := _home()):
         return re.sub(_PATH, _labelled, text, flags=re.ASCII)
-    # Digits are of the whole path, so that they are the same whoever's home it is in. The home
-    # itself may have a space.
+    # Paths in the home folder match as a whole, so that their digits follow from the whole path.
+    # The home folder itself may contain a space.
     in_home = rf"{_START}{re.escape(home)}(?![.-]?\w)(?:{_REST})?"
     text = re.sub(f"{in_home}|{_PATH}", _labelled, text, flags=re.ASCII)
-    return text.replace(home, "~")  # where it stands behind a letter: -I/home/me
+    return text.replace(home, "~")  # after a letter, as in -I/home/me
 
 
 def _labelled(found: re.Match[str]) -> str:
-    path = found[0].rstrip(".")  # the dot behind it ends the sentence
+    path = found[0].rstrip(".")  # a final dot ends the sentence
     return path_label(path) + found[0][len(path) :]
 
 
@@ -66,14 +67,14 @@ def _labelled(found: re.Match[str]) -> str:
 def _home() -> str:
     try:
         return str(Path.home())
-    except RuntimeError:  # a user without one
+    except RuntimeError:  # the user has no home folder
         return ""
 
 
 @cache
 def _users() -> tuple[str, ...]:
-    """What the user's own folders may be called."""
-    with suppress(KeyError, OSError):  # a user without a name
+    """Return possible names of the user's own folder."""
+    with suppress(KeyError, OSError):  # the user has no name
         return (getuser(), PurePath(_home()).name)
     return (PurePath(_home()).name,)
 
@@ -83,7 +84,7 @@ def _is_path(text: str) -> bool:
 
 
 def shared_row(run: RunRow) -> RunRow:
-    """The row of a run without paths: in its data, its error, and where its values come from."""
+    """Return the row of a run without paths in its data, error, source and settings."""
     known = (run.data,)
     data, error, source = (without_paths(text, known) for text in (run.data, run.error, run.source))
     settings = _settings(run.settings, known, is_file=run.kind == "scored")
@@ -93,7 +94,7 @@ def shared_row(run: RunRow) -> RunRow:
 
 
 def shared_job(job: Job) -> Job:
-    """The job without paths; its key stays, since it does not follow from places."""
+    """Return the job without paths; its key stays, because it does not depend on paths."""
     known = _places_of(job)
     return replace(
         job,
@@ -108,7 +109,7 @@ def shared_job(job: Job) -> Job:
 
 
 def _definition(job: Job) -> Mapping[str, Any] | None:
-    """Define the job's task without paths of scripts; it keeps the name that they made."""
+    """Return the definition of the job's task without paths of scripts; the task keeps its name."""
     own = own_data(job.definition)
     places = [code.place for code in own.code] if own else []
     if own is None or not any(map(_is_path, places)):
@@ -122,7 +123,7 @@ def _definition(job: Job) -> Mapping[str, Any] | None:
 
 
 def _places_of(job: Job) -> tuple[str, ...]:
-    """The paths that a job names: its checkpoint, its data, its start, the files that it scored."""
+    """Return the paths in a job: checkpoint, data, start, and the files that it scored."""
     sources = [each.source for each in job.settings.values() if job.kind == "scored"]
     start = job.start.name if job.start else ""
     return tuple(filter(_is_path, (job.checkpoint, job.data, start, *sources)))
@@ -131,7 +132,7 @@ def _places_of(job: Job) -> tuple[str, ...]:
 def _settings(
     settings: Mapping[str, Setting], known: Iterable[str], *, is_file: bool
 ) -> Mapping[str, Setting]:
-    """Settings whose values and sources have no path; `is_file`: their sources are files."""
+    """Return the settings without paths; `is_file` is true if their sources are files."""
     return {
         name: replace(
             each,
@@ -145,7 +146,7 @@ def _settings(
 
 
 def shared_outcome(outcome: Result | Failure) -> Result | Failure:
-    """The run without paths; its key, its scores and its predictions stay."""
+    """Return the run without paths; its key, its scores and its predictions stay."""
     job, known = outcome.job, _places_of(outcome.job)
     if isinstance(outcome, Failure):
         return replace(
@@ -159,7 +160,7 @@ def shared_outcome(outcome: Result | Failure) -> Result | Failure:
 
 
 def _walked(value: Any, known: Iterable[str]) -> Any:
-    """Plain data with every text in it shared."""
+    """Return plain data with the paths in every text shortened."""
     match value:
         case str():
             return without_paths(value, known)

@@ -1,4 +1,4 @@
-"""Intervals and tests for what a limited number of examples and of seeds can show. Pure.
+"""Confidence intervals and tests for a limited number of examples and seeds. Pure functions.
 
 numpy and scipy are imported on use: every board imports Interval, and scipy takes half a second.
 """
@@ -13,56 +13,58 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """From `low` to `high`, both in the unit of what it is of."""
+    """Interval from `low` to `high`, in the unit of its value."""
 
     low: float
     high: float
 
     def has(self, value: float) -> bool:
-        """Whether the value lies between them."""
+        """Return whether the value is between `low` and `high`, inclusive."""
         return self.low <= value <= self.high
 
     def within(self, bounds: "Interval") -> "Interval":
-        """The part of it that lies within `bounds`, which it must touch."""
+        """Return the intersection with `bounds`, which must not be empty."""
         return Interval(low=max(self.low, bounds.low), high=min(self.high, bounds.high))
 
 
 def _numpy() -> Any:
-    import numpy  # noqa: PLC0415, ICN001  (a tenth of a second, which most boards need not pay)
+    import numpy  # noqa: PLC0415, ICN001  (a tenth of a second, which most boards do not need)
 
     return numpy
 
 
 def student_t(freedom: float, chance: float) -> float:
-    """The value that Student's t stays below with this chance."""
+    """Return the quantile of Student's t distribution at probability `chance`."""
     from scipy.special import stdtrit  # noqa: PLC0415  (half a second)
 
     return float(stdtrit(freedom, chance))
 
 
-# How far the median over seeds may lie from that of all seeds there could be.
+# Uncertainty of the median over seeds, compared with the median over all possible seeds.
 
 LOSS = math.sqrt(math.pi / 2)
-"""How much larger a median's standard error is than a mean's, of many normal values; of three to
-ten it is 1.08 to 1.20 times as large, so the interval errs to the wide side (Kenney and Keeping,
-Mathematics of Statistics, 1962, part 1, section 14.9)."""
+"""Ratio of the standard errors of a median and a mean, for many normal values. For three to ten
+values the ratio is 1.08 to 1.20, so the interval is rather too wide (Kenney and Keeping,
+Mathematics of Statistics, 1962, part 1, section 14.9).
+"""
 
 
 def median_error(values: Sequence[float]) -> float:
-    """The standard error of the median of some seeds; 0 for one, which shows no spread."""
+    """Return the standard error of the median over seeds; 0 for one seed, which shows no spread."""
     return median_deviation(stdev(values), len(values)) if len(values) > 1 else 0.0
 
 
 def median_deviation(deviation: float, count: int) -> float:
-    """That of the median of so many normal values, each of the given standard deviation."""
-    loss = LOSS if count > 2 else 1.0  # of two the median is the mean
+    """Return the standard error of the median of `count` normal values with this deviation."""
+    loss = LOSS if count > 2 else 1.0  # the median of two values is their mean
     return loss * deviation / math.sqrt(count)
 
 
 def pooled_deviation(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
-    """The standard deviation within groups, and its degrees of freedom; both 0 without two values.
+    """Return the pooled standard deviation within groups, and its degrees of freedom.
 
-    The groups are taken for equally noisy, so that those of two seeds each tell it together.
+    Both are 0 if no group has two values. The groups are assumed to be equally noisy, so that even
+    groups of two seeds each contribute.
     """
     # s^2 = sum((n - 1) * s_i^2) / sum(n - 1): groups weigh by their degrees of freedom.
     several = [values for values in groups if len(values) > 1]
@@ -72,66 +74,75 @@ def pooled_deviation(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
 
 
 LEAST_SEEDS = 3
-"""The interval of two seeds is more than twelve times as wide as they are apart: of no use."""
+"""Least number of seeds for an interval: the interval of two seeds is useless, because it is more
+than twelve times as wide as their distance.
+"""
 
 
 def median_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
-    """The interval of the median over seeds: Student's t with n - 1 degrees of freedom."""
+    """Return the interval of the median over seeds: Student's t with n - 1 degrees of freedom."""
     reach = median_error(values)
-    # One value has no degree of freedom for a t, and its reach of 0 needs none.
+    # A single value has no degree of freedom for t, but its reach is 0 anyway.
     if reach:
         reach *= student_t(len(values) - 1, (1 + level) / 2)
     return Interval(low=median(values) - reach, high=median(values) + reach)
 
 
 def useful_interval(values: Sequence[float]) -> Interval | None:
-    """The 95 % interval of the median, None of fewer than LEAST_SEEDS."""
+    """Return the 95 % interval of the median; None for fewer than LEAST_SEEDS values."""
     return median_interval(values) if len(values) >= LEAST_SEEDS else None
 
 
-# What the best of several gains by chance alone.
+# Selection bias: the advantage that the best of several candidates has by chance alone.
 
 
 CONTENDERS = 3.0
-"""How many standard errors below the best a candidate may be, and still have been able to win."""
+"""Number of standard errors below the best within which a candidate could have won."""
 
 GAIN_DRAWS = 4_000
-"""So many draws tell an expected maximum within 2 % of the noise."""
+"""Number of draws, enough to estimate an expected maximum within 2 % of the noise."""
 
 
 def selection_gain(
     chosen: Sequence[float], others: Sequence[Sequence[float]], redrawn: Sequence[Any] = ()
 ) -> float | None:
-    """How far the best median stands above what other seeds of the same candidate would give.
+    """Estimate how much the best median exceeds what other seeds of that candidate would give.
 
-    `chosen` are the values of the best over its seeds, `others` those of each other one; `redrawn`
-    are, for the chosen and for each other one, the same values on other draws of the examples
-    [draws, seeds]. With these it is the gain over other seeds and other examples. Of k alike
-    the best stands above their common value by the expected maximum of k errors (Dodge et al., Show
-    your work, 2019); of unlike ones by less, since the best is also better. So the medians of those
-    that could have won are shrunk to their mean, by the share of their variance that seeds explain
-    (empirical Bayes, as Efron and Morris, 1975): the gain is how far the best is shrunk. A seed's
-    deviation is told by the median of the differences between two seeds of one candidate, which
-    collapsed runs do not move. What examples add is the variance of the candidates' deviations from
-    their common mean over the draws, less the seeds' own part in it.
+    The best of k equal candidates exceeds their common value by the expected maximum of k errors
+    (Dodge et al., Show your work, 2019). If candidates differ the gain is smaller, because the best
+    is also better. So the medians of the candidates that could have won are shrunk to their mean by
+    the share of their variance that seeds explain (empirical Bayes, as in Efron and Morris, 1975):
+    the gain is the amount by which the best is shrunk. The standard deviation of seeds is estimated
+    from the median difference between two seeds of one candidate, which collapsed runs do not
+    change. The variance due to examples is the variance of the candidates' deviations from their
+    common mean over the draws, without the part that is due to seeds.
 
-    In simulations of 8 candidates with 5 seeds the mean error is below a quarter of a seed's
-    deviation. None where no candidate has two seeds, since one shows no noise.
+    In simulations of 8 candidates with 5 seeds the mean error is below a quarter of the standard
+    deviation of seeds.
+
+    Args:
+        chosen: Scores of the best candidate over its seeds.
+        others: Scores of each other candidate over its seeds.
+        redrawn: Arrays `[draws, seeds]` for the chosen and each other candidate: the same scores on
+            resampled examples. If given, the gain is over other seeds and other examples.
+
+    Returns:
+        The gain, or None if no candidate has two seeds, because one seed shows no noise.
     """
     candidates = [chosen, *others]
     if all(len(values) < 2 for values in candidates):
         return None
     medians = [median(values) for values in candidates]
     error = median_deviation(_deviation(candidates), len(chosen))
-    # Only contenders count, the chosen one (place 0) among them: a candidate far below could not
-    # have won by luck, and would widen the spread of the medians that the noise is set against.
+    # Only contenders count, including the chosen one (place 0): a candidate far below could not
+    # have won by luck, and would widen the spread of medians with which the noise is compared.
     near = [
         place
         for place, value in enumerate(medians)
         if abs(medians[0] - value) <= CONTENDERS * _error(error, redrawn, place)
     ]
     tried = [medians[place] for place in near]
-    # A lone contender was not chosen by luck, and equal medians have no variance to divide by.
+    # A single contender was not chosen by luck, and equal medians have no variance to divide by.
     if len(near) < 2 or max(tried) == min(tried):
         return 0.0
     deviation = _deviation([candidates[place] for place in near])
@@ -142,7 +153,7 @@ def selection_gain(
 
 
 def _deviation(candidates: Sequence[Sequence[float]]) -> float:
-    """A seed's standard deviation, 0 where no candidate has two seeds."""
+    """Return the standard deviation of seeds; 0 if no candidate has two seeds."""
     pairs = [abs(a - b) for values in candidates for a, b in combinations(values, 2)]
     # The difference of two normal values has sqrt(2) times their deviation, and the median of its
     # size is 0.6745 of that, the third quartile of the normal distribution.
@@ -150,69 +161,73 @@ def _deviation(candidates: Sequence[Sequence[float]]) -> float:
 
 
 def _expected_gain(medians: Sequence[float], noise: float) -> float:
-    """How far the best of candidates is above its own value where each has this much noise.
+    """Return how much the best candidate exceeds its own value, if each has this noise variance.
 
-    The candidates' values are taken for the medians, drawn together until their variance and that
-    of the noise make that of the medians.
+    The candidates' true values are taken to be the medians, moved towards their mean until their
+    variance plus the noise variance is the variance of the medians.
     """
     np = _numpy()
     center, spread = fmean(medians), variance(medians)
     # var(medians) = var(values) + noise, so the values keep this share of the medians' spread. All
-    # are equal where the noise alone explains it.
+    # values are equal if the noise alone explains it.
     kept = math.sqrt(max(0.0, 1 - noise / spread))
     values = center + kept * (np.asarray(medians) - center)
     chance = np.random.default_rng(0).normal(0, math.sqrt(noise), (GAIN_DRAWS, len(medians)))
-    # The winner of each draw, and the noise that it has won by: the mean of that is the gain.
+    # The gain is the mean over draws of the winner's noise.
     best = (values + chance).argmax(axis=1)
     return float(np.take_along_axis(chance, best[:, None], axis=1).mean())
 
 
 def _error(error: float, redrawn: Sequence[Any], place: int) -> float:
-    """The standard error that tells whether a candidate could have been the best."""
-    # The chosen one (place 0) differs from itself by nothing, whatever the examples are.
+    """Return the standard error that decides whether a candidate could have been the best."""
+    # The chosen candidate (place 0) does not differ from itself, whatever the examples are.
     if not redrawn or not place:
         return error
     return math.sqrt(error**2 + _noise_of_examples([redrawn[0], redrawn[place]]))
 
 
 def _noise_of_examples(redrawn: Sequence[Any]) -> float:
-    """The variance that other examples add to each of some candidates, beyond their common part.
+    """Return the variance that other examples add to each candidate, without their common part.
 
-    A seed's own chance on each example is in the seeds' spread already. It is told by how much
-    more a single seed varies over the draws than the mean over seeds does, and left out.
+    The variation of single seeds on each example is already part of the seeds' spread and is left
+    out. It follows from how much more a single seed varies over the draws than the mean over seeds
+    does. `redrawn` has an array `[draws, seeds]` per candidate.
     """
     np = _numpy()
     seeds = min(scores.shape[1] for scores in redrawn)
-    # [candidates, draws, seeds], each around its mean over the draws. The variance over candidates
-    # leaves out what a set of examples does to all of them alike.
+    # [candidates, draws, seeds], each centered over the draws. The variance over candidates leaves
+    # out the effect that a draw of examples has on all of them.
     found = np.stack([scores[:, :seeds] - scores.mean(axis=0)[:seeds] for scores in redrawn])
     single = float(found.var(axis=0, ddof=1).mean())
     together = float(found.mean(axis=2).var(axis=0, ddof=1).mean())
-    # single = shared + own and together = shared + own / seeds, of which all seeds have `shared`.
+    # single = shared + own and together = shared + own / seeds, where all seeds have `shared`.
     own = (single - together) * seeds / (seeds - 1) if seeds > 1 else 0.0
     return float(max(0.0, together - own / seeds))
 
 
-# Holm's correction: the p-values of several tests, made good for all of them at once.
-
-
 def standing(value: float, values: Iterable[float]) -> str:
-    """How a score stands among those of all seeds, its own among them; equal as tables show it."""
+    """Compare a score with the scores of all seeds, including its own, rounded as in tables.
+
+    Returns "the best", "as good as the best" or "not the best".
+    """
     order = sorted((round(each, 4) for each in values), reverse=True)
     if round(value, 4) < order[0]:
         return "not the best"
     return "the best" if order[:2].count(order[0]) == 1 else "as good as the best"
 
 
-def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """The corrected p-values, in the order given.
+# Holm's correction of the p-values of several tests.
 
-    Where those below alpha are called differences, the chance to call even one that is none is at
-    most alpha, however the tests depend on each other (Holm, A simple sequentially rejective
-    multiple test procedure, Scandinavian Journal of Statistics 1979).
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Return the corrected p-values, in the given order.
+
+    If corrected p-values below alpha are called significant, the probability of even one false
+    positive is at most alpha, however the tests depend on each other (Holm, A simple sequentially
+    rejective multiple test procedure, Scandinavian Journal of Statistics 1979).
     """
-    # The smallest of m p-values is multiplied by m, the next by m - 1 and so on, and none may fall
-    # below a smaller one before it.
+    # The smallest of m p-values is multiplied by m, the next by m - 1 and so on; each result is at
+    # least as large as the one before it.
     count, highest = len(p_values), 0.0
     corrected = [1.0] * count
     for place, index in enumerate(sorted(range(count), key=lambda index: p_values[index])):

@@ -1,4 +1,4 @@
-"""Text from elsewhere made safe to look at, data as one JSON text, files that are there whole."""
+"""Safe display of foreign text, canonical JSON and digests, and atomically written files."""
 
 import fcntl
 import hashlib
@@ -20,13 +20,13 @@ from benchharness.tasks.errors import StoreError
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-# Control and format characters (U+202E turns the text after it around), lone surrogates (which no
-# file can hold), unassigned and private ones, and the two invisible line ends.
+# Control and format characters (U+202E reverses the text after it), lone surrogates (which no file
+# can contain), unassigned and private characters, and the two invisible line separators.
 _UNSEEN = {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""The text with every unseen character, except those in `keep`, as an escape (`\u202e`)."""
+    r"""Return the text with every invisible character except those in `keep` escaped (`\u202e`)."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(
@@ -38,19 +38,19 @@ def visible(text: str, keep: str = "") -> str:
 
 
 def table_cell(value: object) -> str:
-    """A value as a cell of a Markdown table, which neither a "|" nor a line's end ends."""
+    """Return a value as a cell of a Markdown table, without unescaped "|", "<" and line breaks."""
     text = visible(str(value).replace("\n", " "))
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def counted(number: int, noun: str, to: int | None = None) -> str:
-    """How many there are: "1 seed", "3 seeds", from one number to another "1 to 3 seeds"."""
+    """Return a number with its noun: "1 seed", "3 seeds"; with `to` a range: "1 to 3 seeds"."""
     numbers = str(number) if to in (None, number) else f"{number} to {to}"
     return f"{numbers} {noun}" if (to or number) == 1 else f"{numbers} {noun}s"
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """By each key its values, both in their order: a sentence, and all of whom it is said."""
+    """Return the values of each key; keys and values keep their order."""
     found: dict[Key, list[Value]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
@@ -58,9 +58,9 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 
 
 def storable(text: str) -> str:
-    r"""The text with what databases refuse written out: NUL as `\x00`, lone surrogates as `\udc80`.
+    r"""Return the text with what databases refuse as escapes: NUL `\x00`, lone surrogates `\udc80`.
 
-    PostgreSQL refuses the first, every driver the second (Python reads them from file names and
+    PostgreSQL refuses NUL, every driver lone surrogates (which Python reads from file names and
     logs that are not UTF-8).
     """
     if text.isascii() and "\0" not in text:
@@ -68,24 +68,24 @@ def storable(text: str) -> str:
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-# One text for one value: the JSON that is stored, and digests that show damage and sameness.
+# Canonical JSON: one text per value, for storage and for digests that detect damage and equality.
 
 
 def to_text(data: Any) -> str:
-    """Compact ASCII JSON in the order given; NumPy's numbers become plain ones.
+    """Return compact ASCII JSON in the given order; numbers of NumPy become plain ones.
 
-    Raises StoreError, naming the place, for what JSON cannot say: nan, infinity, other objects.
+    Raises StoreError, with the place, for what JSON cannot represent: nan, infinity, other objects.
     """
     return _dump(data, sort_keys=False)
 
 
 def plain(data: Any) -> Any:
-    """The same data made of nothing but dict, list, str, int, float, bool and None."""
+    """Return the data as dict, list, str, int, float, bool and None only."""
     return json.loads(to_text(data))
 
 
 def digest(data: Any) -> str:
-    """The SHA-256 (hex) of the data's JSON with sorted keys: equal data, equal digest."""
+    """Return the SHA-256 (hex) of the data's JSON with sorted keys: equal data, equal digest."""
     return hashlib.sha256(_dump(data, sort_keys=True).encode("ascii")).hexdigest()
 
 
@@ -101,7 +101,7 @@ def _dump(data: Any, *, sort_keys: bool) -> str:
 
 
 def _number(value: object) -> int | float:
-    """What JSON's encoder calls for objects it does not know."""
+    """Convert a number that the JSON encoder does not know; raise TypeError for other objects."""
     if isinstance(value, Integral):
         return int(value)
     if isinstance(value, Real):
@@ -116,7 +116,7 @@ _SORTED, _ORDERED = (
 
 
 def _unstorable(data: Any, where: str = "value") -> Iterator[str]:
-    """Every place inside the data that JSON cannot say, e.g. "value.scores.f1 is nan"."""
+    """Yield every place in the data that JSON cannot represent, e.g. "value.scores.f1 is nan"."""
     if isinstance(data, Mapping):
         for name, item in data.items():
             yield from _unstorable(item, f"{where}.{name}")
@@ -130,17 +130,17 @@ def _unstorable(data: Any, where: str = "value") -> Iterator[str]:
         yield f"{where} is a {type(data).__name__}"
 
 
-# Files that are there whole or not at all.
+# Files that are written completely or not at all.
 
 
 @contextmanager
 def whole_file(path: Path, alike: str = "") -> Iterator[IO[bytes]]:
-    """A file to write to, which takes the place of `path` at the end; folders above it are made.
+    """Open a draft for writing that replaces `path` at the end; create missing parent folders.
 
-    Where the writing fails or the power, what was there before stays, and the draft of a process
-    that was killed goes with the next one of that name, or where names differ each time with the
-    next that is `alike`. A pipe or a device (/dev/stdout) is written to as it is.
-    Raises OSError, which names `path` where no file can be made there.
+    If writing or the power fails, the previous file stays. A draft that a killed process left
+    behind is deleted by the next call with the same name, or with the same `alike` if names differ
+    each time. A pipe or a device (/dev/stdout) is written to directly. Raises OSError, which
+    contains `path` if no file can be created there.
     """
     if path.exists() and (not path.is_file() or path.parent == Path("/dev")):
         with path.open("wb") as device:
@@ -151,14 +151,14 @@ def whole_file(path: Path, alike: str = "") -> Iterator[IO[bytes]]:
     _delete_left(path.parent, f"{escape(start)}{'[a-z0-9_]' * 8}{_DRAFT}")
     try:
         handle, temporary = _new_draft(path.parent, start)
-    except OSError as error:  # it names the draft
+    except OSError as error:  # its file name is the draft's
         raise OSError(error.errno, error.strerror, str(path)) from error
     with os.fdopen(handle, "rb"), temporary.open("w+b") as file:
         try:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            # A temporary file is private to its owner; what is written here is made to be read.
+            # A temporary file is private to its owner, but the result may be read by others.
             mask = os.umask(0)
             os.umask(mask)
             temporary.chmod(0o666 & ~mask)
@@ -173,18 +173,18 @@ _DRAFT = ".draft"
 
 
 def _new_draft(folder: Path, start: str) -> tuple[int, Path]:
-    """A new file that this process holds until its descriptor is closed."""
+    """Create a file that this process locks until its descriptor is closed."""
     while True:
         handle, draft = mkstemp(dir=folder, prefix=start, suffix=_DRAFT)
-        with suppress(OSError):  # a file system without locks: nobody can delete it either
+        with suppress(OSError):  # a file system without locks: others cannot delete it either
             fcntl.flock(handle, fcntl.LOCK_SH)
-        if Path(draft).exists():  # or another has deleted it before it was held
+        if Path(draft).exists():  # another process may have deleted it before it was locked
             return handle, Path(draft)
         os.close(handle)
 
 
 def _delete_left(folder: Path, pattern: str) -> None:
-    """Delete the drafts that killed processes have left: those that nobody holds by a lock."""
+    """Delete the drafts that killed processes have left, i.e. those that are not locked."""
     for draft in folder.glob(pattern):
         with suppress(OSError), draft.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -192,10 +192,11 @@ def _delete_left(folder: Path, pattern: str) -> None:
 
 
 def check_place(path: Path, also: Callable[[IO[bytes]], object] = lambda _: None) -> None:
-    """Raises OSError, with the reason, where `whole_file` could not write `path`; changes nothing.
+    """Raise OSError, with the reason, if `whole_file` could not write `path`; change nothing.
 
-    A file is made where the first folder would be, and is gone at once: permissions alone do not
-    tell of a disk that is read-only or full, and not of /proc. `also` may try more with that file.
+    A temporary file is created in the first existing folder and deleted at once, because
+    permissions do not reveal a disk that is read-only or full, or /proc. `also` may try more with
+    that file.
     """
     if path.is_dir():
         raise IsADirectoryError(EISDIR, "it is a folder")
@@ -208,7 +209,7 @@ def check_place(path: Path, also: Callable[[IO[bytes]], object] = lambda _: None
 
 
 def flush_to_disk(path: Path) -> None:
-    """Waits until a file's bytes, or a folder's names, would survive a power failure."""
+    """Wait until a file's bytes, or a folder's names, would survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -217,7 +218,7 @@ def flush_to_disk(path: Path) -> None:
 
 
 def without_apostrophe(text: str) -> str:
-    """What `inert` was given."""
+    """Return the text that `inert` was given."""
     return text[1:] if text[:1] == "'" and _computes(text[1:]) else text
 
 
@@ -226,12 +227,15 @@ def _computes(text: str) -> bool:
 
 
 FORMULA = "=+-@＝＋－＠"
-"""What spreadsheets begin a formula with, also in full width (owasp.org, CSV Injection)."""
+"""Characters with which formulas in spreadsheets begin, also in full width (owasp.org, CSV
+Injection).
+"""
 
 
 def inert(text: str) -> str:
-    """The text with an apostrophe before what a spreadsheet would compute.
+    """Return the text with an apostrophe in front if a spreadsheet would compute it.
 
-    Also before one that starts so itself, so that it can be taken away again.
+    A text that already begins with an apostrophe before a formula gets another one, so that
+    `without_apostrophe` is exact.
     """
     return "'" + text if _computes(text) else text

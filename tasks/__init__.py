@@ -1,4 +1,4 @@
-"""What benchmarks are: sources, adapters, metrics, suites. No torch in here.
+"""Benchmarks: data sources, task adapters, metrics and suites. Imports no torch.
 
-Nothing is imported: every command imports `.errors`, and with it this file.
+This file imports nothing itself, because every command imports `.errors` and thereby this package.
 """

@@ -30,7 +30,7 @@ from benchharness.tasks.sources import Row, Source, Split
 from benchharness.tasks.sources.source import ODDITIES, text, texts
 from benchharness.tasks.task import CorefTask, RoleTask, TagTask
 
-# CoNLL-2012: English OntoNotes 5.0 (Pradhan et al., CoNLL 2012), from licence holders' files.
+# CoNLL-2012: English OntoNotes 5.0 (Pradhan et al., CoNLL 2012); official files need a licence.
 
 CITE = (
     "Pradhan et al., CoNLL-2012 Shared Task: Modeling Multilingual Unrestricted Coreference in "
@@ -42,19 +42,23 @@ MODIFIERS = (
     *("ADJ", "ADV", "CAU", "COM", "DIR", "DIS", "DSP", "EXT", "GOL", "LOC", "LVB", "MNR"),
     *("MOD", "NEG", "PNC", "PRD", "PRP", "PRR", "PRX", "REC", "TMP"),
 )
-"""PropBank's, as far as OntoNotes has them."""
+"""PropBank's modifiers that occur in OntoNotes."""
 
 ROLES = (*NUMBERED, *(f"ARGM-{name}" for name in MODIFIERS))
 KINDS = ("V", "C-V", *(f"{prefix}{role}" for prefix in ("", "C-", "R-") for role in ROLES))
 TAGS = ("O", *(f"{prefix}-{kind}" for kind in KINDS for prefix in "BI"))
-"""Each role, what continues it and what refers to it: more than occur, the same for all data."""
+"""Tags of each role, its continuation and its references. More than occur, but the same for all
+data.
+"""
 
 STOPS = {"/.": ".", "/?": "?"}
-"""Marks that OntoNotes writes with a slash; as mandarjoshi90/coref reads them (minimize.py)."""
+"""Punctuation that OntoNotes writes with a slash, with its replacement in mandarjoshi90/coref
+(minimize.py).
+"""
 
 
 def _files(name: str, version: str, folder: str) -> tuple[str, ...]:
-    """Where a split is: in one file as most scripts make it, or as the shared task gave it."""
+    """Return the possible files of a split: one joined file, or the shared task's folders."""
     deep = f"{folder}/data/english/annotations/*/*/*/*"
     return tuple(
         path
@@ -68,7 +72,7 @@ def _files(name: str, version: str, folder: str) -> tuple[str, ...]:
 
 
 def _source(arrange: Any, *, is_gold: bool) -> Source:
-    """The data set; roles are gold in the gold files alone."""
+    """Create the source of the data set; the roles are gold only in the gold files."""
     files = {
         "train": _files("train", "v4", "train"),
         "validation": _files("dev", "v4", "development"),
@@ -76,7 +80,7 @@ def _source(arrange: Any, *, is_gold: bool) -> Source:
     }
     return Source(
         hub="ontonotes/conll2012_ontonotesv5",
-        # As CoNLL-2003: the main branch holds a loading script, which `datasets` refuses.
+        # As for CoNLL-2003, the main branch has a loading script, which `datasets` refuses.
         config="default",
         revision="refs/convert/parquet",
         hub_folder="english_v4",
@@ -99,7 +103,7 @@ def _words(sentence: Mapping[str, Any]) -> list[str]:
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-    """The parts of every document, each with its name and sentences; a part stands alone."""
+    """Yield the name and the sentences of every document part; parts are independent documents."""
     for row in rows:
         parts: dict[str, list[Mapping[str, Any]]] = {}
         sentences: Any = row["sentences"]
@@ -109,13 +113,13 @@ def _parts(rows: Sequence[Row]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]
         yield from parts.items()
 
 
-# Semantic roles: a row a proposition, the arguments of one predicate.
+# Semantic roles: one row per proposition, i.e. the arguments of one predicate.
 
 PREDICATE = "B-V"
 
 
 def _propositions(rows: Sequence[Row]) -> list[Row]:
-    """A row for each of a sentence's predicates, in their order."""
+    """Return a row for each predicate of each sentence, in order."""
     found: list[Row] = [
         {
             "name": f"{name}/{place}/{count}",
@@ -138,7 +142,7 @@ def _proposition(row: Row) -> RoleExample:
 
 
 def _has_no_predicate(_split: str, example: RoleExample) -> bool:
-    """A column without a verb says nothing of whose arguments it has."""
+    """Return whether the column has no verb, so that its arguments belong to no predicate."""
     return example.predicate < 0
 
 
@@ -154,17 +158,18 @@ SRL = RoleTask(
     cite=CITE,
 )
 
-# Coreference: a row a part of a document, which stands alone.
+# Coreference: one row per part of a document; parts are independent.
 
 GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")
-"""How document names begin: conversation, broadcast news, magazines, newswire, the New Testament,
-telephone talks and web logs."""
+"""Prefixes of document names: broadcast conversation, broadcast news, magazines, newswire, the New
+Testament, telephone conversations and web logs.
+"""
 
 NOBODY = "-"
 
 
 def _documents(rows: Sequence[Row]) -> list[Row]:
-    """A row for each part of a document."""
+    """Return a row for each part of a document."""
     found: list[Row] = [
         {
             "name": name,
@@ -188,17 +193,17 @@ REPEATED = "mentions that a gold chain has again are one to learn, and several f
 
 
 def _chains(sentences: Sequence[Mapping[str, Any]]) -> list[list[Mention]]:
-    """The mentions of each chain as they are marked, the chains in the order of their first mark.
+    """Return the mentions of each chain as annotated; chains are in the order of their mentions.
 
-    Of several at a word those of one word are read first, and the others as they stand, as by
-    scorer.pl.
+    Of the mentions that begin at one word, one-word mentions are read first and the others in the
+    order of the file, as in scorer.pl.
     """
     found: list[tuple[Mention, int]] = []
     first = 0
     for sentence in sentences:
         for chain, start, last in sentence["coref_spans"]:
             found.append(((first + int(start), first + int(last) + 1), int(chain)))
-        # Rows count words in their sentence, mentions count them in the document.
+        # Rows count words within their sentence, mentions within the document.
         first += len(sentence["words"])
     chains: dict[int, list[Mention]] = {}
     for mention, chain in sorted(found, key=_begin):
@@ -217,9 +222,9 @@ def _mark(mention: Mention) -> tuple[int, bool, int]:
 
 
 def _clusters(chains: Sequence[Sequence[Mention]]) -> list[list[list[int]]]:
-    """The chains, each mention once, in the document's order.
+    """Return the chains with distinct mentions, in the document's order.
 
-    The few chains that share a mention are one, as in mandarjoshi90/coref (minimize.py).
+    The few chains that share a mention are merged, as in mandarjoshi90/coref (minimize.py).
     """
     merged: list[set[Mention]] = []
     for chain in map(set, chains):
@@ -263,24 +268,25 @@ COREF = CorefTask(
 )
 
 CONLL2012_TASKS = (COREF, SRL)
-"""English; the shared task's Chinese and Arabic files are not among them."""
+"""English tasks; the shared task's Chinese and Arabic files are not supported."""
 
 
 # CoNLL-2003: English named entities (Tjong Kim Sang and De Meulder, CoNLL 2003). The shared task's
-# German files are not among them.
+# German files are not supported.
 
 
 ENTITY_TAGS = (
     "O",
     *(f"{prefix}-{kind}" for kind in ("PER", "ORG", "LOC", "MISC") for prefix in "BI"),
 )
-"""In the hub's order."""
+"""Tags in the hub's order."""
 
 
 def _arrange(rows: Sequence[Row]) -> list[Row]:
-    """The rows with their tags in IOB2: the official files are in IOB1, the hub's are not.
+    """Convert the tags to IOB2 and add the document of each row.
 
-    Where the source says where documents begin, each has the one that it stands in.
+    Official files are in IOB1, the hub's rows are in IOB2. The document is None if the source does
+    not mark where documents begin.
     """
     documents = _surroundings(rows)
     return [
@@ -290,7 +296,7 @@ def _arrange(rows: Sequence[Row]) -> list[Row]:
 
 
 def _surroundings(rows: Sequence[Row]) -> list[Surroundings | None]:
-    """What each sentence stands in; None of the hub's rows, and of files without -DOCSTART-."""
+    """Return the document of each sentence; None for the hub and for files without -DOCSTART-."""
     if not any(row.get("document") for row in rows):
         return [None] * len(rows)
     found: list[Surroundings | None] = []
@@ -319,8 +325,8 @@ NER = TagTask(
     title="CoNLL-2003",
     source=Source(
         hub="eriktks/conll2003",
-        # The main branch holds a loading script, which `datasets` refuses; this is the hub's own
-        # conversion of it, which has no named config and moves only with the data set.
+        # The main branch has a loading script, which `datasets` refuses; this is the hub's own
+        # conversion, which has no named config and changes only with the data set.
         config="default",
         revision="refs/convert/parquet",
         home="conll2003",

@@ -1,7 +1,7 @@
-"""What papers of encoders have tables of besides fine-tuning: retrieval, efficiency, long inputs.
+"""Evaluations in papers on encoders other than fine-tuning: retrieval, efficiency, long inputs.
 
-BEIR's sets are scored on the split that the paper prints: test, and dev of MS MARCO. CQADupstack is
-left out, whose number is the mean of twelve sets.
+BEIR sets are scored on the split that the paper uses: dev for MS MARCO, else test. CQADupstack is
+left out, because its score is the mean of twelve sets.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,11 +23,11 @@ from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.sources.source import Row, Source, Split, number, text
 from benchharness.tasks.task import Metric, PairTask, RankingTask, TimedTask
 
-# Queries on a corpus, ranked (Thakur et al., BEIR, NeurIPS 2021), and folders of one's own.
+# Retrieval: BEIR (Thakur et al., NeurIPS 2021) and custom folders in its layout.
 
 _CITE = "Thakur et al., BEIR, NeurIPS Datasets and Benchmarks 2021"
 
-# Of each set its folder, what papers call it, and the splits that are trained on and scored.
+# Folder, title in papers, and splits (to train on and to score) of each set.
 _SETS = (
     ("msmarco", "MS MARCO", "train dev"),
     ("trec-covid", "TREC-COVID", "test"),
@@ -46,7 +46,7 @@ _SETS = (
 )
 
 _MINI = "mini"
-"""The folder of the embedded set, which stands for each of them."""
+"""Folder of the embedded mini set, which stands for every set."""
 
 
 def _query(row: Row) -> QueryExample:
@@ -61,7 +61,7 @@ def _query(row: Row) -> QueryExample:
 
 
 def _has_no_query(_split: str, example: QueryExample) -> bool:
-    """Judgements of a query that is not there: no run answers it, so trec_eval has no value."""
+    """Return whether the judged query does not exist, so that trec_eval has no value for it."""
     return NO_QUERY in example.oddities
 
 
@@ -96,17 +96,17 @@ BEIR_TASKS = tuple(
 )
 
 OWN_FOLDER = _set("retrieval", "folder", "Retrieval", "train test", "")
-"""A folder in BEIR's layout, whatever it is called."""
+"""Task of a folder in BEIR's layout, whatever its name."""
 
 
-# Documents to time encoders on. The lengths are those of ModernBERT's table (AnswerDotAI/ModernBERT
-# 8c57a0f, efficiency/multiprocess_bench.py), of random tokens, and a task's own.
+# Documents on which encoders are timed: random tokens with the lengths of ModernBERT's table
+# (AnswerDotAI/ModernBERT 8c57a0f, efficiency/multiprocess_bench.py), and the texts of a task.
 
 DOCUMENTS = 8192
-"""Of each set; a limit takes fewer."""
+"""Number of documents of each set; a limit takes fewer."""
 
 MINI = 8
-"""So many documents has an embedded set, of lengths that are so many times smaller."""
+"""Number of documents of a mini set, and the factor by which its lengths are smaller."""
 
 _SEED, _SHORTEST = 42, 16
 
@@ -115,7 +115,7 @@ Phase = Literal["train", "predict"]
 
 
 def _documents(mean: int, spread: int, longest: int, _: str, place: Path | None) -> list[Row]:
-    """Documents of normally drawn lengths, as the script clips them."""
+    """Draw documents with normally distributed lengths, clipped as in the paper's script."""
     scale = MINI if place == mini_folder() else 1
     draw = Random(_SEED)  # noqa: S311  (no secret)
     drawn = (round(draw.gauss(mean, spread) / scale) for _ in range(DOCUMENTS))
@@ -133,7 +133,7 @@ def _own(convert: Callable[[Row], PairExample], row: Row) -> TimedExample:
     return TimedExample(id=found.id, text_a=found.text_a, text_b=found.text_b)
 
 
-# What is made of measurements. A processor's time counts where there is one: others may use it too.
+# Metrics of measurements. They use CPU time if there is any, since other processes use the CPU too.
 
 
 def _speed(phase: Phase) -> TimedMetric:
@@ -175,12 +175,12 @@ def _largest(predictions: Sequence[TimedPrediction], _: object) -> float | None:
 
 
 def _metric(name: str, compute: Any) -> TimedMetric:
-    # Slow: no resample of documents says how far measurements are apart.
+    # Marked as slow: resampling documents does not show how much measurements vary.
     return Metric(name=name, compute=compute, bounds=(0.0, inf), is_slow=True)
 
 
 SPEEDS = ("predict_speed", "train_speed")
-"""How many times as many tokens a second as the reference: what counts."""
+"""Names of the metrics that count: throughput as a multiple of the reference model's."""
 
 _METRICS = (_speed("predict"), _speed("train"))
 _DETAILS = (
@@ -230,11 +230,11 @@ EFFICIENCY_TASKS = (
 
 
 # A needle in a haystack: one sentence of a long text has the answer. The sentence and the question
-# are Mohtashami and Jaggi's (Landmark Attention, NeurIPS 2023), with a word for the number; lengths
-# are LongEmbed's (Zhu et al., EMNLP 2024), depths in percent of the text are Kamradt's. There an
-# embedding or a language model is asked; here an encoder learns it. Other numbers stand all over
-# the text, so that words alone do not answer the question; pairs of them do ("is seven"), at every
-# length, so that an encoder that fails lacks reach.
+# are from Mohtashami and Jaggi (Landmark Attention, NeurIPS 2023), with a word for the number; the
+# lengths are from LongEmbed (Zhu et al., EMNLP 2024), the depths in percent of the text from
+# Kamradt. Those works query an embedding or a language model; here an encoder is trained. Other
+# numbers occur all over the text, so that single words do not answer the question; pairs of words
+# do ("is seven"), at every length, so that an encoder that fails lacks reach.
 
 DEPTHS = range(0, 100, 10)
 NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve")
@@ -244,19 +244,20 @@ _DID = "cleaned opened closed painted found lost bought sold saw broke"
 _WHAT = "apples pears peaches coats hats gloves cars buses drums guitars"
 
 SENTENCE = 6
-"""Words and marks of each sentence, the needle's and the question's too."""
+"""Number of words and punctuation marks of every sentence, also of the needle and the question."""
 
 _ROWS = {"train": 20, "dev": 5}
-"""Of each depth and number."""
+"""Number of rows per depth and answer, by split."""
 
 
 def _haystacks(length: int, split: str, place: Path | None) -> list[Row]:
-    """Texts whose words and marks, with the question's, are 15 of 16 of `length`.
+    """Create texts that fill, together with the question, 15/16 of `length` with words and marks.
 
-    Tokenizers of English have each word as one token; the rest is for special tokens and split
-    words. A text that is longer after all loses its end, but no needle until a tenth is lost.
-    Of training texts one in eight is that long, the others down to an eighth of it: from short ones
-    a network without pretraining learns. An embedded set has texts an eighth as long.
+    English tokenizers have each of these words as one token; the rest is for special tokens and
+    split words. A text that is too long after all loses its end, but no needle unless a tenth is
+    lost. One in eight training texts has the full length, the others down to an eighth of it,
+    because a network without pretraining learns from short ones. Mini sets have texts an eighth as
+    long.
     """
     count = length * 15 // (16 * SENTENCE * (MINI if place == mini_folder() else 1)) - 1
     numbered = ("the",) * len(NUMBERS) + NUMBERS

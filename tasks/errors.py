@@ -1,14 +1,14 @@
-"""The errors that a user can mend, and the exit code of each.
+"""Errors that a user can fix, with their exit codes.
 
     BenchError            2   an argument, a name or a setting is wrong
     |-- DataError         4   a file, a data set, the hub: missing or malformed
-    |   `-- ForeignCodeError  code that data name and nobody here has
+    |   `-- ForeignCodeError  code that data refer to and that no command has named
     |-- ModelError        4   a checkpoint: missing, not a checkpoint, or incomplete
     |-- JobError          1   a job that started and could not finish
     `-- StoreError        5   the leaderboard's database: locked, corrupt, too new
 
-The message is one sentence that names the thing, what was found, what was expected and the next
-step. Anything that is not a BenchError is a bug of ours and keeps its traceback.
+A message is one sentence with the thing, what was found, what was expected and the next step. Any
+exception that is not a BenchError is a bug of benchharness and keeps its traceback.
 """
 
 import re
@@ -18,22 +18,22 @@ from urllib.parse import unquote_plus
 
 
 def one_line(sentence: object) -> str:
-    """The sentence, also where a name in it has line breaks."""
+    """Return the sentence with every line break, e.g. of a name in it, replaced by a space."""
     return " ".join(str(sentence).splitlines())
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says first, or what it is."""
-    if isinstance(error, KeyError):  # which says the key alone
+    """Return the first line of an error's message; its type if the message is empty."""
+    if isinstance(error, KeyError):  # its message is the key alone
         return f"{error} is missing"
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 class BenchError(Exception):
-    """Something the user can mend; `exit_code` is the process's exit status.
+    """Error that the user can fix; `exit_code` is the exit status of the process.
 
-    Each argument is a sentence and a line, whatever line breaks the names in it have.
-    None shows a password of an URL.
+    Each argument is a sentence and is printed on one line, even if names in it have line breaks.
+    Passwords in URLs are removed.
     """
 
     exit_code = 2
@@ -46,25 +46,25 @@ class BenchError(Exception):
 
 
 class DataError(BenchError):
-    """A data set, a file or the hub is missing or malformed."""
+    """Error: a data set, a file or the hub is missing or malformed."""
 
     exit_code = 4
 
 
 class ForeignCodeError(DataError):
-    """Data name code that no command of this user has named, so it was not loaded."""
+    """Error: data refer to code that no command of this user has named; it was not loaded."""
 
 
 class ModelError(BenchError):
-    """A checkpoint is missing, is not a checkpoint, or lacks layers."""
+    """Error: a checkpoint is missing, is not a checkpoint, or lacks layers."""
 
     exit_code = 4
 
 
 class JobError(BenchError):
-    """A job started and could not finish (diverged, killed, out of memory).
+    """Error: a job started and could not finish (diverged, killed, out of memory).
 
-    `kind` is that of the Failure that it becomes.
+    `kind` is the kind of the Failure that records it.
     """
 
     exit_code = 1
@@ -72,22 +72,26 @@ class JobError(BenchError):
 
 
 class StoreError(BenchError):
-    """The leaderboard's database is locked, corrupt or of a newer schema."""
+    """Error: the leaderboard's database is locked, corrupt or of a newer schema."""
 
     exit_code = 5
 
 
 class BusyStoreError(StoreError):
-    """Another process has the leaderboard's database, or its server is away: waiting may help."""
+    """Error: another process locks the database, or its server is away; waiting may help."""
 
 
 def unknown_name(
     kind: str, name: str, known: Iterable[str], hint: str = "", other_names: Mapping[str, str] = {}
 ) -> BenchError:
-    """The error for a name that is in no table: `no suite is called 'gleu'. ...`.
+    """Return the error for an unknown name: `no suite is called 'gleu'. Did you mean 'glue'?`.
 
-    A close name is proposed ("Did you mean 'glue'?"); `hint` ends the sentence when nothing is
-    close, e.g. "`bench show suites` shows them". `other_names` are what others call the known ones.
+    Args:
+        kind: Noun for the thing, e.g. "suite".
+        name: Name that was given.
+        known: Names that exist; a close one is proposed.
+        hint: End of the message if no name is close, e.g. "`bench show suites` shows them.".
+        other_names: Known names by alternative (lower-case) names.
     """
     names = sorted(set(known))
     asked = name.lower()
@@ -99,7 +103,7 @@ def unknown_name(
     return BenchError(f"no {kind} is called {name!r}. {advice}")
 
 
-# Passwords in URLs: what is shown of a place leaves them out, in whatever form they were given.
+# Passwords in URLs: messages leave them out, in whatever form they were given.
 
 _SHOWN = """
 service user channel_binding connect_timeout dbname host hostaddr port client_encoding options
@@ -114,7 +118,7 @@ password passfile sslpassword scram_client_key scram_server_key
 oauth_issuer oauth_client_id oauth_client_secret oauth_scope
 """
 LIBPQ, SECRET = frozenset(_SHOWN.split()), frozenset(_HIDDEN.split())
-"""PostgreSQL's options that anybody may see, and the others (libpq, "Parameter Key Words")."""
+"""PostgreSQL's options that may be shown, and the secret ones (libpq, "Parameter Key Words")."""
 
 _SECRETIVE = re.compile(r"(?is)((pass|pwd|secret|token)\w*|(client|server|api)_?key)\s*=")
 _USER_AND_PASSWORD = re.compile(r"(?s)([\w+.-]+:/*)([^:/@?]*):(.*)@(.*)")
@@ -123,9 +127,10 @@ _IN_A_SENTENCE = re.compile(r"\b[A-Za-z][\w+.-]*:/+\S+")
 
 
 def shown_place(place: str) -> str:
-    """How messages call a path or an URL: as it was given, without its passwords.
+    """Return a path or URL for messages: as it was given, without its passwords.
 
-    A password that was not encoded may be read in several ways; what could be one is left out.
+    A password that was not percent-encoded can be parsed in several ways; every part that could
+    belong to it is removed.
     """
     if not _IN_A_SENTENCE.match(place) and "@" not in place:
         return _SECRETIVE.split(place)[0] or "a database" if _SECRETIVE.search(place) else place
@@ -139,12 +144,12 @@ def shown_place(place: str) -> str:
     for part in query.split("&"):
         is_secret = _SECRETIVE.search(unquote_plus(unquote_plus(part))) is not None
         is_after_one |= is_secret
-        # Behind a password with a bare & stands the rest of it.
+        # The parts after a password with an unencoded & may be the rest of it.
         if not (is_secret or (is_after_one and part.partition("=")[0] not in LIBPQ)):
             shown.append(part)
     return start + (mark + "&".join(shown) if any(shown) else "")
 
 
 def without_passwords(sentence: str) -> str:
-    """A sentence in which the URLs, if there are any, have no passwords."""
+    """Return a sentence with the passwords in its URLs removed."""
     return _IN_A_SENTENCE.sub(lambda found: shown_place(found[0]), sentence)

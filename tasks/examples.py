@@ -1,7 +1,7 @@
-"""What goes into an encoder and what comes out: one example and one prediction per head type.
+"""Inputs and outputs of an encoder: one example class and one prediction class per head type.
 
-An example's label is None where the benchmark hides it; scoring such an example raises. Labels are
-names ("entailment"), never integers, because the integers differ between sources.
+An example's label is None if the benchmark hides it; scoring such an example raises BenchError.
+Labels are names ("entailment"), never integers, because the integers differ between sources.
 """
 
 from bisect import bisect_right
@@ -14,27 +14,31 @@ from typing import Any, ClassVar, NamedTuple
 
 
 def _later(default: Any) -> Any:
-    """A field that came later: at its default a split's fingerprint is as it was without it."""
+    """Create a field that was added later: at its default it does not change the fingerprint."""
     return field(default=default, metadata={"later": True})
 
 
 _BESIDE = {"beside": True}
-"""Says of a field that no fingerprint has it: stored results are older."""
+"""Metadata of a field that never enters a fingerprint, because stored results are older."""
 
 
 class Traits(NamedTuple):
-    """What code that knows no kind of answer asks of an example.
+    """Properties of an example for code that does not depend on the kind of answer.
 
-    texts:     all that is read, the context first, then what is asked
-    shown:     what the question was, for a reader; the text where there is no question
-    asked:     the question, "" where there is none
-    claims:    the texts where a "not" matters: nearly every long passage holds some
-    passage:   what other rows have too, and would give this one away; None where each has its own
-    own_texts: what would give the row away where it stands in train, if that is not all texts
-    stratum:   a sample has the share of each stratum: mostly of each label
-    slices:    the benchmark's own slices that the row is in
-    labels:    the names of its labels or tags
-    is_blank, is_unlearnable: lacks a text; has an answer that cannot be learned
+    Attributes:
+        texts: All texts that are read, the context first, then the question.
+        shown: Question as a reader sees it; the text itself if there is no question.
+        own_texts: Texts that leak the row if they occur in train; empty if all `texts` together do.
+        claims: Texts in which a negation matters; long passages are left out, since nearly all
+            contain one.
+        asked: Question, "" if there is none.
+        passage: Text or group that other rows share and that would leak this row; None if no row
+            shares it.
+        stratum: Stratum for sampling, mostly the label; a sample has the share of each stratum.
+        slices: The benchmark's own slices that contain the row.
+        labels: Names of the row's labels or tags.
+        is_blank: True if the row lacks a text.
+        is_unlearnable: True if none of the row's answers can be learned.
     """
 
     texts: tuple[str, ...]
@@ -52,11 +56,11 @@ class Traits(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A row of a task; `gold_field` is the field that holds its gold answer.
+    """Row of a task; `gold_field` is the name of the field with its gold answer.
 
-    Where rows of a `group` are scored together it `is_in_unit`. `oddities` are sentences on what
-    is odd about the row as it was released, and how it counts, one for each time; no fingerprint
-    has them.
+    If the class is scored in groups, `is_in_unit` is true and rows with the same `group` are scored
+    together. `oddities` are sentences about oddities of the released row and how they count, one
+    per occurrence; they do not enter the fingerprint.
     """
 
     id: str
@@ -66,39 +70,39 @@ class Example:
 
     @property
     def unit(self) -> str | None:
-        """The group of rows that it is scored together with."""
+        """Group of rows that are scored together with this row, or None."""
         return getattr(self, "group", None) if self.is_in_unit else None
 
     @property
     def content(self) -> Hashable:
-        """Equal for rows that say the same, but for id and answer. Asked of every row: quick."""
+        """Content of the row without its id and answer: equal for duplicates. Must be fast."""
         return self.traits.texts
 
     @property
     def traits(self) -> Traits:
-        """What the row is, whatever its kind."""
+        """Properties that every kind of example has."""
         raise NotImplementedError
 
     @property
     def is_hidden(self) -> bool:
-        """True where the benchmark hides the gold answer."""
+        """True if the benchmark hides the gold answer."""
         return getattr(self, self.gold_field) is None
 
     def count_words(self) -> int:
-        """The words of a row that is read whole, and cut where it is too long; 0 of any other."""
+        """Return the number of words of a row that is read whole and may be truncated; else 0."""
         return 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What was answered to the example of that id."""
+    """Answer to the example with this id."""
 
     id: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """A marked stretch of a text: characters [start, end) of text "a" or "b" (WiC, WSC)."""
+    """Marked span: characters [start, end) of text "a" or "b" (WiC, WSC)."""
 
     text: str
     start: int
@@ -107,12 +111,15 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class PairExample(Example):
-    """One text, or two, with a class name, a number, or the names of several labels (or none).
+    """Text or pair of texts with a class name, a number, or the names of any number of labels.
 
-    `group` ties rows that are scored together (MultiRC question, AX-g minimal pair); `categories`
-    are the slices that a score is also given for (AX: "logic", ...). `about` is what the row names
-    beside its texts: the question that text b begins with (MultiRC), the dictionary's form of the
-    marked word (WiC). It follows from the rest but for its spelling, and no fingerprint has it.
+    Attributes:
+        group: Group of rows that are scored together (MultiRC question, AX-g minimal pair).
+        categories: Slices for which a score is also given (AX: "logic", ...).
+        marks: Marked spans.
+        about: Further content of the row: the question with which text b begins (MultiRC), or the
+            dictionary form of the marked word (WiC). Apart from its spelling it follows from the
+            other fields, so it does not enter the fingerprint.
     """
 
     text_a: str
@@ -127,12 +134,12 @@ class PairExample(Example):
 
     @property
     def content(self) -> Hashable:
-        """Its texts, and what is marked in them."""
+        """Both texts and the marked spans."""
         return self.text_a, self.text_b, self.marks
 
     @property
     def traits(self) -> Traits:
-        """As of every example."""
+        """Properties of the example; see `Example.traits`."""
         one, other = self.text_a, self.text_b or ""
         names = (self.label,) if isinstance(self.label, str) else self.label
         return Traits(
@@ -147,13 +154,13 @@ class PairExample(Example):
         )
 
     def count_words(self) -> int:
-        """Those of both texts."""
+        """Return the number of words of both texts."""
         return sum(len(text.split()) for text in self.traits.texts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimedExample(PairExample):
-    """A document that encoders are timed on: so many random `tokens`, or (0) those of its texts."""
+    """Document on which encoders are timed: `tokens` random tokens, or its texts if that is 0."""
 
     text_a: str = ""
     label: str | float | tuple[str, ...] | None = ""
@@ -161,28 +168,34 @@ class TimedExample(PairExample):
 
     @property
     def content(self) -> Hashable:
-        """Its texts, if it has any."""
+        """The texts and marks if there is a text, else the id."""
         return super().content if self.text_a else self.id
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpanExample(Example):
-    """A question on a context. `answers` are (text, start character) of every gold answer.
+    """Question on a context, with the (text, start character) of every gold answer.
 
-    An empty `answers` means that the context holds no answer (SQuAD 2.0); None means hidden. An
-    answer that the context does not hold has the start -1 and stands after all others: it counts
-    for scoring, and there is nothing in it to learn.
+    Only some tasks use the fields after `title`.
 
-    The rest only some tasks have. `group` ties questions that are scored together (a conversation);
-    `categories` are the slices that a score is also given for. `span` are the characters [start,
-    end) to learn where they are not those of the first answer. The first `lead` characters of the
-    context are answers that no text holds ("yes no"), a word each; they stand in every window.
-    `evidence` is what an answer rests on: of windows without any of it none answers by such a word.
-    `classes` are what is said of the question beside its answer, one of each of the task's;
-    `sentences` the context's, of which `facts` are the numbers of those that support the answer; a
-    number that is no sentence's is of one that is not in the context, and `absent` says what the
-    benchmark calls those, in their order. `language` is that of the answers, for scorers that go by
-    it.
+    Attributes:
+        answers: Gold answers. Empty if the context has no answer (SQuAD 2.0), None if hidden. An
+            answer that is not in the context has the start -1 and is last: it counts for scoring,
+            but there is nothing to learn.
+        group: Questions of one group (a conversation) are scored together.
+        categories: Slices for which a score is also given.
+        span: Characters [start, end) to learn if they are not those of the first answer.
+        lead: Length of the context's beginning that consists of fixed answers, one word each ("yes
+            no"), which no text contains. It is part of every window.
+        evidence: Character spans on which the answer rests. A window without any of them is not
+            trained to give a fixed answer.
+        classes: Classes of the question in addition to its answer, one per group of the task's
+            classes.
+        sentences: Character spans of the context's sentences.
+        facts: Indices of the sentences that support the answer. An index beyond `sentences` stands
+            for a fact whose sentence is not in the context.
+        absent: Official names (title, number) of the facts without a sentence, in their order.
+        language: Language of the answers, for scorers that depend on it.
     """
 
     question: str
@@ -209,12 +222,12 @@ class SpanExample(Example):
 
     @property
     def answer_texts(self) -> tuple[str, ...]:
-        """The texts of the right answers, each once."""
+        """Distinct texts of the gold answers."""
         return tuple(dict.fromkeys(text for text, _ in self.answers or ()))
 
     @property
     def traits(self) -> Traits:
-        """As of every example."""
+        """Properties of the example; see `Example.traits`."""
         named = (f"category {name}" for name in self.categories)
         return Traits(
             texts=(self.context, self.question),
@@ -230,13 +243,13 @@ class SpanExample(Example):
 
 
 def fact_names(example: SpanExample) -> dict[int, tuple[str, int]]:
-    """What the official files call a question's sentences, and its facts that name none."""
+    """Return the official name (title, number) of each sentence and absent fact, by its index."""
     names = _sentence_names(example.context, example.sentences)
     absent = (fact for fact in example.facts if fact >= len(names))
     return dict(enumerate(names)) | dict(zip(absent, example.absent, strict=True))
 
 
-@lru_cache(maxsize=2**13)  # more than the questions of dev: nine metrics ask for each
+@lru_cache(maxsize=2**13)  # larger than dev: nine metrics ask for each question
 def _sentence_names(
     context: str, sentences: tuple[tuple[int, int], ...]
 ) -> tuple[tuple[str, int], ...]:
@@ -245,7 +258,7 @@ def _sentence_names(
     counts: Counter[int] = Counter()
     names = list[tuple[str, int]]()
     for start, _ in sentences:
-        # A paragraph's line follows its title's; an empty sentence may end it.
+        # The line after a title is its paragraph; the paragraph may end with an empty sentence.
         line = bisect_right(starts, start) - 1
         names.append((lines[line - 1], counts[line]))
         counts[line] += 1
@@ -254,11 +267,13 @@ def _sentence_names(
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceExample(Example):
-    """A context, a question (may be empty) and options; `gold` are the right ones' indices.
+    """Context, question (may be empty) and options; `gold` has the indices of the right options.
 
-    Training takes the first of several right options (only ReCoRD has several). `answers` are right
-    answers that are none of the options: they count for scores of texts. `group` is the slice or
-    passage that the example belongs to (RACE: "middle" or "high").
+    Training uses the first right option (only ReCoRD has several).
+
+    Attributes:
+        answers: Right answers that are not among the options: they count for scores of texts.
+        group: Slice or passage of the example (RACE: "middle" or "high").
     """
 
     context: str
@@ -271,7 +286,7 @@ class ChoiceExample(Example):
 
     @property
     def traits(self) -> Traits:
-        """As of every example."""
+        """Properties of the example; see `Example.traits`."""
         texts = (self.context, self.question, *self.options)
         return Traits(
             texts=texts,
@@ -285,14 +300,14 @@ class ChoiceExample(Example):
         )
 
     def count_words(self) -> int:
-        """Those of the row of the longest option."""
+        """Return the number of words of context, question and longest option."""
         context, question, *options = (len(text.split()) for text in self.traits.texts)
         return context + question + max(options, default=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """The words of the document that a sentence stands in, and the place of its first one."""
+    """Words of a document, and the index in it of the first word of one of its sentences."""
 
     words: tuple[str, ...]
     start: int
@@ -300,10 +315,10 @@ class Surroundings:
 
 @dataclass(frozen=True, kw_only=True)
 class TagExample(Example):
-    """A sentence of words with one tag each, in IOB2.
+    """Sentence of words with one tag each, in IOB2.
 
-    `document` is what it stands in, None where the source does not say where documents begin. No
-    fingerprint has it; a job that reads it has a digest of its own (`document_digest`).
+    `document` contains the sentence; it is None if the source does not mark where documents begin.
+    It does not enter the fingerprint; a job that reads it has its own digest (`document_digest`).
     """
 
     words: tuple[str, ...]
@@ -313,7 +328,7 @@ class TagExample(Example):
 
     @property
     def traits(self) -> Traits:
-        """As of every example."""
+        """Properties of the example; see `Example.traits`."""
         text = " ".join(self.words)
         return Traits(
             texts=(text,),
@@ -325,26 +340,26 @@ class TagExample(Example):
 
 @dataclass(frozen=True, kw_only=True)
 class RoleExample(TagExample):
-    """A sentence and its word `predicate`, whose arguments the tags are; -1 for none.
+    """Sentence and the index of its `predicate`, whose arguments are tagged; -1 for none.
 
-    The id is that of the sentence, a slash and the predicate's number in it.
+    The id is the sentence's id, a slash and the number of the predicate in the sentence.
     """
 
     predicate: int
 
     @property
     def sentence(self) -> str:
-        """The id of the sentence."""
+        """Id of the sentence."""
         return self.id.rpartition("/")[0]
 
     @property
     def content(self) -> Hashable:
-        """The words and which of them is the predicate."""
+        """The words and the index of the predicate."""
         return self.words, self.predicate
 
     @property
     def traits(self) -> Traits:
-        """As of every example."""
+        """Properties of the example; see `Example.traits`."""
         found = super().traits
         shown = f"{found.shown} ({self.words[self.predicate]})"
         return found._replace(
@@ -354,18 +369,21 @@ class RoleExample(TagExample):
 
 
 Mention = tuple[int, int]
-"""Words [start, end) of a document, counted through its sentences."""
+"""Words [start, end) of a document, counted across its sentences."""
 
 Clusters = tuple[tuple[Mention, ...], ...]
-"""What is the same, each mention in one cluster."""
+"""Clusters of coreferent mentions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentExample(Example):
-    """The sentences of a document, who says each, and what in them is the same.
+    """Sentences of a document with the speaker of each, and the document's coreference clusters.
 
-    `genre` is OntoNotes' ("nw" for newswire). `chains` are the gold clusters as they are marked,
-    where some of them share a mention or have one again: the official scorer counts these.
+    Attributes:
+        genre: Genre in OntoNotes ("nw" for newswire).
+        clusters: Gold clusters, each mention in one of them; None if hidden.
+        chains: Gold clusters as annotated, if some share or repeat a mention: the official scorer
+            counts these.
     """
 
     sentences: tuple[tuple[str, ...], ...]
@@ -377,12 +395,12 @@ class DocumentExample(Example):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words of all sentences."""
+        """Words of all sentences."""
         return tuple(word for sentence in self.sentences for word in sentence)
 
     @property
     def traits(self) -> Traits:
-        """As of every example."""
+        """Properties of the example; see `Example.traits`."""
         text = " ".join(self.words)
         return Traits(
             texts=(text,),
@@ -394,9 +412,9 @@ class DocumentExample(Example):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Corpus:
-    """What is searched: documents by id, and the SHA-256 (hex) of them all.
+    """Documents to search: ids, texts, and the SHA-256 (hex) of all.
 
-    `oddities` are sentences on what is odd about it, as those of an example.
+    `oddities` are sentences about oddities of the released corpus, as in Example.
     """
 
     ids: tuple[str, ...]
@@ -406,21 +424,24 @@ class Corpus:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Where each document stands."""
+        """Index of each document by its id."""
         return {name: place for place, name in enumerate(self.ids)}
 
     def text(self, document: str) -> str:
-        """A document's title and text; its id where it is not there."""
+        """Return a document's title and text; the id itself if the corpus lacks the document."""
         place = self.places.get(document)
         return document if place is None else self.texts[place]
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryExample(Example):
-    """A query on a corpus, with the documents that were judged and the grade of each.
+    """Query on a corpus, with the judged documents and their grades.
 
-    `documents` is the digest of the corpus, which all queries of a set share. A training pair has
-    the id of its document in `positive`.
+    Attributes:
+        relevant: (document id, grade) of each judged document; None if hidden.
+        documents: Digest of the corpus, which all queries of a set share.
+        positive: Id of the document of a training pair.
+        corpus: The corpus; it does not enter the fingerprint.
     """
 
     text: str
@@ -432,7 +453,7 @@ class QueryExample(Example):
 
     @property
     def traits(self) -> Traits:
-        """As of every example."""
+        """Properties of the example; see `Example.traits`."""
         return Traits(
             texts=(self.text,),
             shown=self.text,
@@ -444,12 +465,13 @@ class QueryExample(Example):
 
 @dataclass(frozen=True, kw_only=True)
 class PairPrediction(Prediction):
-    """A class name with the probability of every class in the task's order, or a number.
+    """Predicted class with the probability of every class in the task's order, or a number.
 
-    For a regression `label` is the predicted number and `scores` is empty. Where an example has
-    several labels, `label` are their names and `scores` each label's own probability. `text` is the
-    answer of a model that answers in words where it is no label: the label is "" then, which no
-    task has, or a number outside of the range.
+    Attributes:
+        label: Class name, the predicted number of a regression, or the names of several labels.
+        scores: Probability of each class, or of each label independently; empty for a regression.
+        text: Output of a text-to-text model that is no label. `label` is then "", which no task
+            has, or a number outside of the range.
     """
 
     label: str | float | tuple[str, ...]
@@ -459,13 +481,18 @@ class PairPrediction(Prediction):
 
 @dataclass(frozen=True, kw_only=True)
 class TimedPrediction(Prediction):
-    """What a document of so many real `tokens` took, in seconds as medians over passes.
+    """Measurements of a document with `tokens` real tokens: seconds, as medians over passes.
 
-    `train` and `predict` are its share, by tokens, of a pass over all documents: by the clock, of
-    the processor (0 on a GPU), and what the reference takes of the latter (on a GPU by the clock).
-    `alone` are clock and processor where it is predicted alone. `peaks` are the bytes that the
-    process held at most in prediction and in training, `largest` how many documents fit into one
-    micro-batch of a training on a GPU, 0 on a CPU; both are of the whole split.
+    Attributes:
+        tokens: Number of tokens without padding.
+        train: The document's share, by tokens, of a training pass over all documents: wall time,
+            CPU time (0 on a GPU), and the reference model's CPU time (on a GPU its wall time).
+        predict: The same for a prediction pass.
+        alone: Wall and CPU time of predicting the document alone.
+        peaks: Peak memory of the process in bytes, in prediction and in training, for the whole
+            split.
+        largest: Number of documents that fit into a micro-batch of a training on a GPU; 0 on a CPU.
+            Also for the whole split.
     """
 
     tokens: int
@@ -478,13 +505,17 @@ class TimedPrediction(Prediction):
 
 @dataclass(frozen=True, kw_only=True)
 class SpanPrediction(Prediction):
-    """The best answer text and how much more the model believes in "no answer".
+    """Best answer text, and how strongly the model prefers "no answer" to it.
 
-    `text` is the best non-empty span (before any threshold), `no_answer_score` the null score minus
-    that span's score, in logits, or what a classifier or a file has in its place: the answer is ""
-    where it exceeds the `threshold`, which is 0 for every model. `missing` marks a question that a
-    file leaves out. `classes` and `facts` are as the example's. `start` is the character of the
-    context where the text begins, -1 where nobody says; it is not stored.
+    Attributes:
+        text: Best non-empty span, before any threshold.
+        no_answer_score: Null score minus the score of the span, in logits, or the equivalent of a
+            classifier or a file. The answer is "" if it exceeds `threshold`.
+        threshold: Threshold of the no-answer score, 0 for every model.
+        missing: True for a question that a file leaves out.
+        classes: Predicted classes, as in SpanExample.
+        facts: Indices of the predicted supporting sentences, as in SpanExample.
+        start: Character of the context at which the text begins, -1 if unknown; not stored.
     """
 
     text: str
@@ -497,17 +528,17 @@ class SpanPrediction(Prediction):
 
     @property
     def abstains(self) -> bool:
-        """Whether "no answer" is preferred to the text."""
+        """True if "no answer" is preferred to the text."""
         return self.no_answer_score > self.threshold
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChoicePrediction(Prediction):
-    """The chosen option's index and the probability of every option.
+    """Index of the chosen option, and the probability of every option.
 
-    The option is -1 where a file answers with none of them: with `text` instead, in its own words
-    (ReCoRD), or with nothing at all. Where texts are weighed, the score of the only option is the
-    geometric mean of its `tokens`' probabilities.
+    The option is -1 if a file's answer is none of the options: then `text` is its wording (ReCoRD),
+    or None if the file has no answer. If texts are weighed (pseudo-perplexity), the score of the
+    only option is the geometric mean of the probabilities of its `tokens` tokens.
     """
 
     option: int
@@ -517,27 +548,27 @@ class ChoicePrediction(Prediction):
 
     @property
     def missing(self) -> bool:
-        """Whether a file says nothing of the example."""
+        """True if a file has no answer for the example."""
         return self.option < 0 and self.text is None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TagPrediction(Prediction):
-    """One tag per word."""
+    """Predicted tags, one per word."""
 
     tags: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterPrediction(Prediction):
-    """The clusters of one document."""
+    """Predicted clusters of one document."""
 
     clusters: Clusters
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankingPrediction(Prediction):
-    """The ids of the best documents for a query, with their scores; the order is the scores'."""
+    """Ids of the best documents for a query with their scores, which determine the ranking."""
 
     documents: tuple[str, ...]
     scores: tuple[float, ...]

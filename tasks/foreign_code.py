@@ -1,9 +1,9 @@
-"""Code that data name, such as a metric's script: it is loaded only where this user has named it.
+"""Permission to load code that data refer to, such as the script of a metric.
 
-An archive, a store, a server, a model's folder and a baseline are written by somebody. A name of
-code in one of them is a text. It becomes code only where the words of this command have named the
-same code, or an earlier command's for the same store (leaderboard/store/store.py keeps these), or
-where code of others is trusted. The code is told by its place and its digest.
+An archive, a store, a server, a model's folder and a baseline may come from a third party. The name
+of code in one of them is only text. The code is loaded only if the options of this command name the
+same code, if an earlier command for the same store did (leaderboard/store/store.py keeps a record),
+or if the user trusts third-party code. Code is identified by its place and its digest.
 """
 
 import hashlib
@@ -17,21 +17,21 @@ from benchharness.tasks.errors import ForeignCodeError
 
 
 class Code(NamedTuple):
-    """A file of code by its path or its name on the hub, and the SHA-256 (hex) of its content."""
+    """Code by its path or its name on the hub, with the SHA-256 (hex) of its content."""
 
     place: str
     digest: str
 
     @property
     def key(self) -> str:
-        """The same for the same code in the same place; a file name."""
+        """Digest that identifies this code in this place; usable as a file name."""
         found = local_place(self.place)
         place = str(found.resolve()) if found else self.place
         return hashlib.sha256(f"{place}\0{self.digest}".encode()).hexdigest()
 
 
 def modules_in(folder: Path, pattern: str = "**/*") -> dict[str, Path]:
-    """What Python imports of a folder, by the paths in it."""
+    """Return the files below a folder that Python can import, by their relative paths."""
     return {
         path.relative_to(folder).as_posix(): path
         for path in sorted(folder.glob(pattern))
@@ -43,9 +43,9 @@ _MODULES = tuple(all_suffixes())
 
 
 def modules_digest(files: Mapping[str, Path]) -> str:
-    """The SHA-256 (hex) of the modules that are one piece of code; of one alone that of its file.
+    """Return the SHA-256 (hex) of the modules of a piece of code; for a single module, of its file.
 
-    Empty files that make a folder a package count for nothing.
+    Empty `__init__.py` files, which only make a folder a package, are ignored.
     """
     digests = {
         name: hashlib.sha256(code).hexdigest()
@@ -58,11 +58,11 @@ def modules_digest(files: Mapping[str, Path]) -> str:
 
 
 def local_place(place: str) -> Path | None:
-    """The file or folder of this machine that data name; None where none can be had there."""
+    """Return the local file or folder with that path; None if it is missing or unreachable."""
     try:
         found = Path(place).expanduser()
         return found if found.exists() else None
-    except (OSError, RuntimeError):  # no permission, too long a name; no such user
+    except (OSError, RuntimeError):  # no permission or too long a name; no such user
         return None
 
 
@@ -73,7 +73,10 @@ _remembered: set[str] = set()
 
 
 def begin(*, trust: bool = False) -> None:
-    """Begins a command that has named no code yet; with `trust` it loads code of others too."""
+    """Forget the code that was named before; with `trust`, allow all third-party code.
+
+    Called at the beginning of a command.
+    """
     _named.clear()
     _remembered.clear()
     if trust:
@@ -81,28 +84,28 @@ def begin(*, trust: bool = False) -> None:
 
 
 def name_code(codes: Iterable[Code]) -> None:
-    """Notes what the words of this command name; a job's, in the process that it was sent to."""
+    """Allow code that this command names; in a worker process, the code of its job."""
     _named.update(code.key for code in codes)
 
 
 def name_code_of_plugin(codes: Iterable[Code]) -> None:
-    """Notes what a plugin names, for as long as its task is there: until this process ends."""
+    """Allow code that a plugin names, until this process ends."""
     _of_plugins.update(code.key for code in codes)
 
 
 def named_code() -> frozenset[str]:
-    """The keys of the code that this command has named."""
+    """Return the keys of the code that this command has named."""
     return frozenset(_named - {_ANY})
 
 
 def remember_code(keys: Iterable[str]) -> None:
-    """Notes what earlier commands have named for the store that is open now."""
+    """Allow the code that earlier commands named for the store that is open now."""
     _remembered.clear()
     _remembered.update(keys)
 
 
 def require_named(codes: Iterable[Code]) -> None:
-    """Raises ForeignCodeError for code that nobody here has named."""
+    """Raise ForeignCodeError for code that no command has named."""
     for code in codes:
         if not {_ANY, code.key} & (_named | _of_plugins | _remembered):
             raise ForeignCodeError(

@@ -1,7 +1,7 @@
 """GLUE: nine tasks and the diagnostic set (Wang et al., ICLR 2019, https://gluebenchmark.com).
 
-Label names and their order are those of the hub's data set. The files are those of the GLUE
-download; QQP's first release has broken training lines, QQP-clean.zip has them mended.
+Label names and their order are as in the hub's data set, the files as in the GLUE download. QQP's
+first release has broken training lines, which QQP-clean.zip repairs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,10 +23,10 @@ from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.sources.source import label_of, splits_of, text
 from benchharness.tasks.task import Metric, PairTask, has_no_label
 
-# Tasks of one or two text columns and a label in tab-separated files, as GLUE's are.
+# Tasks with one or two text columns and a label in tab-separated files, like GLUE's.
 #
-# One declaration says everything: which columns are the texts, what the labels are called, and how
-# the official files write both.
+# A single declaration contains everything: the text columns, the names of the labels, and how the
+# official files write both.
 
 EMPTY = "rows with an empty text count like others"
 
@@ -52,14 +52,28 @@ def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
     split_titles: Mapping[str, str] | None = None,
     benchmark: str = "",
 ) -> PairTask:
-    """A task "suite/config" whose files are in `folder`.
+    """Create a task "suite/config" with one or two texts, whose files are in `folder`.
 
-    `texts` maps one or two row columns (text a, then text b) to the files' columns; `label` is the
-    files' label column. `labels` are the class names in the order of the hub and of the logits, and
-    `label_texts` what the files write for each ("0", "1") where that is not the name. A regression
-    has a `value_range` instead. Without `splits` they are train.tsv, dev.tsv and test.tsv.
-    `spellings` are other names of the suite's folder or of the task's, as in `Source`. Raises
-    BenchError where there are not as many `label_texts` as `labels`.
+    Args:
+        name: Full name of the task, "suite/config".
+        folder: Folder of the files.
+        texts: The files' columns by row column, for one or two texts (text a, then text b).
+        metrics: Metrics that count for the task's score.
+        label: The files' column of the label.
+        labels: Class names in the order of the hub and of the logits; empty for a regression.
+        label_texts: Texts in the files for each label ("0", "1") if they are not its name.
+        value_range: (low, high) of a regression.
+        splits: Splits with their files; by default train.tsv, dev.tsv and test.tsv.
+        spellings: Other names of the suite's folder or the task's, as in `Source`.
+        hub: Name of the data set on the hub.
+        revision: Its revision.
+        cite: Paper of the task.
+        title: Name of the task in papers.
+        split_titles: Names of the splits in papers.
+        benchmark: Name of the benchmark of which several tasks are versions, as in `Task`.
+
+    Raises:
+        BenchError: If there are not as many `label_texts` as `labels`.
     """
     suite, _, config = name.partition("/")
     if label_texts and len(label_texts) != len(labels):
@@ -93,12 +107,12 @@ def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
 
 
 def tsv_splits(folder: str) -> dict[str, Split]:
-    """The splits of a GLUE folder: train.tsv, dev.tsv and test.tsv, whose labels are hidden."""
+    """Return the splits of a GLUE folder: train.tsv, dev.tsv and test.tsv with hidden labels."""
     return splits_of(*(f"{folder}/{name}.tsv" for name in ("train", "dev", "test")), hidden=True)
 
 
 def pair(text_a: str, text_b: str | None = None) -> Callable[[Row], PairExample]:
-    """The converter of rows with these text columns; the example's id is its position."""
+    """Create a converter of rows with these text columns; an example's id is the row's position."""
 
     def convert(row: Row) -> PairExample:
         found = [text(row, name) for name in (text_a, text_b) if name is not None]
@@ -122,11 +136,11 @@ SPELLINGS = {
     "QNLI": ("QNLIv2",),
     "diagnostic": ("AX",),
 }
-"""Other names of GLUE's folders: those of the download script, and of the archives."""
+"""Other names of GLUE's folders, in the download script and in archives."""
 
 
 def _glue_task(title: str, **facts: Any) -> PairTask:
-    """A task of GLUE's, whose folder is called as the task."""
+    """Create a GLUE task, whose folder is called like the task."""
     known = {"title": title, "folder": title, "hub": HUB, "revision": REVISION}
     return pair_task(name=f"glue/{name_key(title)}", spellings=SPELLINGS, **{**known, **facts})
 
@@ -192,7 +206,7 @@ QQP = _glue_task(
 
 
 def _mnli(split: str, genres: str) -> tuple[str, ...]:
-    """The files of a split, also where each half of the genres has a folder of its own."""
+    """Return the possible files of a split; each half of the genres may have its own folder."""
     apart = f"MNLI_{genres}"
     return f"MNLI/{split}_{genres}.tsv", f"{apart}/{split}_{genres}.tsv", f"{apart}/{split}.tsv"
 
@@ -216,7 +230,10 @@ _MNLI = _glue_task(
 
 
 def _nobody_agreed(split: str, example: PairExample) -> bool:
-    """A row of the MultiNLI corpus that GLUE's files have not; test rows hide their labels."""
+    """Return whether a row has no gold label; such rows are in MultiNLI, but not in GLUE's files.
+
+    Rows of test splits are kept: their labels are hidden.
+    """
     return not split.startswith("test") and has_no_label(split, example)
 
 
@@ -255,11 +272,11 @@ AX_CATEGORIES = {
     "logic": "Logic",
     "knowledge": "Knowledge",
 }
-"""Our names (jiant's) of the diagnostic's four coarse categories, and their columns."""
+"""The diagnostic's four coarse categories: names as in jiant, and columns."""
 
 
 def _diagnostic(row: Row) -> PairExample:
-    """A row is in every category whose column is filled; the hub has no such columns."""
+    """Convert a row; its categories are those with a filled column (the hub has none of them)."""
     categories = tuple(name for name in AX_CATEGORIES if row[name])
     return replace(pair("premise", "hypothesis")(row), categories=categories)
 
@@ -303,13 +320,13 @@ AX = PairTask(
 )
 
 GLUE_TASKS: tuple[PairTask, ...] = (COLA, SST2, MRPC, STSB, QQP, MNLI, QNLI, RTE, WNLI, AX)
-"""In the order of the GLUE leaderboard's columns."""
+"""Tasks in the order of the GLUE leaderboard's columns."""
 
 
-# SNLI, which is no part of GLUE: does a caption entail a sentence (Bowman et al., EMNLP 2015).
+# SNLI, which is not part of GLUE: does a caption entail a sentence? (Bowman et al., EMNLP 2015)
 #
-# Rows without a gold label, on which fewer than three of five annotators agreed, are left out of
-# every split, as everyone does since the paper; `SplitRows.left_out` counts them.
+# Rows without a gold label, on which fewer than three of five annotators agreed, are dropped from
+# every split, as is usual since the paper; `SplitRows.left_out` counts them.
 
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 

@@ -1,4 +1,4 @@
-"""Multiple choice: RACE, SWAG, and minimal pairs of sentences."""
+"""Multiple choice: RACE, SWAG, minimal pairs of sentences, and pseudo-perplexity of a text."""
 
 import re
 from collections import Counter
@@ -20,8 +20,8 @@ from benchharness.tasks.task import ChoiceTask, Metric
 
 # RACE: questions of English exams for middle and high schools, with four options each.
 #
-# Training takes both levels together, and the score is over both pooled, as in the paper; each
-# level's accuracy stands beside it.
+# Training and the score use both levels pooled, as in the paper; the accuracy of each level is
+# shown next to the score.
 
 
 LETTERS = "ABCD"
@@ -31,11 +31,11 @@ OTHER_LETTER = "answers that are not written as A, B, C or D are read as these"
 
 
 def _in_passages(rows: Sequence[Row]) -> list[Row]:
-    """The rows by level and passage number, with each question's number in its passage.
+    """Sort the rows by level and passage number, and number the questions within each passage.
 
-    The hub has the passages in the order of an archive. Its `example_id` is the passage's name
-    ("high12.txt"), which all the questions of a passage share. ValueError where a level is absent:
-    the score is over both.
+    The hub has the passages in the order of an archive, and its `example_id` is the name of the
+    passage ("high12.txt"), which all questions of a passage share. Raises ValueError if a level is
+    missing, because the score is over both.
     """
     asked: Counter[str] = Counter()
     numbered: list[Row] = []
@@ -52,7 +52,7 @@ def _in_passages(rows: Sequence[Row]) -> list[Row]:
 
 
 def _passage(name: str) -> tuple[int, int]:
-    """A passage's level, as its place in LEVELS, and its number."""
+    """Return a passage's level, as an index of LEVELS, and its number."""
     found = re.fullmatch(r"(middle|high)(\d+)\.txt", name)
     if found is None:
         raise ValueError(f"the passage {name!r} is not named like 'high12.txt'")
@@ -60,7 +60,7 @@ def _passage(name: str) -> tuple[int, int]:
 
 
 def _question(row: Row) -> ChoiceExample:
-    """A question on an article, or a sentence with a blank, "_", for the option."""
+    """Convert a row: a question on an article, or a sentence with a blank "_" for the option."""
     name, written = text(row, "example_id"), text(row, "answer")
     answer = written.strip().upper()
     if answer not in tuple(LETTERS):
@@ -95,7 +95,7 @@ RACE = ChoiceTask(
     cite="Lai et al., RACE: Large-scale Reading Comprehension Dataset from Exams, EMNLP 2017",
 )
 
-# SWAG: which of four endings goes on with a video's caption (Zellers et al., EMNLP 2018).
+# SWAG: which of four endings continues a video's caption (Zellers et al., EMNLP 2018).
 
 
 ENDINGS = ("ending0", "ending1", "ending2", "ending3")
@@ -103,7 +103,7 @@ LABELS = ("0", "1", "2", "3")
 
 
 def _situation(row: Row) -> ChoiceExample:
-    """A caption, and the start of the next sentence that the options end."""
+    """Convert a row: a caption, and the beginning of the next sentence, which the options end."""
     label = label_of(row)
     return ChoiceExample(
         id=str(row["idx"]),
@@ -120,7 +120,7 @@ SWAG = ChoiceTask(
     source=Source(
         hub="allenai/swag",
         config="regular",
-        revision="main",  # one public file names a commit of it, and no second one
+        revision="main",  # its commit is known from a single public file only
         home="swag",
         spellings={"swag": ("swagaf",)},
         format="csv",
@@ -135,7 +135,7 @@ SWAG = ChoiceTask(
 
 
 def _mean_of(groups: Collection[str], name: str) -> ChoiceMetric:
-    """The mean of these groups' accuracies; None where no example is of one of them."""
+    """Create the mean of the groups' accuracies; None if no example is in one of the groups."""
 
     def compute(
         predictions: Sequence[ChoicePrediction], examples: Sequence[ChoiceExample]
@@ -151,7 +151,7 @@ def _mean_of(groups: Collection[str], name: str) -> ChoiceMetric:
 
 
 def _check_groups(found: Iterable[str], known: Sequence[str], noun: str) -> None:
-    """ValueError for a group that is unknown, or absent: the score is over all of them."""
+    """Raise ValueError for an unknown or missing group, because the score is over all of them."""
     there = set(found)
     if unknown := sorted(there - set(known)):
         raise ValueError(f"it has the {noun} {unknown[0]!r}, which is none of the {len(known)}")
@@ -162,10 +162,10 @@ def _check_groups(found: Iterable[str], known: Sequence[str], noun: str) -> None
         )
 
 
-# Minimal pairs: which of two sentences a language model finds likelier.
+# Minimal pairs: which of two sentences a language model finds more likely.
 #
-# Nothing is trained. Of equal scores the first option's counts, so that the options' order is how a
-# set's own scorer counts a tie.
+# Nothing is trained. If scores are equal, the first option is chosen, so the order of the options
+# reproduces how a set's own scorer counts ties.
 
 # BLiMP: 67 paradigms of 12 phenomena (arXiv:1912.00582).
 
@@ -207,7 +207,7 @@ PHENOMENA: Mapping[str, tuple[str, ...]] = MappingProxyType({
     }.items()
 })
 # fmt: on
-"""The paradigms, by the phenomenon (the files' linguistics_term) that the paper counts them to."""
+"""Paradigms by the paper's phenomenon, which is `linguistics_term` in the files."""
 
 PARADIGMS = tuple(sorted(name for names in PHENOMENA.values() for name in names))
 
@@ -219,7 +219,7 @@ def _arrange_blimp(rows: Sequence[Row]) -> list[Row]:
 
 
 def _blimp_pair(row: Row) -> ChoiceExample:
-    """The acceptable sentence last: the official scripts count a tie as wrong."""
+    """Convert a pair, the acceptable sentence last: the official scripts count a tie as wrong."""
     return ChoiceExample(
         id=f"{text(row, 'UID')}/{number(row, 'pair_id')}",
         context="",
@@ -259,17 +259,26 @@ BLIMP = ChoiceTask(
 )
 
 
-# BLiMP's kin, as babylm-eval (strict and multilingual tracks) and Zorro's scorer count them.
+# Data sets like BLiMP, scored as in babylm-eval (strict and multilingual tracks) and Zorro.
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Set:
-    """Where a set's pairs are in its files, and how they count.
+    """Layout and scoring of a set of minimal pairs.
 
-    The columns `good` and `bad` are the options, after the `context` where there is one. With an
-    `ending` they are the beginnings of one ending, which alone is scored. The score is the mean
-    over the values of the column `group`, which are the `groups`; of those of a `hub`, which are
-    its configs, a folder may have some. A tie is right, or with `tosses` every second one.
+    The score is the mean over the groups of each group's accuracy.
+
+    Attributes:
+        good: Column of the acceptable option.
+        bad: Column of the unacceptable option.
+        group: Column of the group.
+        groups: Names of all groups, separated by spaces. A folder of a set on the hub, where the
+            groups are configs, may have only some of them.
+        context: Column of a text before the options, if any.
+        ending: Column of a text after the options, if any; only this text is then scored.
+        tosses: True if every second tie is right, else every tie is.
+        hub: Name of the data set on the hub, if it is there.
+        spelling: Other name of the set's folder.
     """
 
     name: str
@@ -304,7 +313,7 @@ _SETS = (
          good="prefix_acceptable", bad="prefix_unacceptable",
          groups="comps_base comps_wugs comps_wugs_dist-before comps_wugs_dist-in-between",
          cite="Misra et al., COMPS: Conceptual Minimal Pair Sentences, EACL 2023"),
-    # Of equal scores Zorro's scorer tosses a coin.
+    # Zorro's scorer tosses a coin for equal scores.
     _Set(name="zorro", title="Zorro", files=("zorro/*.txt", "zorro/sentences/babyberta/*.txt"),
          spelling="babyberta", good="good", bad="bad", tosses=True,
          groups="agreement_determiner_noun-across_1_adjective "
@@ -334,7 +343,7 @@ _SETS = (
 
 
 def _arrange(found: _Set, rows: Sequence[Row]) -> list[Row]:
-    """The rows by group, each with its `number` in it."""
+    """Sort the rows by group, and number them within it."""
     counts, numbered, known = Counter[str](), list[Row](), found.groups.split()
     for row in rows:
         group = text(row, found.group)
@@ -386,11 +395,11 @@ def _task(found: _Set) -> ChoiceTask:
 
 PAIR_TASKS = tuple(map(_task, _SETS))
 
-# A text of one's own: how likely each of its tokens is with that one masked.
+# Custom text: the likelihood of each of its tokens when that token is masked.
 
 
 def _lines(_split: str, place: Path | None) -> list[Row]:
-    """The lines of a file that are not blank; of a folder those of text/corpus.txt."""
+    """Return the non-blank lines of a file, or of text/corpus.txt in a folder."""
     if place is None:
         raise DataError("a text of your own is not on the hub: give its file with --data FILE.")
     file = place / "text" / "corpus.txt" if place.is_dir() else place
@@ -405,7 +414,8 @@ def _line(row: Row) -> ChoiceExample:
 
 def _of_tokens(name: str, of_loss: Callable[[float], float], low: float) -> ChoiceMetric:
     def compute(predictions: Sequence[ChoicePrediction], _: object) -> float | None:
-        # One that says no likelihood is sure of its text; a line without a token has 0.
+        # A prediction without scores, e.g. a gold answer, has likelihood 1. A line without tokens
+        # has likelihood 0 and is skipped.
         known = [(max(p.tokens, 1), (p.scores or (1.0,))[0]) for p in predictions]
         losses = [(count, -log(share)) for count, share in known if share]
         return of_loss(sum(n * loss for n, loss in losses) / (sum(n for n, _ in losses) or 1))
@@ -424,7 +434,7 @@ PERPLEXITY = ChoiceTask(
         reader=_lines,
     ),
     convert=_line,
-    # Of all tokens of the text: exp of their mean loss, and 1 through it, of which more is better.
+    # Over all tokens of the text: exp of their mean loss, and its inverse, of which more is better.
     metrics=(_of_tokens("token_likelihood", lambda loss: exp(-loss), 0.0),),
     details=(_of_tokens("pseudo_perplexity", exp, 1.0),),
     option="text",

@@ -1,4 +1,4 @@
-"""Prediction files that anyone made, read for a split whose labels are known."""
+"""Readers of prediction files, of any origin, for a split with known labels."""
 
 import json
 import math
@@ -43,10 +43,9 @@ from benchharness.tasks.task import Metric, SpanTask, Task
 
 @dataclass(frozen=True, kw_only=True)
 class NoAnswer:
-    """SQuAD 2.0's no-answer scores, and the threshold above which they mean "no answer".
+    """File of SQuAD 2.0's no-answer scores, and the threshold above which they mean "no answer".
 
-    Without a `file` every score is 0, without a `threshold` it is `THRESHOLD`: so does
-    evaluate-v2.0.py.
+    The defaults are as in evaluate-v2.0.py: every score is 0, and the threshold is `THRESHOLD`.
     """
 
     file: Path | None = None
@@ -61,16 +60,16 @@ class NoAnswer:
 
 
 THRESHOLD = 1.0
-"""Of evaluate-v2.0.py: a probability never exceeds it."""
+"""Default threshold of evaluate-v2.0.py, which no probability exceeds."""
 
 
-# SQuAD's predictions.json, with na_prob.json or null_odds.json beside it or without.
+# SQuAD's predictions.json, with or without na_prob.json or null_odds.json.
 
 
 def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer) -> PredictionFile:
-    """Each question's answer, "" for none, with its no-answer score or 0 where there are none.
+    """Read each question's answer ("" for none) and its no-answer score (0 if the file has none).
 
-    Of a task whose questions all have answers some may be missing, as for evaluate-v1.1.py.
+    If all questions of the task have answers, some may be missing, as in evaluate-v1.1.py.
     """
     ids = [example.id for example in rows.examples]
     content = content_of(path)
@@ -92,7 +91,7 @@ def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer)
         notes += require_clear(no_answer.file, odds.faults)
         scores = dict(odds.answers or ())
     threshold = no_answer.threshold
-    if threshold is None:  # without any score every answer stands, as at the threshold of a model
+    if threshold is None:  # without scores every answer counts, as at a model's threshold
         threshold = 0.0 if scores is None else THRESHOLD
     predictions = tuple(
         SpanPrediction(
@@ -111,11 +110,11 @@ def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer)
     )
 
 
-# QuAC's lines of dialogs, CoQA's list of turns, HotpotQA's answers and supporting facts.
+# QuAC's lines per dialog, CoQA's list of turns, HotpotQA's answers and supporting facts.
 
 
 def read_questions(path: Path, task: SpanTask, rows: SplitRows, _: NoAnswer) -> PredictionFile:
-    """Each question's answer, and what the task asks beside it; missing ones count as wrong."""
+    """Read each question's answer with its classes or facts; missing answers count as wrong."""
     examples: Sequence[Any] = rows.examples
     reading = read_conversations(path.name, content_of(path), task.files, examples)
     notes = require_clear(path, reading.faults)
@@ -126,19 +125,19 @@ def read_questions(path: Path, task: SpanTask, rows: SplitRows, _: NoAnswer) -> 
     return PredictionFile(predictions=predictions, notes=notes)
 
 
-# One answer a row: GLUE's tables, SuperGLUE's JSON lines, tables of SNLI, SWAG and RACE.
+# One answer per row: GLUE's tables, SuperGLUE's JSON lines, tables of SNLI, SWAG and RACE.
 
 OFFICIAL: Mapping[str, AnswerFile] = {
     file.task: file for submission in SUBMISSIONS.values() for file in submission.files
 }
-"""The server's file by task; of MNLI's two, which are alike, the second."""
+"""The official server's file by task; MNLI has two similar files, of which this is the second."""
 
 
 def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> PredictionFile:
-    """The answer to every example, whatever the file calls it and in whatever order.
+    """Read the answer to every example; label names, ids and order may differ between files.
 
-    Of ReCoRD some may be missing, as for its script. A file of answers alone, one a line, has them
-    in the order of the rows.
+    ReCoRD answers may be missing, as in its script. A file with nothing but one answer per line
+    must have them in the order of the rows.
     """
     content, kind = content_of(path), answer_type(task)
     file = _file_for(path, task, rows)
@@ -155,7 +154,7 @@ def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> Predict
         tries.append(
             (count, count, read_answer_file(replace(file, format="lines"), content, count))
         )
-    # The first way that leaves no doubt; if all do, the faults of the likeliest one are said.
+    # The first reading without faults; if all have some, the faults of the likeliest are reported.
     ids, places, reading = next((found for found in tries if found[2].answers), tries[0])
     notes = require_clear(path, reading.faults)
     answers = dict(zip(ids, reading.answers or (), strict=True))
@@ -167,7 +166,7 @@ def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> Predict
 
 
 def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
-    """How the task's answers are written: as its server wants them, or by their names."""
+    """Return the layout of the task's answers: the server's, or a plain table of label names."""
     file = OFFICIAL.get(task.name) or AnswerFile(
         name=path.name, task=task.name, rows=0, answers=_plain(task, rows), fill=""
     )
@@ -176,11 +175,11 @@ def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
     answers = file.answers
     if isinstance(answers, Number):  # only a submission is clipped
         answers = Number(low=-math.inf, high=math.inf)
-    if isinstance(answers, Text):  # ReCoRD's script takes any
+    if isinstance(answers, Text):  # ReCoRD's script accepts any text
         answers = Text(may_be_empty=True)
     is_lines = path.suffix in (".jsonl", ".json")
     lines = file.format if file.format != "tsv" else "jsonl"
-    # A dev split has other numbers of paragraphs and questions than the server's test split.
+    # A dev split has other numbers of paragraphs and questions than the test split.
     return replace(
         file,
         name=path.name,
@@ -192,7 +191,7 @@ def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
 
 
 def _plain(task: Task, rows: SplitRows) -> Answers:
-    """Labels by their names, options from 0 or by RACE's letters, or a regression's number."""
+    """Return the plain answers: label names, option indices (RACE: letters), or a number."""
     names = answer_type(task).names(rows.examples)
     if task.kind == "labels":
         return LabelSet(names=names)
@@ -202,21 +201,22 @@ def _plain(task: Task, rows: SplitRows) -> Answers:
 
 
 NUMBERED = re.compile(r"(?:.*-)?(\d+)", re.ASCII)
-"""An id that ends in a number: "12" and MultiRC's "3-40-212" are the rows 12 and 212."""
+"""Pattern of an id that ends in a number: "12" and MultiRC's "3-40-212" are rows 12 and 212."""
 
 Numbering = tuple[Sequence[int], Sequence[int], Mapping[str, int]]
 
 
 def _numberings(rows: SplitRows) -> Iterator[Numbering]:
-    """The indices that a file may have, the likeliest first, with those of the examples.
+    """Yield the ways in which a file may number its rows, the likeliest first.
 
-    They are the ids; or simply count the rows; or, where the benchmark leaves rows out, they are
-    the ids in a file that has the others too. Ids that are words stand for the rows' numbers.
+    Each is a tuple: the indices expected in the file, the index of each example, and the index by
+    id if ids are words. The indices are the examples' ids; or a plain count of the rows; or, if the
+    benchmark drops rows, the ids in a file that includes the dropped rows.
     """
     count = range(len(rows.examples))
     found = [NUMBERED.fullmatch(example.id) for example in rows.examples]
     ids = [int(match[1]) for match in found if match]
-    # Ids without a number at their end, or with one number twice, cannot stand for places.
+    # Ids without a final number, or with repeated numbers, cannot be indices.
     if len(set(ids)) < len(count):
         yield count, count, {example.id: place for place, example in enumerate(rows.examples)}
         yield count, count, {}
@@ -242,7 +242,7 @@ def _prediction(file: AnswerFile, kind: AnswerType, example: Any, answer: Any) -
 
 
 def _option(options: Sequence[str], text: str) -> int:
-    """The option that a text is, but for what SQuAD's normalisation takes away; -1 for none."""
+    """Return the index of the option with that text after SQuAD's normalisation; -1 for none."""
     if text in options:
         return options.index(text)
     alike = [normalise(option) for option in options]
@@ -250,35 +250,37 @@ def _option(options: Sequence[str], text: str) -> int:
 
 
 def read_none(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> PredictionFile:
-    """Raises DataError: a measurement is no answer that anyone could write down."""
+    """Raise DataError: measurements cannot be read from a prediction file."""
     raise DataError(
         f"{path} cannot be scored: {task.name} is measured, and `bench run` alone measures it."
     )
 
 
-# What a file alone tells of its scores, by metric; None for what a script then does not count.
+# Scores that depend on the file itself, by metric; None if the script does not compute the score.
 
 FileScores = Mapping[Metric[Any, Any], float | None]
 
 
 def _swept(found: PredictionFile, examples: Sequence[Any]) -> FileScores:
-    """The sweep in the order in which the file of no-answer scores has equal ones."""
+    """Compute the sweep with ties in the order of the file of no-answer scores."""
     predictions: Sequence[Any] = found.predictions
     return swept_in_order(predictions, examples, found.sweep_order)
 
 
 def _of_columns(found: PredictionFile, _examples: Sequence[Any]) -> FileScores:
-    """The accuracy of tags in the scheme of the file."""
+    """Compute the accuracy of tags in the tag scheme of the file."""
     return {tag_accuracy: words_share(found.columns)} if found.columns else {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """A form of prediction files.
+    """Layout of prediction files.
 
-    `own_scores` are those that only the file can tell: they depend on the order of equal no-answer
-    scores, or on the scheme of the tags. `takes_scores` says that no-answer scores may stand in a
-    second file.
+    Attributes:
+        read: Function that reads a file.
+        own_scores: Function that computes the scores which depend on the file itself: on the order
+            of equal no-answer scores, or on the tag scheme.
+        takes_scores: True if no-answer scores may be in a second file.
     """
 
     read: Callable[[Path, Any, SplitRows, NoAnswer], PredictionFile]
@@ -300,23 +302,32 @@ LAYOUTS: Mapping[str, Layout] = {
     "squad": Layout(read=read_spans, own_scores=_swept, takes_scores=True),
     **dict.fromkeys(("quac", "coqa", "hotpotqa"), Layout(read=read_questions)),
 }
-"""By the layout that a task names, else by its kind of answer."""
+"""Layouts by a task's `files`, else by its kind of answer."""
 
 
 def layout_of(task: Task) -> Layout:
-    """How prediction files of a task look."""
+    """Return the layout of a task's prediction files."""
     return LAYOUTS.get(getattr(task, "files", task.kind), Layout(read=read_none))
 
 
 def read_predictions(
     path: Path, task: Task, rows: SplitRows, no_answer: NoAnswer | None = None
 ) -> PredictionFile:
-    """One prediction for each of the split's examples, in their order.
+    """Read a prediction file: one prediction per example of the split, in their order.
 
-    Tables (GLUE, SNLI, SWAG, RACE), JSON lines (SuperGLUE), SQuAD's predictions.json with the file
-    of `no_answer` (na_prob.json) beside it, TREC's run files, and CoNLL's columns, the last of
-    which is the prediction; roles have a column for each predicate. Raises DataError, naming file,
-    line and fault, where it is not clear what was predicted for every example.
+    Formats are tables (GLUE, SNLI, SWAG, RACE), JSON lines (SuperGLUE), SQuAD's predictions.json,
+    TREC run files, and CoNLL columns. The last CoNLL column is the prediction; roles have a column
+    per predicate.
+
+    Args:
+        path: The file.
+        task: Task that was predicted.
+        rows: Split with its examples.
+        no_answer: No-answer scores (na_prob.json) and threshold; for SQuAD 2.0 only.
+
+    Raises:
+        DataError: If the prediction for an example is unclear, with file, line and fault, or if
+            `no_answer` is given for another task.
     """
     layout = layout_of(task)
     takes_scores = layout.takes_scores and getattr(task, "no_answer", False)

@@ -1,4 +1,4 @@
-"""A task's examples: read a split from a source, convert every row, check it, take its digest."""
+"""Examples of a task: read a split, convert and check every row, and compute the fingerprint."""
 
 import hashlib
 import json
@@ -15,16 +15,17 @@ from benchharness.tasks.sources import Data, Row, has_rows, parse_data, rows
 from benchharness.tasks.sources.source import ODDITIES
 from benchharness.tasks.task import Task, find_fault
 
-# A fixed part of a split for quick runs: the same rows every time, with the labels' shares kept.
+# A fixed subset of a split for quick runs, stratified by label: the same rows every time.
 #
-# The first rows of an official file are no sample: many are sorted by source or by label.
+# The first rows of an official file are no sample: many files are sorted by source or by label.
 
 
 def subset(examples: Sequence[Example], limit: int) -> list[Example]:
-    """About `limit` examples in their order, never more unless a single group is larger.
+    """Return about `limit` examples in their order, never more unless the first group is larger.
 
-    Examples that are scored together (`PairExample.group`) stay together. Subsets are nested: that
-    of 100 is within that of 200. Which ones are taken depends on the ids alone.
+    Examples of one group, which are scored together (`Example.unit`), stay together. Subsets are
+    nested: the subset of 100 is part of the subset of 200. The selection depends only on ids,
+    groups and strata. Raises BenchError for a limit below 1.
     """
     if limit < 1:
         raise BenchError(f"a limit of {limit} rows leaves nothing to read: give 1 or more.")
@@ -37,9 +38,13 @@ def sample(
     group_of: Callable[[Example], str | None],
     draw: str = "",
 ) -> list[int]:
-    """The indices of about `limit` examples, in their order; each `draw` takes others.
+    """Return the sorted indices of about `limit` examples.
 
-    Those of a group stay together.
+    Args:
+        examples: Examples of a split.
+        limit: Number of examples to select.
+        group_of: Function that returns an example's group, or None. Groups are selected as a whole.
+        draw: Text that seeds the selection; another text selects other examples.
     """
     kept: set[int] = set()
     for unit in _ranked(_units(examples, group_of), examples, draw):
@@ -52,7 +57,7 @@ def sample(
 def _units(
     examples: Sequence[Example], group_of: Callable[[Example], str | None]
 ) -> list[list[int]]:
-    """The indices of what is taken or left as a whole: a group, or one example."""
+    """Return the indices of each unit that is selected as a whole: a group, or a single example."""
     units: dict[str, list[int]] = defaultdict(list)
     for index, example in enumerate(examples):
         group = group_of(example)
@@ -61,10 +66,10 @@ def _units(
 
 
 def _ranked(units: list[list[int]], examples: Sequence[Example], draw: str = "") -> list[list[int]]:
-    """The units in the order of taking: every prefix has each stratum's share, and each at once.
+    """Return the units in the order of selection: every prefix is a stratified sample.
 
-    A stratum of n units gets the ranks 0.5/n, 1.5/n, ...; its first unit goes before all others, so
-    that a rare label is there as soon as the limit allows.
+    A stratum of n units gets the ranks 0.5/n, 1.5/n, ... The first unit of each stratum precedes
+    all others, so that a rare label is present as soon as the limit allows.
     """
     strata: dict[str, list[tuple[str, list[int]]]] = defaultdict(list)
     for unit in units:
@@ -81,10 +86,15 @@ def _ranked(units: list[list[int]], examples: Sequence[Example], draw: str = "")
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRows:
-    """The examples of one split in its order, and the SHA-256 (hex) of what they say.
+    """Examples of one split in their order, with their fingerprint.
 
-    `left_out` counts the rows of the whole split that the benchmark's convention leaves out, `cut`
-    those that a limit took away, and `odd` what is odd about it as it was released, by sentence.
+    Attributes:
+        examples: The examples.
+        fingerprint: SHA-256 (hex) of the examples' content.
+        left_out: Number of rows of the whole split that the benchmark's convention drops.
+        cut: Number of rows that a limit removed.
+        odd: Number of rows with each oddity of the released data, by the sentence that describes
+            it.
     """
 
     examples: tuple[Example, ...]
@@ -95,7 +105,7 @@ class SplitRows:
 
 
 def odd_sentences(splits: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """What is odd about splits and how it counts, each with how often it is so in which split."""
+    """Return a sentence per oddity of the data, with its number of rows in each split."""
     found: dict[str, list[str]] = defaultdict(list)
     for split, odd in splits.items():
         for sentence, count in odd.items():
@@ -104,10 +114,10 @@ def odd_sentences(splits: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 
 def draw_shots(rows: SplitRows, number: int, seed: int) -> SplitRows:
-    """About `number` rows of a split, drawn by the seed, with the labels in their proportions.
+    """Draw about `number` rows of a split at random by the seed, stratified by label.
 
-    What is scored together stays together. Draws are nested: that of 8 is within that of 32 of the
-    same seed. Raises DataError where the split has fewer rows.
+    Rows that are scored together stay together. Draws of one seed are nested: the draw of 8 rows is
+    part of the draw of 32. Raises DataError if the split has fewer rows.
     """
     if number > len(rows.examples):
         raise DataError(
@@ -118,11 +128,11 @@ def draw_shots(rows: SplitRows, number: int, seed: int) -> SplitRows:
 
 
 def hold_out(rows: SplitRows, share: float) -> tuple[SplitRows, SplitRows]:
-    """A split as two: what is left of it, and about that share of it, at least one example.
+    """Divide a split into the rows to train on and a held-out share of at least one example.
 
-    The share has the labels' proportions, as a subset has; questions on one passage, and what is
-    scored together, stay on one side. Which rows it has depends on their ids and nothing else.
-    Raises DataError where nothing would be left.
+    The held-out share is stratified by label. Questions on one passage, and rows that are scored
+    together, stay on one side. The division depends on the rows' ids, groups and labels, not on a
+    seed. Raises DataError if no row would be left to train on.
     """
     number = max(1, round(share * len(rows.examples)))
     held = sample(rows.examples, number, lambda e: e.traits.passage or e.unit)
@@ -141,24 +151,24 @@ def _some(rows: SplitRows, indices: Iterable[int]) -> SplitRows:
 
 
 def part_of(examples: Iterable[Example]) -> SplitRows:
-    """Examples that are a part of a split, or were made of it."""
+    """Create the SplitRows of examples that are a part of a split or were derived from one."""
     kept = tuple(examples)
     return SplitRows(examples=kept, fingerprint=fingerprint(kept))
 
 
 def has_split(task: Task, split: str, data: Data) -> bool:
-    """Whether the source has the split, without reading it.
+    """Return whether the source has the split, without reading it.
 
-    Optional evaluations ask first: a folder without AX does not stop MNLI.
+    Used for optional evaluations: MNLI runs from a folder without AX.
     """
     return has_rows(task.source, split, data)
 
 
 def holds(data: str) -> Callable[[Task], bool]:
-    """Whether a folder holds any split of a task; the hub and mini data hold all.
+    """Return a predicate: whether the data folder has any split of a task (hub and mini have all).
 
-    It tells which task is meant by a name that several suites have. `data` is read when a task is
-    asked for; DataError where it is nothing.
+    It resolves a task name that several suites share. `data` is parsed when the predicate is
+    called, which raises DataError if there is no such data.
     """
 
     def fits(task: Task) -> bool:
@@ -169,9 +179,17 @@ def holds(data: str) -> Callable[[Task], bool]:
 
 
 def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitRows:
-    """The examples of one split; `limit` takes a fixed stratified subset (see tasks.read).
+    """Read the examples of one split.
 
-    Raises DataError where the split is absent, malformed or empty, or where a row does not convert.
+    Args:
+        task: The task.
+        split: Name of the split.
+        data: Source of the rows: the hub, the mini data or a folder.
+        limit: Size of a fixed stratified subset (see `subset`); None reads all rows.
+
+    Raises:
+        DataError: If the split is missing, malformed or empty, an id is repeated, or a row does not
+            convert.
     """
     place = f"{task.name} {split} ({data})"
     examples = [
@@ -195,9 +213,9 @@ def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitR
 
 
 def read_train(task: Task, languages: str, data: Data, limit: int | None = None) -> SplitRows:
-    """The training rows of some languages ("de+fr", or "all"), one after the other.
+    """Read the training rows of several languages ("de+fr", or "all"), language by language.
 
-    Raises DataError where it has none in one of them, or as `read` does.
+    Raises DataError if the task has no training rows in one of them, or as `read` does.
     """
     known = {s.partition("_")[2] or "en": s for s in task.source.splits if s.startswith("train")}
     wanted = [*known] if languages == "all" else languages.split("+")
@@ -217,7 +235,7 @@ def _convert(task: Task, row: Row, place: str) -> Example:
     try:
         example = task.convert(row)
     except (BenchError, KeyError, TypeError, ValueError, IndexError) as error:
-        # A KeyError is the name of a column that the row lacks.
+        # The text of a KeyError is the name of the column that the row lacks.
         reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise DataError(f"{place} does not convert: {reason.removesuffix('.')}.") from error
     if fault := find_fault(task, example):
@@ -227,16 +245,17 @@ def _convert(task: Task, row: Row, place: str) -> Example:
 
 
 def fingerprint(examples: Iterable[Example]) -> str:
-    """The SHA-256 (hex) of the examples: equal examples, equal digest, whatever their source.
+    """Return the SHA-256 (hex) of the examples, which does not depend on their source.
 
-    What a pair is about, and the document of a sentence, are left out.
+    Fields marked as not fingerprinted are left out, e.g. what a pair is about, and a sentence's
+    document.
     """
     digest = hashlib.sha256()
     encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=vars).encode
     for example in examples:
         kind: Any = type(example)
         left = _left_out(kind)
-        # A field for which `left` has "..." is always dropped: that is the second of the pair.
+        # A field is dropped at its default, or always if `left` has "..." for it.
         said = {k: v for k, v in vars(example).items() if k not in left or left[k] not in (v, ...)}
         digest.update(encode([type(example).__name__, said]).encode() + b"\n")
     return digest.hexdigest()
@@ -244,22 +263,22 @@ def fingerprint(examples: Iterable[Example]) -> str:
 
 @cache
 def _left_out(kind: Any) -> Mapping[str, object]:
-    """The fields of a class that no fingerprint has ("..."), or none where they are as here."""
+    """Return the fields that a fingerprint omits: always (`...`), or only at their default."""
     marked = [each for each in fields(kind) if {"later", "beside"} & set(each.metadata)]
     return {each.name: ... if "beside" in each.metadata else each.default for each in marked}
 
 
 def document_digest(examples: Iterable[Example]) -> str:
-    """The SHA-256 (hex) of the documents that sentences stand in, and of their places in them.
+    """Return the SHA-256 (hex) of the documents of sentences, with the sentences' positions.
 
-    Empty where one of them has none.
+    Empty if a sentence has no document.
     """
     digest, known = hashlib.sha256(), dict[int, bytes]()
     for example in examples:
         document = example.document if isinstance(example, TagExample) else None
         if document is None:
             return ""
-        words = id(document.words)  # sentences share the tuple of their document
+        words = id(document.words)  # all sentences share the tuple of their document
         if words not in known:
             text = json.dumps(document.words, separators=(",", ":"))
             known[words] = hashlib.sha256(text.encode()).digest()
@@ -268,17 +287,18 @@ def document_digest(examples: Iterable[Example]) -> str:
 
 
 def counts_of(rows: SplitRows) -> dict[str, Any]:
-    """What a result says of a split's rows: how many, how many are left out, and what is odd."""
+    """Return the counts of a split that a result records: rows, left-out rows and oddities."""
     counts: dict[str, Any] = {"rows": len(rows.examples), "left_out": rows.left_out}
     return {**counts, "odd": dict(rows.odd)} if rows.odd else counts
 
 
 def count_repeats(splits: Mapping[str, SplitRows]) -> dict[str, dict[str, int]]:
-    """How many rows of each split repeat others: {"glue/qqp:dev": {"repeated": 3, "in_train": 1}}.
+    """Count the repeated rows of each split: {"glue/qqp:dev": {"repeated": 3, "in_train": 1}}.
 
-    `repeated` are those whose texts stand in the split before them, `in_train` those of any other
-    split whose texts stand in a train split. What is 0 is left out. The benchmarks have such rows
-    (QQP, SST-2, SNLI), so that none is dropped; a reader of a score should know how many there are.
+    `repeated` counts rows whose texts occurred earlier in the split; `in_train` counts rows of a
+    split other than train whose texts occur in a train split. Zeros are left out. Benchmarks have
+    such rows (QQP, SST-2, SNLI), so none is dropped, but a reader of a score should know their
+    number.
     """
     texts = {name: [example.content for example in rows.examples] for name, rows in splits.items()}
     trained = {text for name, found in texts.items() if name.endswith(":train") for text in found}

@@ -1,7 +1,7 @@
 """QuAC, CoQA and HotpotQA: questions in a conversation, or on several paragraphs at once.
 
-All have the span head, and ask more of it than SQuAD does: dialog acts, answers that no text holds,
-supporting sentences (`SpanTask`, `SpanExample`).
+All use the span head, which does more for them than for SQuAD: dialog acts, answers that no text
+contains, supporting sentences (see `SpanTask` and `SpanExample`).
 """
 
 import re
@@ -28,21 +28,23 @@ from benchharness.tasks.task import SpanTask, cannot_be_learned
 
 # QuAC: a student asks a teacher about a section of Wikipedia (Choi et al., EMNLP 2018).
 #
-# A question is understood by those before it: the last two follow it in the question's text, the
-# newest first, so that a limit of tokens cuts the oldest. The teacher also says whether the
-# answer is a yes or a no, and whether to ask on. "CANNOTANSWER", which ends every section in the
-# official files, is no answer here.
+# A question needs the previous ones as context: the last two follow it in the question's text, the
+# newest first, so that truncation cuts the oldest. The teacher also marks whether the answer is a
+# yes or a no, and whether to ask a follow-up question. "CANNOTANSWER", which ends every section in
+# the official files, becomes no answer here.
 
 QUAC_HISTORY = 2
-"""Previous questions in the input: the paper's best baseline, BiDAF++ w/ 2-ctxt."""
+"""Number of previous questions in the input, as in the paper's best baseline (BiDAF++ w/ 2-ctxt).
+"""
 
 CANNOT_ANSWER = "CANNOTANSWER"
 
 YES_NO = ("y", "n", "x")
 FOLLOW_UP = ("y", "n", "m")
-"""Yes, no and neither; should, should not and may ask on."""
+"""Dialog acts. YES_NO: yes, no and neither; FOLLOW_UP: should, should not and may ask a follow-up.
+"""
 
-# "C_69758fcdfc1f46baba0e92c0f3b0919c_1_q#7" is the question 7 of a dialog.
+# "C_69758fcdfc1f46baba0e92c0f3b0919c_1_q#7" is question 7 of a dialog.
 TURN = re.compile(r".*_q#(\d+)")
 
 QUAC_COLUMNS = (
@@ -52,12 +54,15 @@ QUAC_COLUMNS = (
 
 
 def with_history(question: str, before: Sequence[str], history: int) -> str:
-    """The question and the last `history` turns before it, the newest first."""
+    """Return the question followed by the last `history` turns before it, the newest first."""
     return " | ".join([question, *reversed(before[max(0, len(before) - history) :])])
 
 
 def _quac_rows(rows: Sequence[Row]) -> list[Row]:
-    """A row a question, with those before it; ValueError where a dialog is out of order."""
+    """Return a row per question, with the previous ones; ValueError if a dialog is out of order.
+
+    Raises TypeError if the answers are not lists.
+    """
     asked: list[Row] = []
     for row in rows:
         names, questions = texts(row, "turn_ids"), texts(row, "questions")
@@ -75,7 +80,7 @@ def _quac_rows(rows: Sequence[Row]) -> list[Row]:
                     f"the dialog {row['dialogue_id']} has the turn {name!r} after q#{last}, so its "
                     "questions are out of order"
                 )
-            # Numbers may be left out, but never go back.
+            # Numbers may have gaps, but must increase.
             last = int(turn[1])
             asked.append(
                 {
@@ -94,12 +99,12 @@ def _quac_rows(rows: Sequence[Row]) -> list[Row]:
 
 
 def _quac_question(history: int) -> Callable[[Row], SpanExample]:
-    """The converter that leaves so many previous questions in a question's text."""
+    """Create a converter that appends this number of previous questions to a question."""
 
     def convert(row: Row) -> SpanExample:
         found = list(zip(texts(row, "texts"), numbers(row, "starts"), strict=True))
         answers = [answer for answer in found if answer[0] != CANNOT_ANSWER]
-        # As the official scorer: no answer where at least half of the annotators give none.
+        # Like the official scorer: no answer if at least half of the annotators give none.
         if 2 * len(answers) <= len(found):
             answers = []
         context = text(row, "context").removesuffix(CANNOT_ANSWER).rstrip()
@@ -117,12 +122,12 @@ def _quac_question(history: int) -> Callable[[Row], SpanExample]:
 
 
 def _placed(context: str, answer: str, start: int) -> tuple[str, int]:
-    """The answer with its place, or -1 where it does not stand there."""
+    """Return the answer with its start, or with -1 if it is not there."""
     return answer, start if start >= 0 and context.startswith(answer, start) else -1
 
 
 def _is_misplaced(split: str, example: SpanExample) -> bool:
-    """A training question whose answer does not stand where it is said to."""
+    """Return whether a training question's answer is not at its stated position."""
     answers = example.answers or ()
     return split == "train" and bool(answers) and answers[0][1] < 0
 
@@ -157,25 +162,26 @@ QUAC = SpanTask(
 
 
 def quac(history: int, name: str = "quac/quac") -> SpanTask:
-    """QuAC with another number of previous questions in the input."""
+    """Return QuAC with another number of previous questions in the input."""
     return replace(QUAC, name=name, convert=_quac_question(history))
 
 
 # CoQA: conversations about stories of several domains (Reddy et al., TACL 2019).
 #
-# Answers are free texts. A stretch of the story is learned in their place: of the evidence that the
-# annotator marked, the part that shares most words with the answer. "yes", "no" and "unknown" stand
-# before every story, so that they are stretches too. The last two turns follow a question in its
-# text, the newest first.
+# Answers are free texts. A span of the story is learned instead: the part of the annotated evidence
+# that shares most words with the answer. "yes", "no" and "unknown" precede every story, so that
+# they are spans too. The last two turns follow a question in its text, the newest first.
 
 COQA_HISTORY = 2
-"""Previous questions with their answers in the input: stanfordnlp/coqa-baselines, n_history."""
+"""Number of previous questions, with their answers, in the input (stanfordnlp/coqa-baselines,
+n_history).
+"""
 
 COQA_FIXED = ("yes", "no", "unknown")
 COQA_LEAD = " ".join(COQA_FIXED)
 
 COQA_OTHERS = ("0", "1", "2")
-"""The names of the further annotators; only dev has their answers."""
+"""Names of the additional annotators; only dev has their answers."""
 
 COQA_ANSWER = tuple(
     f"answers.{name}" for name in ("input_text", "span_start", "span_end", "turn_id")
@@ -188,7 +194,10 @@ COQA_COLUMNS = (
 
 
 def _coqa_rows(rows: Sequence[Row]) -> list[Row]:
-    """A row a question, with those before it; ValueError where a conversation is out of order."""
+    """Return a row per question with the previous turns.
+
+    Raises ValueError if the turns of a conversation are out of order or a question lacks answers.
+    """
     asked: list[Row] = []
     for row in rows:
         questions, answers = texts(row, "questions.input_text"), texts(row, "answers.input_text")
@@ -229,7 +238,7 @@ def _listed(turns: Sequence[int]) -> str:
 
 
 def _coqa_question(history: int) -> Callable[[Row], SpanExample]:
-    """The converter that leaves so many previous turns in a question's text."""
+    """Create a converter that appends this number of previous turns to a question."""
 
     def convert(row: Row) -> SpanExample:
         source = text(row, "source")
@@ -239,8 +248,8 @@ def _coqa_question(history: int) -> Callable[[Row], SpanExample]:
         answers = texts(row, "answers")
         context = f"{COQA_LEAD}\n{text(row, 'story')}"
         ahead = len(COQA_LEAD) + 1
-        # The files count in the story, the context begins with the fixed answers; a start of
-        # -1 says that no evidence is marked.
+        # The files count from the beginning of the story, but the context begins with the fixed
+        # answers; a start of -1 means that no evidence is marked.
         start, end = number(row, "start") + ahead, number(row, "end") + ahead
         evidence = _within(context, start, end) if start >= ahead else None
         return SpanExample(
@@ -259,14 +268,14 @@ def _coqa_question(history: int) -> Callable[[Row], SpanExample]:
 
 
 def _within(context: str, start: int, end: int) -> tuple[int, int] | None:
-    """The characters without white space at their ends; None where nothing is left."""
+    """Return the span without white space at its ends; None if nothing is left."""
     found = context[start:end]
     start += len(found) - len(found.lstrip())
     return (start, start + len(found.strip())) if found.strip() else None
 
 
 def _learned(context: str, answer: str, evidence: tuple[int, int] | None) -> tuple[int, int] | None:
-    """The characters to learn: a fixed answer, or the best stretch of the evidence."""
+    """Return the span to learn: a fixed answer, or the best span of the evidence, or None."""
     said = normalise(answer)
     if said in COQA_FIXED:
         start = COQA_LEAD.index(said)
@@ -278,13 +287,16 @@ def _learned(context: str, answer: str, evidence: tuple[int, int] | None) -> tup
 
 WORD = re.compile(r"\S+")
 LONGEST = 30
-"""Words of a stretch: more share no more with any answer, and the evidence may be a paragraph."""
+"""Maximum number of words of a span: a longer one shares no more words with an answer, and the
+evidence may be a paragraph.
+"""
 
 
 def best_stretch(context: str, start: int, end: int, answer: str) -> tuple[int, int]:
-    """Of the stretches of words within these characters the first with the best F1 to the answer.
+    """Return the span of whole words in [start, end) with the best F1 against the answer.
 
-    The shortest of those that are as good; the whole where none shares a word.
+    Of equally good spans the first, and then the shortest, is taken; [start, end) if none shares a
+    word. Punctuation at the end of the span is removed.
     """
     words = [match.span() for match in WORD.finditer(context, start, end)]
     best, found = 0.0, (start, end)
@@ -297,13 +309,13 @@ def best_stretch(context: str, start: int, end: int, answer: str) -> tuple[int, 
 
 
 def _bare(context: str, start: int, end: int) -> tuple[int, int]:
-    """The stretch without a mark at its end, which no answer has."""
+    """Return the span without a punctuation mark at its end, which no answer has."""
     kept = context[start:end].rstrip(".,;:!?\"'")
     return (start, start + len(kept)) if kept else (start, end)
 
 
 def _has_no_evidence(split: str, example: SpanExample) -> bool:
-    """A training question whose evidence is nowhere."""
+    """Return whether a training question has neither evidence nor a fixed answer to learn."""
     return split == "train" and example.span is None
 
 
@@ -311,8 +323,8 @@ COQA = SpanTask(
     name="coqa/coqa",
     title="CoQA",
     source=Source(
-        # The authors' copy on the hub lacks what the other annotators answered, and with it the
-        # official score. The main branch of this one holds a loading script.
+        # The authors' copy on the hub lacks the other annotators' answers, which the official
+        # score needs. The main branch of this copy has a loading script.
         hub="EleutherAI/coqa",
         config="default",
         revision="refs/convert/parquet",
@@ -335,16 +347,16 @@ COQA = SpanTask(
 
 
 def coqa(history: int, name: str = "coqa/coqa") -> SpanTask:
-    """CoQA with another number of previous turns in the input."""
+    """Return CoQA with another number of previous turns in the input."""
     return replace(COQA, name=name, convert=_coqa_question(history))
 
 
 # HotpotQA, distractor setting: questions on two of ten paragraphs (Yang et al., EMNLP 2018).
 #
-# The context is "yes no", which are the answers that no text holds, and then the paragraphs, a
-# title and its sentences on a line each. It is longer than most encoders' rows: it is read in
-# windows, or in one row by an encoder of long texts. Beside the answer a model says which sentences
-# support it.
+# The context is "yes no", the answers that no text contains, and then the paragraphs: a line with
+# the title and a line with the sentences. It is longer than the maximum length of most encoders: it
+# is read in windows, or at once by a long-context encoder. A model also predicts which sentences
+# support the answer.
 
 HOTPOT_FIXED = ("yes", "no")
 HOTPOT_LEAD = " ".join(HOTPOT_FIXED)
@@ -368,14 +380,14 @@ def _hotpot_question(row: Row) -> SpanExample:
         context += f"\n{_line(title)}\n"
         for order, sentence in enumerate(texts({"sentences": column}, "sentences")):
             written = _line(sentence)
-            # The space that a sentence begins with is none of its characters.
+            # The span of a sentence excludes the space with which it begins.
             start = len(context) + len(written) - len(written.lstrip())
             places.setdefault((title, order), len(sentences))
             sentences.append((start, max(start, len(context) + len(written.rstrip()))))
             context += written
     titles, orders = texts(row, "supporting_facts.title"), numbers(row, "supporting_facts.sent_id")
     facts = dict.fromkeys(zip(titles, orders, strict=True))
-    # A few facts name a sentence that is not there: they count, and there is nothing to learn.
+    # A few facts refer to a sentence that does not exist: they count, but cannot be learned.
     count = len(sentences)
     wanted = [places.get(fact, count + place) for place, fact in enumerate(facts)]
     evidence = tuple(sentences[place] for place in sorted(wanted) if place < count)
@@ -397,12 +409,12 @@ def _hotpot_question(row: Row) -> SpanExample:
 
 
 def _line(words: str) -> str:
-    """The words without line breaks, character for character."""
+    """Return the text with line breaks replaced by spaces, so that its length stays the same."""
     return words.replace("\n", " ").replace("\r", " ")
 
 
 def _hotpot_place(context: str, answer: str, evidence: Sequence[tuple[int, int]]) -> int:
-    """Where the answer stands: as "yes" or "no", in a supporting sentence, or else first."""
+    """Return the start of the answer: fixed, in a supporting sentence, or anywhere; else -1."""
     if answer in HOTPOT_FIXED:
         return HOTPOT_LEAD.index(answer)
     if not answer:
@@ -413,7 +425,7 @@ def _hotpot_place(context: str, answer: str, evidence: Sequence[tuple[int, int]]
     return context.find(answer, len(HOTPOT_LEAD) + 1)
 
 
-# In the other setting a model finds the paragraphs in all of Wikipedia.
+# The other setting (fullwiki), where the paragraphs must be found in Wikipedia, has no task here.
 HOTPOT = SpanTask(
     name="hotpotqa/distractor",
     title="HotpotQA",

@@ -1,6 +1,7 @@
-"""SQuAD 1.1 and 2.0: questions on Wikipedia paragraphs, answered by a stretch of them.
+"""SQuAD 1.1 and 2.0: questions on Wikipedia paragraphs, answered by a span of the paragraph.
 
-Only train and dev are public. Scoring needs the answers' texts alone, training also their place.
+Only train and dev are public. Scoring needs only the texts of the answers, training also their
+positions.
 """
 
 from benchharness.tasks.examples import SpanExample
@@ -33,7 +34,7 @@ def _source(hub: str, config: str, revision: str, version: str) -> Source:
 
 
 def _folders(version: str) -> tuple[str, ...]:
-    """What people call the folder of a version: "squad2", "SQuAD-v2.0", and "v2.0" in another."""
+    """Return names of a version's folder: "squad2", "SQuAD-v2.0", or "v2.0" in another folder."""
     short = version.partition(".")[0]
     names = [f"{v}{number}" for v in ("", "v") for number in (short, version)]
     return (*(f"squad{name}" for name in names), f"v{version}")
@@ -44,7 +45,7 @@ NOWHERE = "answers that are nowhere in their context count, and are not learned"
 
 
 def question(row: Row) -> SpanExample:
-    """A row of SQuAD's layout as an example."""
+    """Convert a row of SQuAD's layout to an example."""
     context = text(row, "context")
     answers = zip(texts(row, "answers.text"), numbers(row, "answers.answer_start"), strict=True)
     found = [(answer, start, find_answer(context, answer, start)) for answer, start in answers]
@@ -61,9 +62,10 @@ def question(row: Row) -> SpanExample:
 
 
 def find_answer(context: str, answer: str, start: int) -> int:
-    """The answer's start; where it does not stand there, that of the nearest place, else -1.
+    """Return the answer's start: where stated, else the nearest occurrence, else -1.
 
-    A start may count bytes of UTF-8, as TyDi QA's own files, or of UTF-16, as programs in Java.
+    A stated start may count bytes of UTF-8, as in TyDi QA's own files, or units of UTF-16, as in
+    Java programs.
     """
     if start >= 0 and context.startswith(answer, start):
         return start
@@ -110,4 +112,4 @@ SQUAD_2 = SpanTask(
 )
 
 SQUAD_TASKS: tuple[SpanTask, ...] = (SQUAD_1, SQUAD_2)
-"""Both versions."""
+"""Both versions of SQuAD."""

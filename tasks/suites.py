@@ -1,7 +1,7 @@
-"""Every task and suite by name; a suite says how its tasks' scores become one.
+"""Tables of all tasks and suites, and the rules that turn a suite's task scores into one score.
 
-A collection is several suites under one name. It has no score of its own: nobody averages GLUE with
-CoNLL-2003, so it is shown as the boards of its members.
+A collection is several suites under one name. It has no score of its own, because nobody averages
+GLUE with CoNLL-2003: it is shown as the boards of its suites.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,9 +30,9 @@ from benchharness.tasks.task import Metric, Task, ending_of
 from benchharness.tasks.text_classes import LEXGLUE_TASKS, SST_TASKS
 from benchharness.tasks.xtreme import XTREME_CELLS, XTREME_TASKS
 
-# Score rules: how the scores of a suite's tasks become one number.
+# Score rules: how the scores of a suite's tasks are averaged into one number.
 #
-# Papers use different rules under the same word "GLUE", so a rule has a name, and two rows under
+# Papers use different rules under the same word "GLUE", so a rule has a name, and two rows with
 # different rules are never ranked together.
 
 Scores = Mapping[str, Mapping[str, float]]
@@ -40,17 +40,17 @@ Scores = Mapping[str, Mapping[str, float]]
 
 
 def complete_mean(values: Sequence[float | None]) -> float | None:
-    """The mean of the values; None where one of them is missing."""
+    """Return the mean of the values; None if one of them is missing."""
     known = [value for value in values if value is not None]
-    # As fmean, which takes several times as long for the few values of a cell.
+    # Same result as fmean, which takes several times as long for the few values of a cell.
     return fsum(known) / len(known) if len(known) == len(values) else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRule:
-    """The mean over tasks of the mean over each task's `cells` (score names).
+    """Rule that averages over tasks the mean of each task's `cells` (score names).
 
-    Values may be fractions or percent, as long as they are all of one unit.
+    Values may be fractions or percent, as long as all have the same unit.
     """
 
     name: str
@@ -58,11 +58,11 @@ class ScoreRule:
     cite: str
 
     def task_score(self, task: str, scores: Mapping[str, float]) -> float | None:
-        """The task's mean over its cells; None unless every cell is there."""
+        """Return the mean over the task's cells; None if a cell is missing."""
         return complete_mean([scores.get(cell) for cell in self.cells[task]])
 
     def score(self, scores: Scores) -> float | None:
-        """The suite's score; None unless every cell of every task is there."""
+        """Return the suite's score; None if a cell of any task is missing."""
         return complete_mean([self.task_score(task, scores.get(task, {})) for task in self.cells])
 
 
@@ -171,7 +171,7 @@ _ONE = (
      "ours: the mean over lengths, as Zhu et al., LongEmbed, EMNLP 2024"),
 )
 # fmt: on
-"""Rules that are the mean over tasks of one score each: name, score, tasks, paper."""
+"""Rules that average one score per task: rule name, score name, tasks, citation."""
 
 XTREME_7 = ScoreRule(
     name="XTREME-7",
@@ -191,12 +191,12 @@ RULES: Mapping[str, ScoreRule] = MappingProxyType(
     {rule.name: rule for rule in (*_GLUE_RULES, XTREME_7, EFFICIENCY)}
     | {n: ScoreRule(name=n, cells=dict.fromkeys(ts, (s,)), cite=c) for n, s, ts, c in _ONE}
 )
-"""By name."""
+"""Score rules by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """A benchmark. `tasks` are full names in the order of its board's columns.
+    """Benchmark; `tasks` are full task names in the order of the board's columns.
 
     Tasks that the rule leaves out (GLUE's diagnostic set) are run and shown all the same.
     """
@@ -209,9 +209,9 @@ class Suite:
 
 
 def _suite(title: str, tasks: Sequence[Task], rule: str = "", cite: str = "") -> Suite:
-    """A suite whose rule is called as it is, and whose paper is that of its first task.
+    """Create a suite and register its tasks.
 
-    Its tasks go into the table of all.
+    By default the rule is named like the title, and the citation is that of the first task.
     """
     _tasks.update((task.name, task) for task in tasks)
     return Suite(
@@ -246,10 +246,10 @@ _suites = {
 }
 
 TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
-"""By full name ("glue/cola")."""
+"""Tasks by full name ("glue/cola")."""
 
 SUITES: Mapping[str, Suite] = MappingProxyType(_suites)
-"""By name."""
+"""Suites by name."""
 
 _APART = {
     *("blimp", "beir", "retrieval", "pairs", "text"),
@@ -262,17 +262,17 @@ COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "paper": ("glue", "superglue", "squad", "beir"),
     }
 )
-"""Names of suites by the name of a collection. "seeds" is what lectures on pretrained encoders show
-results on; an English encoder without the head of a language model can run all of it. "paper" is
-what those of encoders have tables of (`bench paper`)."""
+"""Names of the suites of each collection. "seeds" has the benchmarks that lectures on pretrained
+encoders show; an English encoder without a language-model head can run all of it. "paper" has
+those for which papers on encoders have tables (`bench paper`).
+"""
 
 
 def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
-    """Puts a suite of somebody else's, with its tasks, into both tables.
+    """Register a third-party suite and its tasks.
 
-    Raises BenchError, and leaves the tables as they are, where a name is taken or is none that a
-    task can be found by, where a task has no metric, or where the suite names a task, or its rule a
-    score, that it does not have.
+    Raises BenchError, and changes nothing, if a name is taken or malformed, a task has no metric,
+    the suite lists a task that is not given, or its rule counts a score that its task lacks.
     """
     names = [task.name for task in tasks]
     if suite.name in (*SUITES, *COLLECTIONS):
@@ -294,7 +294,7 @@ def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
 
 
 def forget_suite(name: str) -> None:
-    """Takes such a suite with its tasks out of both tables again."""
+    """Remove a suite that `add_suite` registered, with its tasks."""
     for task in _suites.pop(name).tasks:
         del _tasks[task]
 
@@ -311,7 +311,7 @@ def _check_scores(suite: Suite, task: Task) -> None:
 
 
 def add_details(task: str, metrics: Sequence[Metric[Any, Any]]) -> None:
-    """Has more metrics shown beside a task's score; BenchError where a metric's name is taken."""
+    """Show more metrics next to a task's score; raise BenchError if a metric's name is taken."""
     for metric in metrics:
         found = find_task(task)
         if metric.name in {known.name for known in _metrics(found)}:
@@ -326,10 +326,11 @@ def _metrics(task: Task) -> tuple[Metric[Any, Any], ...]:
 
 
 def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
-    """The task of that full name, or of a short one ("cola") that only one suite has.
+    """Return the task with that full name, or with a short name ("cola") that only one suite has.
 
-    Where several have it, the one that `fits` (what a store or a folder holds), if that is one.
-    Case and punctuation do not matter, where no other task is called so: "STS-B" is "stsb".
+    If several suites have it, `fits` selects among them (e.g. by the content of a store or a
+    folder). Case and punctuation are ignored if no task has the exact name: "STS-B" is "stsb".
+    Raises BenchError if no task or more than one is left.
     """
     found = tasks_called(name)
     if len(found) > 1 and fits is not None:
@@ -343,25 +344,25 @@ def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
 
 
 def tasks_called(name: str) -> list[Task]:
-    """Every task of that name, as `find_task` reads it."""
+    """Return every task that `find_task` could mean by that name."""
     wanted = name.lower()
     return [TASKS[wanted]] if wanted in TASKS else _called(wanted) or _like(wanted)
 
 
 def _called(short: str) -> list[Task]:
-    """The tasks of that name without their suite."""
+    """Return the tasks with that name after the slash."""
     return [task for task in TASKS.values() if task.name.partition("/")[2] == short]
 
 
 def _like(name: str) -> list[Task]:
-    """The tasks of that name, with their suite or without, but for punctuation."""
+    """Return the tasks with that name, full or short, ignoring punctuation."""
     wanted, tasks = name_key(name), TASKS.values()
     full = [task for task in tasks if name_key(task.name) == wanted]
     return full or [task for task in tasks if name_key(task.name.partition("/")[2]) == wanted]
 
 
 def _unknown_task(name: str) -> BenchError:
-    """The error for a name of no task; what it proposes is taken where it stands alone."""
+    """Return the error for an unknown task; it proposes full names if a short one is ambiguous."""
     known = [*TASKS, *(task.partition("/")[2] for task in TASKS)]
     for close in get_close_matches(name.lower(), known, n=1):
         if len(found := _called(close)) > 1:
@@ -371,25 +372,25 @@ def _unknown_task(name: str) -> BenchError:
 
 
 def title_of(task: str) -> str:
-    """What papers call a task; of one that is not known here, its name after the slash."""
+    """Return a task's name in papers; for an unknown task, its name after the slash."""
     return TASKS[task].title if task in TASKS else task.rpartition("/")[2]
 
 
 def full_title(task: str) -> str:
-    """The same with the suite: "GLUE CoLA", and "SNLI" where the suite is called like the task."""
+    """Return a task's title with its suite: "GLUE CoLA", but "SNLI" for the suite SNLI."""
     suite, title = SUITES.get(task.partition("/")[0]), title_of(task)
     return title if suite is None or title.startswith(suite.title) else f"{suite.title} {title}"
 
 
 def distinct_title(task: str) -> str:
-    """What names a task beside those of other suites: RTE is GLUE's, and the other SuperGLUE's."""
+    """Return a title that is unique among suites: "RTE" is GLUE's, "SuperGLUE RTE" the other."""
     title = title_of(task)
     first = next((name for name, known in TASKS.items() if known.title == title), task)
     return title if first == task else full_title(task)
 
 
 def split_title(task: str, split: str) -> str:
-    """A task's split as people read it: "CoLA dev", "MNLI-mm dev"."""
+    """Return a task's split as people write it: "CoLA dev", "MNLI-mm dev"."""
     titles = TASKS[task].split_titles if task in TASKS else {}
     if split not in titles:
         return f"{distinct_title(task)} {split}"
@@ -397,14 +398,17 @@ def split_title(task: str, split: str) -> str:
 
 
 def find_suite(name: str) -> Suite:
-    """The suite of that name."""
+    """Return the suite with that name; raise BenchError if there is none."""
     if _full_name(name.lower()) not in SUITES:
         raise unknown_name("suite", name, SUITES, "`bench show suites` shows them.")
     return SUITES[_full_name(name.lower())]
 
 
 def _full_name(name: str) -> str:
-    """A suite's name; that of somebody's own data may be said without its digits."""
+    """Return a suite's full name; the name of custom data may omit the digits at its end.
+
+    Raises BenchError if several suites have that name without digits.
+    """
     own = [suite for suite in SUITES if suite.rpartition("-")[0] == name]
     if name in SUITES or not own:
         return name
@@ -414,7 +418,7 @@ def _full_name(name: str) -> str:
 
 
 def find_suites(name: str) -> tuple[Suite, ...]:
-    """The suite of that name, or the members of the collection of that name."""
+    """Return the suite with that name, or the suites of the collection with that name."""
     members = COLLECTIONS.get(name.lower(), (_full_name(name.lower()),))
     if not set(members) <= set(SUITES):
         known = [*SUITES, *COLLECTIONS]
@@ -428,9 +432,16 @@ def select_tasks(
     complete: bool = True,
     fits: Callable[[Task], bool] | None = None,
 ) -> tuple[Task, ...]:
-    """The named tasks inside the suites, or all of theirs; `complete` if every suite was found.
+    """Return the named tasks of the suites, or all their tasks if no names are given.
 
-    Without a suite, `fits` says which task a name means that several suites have.
+    Args:
+        suites: Suites to select from; if empty, names are looked up in all suites.
+        names: Full or short task names.
+        complete: False if a requested suite was not found, so that an empty selection is no error.
+        fits: Predicate that resolves a name which several suites share, if no suites are given.
+
+    Raises:
+        BenchError: If nothing is selected, or a name is unknown or ambiguous.
     """
     inside = dict.fromkeys(name for suite in suites for name in suite.tasks)
     if not names and not inside and complete:
@@ -443,7 +454,7 @@ def select_tasks(
 
 
 def _names_inside(inside: Mapping[str, None], names: Sequence[str]) -> list[str]:
-    """Full names of the tasks, which may be named without their suite."""
+    """Return the full names of the tasks, which may be given without their suite."""
     found: list[str] = []
     for name in names:
         fits = [full for full in inside if name.lower() in (full, full.partition("/")[2])]

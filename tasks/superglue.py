@@ -1,8 +1,8 @@
 """SuperGLUE: eight tasks and two diagnostic sets (Wang et al., NeurIPS 2019).
 
-Label names and their order are those of the hub's data set, which differ from GLUE's (CB is
-entailment, contradiction, neutral). The files are the JSON lines of the v2 download. Which text
-comes first, and what is asked of it, is as in the official baseline (jiant).
+Label names and their order are as in the hub's data set and differ from GLUE's (CB is entailment,
+contradiction, neutral). The files are the JSON lines of the v2 download. The order of the texts,
+and the questions added to them, are as in the official baseline (jiant).
 """
 
 import re
@@ -31,11 +31,11 @@ from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.sources.source import label_of, number, splits_of, text, texts
 from benchharness.tasks.task import ChoiceTask, PairTask, Task, cannot_be_learned
 
-# SuperGLUE's nested passages: MultiRC's answer options and ReCoRD's queries, each a row.
+# SuperGLUE's nested passages: one row per answer option (MultiRC) or query (ReCoRD).
 
 
 def multirc_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A row for each answer option of a passage's questions, as the hub has them."""
+    """Yield a row for each answer option of a passage's questions, like the hub."""
     passage = document["passage"]
     for question in passage["questions"]:
         for answer in question["answers"]:
@@ -50,7 +50,7 @@ def multirc_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def multirc_example(row: Row) -> PairExample:
-    """The passage against the question followed by one of its answer options."""
+    """Convert a row: the passage, and the question followed by one of its answer options."""
     paragraph, question = number(row, "idx.paragraph"), number(row, "idx.question")
     return PairExample(
         id=f"{paragraph}-{question}-{number(row, 'idx.answer')}",
@@ -63,10 +63,10 @@ def multirc_example(row: Row) -> PairExample:
 
 
 def record_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A row for each query of a passage, as the hub has them.
+    """Yield a row for each query of a passage, like the hub.
 
-    Entities are character spans that include their last character; their texts are kept once each
-    and sorted, so that ties are stable. A test query has no answers.
+    Entities are character spans that include their last character; their texts are sorted without
+    repetition, so that ties are stable. A test query has no answers.
     """
     passage = document["passage"]
     spans = [(entity["start"], entity["end"] + 1) for entity in passage["entities"]]
@@ -85,7 +85,7 @@ NO_ENTITY = "answers that are no entity of the passage count, and nothing can be
 
 
 def record_example(row: Row) -> ChoiceExample:
-    """A query whose "@placeholder" an entity of the passage fills; answers are told by text."""
+    """Convert a query with a "@placeholder" for an entity; answers match entities by their text."""
     entities, answers = texts(row, "entities"), set(texts(row, "answers"))
     others = tuple(sorted(answers.difference(entities)))
     gold = tuple(index for index, entity in enumerate(entities) if entity in answers)
@@ -100,24 +100,25 @@ def record_example(row: Row) -> ChoiceExample:
     )
 
 
-# Marked stretches of a text: where the words are that a question is about (WiC, WSC).
+# Marked spans of a text: the words that a question is about (WiC, WSC).
 
 
 def character_mark(text: str, which: str, start: int, end: int) -> Mark:
-    """The characters [start, end) of text "a" or "b"; ValueError where they are not inside it."""
+    """Mark the characters [start, end) of text "a" or "b"; raise ValueError if they are outside."""
     if not 0 <= start < end <= len(text):
         raise ValueError(f"its mark {start} to {end} is not inside {text!r}")
     return Mark(text=which, start=start, end=end)
 
 
 def word_mark(text: str, index: int, span: str) -> Mark:
-    """Where the words `span` stand in text "a", given the white-space word that they begin at.
+    """Mark the words `span` in text "a", given the index of the white-space token where they begin.
 
-    WSC's spans are often not what stands at their index: the word there may end in a comma or an
-    "'s", the span may differ in case, in a line break or by a full stop of its own, or it may stand
-    some words further on (SuperGLUE's data, and the repairs of the hub's "wsc.fixed"). So the mark
-    is on the occurrence nearest to the index. A span that stands nowhere ("Kamenev and Zinoviev" of
-    two men named apart) is marked by its number of words from the index.
+    WSC's spans often differ from the text at their index: the token there may end in a comma or an
+    "'s", the span may differ in case, in a line break or by a full stop of its own, or it may occur
+    some words later (SuperGLUE's data, and the repairs of the hub's "wsc.fixed"). So the occurrence
+    nearest to the index is marked. If the span does not occur ("Kamenev and Zinoviev" for two men
+    named apart), its number of words from the index is marked. Raises ValueError for an index
+    outside the text.
     """
     words = list(re.finditer(r"\S+", text))
     if not 0 <= index < len(words):
@@ -125,7 +126,7 @@ def word_mark(text: str, index: int, span: str) -> Mark:
     wanted = span.strip().strip(punctuation).split()
     pattern = r"\s+".join(re.escape(word) for word in wanted)
     start = words[index].start()
-    # Whole words: "he" is not in "the". Between two words the text may have a line break.
+    # Match whole words only ("he" is not in "the"). The text may have a line break between words.
     found = re.finditer(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) if wanted else ()
     nearest = min(found, key=lambda match: abs(match.start() - start), default=None)
     if nearest is not None:
@@ -141,7 +142,10 @@ FALSE_OR_TRUE = ("False", "True")
 
 
 def _source(title: str, columns: Sequence[str] | Mapping[str, Column], **facts: Any) -> Source:
-    """A config of the hub's data set and its folder; columns are named alike unless mapped."""
+    """Create the source of a config of the hub's data set and of its folder.
+
+    Columns have the same names in rows and files unless they are given as a mapping.
+    """
     named = columns if isinstance(columns, Mapping) else {name: name for name in columns}
     known = {
         "hub": HUB,
@@ -165,7 +169,7 @@ def _pair_task(
     source: Mapping[str, Any] = MappingProxyType({}),
     **facts: Any,
 ) -> PairTask:
-    """A task of two texts, which are the first columns unless it is said how a row converts."""
+    """Create a task of two texts: the first two columns, unless `facts` has its own `convert`."""
     known = {"convert": pair(*list(columns)[:2]), "metrics": (accuracy,)}
     return PairTask(
         name=f"superglue/{name_key(title)}",
@@ -258,7 +262,7 @@ RTE = _pair_task(
 
 
 def _wic(row: Row) -> PairExample:
-    """Two sentences with the same word marked in each."""
+    """Convert a row: two sentences, each with the same word marked."""
     example = pair("sentence1", "sentence2")(row)
     first = character_mark(example.text_a, "a", number(row, "start1"), number(row, "end1"))
     second = character_mark(text(row, "sentence2"), "b", number(row, "start2"), number(row, "end2"))
@@ -278,7 +282,7 @@ WIC = _pair_task(
 
 
 def _wsc(row: Row) -> PairExample:
-    """A text with a noun phrase and a pronoun marked in it."""
+    """Convert a row: a text in which a noun phrase and a pronoun are marked."""
     example = pair("text")(row)
     marks = tuple(
         word_mark(example.text_a, number(row, f"{span}_index"), text(row, f"{span}_text"))
@@ -308,7 +312,7 @@ AXB = _pair_task(
 
 
 def _axg(row: Row) -> PairExample:
-    """Rows come in minimal pairs, one after the other, that differ in a pronoun."""
+    """Convert a row; two successive rows are a minimal pair, which differs in a pronoun."""
     return replace(pair("premise", "hypothesis")(row), group=str(number(row, "idx") // 2))
 
 
@@ -325,4 +329,4 @@ SUPERGLUE_TASKS: tuple[Task, ...] = (
     *(BOOLQ, CB, COPA, MULTIRC, RECORD, RTE, WIC, WSC),
     *(AXB, AXG),
 )
-"""In the order of the SuperGLUE leaderboard's columns; the diagnostic sets last."""
+"""Tasks in the order of the SuperGLUE leaderboard's columns; the diagnostic sets are last."""

@@ -1,7 +1,7 @@
-"""What a benchmark task is: where its rows are, what a row means, and how it is scored.
+"""Benchmark tasks: where their rows come from, how a row converts, and how predictions are scored.
 
-The class of a Task is its head type: PairTask, SpanTask, ChoiceTask, TagTask, CorefTask,
-RankingTask, TimedTask.
+The class of a task is its head type: PairTask, SpanTask, ChoiceTask, TagTask, CorefTask,
+RankingTask or TimedTask.
 """
 
 import math
@@ -35,7 +35,7 @@ from benchharness.tasks.examples import (
 from benchharness.tasks.sources.source import Row, Source
 
 _ROUNDING = 1e-9
-"""How far sums of floats may lead a score beyond its bounds."""
+"""Tolerance by which a score may exceed its bounds, because sums of floats are inexact."""
 
 PredictionT = TypeVar("PredictionT")
 ExampleT = TypeVar("ExampleT")
@@ -46,26 +46,37 @@ def _nothing(_split: str, _example: Any) -> bool:
 
 
 def has_no_label(_split: str, example: Any) -> bool:
-    """Of `leaves_out`: an example whose label is none, such as one that nobody agreed on."""
+    """Return whether an example has no label, e.g. because annotators disagreed.
+
+    A function for `Task.leaves_out`.
+    """
     return bool(example.is_hidden)
 
 
 def cannot_be_learned(split: str, example: Any) -> bool:
-    """Of `leaves_out`: a training example whose answers are nowhere in its context."""
+    """Return whether a training row has answers, none of which is in its context or options.
+
+    A function for `Task.leaves_out`.
+    """
     return split == "train" and bool(example.traits.is_unlearnable)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(Generic[PredictionT, ExampleT]):
-    """A named score. `compute(predictions, examples)` takes both in the same order.
+    """Named score, computed by `compute(predictions, examples)` on two parallel sequences.
 
     Values are in the metric's own unit: accuracy and F1 in 0..1, correlations in -1..1 (boards
-    show them times 100). Metrics take examples, not references, because MultiRC needs groups, SQuAD
-    several answers and ReCoRD the option texts. None says that the score is of a slice that these
-    examples lack; it is then left out. A score is never outside its `bounds`, nor is an interval of
-    it. `library` is the module that `compute` imports on use where
-    that takes long, so that it can be imported while nothing else is to be done. `is_slow` says
-    that it is not to be computed again for each example or resample.
+    multiply them by 100). Metrics take examples instead of references, because MultiRC needs
+    groups, SQuAD several answers and ReCoRD the option texts.
+
+    Attributes:
+        name: Name of the score, e.g. "accuracy".
+        compute: Function that returns the score, or None if it covers a slice of which there are no
+            examples; the score is then left out.
+        library: Slow module that `compute` imports on use, so that it can be imported earlier in
+            the background.
+        bounds: Least and greatest value of the score, and of any interval of it.
+        is_slow: True if the metric must not be recomputed for single examples or resamples.
     """
 
     name: str
@@ -75,7 +86,10 @@ class Metric(Generic[PredictionT, ExampleT]):
     is_slow: bool = False
 
     def of(self, name: str, keeps: Callable[[ExampleT], bool]) -> "Metric[PredictionT, ExampleT]":
-        """The metric over some examples alone, "accuracy_NAME"; None where there is none."""
+        """Return this metric for the examples that `keeps` accepts, named "accuracy_NAME".
+
+        Its value is None if no example is accepted.
+        """
 
         def compute(
             predictions: Sequence[PredictionT], examples: Sequence[ExampleT]
@@ -89,32 +103,39 @@ class Metric(Generic[PredictionT, ExampleT]):
 
 
 class Printed(float):
-    """A score that its official script writes as another number, which is rounded elsewhere.
+    """Score that its official script prints as another number, e.g. because the script rounds.
 
-    `line` is that number, and `count` of how many examples the score is.
+    Attributes:
+        line: Number that the script prints.
+        count: Number of examples that the score covers.
     """
 
     line: float
     count: int
 
     def __new__(cls, score: float, line: float, count: int = 0) -> Self:
-        """Make the score, which is an ordinary float to all but a Script."""
+        """Create the score, which is an ordinary float for everything except a Script."""
         made = super().__new__(cls, score)
         made.line, made.count = line, count
         return made
 
     def __reduce__(self) -> tuple[type[Self], tuple[float, float, int]]:
-        """Give the class and the values that a copy is made of."""
+        """Return the class and the arguments from which pickle and copy recreate the score."""
         return type(self), (float(self), self.line, self.count)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """An official script: the metric behind each number that it prints.
+    """Official evaluation script, described by the metric behind each number that it prints.
 
-    It counts nothing itself, so that its numbers are the task's scores: a line whose metric is none
-    of the task's is left out. `counts` are lines of how many examples a metric is of. A score is
-    printed times `unit`, which `said` names, unless it is Printed.
+    The script computes nothing itself: its numbers are the scores of the task, and lines of metrics
+    that the task lacks are left out.
+
+    Attributes:
+        lines: Metric of each printed line.
+        counts: Metric whose number of examples is printed, for each line with such a number.
+        unit: Factor by which a score is multiplied, unless the score is Printed.
+        said: Name of that unit for the reader.
     """
 
     lines: Mapping[str, Metric[Any, Any]]
@@ -123,7 +144,7 @@ class Script:
     said: str = "in percent"
 
     def prints(self, scores: Mapping[Metric[Any, Any], float | None]) -> Mapping[str, float]:
-        """Return what the script prints of a task's scores; lines without one are left out."""
+        """Return the numbers that the script prints for a task's scores, by line."""
         found = {key: scores.get(metric) for key, metric in self.lines.items()}
         known = {key: score for key, score in found.items() if score is not None}
         lines = {k: s.line if isinstance(s, Printed) else self.unit * s for k, s in known.items()}
@@ -134,7 +155,7 @@ class Script:
 def mean_metric(
     name: str, points: Callable[[PredictionT, ExampleT], float]
 ) -> Metric[PredictionT, ExampleT]:
-    """The mean of each example's points; None where there is no example."""
+    """Create a metric that averages `points` over the examples; it is None without examples."""
 
     def compute(predictions: Sequence[PredictionT], examples: Sequence[ExampleT]) -> float | None:
         return fmean(map(points, predictions, examples)) if examples else None
@@ -143,36 +164,46 @@ def mean_metric(
 
 
 def total(values: Iterable[float]) -> float:
-    """The sum of some values, added one after the other as the official scripts have it.
+    """Return the sum of the values, added one after the other as the official scripts do.
 
-    Python's own `sum` rounds once from 3.12 on, and gives another last digit.
+    The built-in `sum` corrects rounding errors from Python 3.12 on and gives another last digit.
     """
     return reduce(add, values, 0.0)
 
 
 def harmonic(precision: float, recall: float) -> float:
-    """The harmonic mean of both; 0 where both are."""
+    """Return the harmonic mean of precision and recall; 0 if both are 0."""
     both = precision + recall
     return 2 * precision * recall / both if both else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A benchmark task; use one of the subclasses.
+    """Benchmark task; use one of the subclasses.
 
-    `metrics` count for the task's score; `details` are shown beside it and never averaged in.
-    `trained_on` names the task whose model predicts this one (AX by MNLI); such a task has no
-    train split of its own. `leaves_out` says which examples of a split the benchmark's convention
-    leaves out (SNLI's without a gold label); they are counted wherever the rows are. `version` goes
-    up when a change of ours changes scores. `title` is what papers call the task, the part of its
-    name after the slash where it is not given; `split_titles` what they call its splits where there
-    are two of a kind ("m" of MNLI-m). `benchmark` names what several tasks are versions of: they
-    share rows, so that no encoder is trained on two of them together. `script` is the benchmark's
-    own, whose numbers are printed of a prediction file. With `public_tests` its test
-    splits have their labels, and a run is scored on them too. An encoder has to read
-    the `longest` rows, in tokens; 0 leaves that to recipes. `definition` is all that the task is
-    made of, as plain data, where it was found in somebody's own data: a job carries it to whoever
-    works on it.
+    Attributes:
+        name: Full name, e.g. "glue/rte".
+        source: Files and hub data set of the rows.
+        convert: Function that turns a row into an example.
+        metrics: Metrics that count for the task's score.
+        details: Metrics that are shown next to the score and never averaged into it.
+        trained_on: Name of the task whose model predicts this one (AX: MNLI). Such a task has no
+            train split of its own.
+        leaves_out: Function of a split and an example that returns whether the benchmark's
+            convention drops the example (SNLI rows without a gold label). Dropped rows are counted.
+        cite: Paper of the task.
+        version: Number that is raised when a change of benchharness changes scores.
+        title: Name in papers; by default the part of `name` after the slash.
+        split_titles: Names in papers of splits of which there are two of a kind ("m" of MNLI-m).
+        definition: All that the task consists of, as plain data, if it was found in a user's own
+            data. A job carries the definition to its worker.
+        benchmark: Name of the benchmark of which several tasks are versions. These tasks share
+            rows, so no encoder is trained on two of them together.
+        public_tests: True if the test splits have labels; runs are then scored on them too.
+        longest: Number of tokens of the rows that an encoder must be able to read; 0 leaves the
+            maximum length to recipes.
+        script: Official script, whose numbers are printed for a prediction file.
+        head: Type of the model head.
     """
 
     name: str
@@ -194,55 +225,58 @@ class Task:
     head: ClassVar[str]
 
     def __post_init__(self) -> None:
-        """Gives a task without a title its name as one."""
+        """Set the title of a task that has none to the part of its name after the slash."""
         object.__setattr__(self, "title", self.title or self.name.partition("/")[2])
 
     @property
     def kind(self) -> str:
-        """The kind of its answers (tasks/answers)."""
+        """Kind of the task's answers, a key of `tasks.answers.ANSWER_TYPES`."""
         return self.head
 
     @property
     def suite(self) -> str:
-        """The part of the name before the slash."""
+        """Part of the name before the slash."""
         return self.name.partition("/")[0]
 
     @property
     def has_train(self) -> bool:
-        """Whether it has rows to train on."""
+        """True if the task has a train split."""
         return "train" in self.source.splits
 
     @property
     def is_trained(self) -> bool:
-        """Whether it has rows to train on, or those of the task whose model predicts it."""
+        """True if the task has a train split, or if another task's model predicts it."""
         return self.has_train or self.trained_on is not None
 
     @property
     def dev_splits(self) -> tuple[str, ...]:
-        """The splits with public labels that a run is scored on (MNLI has two)."""
+        """Splits with public labels on which a run is scored (MNLI has two)."""
         kinds = ("dev", "test") if self.public_tests else ("dev",)
         return tuple(s for s in self.source.splits if s.startswith(kinds))
 
     @property
     def shown_split(self) -> str:
-        """Which kind of split its scores are mostly of: "dev" or "test"."""
+        """Kind of split on which the task is mainly scored: "dev" or "test"."""
         return "test" if self.public_tests or not self.dev_splits else "dev"
 
     @property
     def test_splits(self) -> tuple[str, ...]:
-        """The splits that the official server scores."""
+        """Test splits that only the official server scores."""
         splits = () if self.public_tests else self.source.splits
         return tuple(s for s in splits if s.startswith("test"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairTask(Task):
-    """One or two texts to a class (`labels`, in the order of the logits) or to a number.
+    """Task that maps one or two texts to a class, a set of labels, or a number (regression).
 
-    A regression has no labels and a `value_range` (low, high) that predictions are clipped to only
-    in a submission. `marks` is how many marked stretches every example has (WiC and WSC: 2).
-    With `multi_label` an example has any number of the labels. `scale` are the number that a
-    regression learns as 0, and how far from it is the one that it learns as 1.
+    Attributes:
+        labels: Names of the classes in the order of the logits; empty for a regression.
+        value_range: (low, high) of a regression's labels, else None. Predictions are clipped to it
+            only in a submission.
+        marks: Number of marked spans in every example (WiC and WSC: 2).
+        multi_label: True if an example has any number of the labels.
+        scale: (center, unit) of a regression: `center` is learned as 0, `center + unit` as 1.
     """
 
     convert: Callable[[Row], PairExample]
@@ -257,22 +291,25 @@ class PairTask(Task):
 
     @property
     def is_regression(self) -> bool:
-        """True where the label is a number."""
+        """True if the label is a number."""
         return self.value_range is not None
 
     @property
     def kind(self) -> str:
-        """A class, a number or a set of labels."""
+        """Kind of the answers: "class", "number" or "labels"."""
         return "number" if self.is_regression else "labels" if self.multi_label else "class"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpanTask(Task):
-    """A question on a context to a stretch of the context, or (`no_answer`) to nothing.
+    """Task that answers a question with a span of its context, or (`no_answer`) with no answer.
 
-    `classes` are the names, group by group, of which one each is also said of a question (QuAC's
-    dialog acts); with `facts` also which sentences support the answer (HotpotQA). `files` is the
-    layout of the files that people's predictions of the task are in.
+    Attributes:
+        no_answer: True if questions may have no answer in their context.
+        classes: Groups of class names; each question gets one class of every group in addition to
+            its answer (QuAC's dialog acts).
+        facts: True if the sentences that support the answer are predicted too (HotpotQA).
+        files: Layout of the prediction files that people have for this task.
     """
 
     convert: Callable[[Row], SpanExample]
@@ -287,9 +324,11 @@ class SpanTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceTask(Task):
-    """A context, a question and options to one option, which is called an `option` or otherwise.
+    """Task that chooses one option for a context and a question.
 
-    One that `weighs_tokens` has a text as its only option, and the answer is its likelihood.
+    Attributes:
+        option: Noun for an option in messages, e.g. "entity".
+        weighs_tokens: True if the only option is a text, whose likelihood is the answer.
     """
 
     convert: Callable[[Row], ChoiceExample]
@@ -302,7 +341,7 @@ class ChoiceTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class TagTask(Task):
-    """Words to one tag each; `tags` in the order of the logits."""
+    """Task that gives each word one tag; `tags` are in the order of the logits."""
 
     convert: Callable[[Row], TagExample]
     metrics: tuple[Metric[TagPrediction, TagExample], ...]
@@ -313,19 +352,22 @@ class TagTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class RoleTask(TagTask):
-    """Words and a marked predicate to the tags of its arguments (semantic role labelling)."""
+    """Task that tags the arguments of a marked predicate (semantic role labelling)."""
 
     convert: Callable[[Row], RoleExample]
 
     @property
     def kind(self) -> str:
-        """Tags of one predicate's arguments."""
+        """Kind of the answers: "role", the tags of one predicate's arguments."""
         return "role"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorefTask(Task):
-    """A document to the clusters of its mentions; a model may know of some `genres`."""
+    """Task that clusters the mentions of a document; a model may use the document's genre.
+
+    `genres` are the genres that a model can distinguish.
+    """
 
     convert: Callable[[Row], DocumentExample]
     metrics: tuple[Metric[ClusterPrediction, DocumentExample], ...]
@@ -336,7 +378,7 @@ class CorefTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class RankingTask(Task):
-    """A query to a ranking of a corpus's documents; its test split has its labels."""
+    """Task that ranks the documents of a corpus for a query; its test split has public labels."""
 
     convert: Callable[[Row], QueryExample]
     metrics: tuple[Metric[RankingPrediction, QueryExample], ...]
@@ -347,7 +389,7 @@ class RankingTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class TimedTask(Task):
-    """Documents on which an encoder's speed and memory are measured; nothing is learned."""
+    """Task that measures an encoder's speed and memory on documents; nothing is learned."""
 
     convert: Callable[[Row], TimedExample]
     metrics: tuple[Metric[TimedPrediction, TimedExample], ...]
@@ -358,13 +400,22 @@ class TimedTask(Task):
 def score(
     task: Task, split: str, predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> Mapping[str, float]:
-    """Every metric and detail of a task on one split, by name, in the metric's own unit.
+    """Compute all metrics and details of a task on one split.
 
-    The names of a second dev split carry its suffix (MNLI's "dev_mm" gives "accuracy_mm"), those
-    of a test split beside a dev split "_test", so that no board takes one split for another.
-    Raises BenchError where predictions and examples do not match one to one, where there is
-    nothing to score, where a label is hidden, or where a metric gives no finite number within its
-    bounds.
+    Args:
+        task: The task.
+        split: Name of the split, e.g. "dev_mm".
+        predictions: One prediction per example, in the order of the examples.
+        examples: Examples of the split with their labels.
+
+    Returns:
+        Scores by name, in each metric's own unit. Names for a second dev split end with its suffix
+        ("accuracy_mm" for MNLI's "dev_mm"), names for a hidden-label test split next to a dev split
+        with "_test", so that no board confuses two splits.
+
+    Raises:
+        BenchError: If there are no examples, predictions and examples do not match one to one, a
+            label is hidden, or a metric is not a finite number within its bounds.
     """
     where = f"{task.name} {split}"
     if not examples:
@@ -381,7 +432,10 @@ def score(
 
 
 def _number(metric: Metric[Any, Any], value: Any, where: str) -> float:
-    """A metric's value as Python's number, whichever library's it is."""
+    """Convert a metric's value, which may be of NumPy or torch, to a Python number.
+
+    Raises BenchError if the value is not finite or outside the metric's bounds.
+    """
     number = value.item() if hasattr(value, "item") else value
     gives = f"the metric {metric.name} gives {value!r} for {where}: expected"
     if not isinstance(number, int | float) or not math.isfinite(number):
@@ -393,19 +447,19 @@ def _number(metric: Metric[Any, Any], value: Any, where: str) -> float:
 
 
 def ending_of(task: Task, split: str) -> str:
-    """What the names of a split's scores end with, nothing for the task's first split."""
+    """Return the suffix of a split's score names, e.g. "_test_mm"; empty for the first split."""
     is_second_kind = split in task.test_splits and bool(task.dev_splits)
     return ("_test" if is_second_kind else "") + suffix_of(split)
 
 
 def suffix_of(split: str) -> str:
-    """What tells a split from the first of its kind: "_mm" of "dev_mm" and "test_mm"."""
+    """Return the part of a split's name after its kind: "_mm" for "dev_mm", empty for "dev"."""
     _, underscore, suffix = split.partition("_")
     return underscore + suffix
 
 
 def check_labels(task: Task, split: str, examples: Iterable[Example]) -> None:
-    """Raises BenchError where the benchmark hides gold answers, so that nothing can be scored."""
+    """Raise BenchError if an example hides its gold answer, so that the split cannot be scored."""
     if any(example.is_hidden for example in examples):
         raise BenchError(
             f"{task.name} {split} hides its labels: only the official server can score it."
@@ -413,7 +467,7 @@ def check_labels(task: Task, split: str, examples: Iterable[Example]) -> None:
 
 
 def find_fault(task: Task, example: Example) -> str:
-    """What is wrong with an example, to be said after its place; empty where nothing is."""
+    """Return the fault of an example as the predicate of a sentence; empty if there is none."""
     match task, example:
         case PairTask(), PairExample():
             faults = _pair_faults(task, example)
@@ -426,7 +480,7 @@ def find_fault(task: Task, example: Example) -> str:
         case CorefTask(), DocumentExample():
             faults = _cluster_faults(example)
         case RankingTask(), QueryExample():
-            faults = iter(())  # a query without a text is ranked too
+            faults = iter(())  # a query without a text is valid too
         case TimedTask(), TimedExample():
             faults = iter(())
         case _:

@@ -1,9 +1,9 @@
 r"""Classes of single texts: the Stanford Sentiment Treebank, and LexGLUE's long documents.
 
-SST has five grades of praise, of sentences and of their phrases. Its official files are trees, one
-a line: `(3 (2 It) (4 (2 's) (4 lovely)))`, where 0 is very negative and 4 very positive. Scores are
-of whole sentences; training is on sentences, or on every phrase of them. The trees' brackets and
-slashes are escaped ("-LRB-", "\/") and read as they were written, as in GLUE's SST-2.
+SST has five sentiment grades for sentences and for their phrases. Its official files are trees, one
+per line: `(3 (2 It) (4 (2 's) (4 lovely)))`, where 0 is very negative and 4 very positive. Only
+whole sentences are scored; training is on sentences, or on all their phrases too. Escaped brackets
+and slashes of the trees ("-LRB-", "\/") are restored, as in GLUE's SST-2.
 """
 
 import re
@@ -19,17 +19,17 @@ from benchharness.tasks.sources.source import label_of, splits_of, text, texts
 from benchharness.tasks.task import PairTask, has_no_label
 
 GRADES = ("very negative", "negative", "neutral", "positive", "very positive")
-"""By their numbers in the trees."""
+"""Names of the grades by their numbers in the trees."""
 
 POLES = {0: "negative", 1: "negative", 3: "positive", 4: "positive"}
-"""The two classes: neutral sentences are left out, as in the paper."""
+"""Grades of the two classes; neutral sentences are left out, as in the paper."""
 
 _PART = re.compile(r"\(([0-4])(?= )|\)|[^\s()]+")
-"""An opening bracket with its grade, a closing one, or a word."""
+"""Pattern of an opening bracket with its grade, a closing bracket, or a word."""
 
 
 class _Phrase(NamedTuple):
-    """A subtree: its grade, and where it begins and ends in the tree's text."""
+    """Subtree with its grade and its characters [start, end) in the tree's text."""
 
     grade: int
     start: int
@@ -37,7 +37,7 @@ class _Phrase(NamedTuple):
 
 
 def _phrases(tree: str) -> list[_Phrase]:
-    """Every subtree, the whole tree last; ValueError for what is no tree."""
+    """Return every subtree, the whole tree last; raise ValueError for a malformed tree."""
     found: list[_Phrase] = []
     opened: list[tuple[int, int]] = []
     for part in _PART.finditer(tree):
@@ -55,14 +55,14 @@ def _phrases(tree: str) -> list[_Phrase]:
 
 
 def _words(tree: str) -> str:
-    """The tree's words with a space between them."""
+    """Return the tree's words, separated by spaces."""
     words = [part[0] for part in _PART.finditer(tree) if part[1] is None and part[0] != ")"]
     written = {"-LRB-": "(", "-RRB-": ")"}
     return " ".join(written.get(word, word.replace("\\/", "/")) for word in words)
 
 
 def _graded(name: Callable[[int], str | None]) -> Callable[[Row], PairExample]:
-    """The converter of trees whose grades have these names; None is for no class."""
+    """Create a converter of trees; `name` returns a grade's label, or None if it has no label."""
 
     def convert(row: Row) -> PairExample:
         tree = text(row, "ptb_tree").strip()
@@ -77,7 +77,7 @@ def _graded(name: Callable[[int], str | None]) -> Callable[[Row], PairExample]:
 
 
 def _unfold(rows: Sequence[Row]) -> list[Row]:
-    """The trees, each before its own phrases; what has the same words and grade stands once."""
+    """Return the trees, each followed by its phrases without repeated (words, grade) pairs."""
     unfolded: list[Row] = []
     seen: set[tuple[str, int]] = set()
     for index, row in enumerate(rows):
@@ -94,14 +94,14 @@ def _unfold(rows: Sequence[Row]) -> list[Row]:
 
 
 def _is_not_scored(split: str, example: PairExample) -> bool:
-    """A phrase of a split that is scored."""
+    """Return whether the row is a phrase of a split that is scored."""
     return split != "train" and bool(example.categories)
 
 
 _SOURCE = Source(
     hub="stanfordnlp/sst",
-    # The main branch holds a loading script, which `datasets` refuses; this is the hub's own
-    # conversion of it, a folder for each of its three configs.
+    # The main branch has a loading script, which `datasets` refuses; this is the hub's own
+    # conversion, with a folder for each of its three configs.
     config="default",
     hub_folder="ptb",
     revision="refs/convert/parquet",
@@ -136,33 +136,35 @@ SST5_PHRASES = replace(
     source=replace(_SOURCE, arrange=_unfold),
     leaves_out=_is_not_scored,
 )
-"""The same, trained on every phrase too."""
+"""SST-5, trained on every phrase in addition to the sentences."""
 
 BINARY = _task("binary", "SST binary", POLES)
-"""Two classes of whole sentences; GLUE's SST-2 has phrases to train on and hides its test rows."""
+"""Two classes of whole sentences; GLUE's SST-2 trains on phrases too and hides its test labels."""
 
 SST_TASKS: tuple[PairTask, ...] = (SST5, SST5_PHRASES, BINARY)
-"""In the order of their board's columns."""
+"""Tasks in the order of their board's columns."""
 
 # LexGLUE (Chalkidis et al., ACL 2022): cases of the European Court of Human Rights, and opinions of
-# the US Supreme Court. A file has all of a task's splits, and says in each row which one it is of.
+# the US Supreme Court. A file has all splits of a task, and each row contains its split.
 
 ARTICLES = ("2", "3", "5", "6", "8", "9", "10", "11", "14", "P1-1")
-"""Of the European Convention of Human Rights, in the order of the hub; rows may have others."""
+"""Labels: articles of the European Convention on Human Rights, in the hub's order. Rows may have
+other articles, which are dropped.
+"""
 
 AREAS = tuple(map(str, range(1, 14)))
-"""Issue areas of the Supreme Court Database, as the hub has them."""
+"""Issue areas of the Supreme Court Database, as on the hub."""
 
 PART = "part"
 
 
 def _articles(column: str, row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """A case with those of its articles that are labels."""
+    """Yield the case with those of its articles in `column` that are labels."""
     yield {**row, "labels": [name for name in ARTICLES if name in row[column]]}
 
 
 def _case(row: Row) -> PairExample:
-    """The paragraphs of a case, a line each."""
+    """Convert a case; its text has one paragraph per line."""
     facts = "\n".join(texts(row, "text"))
     return PairExample(id=str(row["idx"]), text_a=facts, label=texts(row, "labels"))
 
@@ -238,4 +240,4 @@ LEXGLUE_TASKS = (
     _ecthr("ecthr_b", "ECtHR B", "allegedly_violated_articles"),
     SCOTUS,
 )
-"""In the order of the paper's table; its four other tasks have short texts."""
+"""Tasks in the order of the paper's table; LexGLUE's four other tasks have short texts."""

@@ -1,7 +1,8 @@
-"""Text to text: an example as one text, what is to be answered, and an answer read back.
+"""Text-to-text format: an example as an input text and target texts, and an output as a prediction.
 
-As Raffel et al., arXiv:1910.10683, appendix D, cast GLUE, SuperGLUE and SQuAD for T5; the columns
-stand in the order of their names, as there. Tasks that T5 has not are cast alike, and say so.
+GLUE, SuperGLUE and SQuAD are cast as for T5 (Raffel et al., arXiv:1910.10683, appendix D), with the
+columns in the alphabetical order of their names. Tasks that T5 lacks are cast similarly and marked
+as such.
 """
 
 import math
@@ -28,12 +29,15 @@ from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, Task
 
 @dataclass(frozen=True, kw_only=True)
 class Cast:
-    """The way of one task's examples into words and back.
+    """Conversion of one task's examples to and from text.
 
-    `words(example)` is what the encoder reads and `targets(example)` what the decoder learns to
-    say: every right answer, and nothing where the row is not trained on or its answer is hidden.
-    `read(answer, example)` makes a prediction of what a decoder has said. `answers` are all that
-    may be said, empty where that depends on the row. `rows(example)` is what it is trained on as.
+    Attributes:
+        words: Function that returns the encoder's input text for an example.
+        targets: Function that returns every right output; empty if the row is not trained on or its
+            answer is hidden.
+        read: Function that converts a decoder's output for an example to a prediction.
+        answers: All possible outputs; empty if they depend on the row.
+        rows: Function that returns the examples with which a row is trained.
     """
 
     words: Callable[[Any], str]
@@ -44,7 +48,7 @@ class Cast:
 
 
 def cast_of(task: Task) -> Cast:
-    """How a task is cast; BenchError for what has no such way: tags, clusters, several labels."""
+    """Return the cast of a task; raise BenchError for tags, clusters and several labels."""
     if make := _CASTS.get(task.kind):
         return make(task)
     raise BenchError(
@@ -54,10 +58,10 @@ def cast_of(task: Task) -> Cast:
 
 
 def rows_to_learn(rows: SplitRows, task: Task) -> SplitRows:
-    """The rows of a split as they are trained on in words.
+    """Return the rows of a train split as they are trained on in the text-to-text format.
 
-    A query of ReCoRD is there with each of its right answers, and of WSC are only the rows whose
-    noun is the pronoun's, as in T5. DataError where no row is left.
+    A ReCoRD query is repeated for each of its right answers, and of WSC only the rows whose noun is
+    the pronoun's referent are kept, as for T5. Raises DataError if no row is left.
     """
     cast = cast_of(task)
     examples = [learned for example in rows.examples for learned in cast.rows(example)]
@@ -85,11 +89,13 @@ _PAIRS: Mapping[str, str] = {
     "superglue/wic": "wic sentence1: {a} sentence2: {b} word: {about}",
     "snli/snli": "snli hypothesis: {b} premise: {a}",
 }
-"""By task; AX goes MNLI's way, AX-b and AX-g that of SuperGLUE's RTE. SNLI is ours, like MNLI. The
-appendix has a part of speech in WiC, which SuperGLUE's files do not have."""
+"""Input formats by task. AX uses MNLI's, AX-b and AX-g use SuperGLUE RTE's. SNLI is not in T5 and
+is formatted like MNLI. The paper's appendix has a part of speech in WiC, which SuperGLUE's files
+lack.
+"""
 
 _BREAK, _BOLD = re.compile("<br>"), re.compile("</?b>")
-"""Markup in MultiRC's paragraphs, which T5's released code takes out."""
+"""Markup in MultiRC's paragraphs, which T5's released code removes."""
 
 
 def _pair_cast(task: PairTask) -> Cast:
@@ -129,7 +135,7 @@ def _pair_words(task: PairTask) -> Callable[[PairExample], str]:
 
 
 def _marked(example: PairExample, number: int) -> str:
-    """The words of one of the marks; empty where there are none."""
+    """Return the words of one of the marks; empty if there are none."""
     if not example.marks:
         return ""
     mark = example.marks[number]
@@ -138,15 +144,15 @@ def _marked(example: PairExample, number: int) -> str:
 
 
 _STEPS = 25
-"""Into how many equal parts a regression's range is cut: STS-B's 0 to 5 into steps of 0.2."""
+"""Number of equal steps in a regression's range: STS-B's 0 to 5 has steps of 0.2."""
 
 
 def _number_cast(task: PairTask) -> Cast:
-    """A number as the nearest of 26, and an answer that is no number as one below all of them."""
+    """Cast a number as the nearest of 26; an output that is no number reads as one below them."""
     assert task.value_range is not None, "a regression has a range"
     low, high = task.value_range
     unit = _STEPS / (high - low)
-    # As many as a step needs: one for STS-B's 0.2, two for the 0.04 of a range from 0 to 1.
+    # As many digits as a step needs: one for STS-B's 0.2, two for the 0.04 of a range from 0 to 1.
     digits = max(1, math.ceil(math.log10(unit)))
     nothing = low - (high - low) / 5  # T5's -1 of STS-B
 
@@ -173,7 +179,7 @@ def _number_cast(task: PairTask) -> Cast:
     )
 
 
-# WSC: which noun is it? The row is true where the answer is the noun that it names.
+# WSC: the output is the pronoun's referent. The row is true if that is the noun in the row.
 
 _DETERMINERS = frozenset(
     (
@@ -181,11 +187,11 @@ _DETERMINERS = frozenset(
         *("some", "that", "the", "their", "these", "this", "those", "which", "whose", "your"),
     )
 )
-"""Words that do not tell two answers apart: t5.data.postprocessors.wsc_simple."""
+"""Words that are ignored when two answers are compared (t5.data.postprocessors.wsc_simple)."""
 
 
 def _wsc_words(example: PairExample) -> str:
-    """The text with its pronoun between asterisks."""
+    """Return the text with its pronoun between asterisks."""
     mark, text = example.marks[1], example.text_a
     return f"wsc: {text[: mark.start]}*{text[mark.start : mark.end]}*{text[mark.end :]}"
 
@@ -199,9 +205,9 @@ def _wsc_rows(example: PairExample) -> tuple[PairExample, ...]:
 
 
 def _read_referent(answer: str, example: PairExample) -> PairPrediction:
-    """True where the words of the answer are among those of the noun, or the other way round.
+    """Predict "True" if the output's words are a subset of the noun's words, or vice versa.
 
-    As t5.data.postprocessors.wsc_simple; an answer without words is none.
+    Like t5.data.postprocessors.wsc_simple, but an output without words is invalid.
     """
     said, noun = _bare(answer), _bare(_marked(example, 0))
     if not said:
@@ -216,10 +222,10 @@ def _bare(words: str) -> str:
     return " ".join(w for w in words.strip().lower().split(" ") if w not in _DETERMINERS)
 
 
-# Spans: the answer's words, wherever they come from.
+# Spans: the words of the answer, which need not occur in the context.
 
 NO_ANSWER = "unanswerable"
-"""What is said where the context holds no answer; ours, because T5 has not SQuAD 2.0."""
+"""Output for a question without an answer; chosen by benchharness, because T5 lacks SQuAD 2.0."""
 
 
 _SPACE = re.compile(r"\s+")
@@ -246,7 +252,7 @@ def _read_span(answer: str, example: SpanExample) -> SpanPrediction:
     return SpanPrediction(id=example.id, text=said)
 
 
-# Choices: the option's name; ReCoRD's entity itself.
+# Choices: the name of the option; for ReCoRD the entity itself.
 
 
 def _choice_cast(task: ChoiceTask) -> Cast:
@@ -266,7 +272,7 @@ def _each_answer(example: ChoiceExample) -> tuple[ChoiceExample, ...]:
 
 
 def _named_cast(words: Callable[[ChoiceExample], str], *names: str) -> Cast:
-    """A cast whose answers are the options' `names`, by default "choice1", "choice2", ..."""
+    """Create a cast whose outputs are the options' `names`, by default "choice1", "choice2", ..."""
 
     def named(example: ChoiceExample) -> tuple[str, ...]:
         return names or tuple(f"choice{number + 1}" for number in range(len(example.options)))
@@ -296,7 +302,10 @@ def _copa_words(example: ChoiceExample) -> str:
 
 
 def _choice_words(task: ChoiceTask) -> Callable[[ChoiceExample], str]:
-    """RACE, SWAG and others, which T5 has not: the context comes last, whose end may be cut."""
+    """Return the formatter of RACE, SWAG and other tasks that T5 lacks.
+
+    The context is last, so that truncation cuts its end.
+    """
     name = task.name.partition("/")[0]
 
     def words(example: ChoiceExample) -> str:
@@ -310,7 +319,7 @@ _HIGHLIGHT, _AFTER_STOP = "\n@highlight\n", re.compile("([.?!\"'])\n@highlight\n
 
 
 def _record_words(example: ChoiceExample) -> str:
-    """The query, the entities and the passage, whose summary's points become sentences."""
+    """Return the query, the entities and the passage, with its highlights joined as sentences."""
     passage = _AFTER_STOP.sub(r"\1 ", example.context).replace(_HIGHLIGHT, ". ")
     entities = ", ".join(example.options)
     return f"record query: {example.question} entities: {entities} passage: {passage}"
@@ -333,4 +342,4 @@ _CASTS: Mapping[str, Callable[[Any], Cast]] = {
     "span": _span_cast,
     "choice": _choice_cast,
 }
-"""By the kind of a task."""
+"""Functions that create a cast, by the kind of a task."""

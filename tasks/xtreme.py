@@ -1,11 +1,11 @@
 """XTREME without retrieval: seven tasks, each trained on English and scored on many languages.
 
 Hu et al., XTREME, ICML 2020; https://github.com/google-research/xtreme (838c13b) has the languages
-and the averages. A language is a test split; its labels are public. `train_LANGUAGE` are what may
-be trained on instead of English. As there, one model of SQuAD answers XQuAD and MLQA.
+and the averages. Each language is a test split with public labels. The splits `train_LANGUAGE` can
+be trained on instead of English. As in XTREME, one SQuAD model answers XQuAD and MLQA.
 
-The hub's UDPOS keeps the parts of fused words ("zu" and "dem" of "zum"), which XTREME's own
-script joins: other rows, which stand on another board.
+The hub's UDPOS keeps the parts of fused words ("zu" and "dem" of "zum"), which XTREME's own script
+joins: these are other rows, which are shown on another board.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,32 +40,38 @@ from benchharness.tasks.task import (
 )
 
 MINI = "mini"
-"""The embedded data's language that stands for all that they have no rows of."""
+"""Language in the mini data that stands for all languages without mini rows."""
 
 REVISIONS = {
     "facebook/xnli": "b8dd5d7af51114dbda02c0e3f6133f332186418e",
     "google-research-datasets/paws-x": "4cd8187c404bda33cb1f62b49b001115862acf37",
     "google-research-datasets/tydiqa": "da78f23f9119363459acbaf46bf89426ff26c259",
 }
-"""The commits of data sets; of the others none could be confirmed."""
+"""Commits of data sets; for the others no commit could be confirmed."""
 
 TaskT = TypeVar("TaskT", bound=Task)
 
 
 def _evaluate(*metrics: Metric[Any, Any]) -> Script:
-    """Give the lines of XTREME's evaluate.py for one language of a task."""
+    """Create the script XTREME evaluate.py for one language of a task."""
     return Script(lines={metric.name: metric for metric in metrics})
 
 
 def _task(
     kind: type[TaskT], title: str, languages: str, files: Mapping[str, str], hub: str, **facts: Any
 ) -> TaskT:
-    """A task of these languages ("de", or "de:German" where files are called by the name).
+    """Create a task of several languages.
 
-    `files` are those of test, and of train and dev where there are any, several with a blank
-    between; `hub` is the data set there, the config of a language, and what test is called. In both
-    "{code}" and "{name}" stand for a language. A file has several where the `source`, a Source's
-    other fields, has `language_of`; its "train" are the columns of train alone.
+    Args:
+        kind: Class of the task.
+        title: Title of the task.
+        languages: Language codes, separated by spaces ("de", or "de:German" if files use the name).
+        files: Files of test, and of train and dev if there are any. Several are separated by
+            spaces; "{code}" and "{name}" stand for a language.
+        hub: Name of the data set on the hub, config of a language (with "{code}" or "{name}"), and
+            name of the test split there, separated by spaces.
+        **facts: Other fields of the task. `source` has other fields of Source: with `language_of` a
+            file has several languages, and `train` has the columns of train if they differ.
     """
     names = dict(each.partition(":")[::2] for each in languages.split()) | {MINI: MINI}
     source: dict[str, Any] = dict(facts.pop("source"))
@@ -104,15 +110,15 @@ def _task(
 
 
 def _same(columns: str) -> dict[str, str]:
-    """Columns that files call as the hub does."""
+    """Return columns that have the same name in files and on the hub."""
     return {name: name for name in columns.split()}
 
 
-# Pairs of sentences: XNLI's test file has all languages in one table, and so has dev.
+# Pairs of sentences: XNLI's test and dev files have all languages in one table.
 
 
 def _of_language(row: Row) -> str | None:
-    """What the official table says; the hub has a config for each language, and no such column."""
+    """Return the language in the official table; None for the hub, which has no such column."""
     language = row.get("language")
     return None if language in (None, MINI) else str(language)
 
@@ -174,13 +180,13 @@ NO_LANGUAGE = "words without a language before them are left out, as by XTREME's
 
 
 def _words(rows: Sequence[Row]) -> list[Row]:
-    """The sentences: the files write a language before each word ("de:Bonn"), the hub does not.
+    """Split the language off each word ("de:Bonn" in the files); rows of the hub have none.
 
-    ValueError where no word has one.
+    Words without a language are dropped and counted. Raises ValueError if no word has a language.
     """
     found, left_out = list[Row](), 0
     for row in rows:
-        if "document" not in row:  # the hub's
+        if "document" not in row:  # a row of the hub
             found.append(row)
             continue
         pairs = [*zip(texts(row, "tokens"), texts(row, "ner_tags"), strict=True)]
@@ -229,11 +235,14 @@ POS_TAGS = (
     *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN"),
     *("PUNCT", "SCONJ", "SYM", "VERB", "X"),
 )
-"""Those of Universal Dependencies, in the hub's order."""
+"""Tags of Universal Dependencies, in the hub's order."""
 
 
 def _has_no_text(_split: str, example: TagExample) -> bool:
-    """A treebank without its texts, which has "_" for words; as XTREME's script drops them."""
+    """Return whether a sentence's words are "_", because its treebank is released without texts.
+
+    XTREME's script drops these sentences too.
+    """
     hidden = example.words.count("_")
     return bool(hidden) and hidden >= len(example.words) - 1
 
@@ -245,7 +254,7 @@ UDPOS = _task(
     "eu:Basque fa:Persian fi:Finnish fr:French he:Hebrew hi:Hindi hu:Hungarian id:Indonesian "
     "it:Italian ja:Japanese kk:Kazakh ko:Korean mr:Marathi nl:Dutch pt:Portuguese ru:Russian "
     "ta:Tamil te:Telugu th:Thai tl:Tagalog tr:Turkish ur:Urdu vi:Vietnamese yo:Yoruba zh:Chinese",
-    # UD_German-GSD/de_gsd-ud-test.conllu, and those of the language's other treebanks.
+    # E.g. UD_German-GSD/de_gsd-ud-test.conllu, and the files of the language's other treebanks.
     {p: f"ud-treebanks-v2.5/*/{{code}}_*-ud-{p}.conllu" for p in ("train", "dev", "test")},
     "google/xtreme udpos.{name} test",
     source=_of_tags("conllu", "pos_tags", POS_TAGS),
@@ -267,7 +276,9 @@ ENGLISH_SQUAD = replace(
     metrics=SQUAD_V1[::-1],
     cite="Hu et al., XTREME, ICML 2020: SQuAD 1.1, whose model answers XQuAD and MLQA",
 )
-"""What XQuAD and MLQA are predicted by; its F1 chooses, where something is to be chosen."""
+"""SQuAD 1.1, whose model predicts XQuAD and MLQA. F1 comes first, so it is the metric for
+selection.
+"""
 
 _SQUAD = {"format": "squad", "no_answer": False, "columns": _same(" ".join(COLUMNS))}
 
@@ -305,7 +316,10 @@ _TYDI = (
 
 
 def _begins_with_language(row: Row) -> str | None:
-    """The language that a question's id begins with: "english--3215621880858840488-2"."""
+    """Return the language with which a question's id begins: "english--3215621880858840488-2".
+
+    None for mini data; raises ValueError for an unknown language.
+    """
     name = text(row, "id").partition("-")[0]
     known = {each.partition(":")[2]: each.partition(":")[0] for each in _TYDI.split()}
     if name != MINI and name not in known:
@@ -313,7 +327,7 @@ def _begins_with_language(row: Row) -> str | None:
     return known.get(name)
 
 
-# As XTREME fetches it, a file a language, or as it was released, one of all.
+# One file per language, as XTREME downloads it, or one file of all languages, as released.
 _TYDI_DEV = ("tydiqa-goldp-v1.1-dev/tydiqa-goldp-dev-{name}.json", "tydiqa-goldp-v1.1-dev.json")
 
 TYDIQA = _task(
@@ -327,7 +341,7 @@ TYDIQA = _task(
     "google-research-datasets/tydiqa secondary_task validation",
     source={"language_of": _begins_with_language, "optional": ("title",), **_SQUAD},
     name="xtreme/tydiqa",
-    # The files have no titles, and the hub has some.
+    # The files have no titles, but the hub has some.
     convert=lambda row: replace(question(row), title=""),
     metrics=SQUAD_V1,
     script=EVALUATE_V1,
@@ -336,7 +350,7 @@ TYDIQA = _task(
 )
 
 XTREME_TASKS = (XNLI, PAWSX, UDPOS, PANX, XQUAD, MLQA, TYDIQA, ENGLISH_SQUAD)
-"""In the order of the paper's table, then what two of them are predicted by."""
+"""Tasks in the order of the paper's table, then the task whose model predicts two of them."""
 
 XTREME_CELLS: Mapping[str, tuple[str, ...]] = {
     task.name: tuple(
@@ -345,5 +359,6 @@ XTREME_CELLS: Mapping[str, tuple[str, ...]] = {
     for task in XTREME_TASKS
     if task is not ENGLISH_SQUAD
 }
-"""What XTREME's evaluate.py averages: every language's metric, and both of a question's, which is
-its (EM + F1) / 2."""
+"""Scores that XTREME's evaluate.py averages: each language's metric, for questions both EM and F1,
+whose mean is used.
+"""

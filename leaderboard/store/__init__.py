@@ -1,15 +1,16 @@
-"""The SQLite file or PostgreSQL schema that holds results, whole, one transaction each: its tables.
+"""Tables of the store, an SQLite file or PostgreSQL schema with complete results.
 
-A new store is made of them; leaderboard/store/migrations brings an older one to the same schema.
+A new store is created from these tables; leaderboard/store/migrations upgrades an older one to the
+same schema.
 
     runs          one row per attempt at a job: a result, or a failure with its reason
     scores        one row per metric of a scored split
     predictions   one row per predicted split, the predictions in one compressed column
-    headlines     one row per job: of the run that lists show, what they show (see record.py)
-    annotations   what the user says of rows: a name, or that boards leave them out (below)
+    headlines     one row per job: the fields that lists show of its listed run (see record.py)
+    annotations   names that the user gives to rows, and rows that boards hide (see below)
 
-A result enters the first four in one transaction. JSON is kept as text, not in a database's own
-JSON type, so that the same characters come back on every database.
+One transaction writes a result to the first four. JSON is kept as text, not in a database's own
+JSON type, so that every database returns the same characters.
 """
 
 import json
@@ -43,21 +44,21 @@ from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.text import digest, storable, to_text
 
 FINISHED = "finished"
-"""The status of a run that has a result; any other status is the kind of a failure."""
+"""Status of a run with a result; any other status is the kind of a failure."""
 
 
 class DamagedError(Exception):
-    """A column does not hold what was written into it."""
+    """Error: a column does not contain what was written into it."""
 
 
 class _Words(TypeDecorator[str]):
-    """Text from outside (names, paths, messages), with what databases refuse written out."""
+    """Text from outside (names, paths, messages), with characters that databases refuse escaped."""
 
     impl = Text
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """From Python to the database."""
+        """Convert a value from Python for the database."""
         return None if value is None else storable(value)
 
 
@@ -68,36 +69,36 @@ class _Json(TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """From Python to the database."""
+        """Convert a value from Python for the database."""
         return None if value is None else to_text(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
-        """From the database to Python."""
+        """Convert a value from the database to Python."""
         return None if value is None else _parsed(value)
 
 
 _SMALL = 512
-"""Bytes: the smallest window of zlib (RFC 1950, 2.2: any reader takes it)."""
+"""Smallest window of zlib in bytes, which every reader supports (RFC 1950, 2.2)."""
 
 
 class PackedJson(TypeDecorator[Any]):
-    """Plain data as JSON text under zlib: predictions shrink to about a fifth."""
+    """Plain data as JSON text, compressed by zlib: predictions shrink to about a fifth."""
 
     impl = LargeBinary
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> bytes:  # noqa: ARG002
-        """From Python to the database."""
+        """Convert a value from Python for the database."""
         text = to_text(value).encode("ascii")
         if len(text) >= _SMALL:
             return zlib.compress(text)
-        # The usual window is a quarter of a megabyte, to clear which takes longer than all the rest
+        # Clearing zlib's usual window (a quarter of a megabyte) takes longer than all other steps
         # of storing an imported score, which has no predictions.
         packing = zlib.compressobj(wbits=_SMALL.bit_length() - 1, memLevel=1)
         return packing.compress(text) + packing.flush()
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
-        """From the database to Python."""
+        """Convert a value from the database to Python."""
         return _parsed(value, packed=True)
 
 
@@ -118,27 +119,27 @@ RUNS = Table(
     _needed("job_key", Text),  # Job.key, 64 hex digits
     _needed("attempt", Integer),  # 1, 2, ... within a job key
     _needed("status", Text),  # "finished", or a Failure's kind
-    Column("exit_code", Integer),  # of a failure
-    _needed("digest", Text),  # SHA-256 of the run, to tell damage (see record.py)
-    # Copied out of the job, to search and list by.
+    Column("exit_code", Integer),  # for a failure
+    _needed("digest", Text),  # SHA-256 of the run, to detect damage (see record.py)
+    # Copied from the job, for searching and listing.
     _needed("model", _Words),
     _needed("weights", _Words),  # a hub revision, or "sha256:..."
-    _needed("recipe", _Words),  # its name: "paper"
-    _needed("recipe_digest", Text),  # of the values of its settings
+    _needed("recipe", _Words),  # name: "paper"
+    _needed("recipe_digest", Text),  # digest of the values of the settings
     _needed("task", _Words),  # "glue/rte"
     _needed("suite", _Words),  # "glue"
     _needed("data", _Words),  # "hub", "mini" or a folder
     Column("limit", BigInteger),  # rows kept of each split
     _needed("seed", BigInteger),
     _needed("precision", _Words),
-    Column("start_from", _Words),  # the key of the job it went on from
-    # Copied out of the result; empty in a failure.
+    Column("start_from", _Words),  # key of the job from which it continued
+    # Copied from the result; empty for a failure.
     Column("seconds", Double),
     Column("parameters", BigInteger),
     _needed("finished", _Words),  # UTC, ISO 8601
-    _needed("error", _Words),  # a failure's sentence; "" in a result
+    _needed("error", _Words),  # a failure's sentence; "" for a result
     _needed("fingerprints", _Json),  # digest by "task:split"
-    # The bulk. Only the job and the details are kept of a failure.
+    # Large columns. A failure has only the job and the details.
     _needed("job", _Json),  # Job.to_json
     Column("curve", _Json),  # CurvePoints
     Column("cost", _Json),  # Cost
@@ -147,7 +148,7 @@ RUNS = Table(
     UniqueConstraint("job_key", "attempt", name="runs_attempt"),
     Index("runs_newest", "job_key", "status", "attempt"),
 )
-"""One attempt at a job."""
+"""Attempts at jobs."""
 
 
 def _run_id(**more: Any) -> Column[int]:
@@ -166,7 +167,7 @@ SCORES = Table(
     _needed("metric", Text),  # "accuracy"
     UniqueConstraint("run_id", "task", "split", "name", name="scores_metric"),
 )
-"""One metric of one scored split, in the metric's own unit; ids keep the metrics' order."""
+"""Metrics of scored splits, in the metrics' own units; ids keep the order of the metrics."""
 
 PREDICTIONS = Table(
     "predictions",
@@ -175,15 +176,15 @@ PREDICTIONS = Table(
     _run_id(),
     _needed("task", Text),
     _needed("split", Text),
-    _needed("fingerprint", Text),  # which rows
-    _needed("flags", _Json),  # what to know
+    _needed("fingerprint", Text),  # of the split's examples
+    _needed("flags", _Json),  # warnings
     _needed("rows", PackedJson),  # one object per example, in order
     UniqueConstraint("run_id", "task", "split", name="predictions_split"),
 )
-"""One predicted split."""
+"""Predicted splits."""
 
 BETWEEN_NAMES = "\n"
-"""Stands between the names in a headline's `suite` and `task`, where it has several."""
+"""Separator of the names in a headline's `suite` and `task`, if there are several."""
 
 HEADLINES = Table(
     "headlines",
@@ -201,52 +202,52 @@ HEADLINES = Table(
     Index("headlines_task", "task"),
     Index("headlines_model", "model"),
 )
-"""The run that lists show of a job: its newest result, or else its newest failure."""
+"""Listed run of each job: its newest result, or its newest failure if it has no result."""
 
 ANNOTATIONS = Table(
     "annotations",
     SCHEMA,
     Column("id", Integer, primary_key=True),
     _needed("kind", Text),  # "name" or "hidden"
-    _needed("runs", Text),  # JSON: which runs it is for, as pairs of a field and its value
-    _needed("value", Text),  # the name; "" of what is hidden
+    _needed("runs", Text),  # JSON: the conditions on its runs, as pairs of a field and a value
+    _needed("value", Text),  # the name; "" if kind is "hidden"
     UniqueConstraint("kind", "runs", name="annotations_runs"),
 )
-"""An annotation, and which runs it is for."""
+"""Annotations with the conditions on the runs that they are for."""
 
 
-# An annotation is for the runs that its conditions fit, also for those that are stored later: a new
-# seed of a row has the row's name.
+# An annotation is for all runs that fulfil its conditions, including those stored later: a new seed
+# of a row gets the row's name.
 
 AnnotationKind = Literal["name", "hidden"]
 
 _ROW = ("model", "weights", "kind", "recipe", "overridden", "is_sweep", "precision")
-"""What all runs of a row have in common, and of a sweep nothing more."""
+"""Fields that all runs of a row share; the points of a sweep share only these."""
 
 
 class Annotation(NamedTuple):
-    """`value` is the name; `fields` are what the runs have that it is for, by their names."""
+    """Annotation: a name (`value`), and conditions on runs as pairs of a field and a value."""
 
     kind: AnnotationKind
     fields: tuple[tuple[str, str | bool], ...]
     value: str
 
     def fits(self, run: RunRow) -> bool:
-        """Whether it is for a run, as this was stored."""
+        """Return whether a run, as it was stored, fulfils the conditions."""
         return all(getattr(run, name) == value for name, value in self.fields)
 
 
 def fields_of(run: RunRow, *, whole_model: bool) -> tuple[tuple[str, str | bool], ...]:
-    """What an annotation for a run's row, or for all rows of its model, looks for."""
+    """Return the conditions of an annotation for a run's row, or for all rows of its model."""
     names: tuple[str, ...] = ("model",) if whole_model else _ROW
-    # The points of a sweep have other values each, and are one row.
+    # The points of a sweep have different values and form one row.
     if not whole_model and not run.is_sweep:
         names += ("recipe_digest",)
     return tuple((name, getattr(run, name)) for name in names)
 
 
 def read_annotations(db: Connection) -> list[Annotation]:
-    """Every annotation, those of whole models first, so that those of rows come over them."""
+    """Return every annotation, first those for models, so that those for rows override them."""
     rows = db.execute(select(ANNOTATIONS).order_by(ANNOTATIONS.c.id))
     found = [
         Annotation("hidden" if row.kind == "hidden" else "name", _fields(row.runs), row.value)
@@ -260,14 +261,14 @@ def _fields(text: str) -> tuple[tuple[str, str | bool], ...]:
 
 
 def put_annotation(db: Connection, annotation: Annotation) -> None:
-    """Write an annotation in the place of one for the same runs."""
+    """Write an annotation; replace one for the same runs."""
     take_annotations(db, [annotation])
     row = {"kind": annotation.kind, "runs": _text(annotation), "value": storable(annotation.value)}
     db.execute(insert(ANNOTATIONS), row)
 
 
 def take_annotations(db: Connection, annotations: Iterable[Annotation]) -> None:
-    """Delete annotations for the same runs."""
+    """Delete the annotations of the same kinds and for the same runs."""
     for annotation in annotations:
         of_runs = ANNOTATIONS.c.runs == _text(annotation)
         same = delete(ANNOTATIONS).where(ANNOTATIONS.c.kind == annotation.kind, of_runs)
@@ -279,7 +280,7 @@ def _text(annotation: Annotation) -> str:
 
 
 def annotated(runs: Sequence[RunRow], annotations: Sequence[Annotation]) -> list[RunRow]:
-    """The runs with the names that they were given, and whether boards leave them out."""
+    """Return the runs with the names that the user gave them, and marked if boards hide them."""
     return [_annotated(run, annotations) for run in runs] if annotations else list(runs)
 
 
@@ -287,8 +288,8 @@ def _annotated(run: RunRow, annotations: Iterable[Annotation]) -> RunRow:
     fitting = [annotation for annotation in annotations if annotation.fits(run)]
     if not fitting:
         return run
-    # The last name counts, since those of whole models come first; only these have no condition
-    # but the model.
+    # The last name counts, because names of whole models are first; only these have the model as
+    # their single condition.
     names = [annotation for annotation in fitting if annotation.kind == "name"]
     return replace(
         run,
@@ -299,11 +300,11 @@ def _annotated(run: RunRow, annotations: Iterable[Annotation]) -> RunRow:
 
 
 def stored_names(names: Collection[str], annotations: Iterable[Annotation]) -> set[str]:
-    """Under which names the runs may be stored that have one of these."""
+    """Return the stored names of the models that may now have one of these names."""
     named = (each for each in annotations if each.kind == "name" and each.value in names)
     return {*names, *(str(dict(each.fields)["model"]) for each in named)}
 
 
 def annotations_digest(annotations: Iterable[Annotation]) -> str:
-    """The same for the same annotations."""
+    """Return a digest of the annotations: equal annotations have an equal digest."""
     return digest([list(annotation) for annotation in annotations])

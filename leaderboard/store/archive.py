@@ -1,4 +1,4 @@
-"""What is kept outside of a store: archives of whole stores, runs, the code that was named."""
+"""Files outside of a store: archives of stores, unstored runs, and the code that users named."""
 
 import gzip
 import hashlib
@@ -29,18 +29,19 @@ from benchharness.tasks.errors import BenchError, DataError, StoreError
 _FORMAT = "benchharness archive"
 
 _VERSION = 2
-"""Goes up when a reader of the version before would misread what is written. Version 1 was written
-before 0.1.0."""
+"""Format version; raised when a reader of the previous version would misread an archive. Version 1
+was written before 0.1.0.
+"""
 
 
-# A whole store as gzipped JSON lines: a header, a line for each run, and an end with a digest.
+# Archives: a store as gzipped JSON lines, i.e. a header, a line per run, and an end with a digest.
 
 
 def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Iterator[str]:
-    """The archive's lines, each with its line end; see docs/exports.md for what is in them."""
+    """Yield the archive's lines with their line ends; docs/exports.md describes the content."""
     digest, count = hashlib.sha256(), 0
     # First {"format":"benchharness archive","version":2}, then for each run {"key":..,"attempt":1,
-    # "status":"finished","digest":..,"data":{..}}, at last {"runs":2,"sha256":..} of all before.
+    # "status":"finished","digest":..,"data":{..}}, and last {"runs":2,"sha256":..} of all lines.
     header = to_text({"format": _FORMAT, "version": _VERSION, **facts}) + "\n"
     digest.update(header.encode("ascii"))
     yield header
@@ -57,14 +58,14 @@ def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Itera
 def write_archive(
     file: IO[bytes], runs: Iterable[StoredRun], *, paths: bool = False, **facts: Any
 ) -> int:
-    """Write the archive of these runs; gives how many there are. Equal runs give equal bytes.
+    """Write the archive of these runs and return their number. Equal runs give equal bytes.
 
-    Paths of this machine are left out (see `sharing`), or whole with `paths`, for a copy that
-    stays here. `facts` stand in its first line, which readers of archives pass over.
+    This machine's paths are removed (see `sharing`), unless `paths` is true, for a copy that stays
+    here. `facts` are added to the first line; readers of archives ignore them.
     """
     runs = runs if paths else map(shared_stored, runs)
-    count = -2  # the header and the end are no runs
-    # No name and no time in gzip's own header, or equal runs would give other bytes.
+    count = -2  # excludes the header and the end
+    # gzip's own header has no name and no time, so that equal runs give equal bytes.
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
         for line in _archive_lines(runs, facts):
             packed.write(line.encode("ascii"))
@@ -73,15 +74,17 @@ def write_archive(
 
 
 LONGEST_LINE = 2**27
-"""Bytes: the predictions of a million rows, twice QQP's dev and test split. More is a bomb, which
-is refused before it is parsed: twice as much memory is all that it takes."""
+"""Maximum length of a line in bytes: the predictions of a million rows, twice QQP's dev and test
+splits. A longer line is taken for a decompression bomb and refused before it is parsed, so that
+at most twice as much memory is used.
+"""
 
 
 def check_archive(path: Path, known: Known | None = None) -> int:
-    """Read the archive to its end and store nothing; gives the number of its runs.
+    """Read the archive to its end without storing anything; return the number of its runs.
 
-    The rows of its runs go into `known`, to be held against those of a store.
-    Raises DataError where a line is missing, twice there, or not what its store has written.
+    The rows of the runs are added to `known`, to be compared with the rows in a store. Raises
+    DataError if a line is missing, repeated, or was changed after the store wrote it.
     """
     seen: set[tuple[str, int]] = set()
     try:
@@ -98,9 +101,9 @@ def check_archive(path: Path, known: Known | None = None) -> int:
 
 
 def read_archive(path: Path) -> Iterator[StoredRun]:
-    """The archive's runs, in the order they were stored in; the last line is checked at the end.
+    """Yield the archive's runs in the order in which they were stored; check the end at last.
 
-    Raises DataError where the file is no archive, of another version, cut short or damaged.
+    Raises DataError if the file is no archive, has another version, or is truncated or damaged.
     """
     try:
         yield from _runs(path)
@@ -112,7 +115,7 @@ def read_archive(path: Path) -> Iterator[StoredRun]:
 
 
 def archive_facts(path: Path) -> dict[str, Any]:
-    """The first line of an archive that `read_archive` has read."""
+    """Return the first line of an archive that `read_archive` has checked."""
     with gzip.open(path, "rb") as file:
         return _parsed(path, _next_line(path, file, 1), 1)
 
@@ -134,7 +137,7 @@ def _runs(path: Path) -> Iterator[StoredRun]:
                 "import it into a store of the code that wrote it."
             )
         digest.update(line)
-        # The header is line 1, so the run after `count` others is on line count + 2.
+        # The header is line 1, so the next run after `count` runs is on line count + 2.
         while line := _next_line(path, file, count + 2):
             data = _parsed(path, line, count + 2)
             if "sha256" in data:
@@ -143,7 +146,7 @@ def _runs(path: Path) -> Iterator[StoredRun]:
             digest.update(line)
             count += 1
             kinds = {"key": str, "attempt": int, "status": str, "digest": str, "data": dict}
-            # By `type`: true is an int too, and no number of an attempt.
+            # Compared by `type`: true is an int too, but no number of an attempt.
             if data.keys() != kinds.keys() or any(type(data[n]) is not kinds[n] for n in kinds):
                 raise DataError(
                     f"line {count + 1} of {path} is not a run: it needs "
@@ -184,32 +187,32 @@ def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: b
         )
 
 
-# An outcome that its store could not take: an archive of one run, in a folder beside the store.
+# Outcomes that could not be stored: each is an archive of one run, in a folder next to the store.
 
 _KEPT = ".jsonl.gz"
 
 
 def kept_elsewhere(name: str) -> list[Path]:
-    """The folders for a store whose disk is full: in the user's data, and in TMPDIR."""
+    """Return folders for outcomes if the store's disk is full, in the user's data and in TMPDIR."""
     roots = (user_data_path("benchharness"), Path(gettempdir()))
     name = f"benchharness-unstored-{os.geteuid()}-{name}"
     return [root / name for root in roots if root.is_absolute()]
 
 
 def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
-    """Keep a run in a file of its own, in the first folder with room; raises OSError.
+    """Write a run to a file of its own, in the first folder with room; return the file's path.
 
-    It is there whole or not at all. With `force` it is another attempt, wherever its job has a
-    result. All folders but the first are the user's alone: results that others put there would be
-    taken for ours.
+    The file is written completely or not at all. With `force` the run becomes another attempt, even
+    if its job has a result. All folders except the first are private to the user, so that results
+    which others put there are not taken for the user's own. Raises OSError if no folder has room.
     """
-    # The store that takes it in gives it its number.
+    # The store that takes the run in will number the attempt.
     run.attempt = 1
     failed = OSError()
     for folder in folders:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            # Beside the store the umask says who else may come in; elsewhere nobody may.
+            # Next to the store the umask decides who else has access; elsewhere nobody has.
             folder.mkdir(mode=0o777 if folder == folders[0] else 0o700, exist_ok=True)
             if folder != folders[0] and not is_private(folder):
                 continue
@@ -225,18 +228,18 @@ def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether a folder is there, this user's, and written by nobody else."""
+    """Return whether a folder exists, belongs to this user, and is writable by nobody else."""
     try:
         found = folder.lstat()
     except OSError:
         return False
-    # By lstat, which does not follow a link that others have put there; neither the group nor
-    # others may write to it (0o022).
+    # `found` is from lstat, which does not follow a link that others may have put there; neither
+    # the group nor others may write to the folder (0o022).
     return S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 def own_folders(folders: Sequence[Path]) -> list[Path]:
-    """Those that may be read and emptied: the one beside the store, and what is the user's."""
+    """Return the folders that may be read and emptied: the store's own, and private ones."""
     return [
         folder
         for number, folder in enumerate(folders)
@@ -245,7 +248,7 @@ def own_folders(folders: Sequence[Path]) -> list[Path]:
 
 
 def kept_files(folders: Sequence[Path]) -> list[Path]:
-    """The files that `write_kept` has left there, the oldest first."""
+    """Return the files that `write_kept` has written, the oldest first."""
 
     def written(path: Path) -> int:
         try:
@@ -259,13 +262,13 @@ def kept_files(folders: Sequence[Path]) -> list[Path]:
 
 
 def read_kept(path: Path) -> tuple[Run, bool]:
-    """The run of such a file, and whether it is another attempt in any case.
+    """Return the run in a file of `write_kept`, and whether it is to become another attempt anyway.
 
-    Raises FileNotFoundError where another process has stored it meanwhile, and StoreError where a
-    byte is not what was written.
+    Raises FileNotFoundError if another process has stored it meanwhile, and StoreError if the file
+    is damaged.
     """
     try:
-        # Read to its end, where the digest is checked; ValueError where it has not just one run.
+        # Reads to the end, where the digest is checked; ValueError if it has not exactly one run.
         (stored,) = read_archive(path)
         return stored_to_run(stored), bool(archive_facts(path).get("force"))
     except (BenchError, OSError, ValueError) as error:
@@ -278,10 +281,12 @@ def read_kept(path: Path) -> tuple[Run, bool]:
 
 
 class Taken(NamedTuple):
-    """What has become of the outcomes that were kept beside a store.
+    """Outcome of taking kept runs into a store.
 
-    How many have entered it, how many were needless because their jobs had results meanwhile, and a
-    sentence for each that is damaged.
+    Attributes:
+        added: Number of runs that were stored.
+        needless: Number of runs that were dropped, because their jobs had results meanwhile.
+        faults: A sentence per damaged file.
     """
 
     added: int = 0
@@ -289,7 +294,7 @@ class Taken(NamedTuple):
     faults: tuple[str, ...] = ()
 
     def sentences(self, name: str) -> Iterator[str]:
-        """What a user should know of it; `name` is the store's."""
+        """Yield the sentences for the user; `name` is the store's."""
         if self.added:
             runs = "1 run that was" if self.added == 1 else f"{self.added} runs that were"
             yield f"{runs} kept while {name} could not be written {_are(self.added)} stored now."
@@ -305,9 +310,9 @@ def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-# Which code the commands of this user have named for a store: kept on this machine, not in it.
-# Whoever hands over a store, an archive or a server's rows can write anything into them. What is
-# kept here, an empty file for each piece of code, comes with none of them.
+# Record of the code that this user's commands have named for a store. It is kept on this machine
+# and not in the store, because the author of a store, an archive or a server's rows can write
+# anything into them. The record is an empty file per piece of code.
 
 
 def _code_folder(store: str) -> Path:
@@ -315,7 +320,7 @@ def _code_folder(store: str) -> Path:
 
 
 def code_named_for(store: str) -> list[str]:
-    """The keys of the code that was named for a store, which is told by its digest."""
+    """Return the keys of the code that was named for a store, given the store's `place_digest`."""
     folder = _code_folder(store)
     with suppress(OSError):
         return [path.name for path in folder.iterdir()] if is_private(folder) else []
@@ -323,12 +328,12 @@ def code_named_for(store: str) -> list[str]:
 
 
 def forget_code_named(store: str) -> None:
-    """Removes them, of a store that is to be deleted."""
+    """Delete the record of named code, for a store that is about to be deleted."""
     shutil.rmtree(_code_folder(store), ignore_errors=True)
 
 
 def keep_code_named(store: str, keys: Iterable[str]) -> None:
-    """Keeps them; where that folder cannot be written, the next command has to name them again."""
+    """Record the keys of named code if possible; otherwise later commands must name it again."""
     for key in keys:
         with suppress(OSError):
             _code_folder(store).mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The database under the store: where it is, how a transaction begins, and what its errors mean."""
+"""Database under the store: its place, its transactions, and explanations of its errors."""
 
 import errno
 import fcntl
@@ -51,19 +51,20 @@ from benchharness.tasks.errors import (
 )
 
 BUSY_SECONDS = 300
-"""How long a transaction waits for another's. 64 writers at once waited 3.8 s at most, and more
-than a minute where the machine had fifty times the work it can do; what is not stored is lost.
+"""Seconds that a transaction waits for another one. 64 simultaneous writers waited 3.8 s at most,
+and more than a minute on a machine with fifty times too much work. A result that is not stored
+is lost.
 """
 
 _WRITERS_LOCK = 5_230_842_017
-"""The advisory lock that makes writers take turns in PostgreSQL; any number of our own will do."""
+"""Number of the advisory lock with which writers take turns in PostgreSQL; arbitrary."""
 
 
 def open_engine(url_or_path: str | Path) -> Engine:
-    """An engine for a path or a SQLAlchemy URL; nothing is opened or made yet.
+    """Return an engine for a path or a SQLAlchemy URL; nothing is opened or created yet.
 
-    Raises StoreError for an URL that cannot be used, and for a database in memory, whose runs would
-    be gone at the end.
+    Raises StoreError for an unusable URL, and for a database in memory, which would lose its runs
+    at the end.
     """
     url = _parse(url_or_path)
     try:
@@ -73,7 +74,7 @@ def open_engine(url_or_path: str | Path) -> Engine:
 
 
 def file_of(engine: Engine) -> Path | None:
-    """The file of an SQLite database; None for a database server."""
+    """Return the file of an SQLite database; None for a database server."""
     return _file(engine.url)
 
 
@@ -82,14 +83,14 @@ def _file(url: URL) -> Path | None:
 
 
 def name_of(engine: Engine) -> str:
-    """How messages call the database: its path, or its URL without passwords."""
+    """Return the database's name for messages: its path, or its URL without passwords."""
     return str(file_of(engine) or shown_place(engine.url.render_as_string(hide_password=False)))
 
 
 def hurried(engine: Engine, seconds: float, since: float | None = None) -> Engine:
-    """The same database, for transactions that wait for others' no longer than so long.
+    """Return the same database with transactions that wait at most `seconds` for others.
 
-    `since` is the moment of the monotonic clock from which on others have had it.
+    `since` is the time of the monotonic clock since which others have held it, for messages.
     """
     return engine.execution_options(bench_patience=seconds, bench_since=since)
 
@@ -100,18 +101,18 @@ def _patience(options: Mapping[str, Any]) -> float:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """A connection that reads one state of the database, whatever others write meanwhile."""
+    """Open a connection that reads one snapshot of the database, whatever others write."""
     with _explained(engine), engine.connect() as connection:
         yield connection
 
 
 @contextmanager
 def writing(engine: Engine, *, check_keys: bool = True) -> Iterator[Connection]:
-    """A connection whose work is stored whole at the end, or not at all.
+    """Open a connection in a write transaction: its work is stored completely or not at all.
 
-    It owns the right to write from its beginning: a transaction that reads first and asks for it
-    later fails under SQLite when another has written meanwhile, however long it waits.
-    `check_keys=False` is for migrations, which replace tables that others refer to.
+    The write lock is taken at the beginning: under SQLite, a transaction that reads first and wants
+    to write later fails if another has written meanwhile, however long it waits. `check_keys=False`
+    is for migrations, which replace tables to which others refer.
     """
     options = engine.execution_options(bench_writes=True, bench_checks_keys=check_keys)
     with _explained(engine), options.begin() as connection:
@@ -120,8 +121,8 @@ def writing(engine: Engine, *, check_keys: bool = True) -> Iterator[Connection]:
 
 def _parse(url_or_path: str | Path) -> URL:
     text = str(url_or_path)
-    # Without "://" it is a path, but for what hides a password: "postgresql:/me:secret@host" is a
-    # mistyped URL, and no file is to be called by that.
+    # A text without "://" is a path, unless it may contain a password: "postgresql:/me:secret@host"
+    # is a mistyped URL, and no file should get that name.
     if isinstance(url_or_path, Path) or ("://" not in text and shown_place(text) == text):
         return URL.create("sqlite", database=str(_path(text)))
     try:
@@ -129,7 +130,7 @@ def _parse(url_or_path: str | Path) -> URL:
         url.get_dialect()
     except (ArgumentError, ImportError) as error:
         raise _unusable(text, error) from error
-    except ValueError:  # it repeats the port, which may be a part of a password
+    except ValueError:  # its message has the port, which may be a part of a password
         raise _unusable(text, ValueError("what follows the host's : is no port")) from None
     if url.get_backend_name() == "postgresql":
         _check_server(url, text)
@@ -144,22 +145,22 @@ def _parse(url_or_path: str | Path) -> URL:
 
 
 def _check_server(url: URL, text: str) -> None:
-    """Refuses what the driver would misread, and what it would not know: it repeats both."""
-    # All before the first @ is taken for user and password: of "server:5432/b?user=me@x" the host
-    # for a user and the rest for a password. Of "me:p@ss@host" the host would be "ss@host".
+    """Raise StoreError for a URL that the driver would misread, or reject with its secrets."""
+    # The driver takes everything before the first @ as user and password: "server:5432/b?user=me@x"
+    # would have the user "server" and a password, and "me:p@ss@host" the host "ss@host".
     user, before = text.partition("://")[2].partition(":")[0], text.partition("@")[0]
     is_misread = url.password is not None and ("@" in user or re.search(r"\?[\w%]+=", before))
     if is_misread or "@" in str(url.host):
         raise _unusable(text, ValueError("in a password @ is written %40, and ? is %3F"))
     if unknown := sorted(url.query.keys() - LIBPQ - SECRET):
-        # An unknown name may be a piece of a password: it is said only where it is shown anyway.
+        # An unknown name may be part of a password: it is repeated only if it is shown anyway.
         shown = re.split("[?&=]", shown_place(text))
         named = " or ".join(repr(name) for name in unknown if name in shown) or "of a name in it"
         raise _unusable(text, ValueError(f"PostgreSQL has no option {named}"))
 
 
 def _unusable(text: str, error: Exception) -> StoreError:
-    """What is wrong with an URL, or with what it needs."""
+    """Return the error for an unusable URL, or for a missing driver."""
     if isinstance(error, ModuleNotFoundError) and error.name == "psycopg":
         step = "install it with `pip install 'benchharness[postgresql]'`"
     else:
@@ -180,9 +181,9 @@ def _path(text: str) -> Path:
 
 @lru_cache(maxsize=8)
 def _engine(url: URL) -> Engine:
-    """An engine that connects anew for each transaction, so that nothing crosses a fork.
+    """Return an engine that connects for each transaction, so that no connection crosses a fork.
 
-    It is kept, and with it the statements that it has compiled: a run opens its store thrice.
+    The engine is cached with its compiled statements, because a run opens its store three times.
     """
     if _file(url) is None:
         engine = create_engine(url, poolclass=NullPool)
@@ -196,7 +197,7 @@ def _engine(url: URL) -> Engine:
 
 
 class _Asked(threading.local):
-    """When this thread has last asked a database for something, which may have to wait."""
+    """Time of this thread's last request to a database, which may have to wait for a lock."""
 
     moment = 0.0
 
@@ -209,12 +210,12 @@ def _note_moment(*_: object) -> None:
 
 
 def _begin_on_sqlite(connection: Connection) -> None:
-    """Begin what the driver, told so by isolation_level=None, does not begin itself."""
+    """Begin a transaction, which the driver does not do itself with isolation_level=None."""
     options = connection.get_execution_options()
-    # Before anything that takes a lock, as `synchronous` does: the driver waits for 5 seconds.
+    # First, because `synchronous` takes a lock, for which the driver would wait 5 seconds.
     connection.exec_driver_sql(f"PRAGMA busy_timeout={_patience(options) * 1000:.0f}")
     connection.exec_driver_sql("PRAGMA synchronous=FULL")
-    # Off unless a connection asks for it; deleting a run takes its scores and predictions along.
+    # Off by default; with it, deleting a run also deletes its scores and predictions.
     connection.exec_driver_sql("PRAGMA foreign_keys=ON")
     if not options.get("bench_writes"):
         connection.exec_driver_sql("BEGIN")
@@ -230,42 +231,42 @@ def _begin_on_sqlite(connection: Connection) -> None:
 def _begin_on_server(connection: Connection) -> None:
     options = connection.get_execution_options()
     if options.get("bench_writes"):
-        # Both end with the transaction: what is set locally, and an advisory "xact" lock.
+        # A local setting and an advisory "xact" lock both end with the transaction.
         connection.exec_driver_sql(f"SET LOCAL lock_timeout={_patience(options) * 1000:.0f}")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})")
 
 
 @contextmanager
 def _explained(engine: Engine) -> Iterator[None]:
-    """Turn what the user can mend into a StoreError; a broken constraint is a bug of ours."""
+    """Turn errors that the user can fix into StoreErrors; a violated constraint is a bug."""
     try:
         yield
     except DatabaseError as error:
         code = str(getattr(error.orig, "sqlstate", None) or "")
-        # Without a statement it is what the driver says of the URL.
+        # An error without a statement is the driver's message about the URL.
         is_ours = isinstance(error, ProgrammingError) and error.statement is not None
         if isinstance(error, IntegrityError) or (is_ours and code not in _CHANGED_BY_OTHERS):
             raise
         is_away = isinstance(error, OperationalError) and file_of(engine) is None
         said = _store_error(engine, str(error.orig), code=code, is_away=is_away)
-        # A driver may repeat what it was given, and a traceback would show it.
+        # A driver may repeat its input, and a traceback would show it.
         raise said from (None if _repeats_a_secret(engine.url, str(error)) else error)
     except sqlite3.DatabaseError as error:
         raise _store_error(engine, str(error)) from error
     except (DamagedError, NoResultFound, UnicodeDecodeError) as error:
-        # NoResultFound: an index has a row that its table has not. UnicodeDecodeError: SQLite's
-        # own message repeats what it found in a damaged schema.
+        # NoResultFound: an index has a row that its table lacks. UnicodeDecodeError: SQLite's own
+        # message repeats bytes of a damaged schema.
         raise _store_error(engine, str(error), damaged=True) from error
 
 
 _NO_RIGHT, _FULL = "42501", "53100"
 _CHANGED_BY_OTHERS = {_NO_RIGHT, "42P01", "42703", "3F000"}
-"""Rights that are lacking; tables, columns and schemas that are gone (PostgreSQL, appendix A)."""
+"""Codes of missing rights, tables, columns and schemas (PostgreSQL, appendix A)."""
 
 
 def _repeats_a_secret(url: URL, text: str) -> bool:
-    # An option that is given twice has a tuple for a value. A driver may show a secret as it is or
-    # as the URL has it, percent-encoded.
+    # An option that is given twice has a tuple as its value. A driver may show a secret decoded or
+    # as in the URL, percent-encoded.
     secrets = [url.password, *(url.query.get(name) for name in SECRET)]
     given = [one for each in secrets for one in ([each] if isinstance(each, str) else each or ())]
     return any(form in text for each in given if each for form in (each, quote(each, safe="")))
@@ -305,26 +306,26 @@ def _store_error(
 
 
 def copy_sqlite(engine: Engine, target: Path) -> None:
-    """Copy an SQLite store to a file of its own by SQLite's online backup.
+    """Copy an SQLite store to another file by SQLite's online backup.
 
-    Writers wait meanwhile (readers do not), so that the copy is of one moment. Raises StoreError
-    where the store is damaged or the copy cannot be written.
+    Writers wait meanwhile (readers do not), so that the copy is a consistent snapshot. Raises
+    StoreError if the store is damaged or the copy cannot be written.
     """
     source = file_of(engine)
     assert source is not None, "a server has no file"
     try:
         with _explained(engine), whole_file(target) as file:
-            # isolation_level=None: nothing but the backup opens a transaction.
+            # isolation_level=None: the driver opens no transactions.
             with (
                 closing(sqlite3.connect(source, BUSY_SECONDS, isolation_level=None)) as here,
                 closing(sqlite3.connect(Path(file.name), isolation_level=None)) as there,
             ):
-                # Without a lock of its own a backup waits for ever for who holds the file.
+                # Without a lock of its own a backup waits forever for another process's lock.
                 _note_moment()
                 here.execute("BEGIN")
                 here.execute("SELECT count(*) FROM sqlite_master")
-                # All pages in one step, which is the default: a writer between two steps would
-                # make it begin anew. Then the copy is checked, and one fault is enough.
+                # The default copies all pages in one step; a writer between two steps would make
+                # the backup start again. Then the copy is checked up to its first fault.
                 here.backup(there)
                 (found,) = there.execute("PRAGMA quick_check(1)").fetchone()
             if found != "ok":
@@ -347,8 +348,8 @@ def archive_runs(runs: Iterable[StoredRun], target: Path) -> None:
 
 
 def check_new(path: Path) -> None:
-    """Raises BenchError where a file that is to be made is there already."""
-    # A link that leads nowhere does not exist, and yet is somebody's.
+    """Raise BenchError if a file that is to be created exists already."""
+    # A broken link does not "exist", but must not be replaced either.
     if path.exists() or path.is_symlink():
         raise BenchError(f"{path} exists already and is not overwritten: give a new name.")
 
@@ -362,15 +363,15 @@ def _unwritable(target: Path, error: OSError) -> StoreError:
 MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK_SECONDS = 60
 _SQLITE_MAGIC = b"SQLite format 3\0"
-"""The first bytes of every SQLite file (sqlite.org/fileformat.html, 1.3)."""
+"""First bytes of every SQLite file (sqlite.org/fileformat.html, 1.3)."""
 
 
 def prepare(engine: Engine, *, create: bool, upgrade: bool = True) -> None:
-    """Make the database usable: a missing one is made (if `create`), an older one upgraded.
+    """Make the database usable: create a missing one (if `create`) and upgrade an older one.
 
-    An SQLite file is copied beside itself before an upgrade; without `upgrade` an older database is
-    refused. Raises StoreError, with the file as it
-    was, where it is missing, damaged, not ours, or of a newer schema.
+    An SQLite file is copied next to itself before an upgrade; without `upgrade` an older database
+    is refused. Raises StoreError, and leaves the file unchanged, if it is missing, damaged, not a
+    leaderboard, or has a newer schema.
     """
     path = file_of(engine)
     if path is not None and not _is_there(path):
@@ -382,17 +383,21 @@ def prepare(engine: Engine, *, create: bool, upgrade: bool = True) -> None:
 
 
 def is_there(url_or_path: str | Path) -> bool:
-    """Whether there is a file of that path; of a database server, yes."""
+    """Return whether the file of that path exists; always true for a database server.
+
+    Raises StoreError for an unusable URL.
+    """
     path = _file(_parse(url_or_path))
     if path is None:
-        open_engine(url_or_path)  # which says what it lacks
+        open_engine(url_or_path)  # raises an error if something is missing
     return path is None or _is_there(path)
 
 
 def check_writable(url_or_path: str | Path) -> None:
-    """Raises StoreError, with the reason, where the file could not be made or written.
+    """Raise StoreError, with the reason, if the database could not be created or written.
 
-    Nothing is changed. A server is asked for its rights. SQLite writes a journal beside the file.
+    Nothing is changed. A server is asked for the user's rights. For SQLite, the journal next to the
+    file must be writable too.
     """
     engine = open_engine(url_or_path)
     path = file_of(engine)
@@ -401,7 +406,7 @@ def check_writable(url_or_path: str | Path) -> None:
         return
     try:
         if _is_there(path) and path.is_file():
-            # "r+b" opens for writing and changes nothing, where "wb" would empty the file.
+            # "r+b" opens for writing without changes, whereas "wb" would empty the file.
             with path.open("r+b"):
                 pass
         check_place(path.with_name(f"{path.name}-journal"))
@@ -415,7 +420,7 @@ def check_writable(url_or_path: str | Path) -> None:
 
 def _check_rights(engine: Engine) -> None:
     with reading(engine) as connection:
-        # Before the first use the tables are to be made, later rows are to be written.
+        # The first use needs the right to create tables, later uses the right to write rows.
         right = "has_schema_privilege(current_schema(), 'CREATE')"
         if inspect(connection).has_table("runs"):
             right = "has_table_privilege('runs', 'INSERT')"
@@ -425,13 +430,13 @@ def _check_rights(engine: Engine) -> None:
 
 
 def revisions() -> tuple[str, ...]:
-    """The schema's revisions that this version knows, oldest first."""
+    """Return the schema revisions that this version knows, oldest first."""
     return tuple(sorted(path.stem[1:] for path in (MIGRATIONS / "versions").glob("r[0-9]*.py")))
 
 
 def _is_there(path: Path) -> bool:
     try:
-        # A link that leads nowhere is there: no store is made at its end.
+        # A broken link counts as existing: no store is created at its target.
         path.lstat()
     except FileNotFoundError:
         return False
@@ -449,14 +454,15 @@ _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 def _check_locks(path: Path, file: IO[bytes]) -> None:
-    """Raises StoreError where the file system of a database, and of a file beside it, has no locks.
+    """Raise StoreError if the file system of a database does not support locks.
 
-    SQLite takes some of the errors that then come for another process that holds the file, and
-    would wait. The file itself is not opened: to close it would release this process's own locks.
+    SQLite takes some of the resulting errors for another process that holds the file, and would
+    wait. `file` is another file in the same folder: closing the database file would release this
+    process's own locks on it.
     """
     try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # SQLite's way
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # that of `_locked`
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # used by SQLite
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # used by `_locked`
     except OSError as error:
         if error.errno in _WITHOUT_LOCKS:
             raise StoreError(
@@ -467,10 +473,10 @@ def _check_locks(path: Path, file: IO[bytes]) -> None:
 
 
 def _check_file(path: Path) -> None:
-    """Refuse what is no SQLite file before SQLite opens it."""
+    """Raise StoreError for a file that is not an SQLite database, before SQLite opens it."""
     if path.is_dir():
         raise StoreError(f"the leaderboard {path} is a folder; give the path of a file in it.")
-    with suppress(OSError):  # a folder that takes no file, where it can be read all the same
+    with suppress(OSError):  # a store in a read-only folder can still be read
         check_place(Path(os.path.realpath(path)), partial(_check_locks, path))
     try:
         with path.open("rb") as file:
@@ -479,7 +485,7 @@ def _check_file(path: Path) -> None:
         raise StoreError(f"the leaderboard {path} cannot be read: {error.strerror}.") from error
     if start == _SQLITE_MAGIC:
         return
-    # A leaderboard gets its name when it is whole (see _create_file): an empty one has lost its
+    # A leaderboard gets its name when it is complete (see _create_file): an empty one has lost its
     # content, and filling it would hide that.
     found = "is empty (0 bytes)" if not start else "is not an SQLite database"
     raise StoreError(
@@ -489,23 +495,23 @@ def _check_file(path: Path) -> None:
 
 
 def _create_file(path: Path) -> None:
-    """Make an empty leaderboard under another name, then give it its own: it is never half there.
+    """Create an empty leaderboard under a temporary name and rename it, so it is never partial.
 
-    Of several processes that start at once, one makes it and the others find it made.
+    If several processes start at once, one creates it and the others find it.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # filelock waits for a folder that takes no file as for another process.
+        # filelock would wait for a read-only folder as if for another process.
         check_place(path, partial(_check_locks, path))
         with _locked(path):
-            # Another process may have made it while this one waited for the lock.
+            # Another process may have created it while this one waited for the lock.
             if not _is_there(path):
                 new = path.with_name(f".{path.name}.new")
                 leftovers = (new, new.with_name(f"{new.name}-journal"))
                 try:
-                    for leftover in leftovers:  # of a process that was killed at this place
+                    for leftover in leftovers:  # from a process that was killed here
                         leftover.unlink(missing_ok=True)
-                    new.touch()  # by the umask, where SQLite would let nobody else write
+                    new.touch()  # permissions by the umask; SQLite's would exclude other writers
                     with writing(open_engine(new), check_keys=False) as connection:
                         _make_tables(connection)
                     new.rename(path)
@@ -522,7 +528,7 @@ def _create_file(path: Path) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock file beside a database, which makes creations and upgrades take turns."""
+    """Hold the lock file next to a database, with which creations and upgrades take turns."""
     lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=_LOCK_SECONDS)
     try:
         lock.acquire()
@@ -543,12 +549,12 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _bring_up(engine: Engine, path: Path | None, *, create: bool, upgrade: bool) -> None:
-    """Upgrade an older schema, and make one on a server that has none."""
-    # Most stores are up to date, which one look without a lock tells; `_upgrade` looks again when
+    """Upgrade an older schema, and create the schema on a server that has none."""
+    # Most stores are up to date, which one read without a lock shows; `_upgrade` checks again when
     # it has the lock.
     with reading(engine) as connection:
         found = _revision(connection, name_of(engine))
-    # An empty schema of a server gets its tables; a file is never without them (see _create_file).
+    # An empty schema on a server gets its tables; a file always has them (see _create_file).
     if found is None and path is None:
         _require(create, name_of(engine))
     elif found is None:
@@ -584,21 +590,25 @@ def _upgrade(engine: Engine, path: Path | None) -> None:
             _make_tables(connection)
             return
         if path is not None:
-            # Copy a database whole, as `leaderboard.sqlite.0001-20260801T120000.bak`.
+            # The name of the copy is e.g. `leaderboard.sqlite.0001-20260801T120000.bak`.
             moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
             copy_sqlite(engine, path.with_name(f"{path.name}.{found}-{moment}.bak"))
         _run_migrations(connection)
 
 
 def _revision(connection: Connection, name: str) -> str | None:
-    """The schema's revision, or None in a database without one."""
+    """Return the schema's revision; None if the database has none.
+
+    Raises StoreError for another program's database, an outdated development version, or a newer
+    schema.
+    """
     if not inspect(connection).has_table("alembic_version"):
         return None
     found = connection.scalars(text("SELECT version_num FROM alembic_version")).all()
     # "0010". Alembic's own names have twelve hex digits: such a table is another program's.
     if len(found) != 1 or not re.fullmatch("[0-9]{4}", str(found[0])):
         raise _foreign(name)
-    # All have four digits, so texts are ordered as their numbers are.
+    # All have four digits, so they can be compared as texts.
     if found[0] < revisions()[0]:
         raise StoreError(
             f"the leaderboard {name} was made by a development version, before the first whose "
@@ -620,7 +630,7 @@ def _foreign(name: str) -> StoreError:
 
 
 def _make_tables(connection: Connection) -> None:
-    """Make the newest schema at once, and mark it as Alembic does after the last migration."""
+    """Create the newest schema directly, and mark it as Alembic does after the last migration."""
     SCHEMA.create_all(connection, checkfirst=False)
     column = "version_num VARCHAR(32) NOT NULL"
     key = "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)"
@@ -630,11 +640,11 @@ def _make_tables(connection: Connection) -> None:
 
 
 def _run_migrations(connection: Connection) -> None:
-    """Run what is missing inside the connection's transaction."""
+    """Run the missing migrations inside the connection's transaction."""
     from alembic import command, config  # noqa: PLC0415  (0.2 s that a ready database need not pay)
 
     settings = config.Config()
-    # Alembic reads its options by configparser, for which a % begins a reference.
+    # Alembic reads its options by configparser, where a % begins a reference.
     settings.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     settings.attributes["connection"] = connection
     command.upgrade(settings, "head")

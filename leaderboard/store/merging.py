@@ -1,4 +1,4 @@
-"""Many runs at once: put into a store, merged with its own, gone through, checked for faults."""
+"""Operations on many runs: storing and merging, deleting, iterating, and checking a store."""
 
 import time
 from collections import Counter, defaultdict
@@ -44,24 +44,27 @@ from benchharness.leaderboard.text import plain
 from benchharness.tasks.errors import StoreError
 
 _UNFIT = (IntegrityError, InterfaceError, ProgrammingError)
-"""What a database says of a row that its schema does not take."""
+"""Exceptions of a database for a row that does not fit its schema."""
 
 
 class Merged(NamedTuple):
-    """How many runs were added, and the keys of the jobs that both stores had runs of."""
+    """Result of a merge: number of added runs, and keys of the jobs that both stores had tried."""
 
     added: int
     shared: tuple[str, ...]
 
 
 def append_run(db: Connection, run: Run) -> int:
-    """Store one more attempt at the run's job; gives its number."""
+    """Store one more attempt at the run's job; return the number of the attempt."""
     _append(db, [run], _attempts_at(db, [run.job_key]))
     return run.attempt
 
 
 def append_missing(db: Connection, run: Run, *, force: bool = False) -> bool:
-    """Store an attempt unless it is here, or, but for `force`, its job has a result."""
+    """Store a run unless it is stored already or its job has a result; return whether it was new.
+
+    With `force` it is stored even if its job has a result.
+    """
     there = _attempts_at(db, [run.job_key])
     tried = there.get(run.job_key, [])
     if any(one.digest == run.digest or (one.status == FINISHED and not force) for one in tried):
@@ -71,18 +74,19 @@ def append_missing(db: Connection, run: Run, *, force: bool = False) -> bool:
 
 
 PIECE_SECONDS, GAP_SECONDS = 2.0, 0.1
-"""How long many runs that come or go together keep others from writing, and how long they then let
-them: SQLite looks ten times a second whether it may write."""
+"""Seconds for which a bulk operation may block other writers, and seconds of the pause after that.
+SQLite checks ten times a second whether it may write.
+"""
 
 
 def merge_runs(engine: Engine, runs: Iterable[Run]) -> Merged:
-    """Store runs of another store; an attempt that is here already is left alone.
+    """Store the runs of another store; skip an attempt that is stored already.
 
-    Where both stores have tried a job, the attempts of both are numbered anew in the order in which
-    they ended, and the newest result counts, as it does after a rerun. Many runs take several
-    transactions. After each of them the store is whole, and to merge once more adds the rest.
-    Raises StoreError where one of the runs is nothing that a store can have written, and says how
-    many were stored before.
+    If both stores have attempts at a job, all attempts are renumbered in the order in which they
+    ended, and the newest result counts, as after a rerun. Many runs take several transactions.
+    After each of them the store is consistent, and repeating the merge adds the rest. Raises
+    StoreError if a run cannot have been written by a store; the message contains the number of runs
+    stored before it.
     """
     merging = _Merging()
     added = in_pieces(engine, portions(runs), merging.take, "stored")
@@ -95,10 +99,19 @@ def in_pieces(
     take: Callable[[Connection, Sequence[Thing]], int],
     done: str,
 ) -> int:
-    """Write many things in several transactions, between which others may; gives how many.
+    """Process many things in several transactions, between which others may write.
 
-    `take` writes some and says how many they are, and `done` is what they then are: StoreError
-    where it fails says how many are so already.
+    Args:
+        engine: Database.
+        left: Portions of things to process.
+        take: Function that processes a portion in a transaction and returns a count.
+        done: Participle for the error message, e.g. "stored".
+
+    Returns:
+        Sum of the counts.
+
+    Raises:
+        StoreError: If `take` fails; the message contains the count of earlier transactions.
     """
     portion, count = next(left, ()), 0
     while portion:
@@ -120,9 +133,10 @@ def in_pieces(
 
 
 class _Merging:
-    """What is known of runs that are being merged, a portion after the other.
+    """State of a merge over its portions of runs.
 
-    `ours` are the numbers of those that were added, and `shared` the jobs that were here before.
+    `shared` are the keys of the jobs that were stored before; `_ours` are the ids of the added
+    runs, and `_met` counts the runs of the other store that are stored already.
     """
 
     def __init__(self) -> None:
@@ -130,10 +144,10 @@ class _Merging:
         self._ours, self._met = set[int](), Counter[tuple[str, str]]()
 
     def take(self, db: Connection, portion: Sequence[Run]) -> int:
-        """Store those that are not here yet; gives how many."""
+        """Store the runs of a portion that are not stored yet; return their number."""
         there = _attempts_at(db, [run.job_key for run in portion])
-        # `there` also has what earlier portions have added, behind which new attempts are
-        # numbered. Only what is of others can stand for a run of the other store.
+        # `there` includes runs that earlier portions added, after which new attempts are numbered.
+        # Only runs stored before the merge can be the same as a run of the other store.
         before = {key: [a for a in tried if a.id not in self._ours] for key, tried in there.items()}
         known = Counter((key, one.digest) for key, tried in before.items() for one in tried)
         names = _names(db, portion, known, self._ours)
@@ -151,7 +165,7 @@ class _Merging:
 
 
 class _Attempt(NamedTuple):
-    """An attempt that is stored already."""
+    """Attempt that is stored already."""
 
     id: int
     number: int
@@ -160,7 +174,7 @@ class _Attempt(NamedTuple):
 
 
 def _attempts_at(db: Connection, keys: Iterable[str]) -> dict[str, list[_Attempt]]:
-    """What is stored of these jobs, by their keys."""
+    """Return the stored attempts at these jobs, by the jobs' keys."""
     columns = (RUNS.c.job_key, RUNS.c.id, RUNS.c.attempt, RUNS.c.digest, RUNS.c.status)
     found = defaultdict[str, list[_Attempt]](list)
     query = select(*columns).where(RUNS.c.job_key.in_(sorted(set(keys))))
@@ -172,9 +186,9 @@ def _attempts_at(db: Connection, keys: Iterable[str]) -> dict[str, list[_Attempt
 def _names(
     db: Connection, runs: Sequence[Run], known: Counter[tuple[str, str]], ours: Set[int]
 ) -> Iterator[tuple[str, str]]:
-    """The key and digest of each run; of one that is here but for paths, those of the one here.
+    """Yield the key and digest of each run; if a stored run differs only in paths, its digest.
 
-    `ours` came with these runs, and stand for none of them.
+    `ours` are the ids of runs added by this merge, which are not compared.
     """
     here: dict[str, str] = {}
     odd = {run.job_key for run in runs if (run.job_key, run.digest) not in known}
@@ -182,7 +196,7 @@ def _names(
     if odd:
         found = read_runs(db, RUNS.c.job_key.in_(sorted(odd)))
         for run in (each for each in found if each.id not in ours):
-            with suppress(StoreError):  # one that is damaged is like no other
+            with suppress(StoreError):  # a damaged run equals no other
                 here[shared_stored(run_to_stored(run)).digest] = run.digest
     for run in runs:
         alike = shared_stored(run_to_stored(run)).digest if run.job_key in odd else ""
@@ -192,9 +206,9 @@ def _names(
 def _is_known(
     name: tuple[str, str], known: Counter[tuple[str, str]], met: Counter[tuple[str, str]]
 ) -> bool:
-    """Whether a run is here already; of two that are alike, one that is here stands for one.
+    """Return whether a run is stored already; each stored run accounts for one equal run.
 
-    `met` counts those of which one is here, so it is no larger than what both stores have.
+    `met` counts the runs that are stored already, so it only grows with runs that both stores have.
     """
     if name not in known:
         return False
@@ -205,28 +219,28 @@ def _is_known(
 def _append_or_name(
     db: Connection, runs: Sequence[Run], there: Mapping[str, Sequence[_Attempt]]
 ) -> None:
-    """Store runs of another store; StoreError names one that this schema does not hold."""
+    """Store the runs of another store; raise a StoreError about the one that the schema rejects."""
     names = [(run.job_key, run.attempt) for run in runs]
     try:
-        # A savepoint: PostgreSQL refuses all that follows in a transaction once something failed.
+        # A savepoint, because PostgreSQL rejects all statements of a transaction after an error.
         with db.begin_nested():
             _append(db, runs, there)
     except (StatementError, OverflowError) as error:
         if isinstance(error, DatabaseError) and not isinstance(error, _UNFIT):
             raise  # locked, full or damaged
         if len(runs) > 1:
-            # One of them does not fit, and alone it fails by its name. `_append` has changed the
-            # numbers of the attempts, and the error says those of their own store.
+            # Storing the runs one by one finds the one that does not fit. `_append` has changed the
+            # numbers of the attempts, but the error should have those of the other store.
             for run, (key, attempt) in zip(runs, names, strict=True):
                 run.attempt = attempt
                 _append_or_name(db, [run], _attempts_at(db, [key]))
             return
-        # Its digest fits, but nothing that this schema holds looks so.
+        # The digest is right, but the schema cannot contain such a run.
         raise not_as_written(*names[0]) from error
 
 
 def _append(db: Connection, runs: Sequence[Run], there: Mapping[str, Sequence[_Attempt]]) -> None:
-    """Store attempts behind those that are there, in their order, and what lists show of them."""
+    """Store attempts after the existing ones of their jobs, and update the headlines."""
     if not runs:
         return
     numbers = {key: max(one.number for one in tried) for key, tried in there.items() if tried}
@@ -235,13 +249,13 @@ def _append(db: Connection, runs: Sequence[Run], there: Mapping[str, Sequence[_A
     for run in runs:
         key = run.job_key
         run.attempt = numbers[key] = numbers.get(key, 0) + 1
-        # A result stays in its place where a newer attempt has failed.
+        # A result stays listed if a newer attempt fails.
         if run.status == FINISHED or key not in finished:
             shown[key] = run
         if run.status == FINISHED:
             finished.add(key)
     _insert(db, runs)
-    # The old headline goes first, since a job has only one.
+    # The old headline is deleted first, because a job has only one.
     if replaced := [key for key in shown if there.get(key)]:
         db.execute(delete(HEADLINES).where(HEADLINES.c.job_key.in_(replaced)))
     if shown:
@@ -249,7 +263,7 @@ def _append(db: Connection, runs: Sequence[Run], there: Mapping[str, Sequence[_A
 
 
 def _insert(db: Connection, runs: Sequence[Run]) -> None:
-    """Insert runs with their scores and predictions, and give them their numbers."""
+    """Insert runs with their scores and predictions, and set their ids."""
     for run, number in zip(runs, _free_numbers(db, len(runs)), strict=True):
         run.id = number
         for row in (*run.scores, *run.predictions):
@@ -260,7 +274,7 @@ def _insert(db: Connection, runs: Sequence[Run]) -> None:
         (SCORES, [score for run in runs for score in run.scores]),
         (PREDICTIONS, [split for run in runs for split in run.predictions]),
     ):
-        # The database numbers scores and predictions.
+        # The database sets the ids of scores and predictions.
         names = [column.name for column in table.c if column.name != "id" or table is RUNS]
         if rows:
             values = [{name: vars(row)[name] for name in names} for row in rows]
@@ -268,34 +282,35 @@ def _insert(db: Connection, runs: Sequence[Run]) -> None:
 
 
 def _free_numbers(db: Connection, count: int) -> Sequence[int]:
-    """Numbers for new runs, as the database would give them; nobody else writes meanwhile.
+    """Return ids for new runs, as the database would assign them; the caller holds the write lock.
 
-    To be given them, row by row, takes a statement for each row.
+    Letting the database assign them takes a statement per row.
     """
     if db.dialect.name == "sqlite":
         last = db.scalar(select(func.max(RUNS.c.id))) or 0
         return range(last + 1, last + 1 + count)
-    # From the table's own sequence, which then goes on behind them.
+    # From the table's own sequence, which then continues after them.
     numbers = func.nextval(func.pg_get_serial_sequence("runs", "id"))
     series = func.generate_series(1, count).table_valued("number")
     return db.scalars(select(numbers).select_from(series)).all()
 
 
 def _order_attempts(db: Connection, key: str, theirs: Set[int]) -> None:
-    """Number the attempts at a job by the time they ended, each store's own in their order.
+    """Number the attempts at a job by the time at which they ended; each store's order is kept.
 
-    A clock may have jumped, so no time takes the attempts of one store out of their order.
+    A clock may have jumped, so times never change the order of one store's attempts. `theirs` are
+    the ids of the runs of the other store.
     """
     columns = (RUNS.c.id, RUNS.c.attempt, RUNS.c.finished, RUNS.c.status)
     query = select(*columns).where(RUNS.c.job_key == key).order_by(RUNS.c.attempt)
     found = db.execute(query).all()
     sides = ([r for r in found if r.id not in theirs], [r for r in found if r.id in theirs])
-    # `merge` compares only the first rows left of both sides, so each side keeps its order even
-    # where its times do not rise.
+    # `merge` compares only the first remaining rows of both sides, so each side keeps its order
+    # even if its times do not increase.
     ordered = list(merge(*sides, key=lambda row: row.finished))
     if ordered == found:
         return
-    # Give attempts their numbers; on the way no two may have the same one.
+    # Two passes, because at no time may two attempts have the same number.
     for sign in (-1, 1):
         for attempt, number in enumerate([row.id for row in ordered], start=1):
             statement = update(RUNS).where(RUNS.c.id == number).values(attempt=sign * attempt)
@@ -304,7 +319,10 @@ def _order_attempts(db: Connection, key: str, theirs: Set[int]) -> None:
 
 
 def delete_attempts(db: Connection, keys: Sequence[str], digests: Set[str] | None) -> int:
-    """Delete the attempts at these jobs that have one of the digests, or all; of how many jobs."""
+    """Delete the attempts at these jobs that have one of the digests (None: all attempts).
+
+    Returns the number of jobs with a deleted attempt.
+    """
     there = _attempts_at(db, keys)
     gone = {
         key: [one.id for one in tried if digests is None or one.digest in digests]
@@ -319,7 +337,7 @@ def delete_attempts(db: Connection, keys: Sequence[str], digests: Set[str] | Non
 
 
 def _list_newest(db: Connection, key: str) -> None:
-    """Let lists show the newest result of a job, else its newest attempt, as `_append` would."""
+    """Update a job's headline to its newest result, or to its newest attempt if it has none."""
     tried = sorted(_attempts_at(db, [key])[key], key=lambda one: one.number)
     listed = [one.id for one in tried if one.status == FINISHED] or [tried[-1].id]
     if not (shown := read_runs(db, RUNS.c.id == listed[-1])):
@@ -328,13 +346,13 @@ def _list_newest(db: Connection, key: str) -> None:
     db.execute(insert(HEADLINES), headline_columns(shown[0]))
 
 
-# Stored runs with everything in them, some at a time: for whatever goes through a whole store.
+# Iteration over the complete runs of a store, some at a time.
 
 
 def run_ids(db: Connection, keys: Collection[str] | None = None) -> Sequence[int]:
-    """Every attempt at every job: jobs in the order of their first run, attempts in theirs.
+    """Return the ids of all attempts: jobs in the order of their first run, then by attempt.
 
-    With `keys` those at the jobs with these keys.
+    With `keys`, only the attempts at the jobs with these keys.
     """
     first = func.min(RUNS.c.id).over(partition_by=RUNS.c.job_key)
     query = select(RUNS.c.id, RUNS.c.job_key).order_by(first, RUNS.c.attempt)
@@ -343,16 +361,17 @@ def run_ids(db: Connection, keys: Collection[str] | None = None) -> Sequence[int
 
 
 def whole_runs(engine: Engine, ids: Iterable[int]) -> Iterator[tuple[int, Run | StoreError]]:
-    """The runs with these numbers, in their order, or why one cannot be read.
+    """Yield the runs with these ids, in their order; an unreadable run is replaced by its error.
 
-    A transaction reads a hundred, so that others may write meanwhile; what they delete is left out.
+    A transaction reads a hundred runs, so that others may write meanwhile; runs that they delete
+    are skipped.
     """
     for portion in portions(ids):
         found: dict[int, Run | StoreError]
         try:
             found = {**_read(engine, portion)}
         except StoreError:
-            # One damaged run fails the whole portion; the others are read all the same.
+            # A damaged run makes the whole portion fail; the others can be read one by one.
             found = {n: run for number in portion for n, run in _read_alone(engine, number).items()}
         if lost := set(portion) - found.keys():
             with reading(engine) as db:
@@ -378,18 +397,18 @@ def _missing(engine: Engine) -> StoreError:
     )
 
 
-# What is wrong with a store: its file, its schema, rows without their run, runs that changed.
+# Faults of a store: its file, its schema, rows without their run, runs that changed.
 
 
 def faults_in(engine: Engine) -> Iterator[str]:
-    """A sentence for each fault; reads every byte of every run."""
+    """Yield a sentence for each fault; reads every byte of every run."""
     for find in (_file_faults, _schema_faults, _orphans, _lists):
         yield from _said(engine, find)
     yield from _runs(engine)
 
 
 def _said(engine: Engine, find: Callable[[Connection], Iterable[str]]) -> Iterator[str]:
-    """What is found, and where the looking itself fails, why."""
+    """Yield the faults that `find` finds, or the reason if the search itself fails."""
     try:
         with reading(engine) as db:
             found = list(find(db))
@@ -399,7 +418,7 @@ def _said(engine: Engine, find: Callable[[Connection], Iterable[str]]) -> Iterat
 
 
 def _file_faults(db: Connection) -> Iterator[str]:
-    """What SQLite says of its own pages and of references; a server answers for its files."""
+    """Yield the faults that SQLite finds in its own pages and references; nothing for a server."""
     if db.dialect.name != "sqlite":
         return
     for (line,) in db.execute(text("PRAGMA integrity_check")):
@@ -416,7 +435,7 @@ def _schema_faults(db: Connection) -> Iterator[str]:
 
 
 def _named(change: object) -> str:
-    """An operation of Alembic's that would mend the schema: ("add_index", Index(...))."""
+    """Return the Alembic operation that would repair the schema, as text."""
     # Changes within a column come as a list, all others as a tuple.
     operation, *what = change if isinstance(change, tuple) else ("change", change)
     things = [getattr(thing, "name", thing) for thing in what if thing is not None]
@@ -424,7 +443,7 @@ def _named(change: object) -> str:
 
 
 def _orphans(db: Connection) -> Iterator[str]:
-    """Rows whose run is not there."""
+    """Yield a sentence for rows whose run does not exist."""
     for table in (SCORES, PREDICTIONS, HEADLINES):
         owner = table.c.run_id
         lost = select(owner, func.count()).where(~exists().where(RUNS.c.id == owner))
@@ -433,8 +452,8 @@ def _orphans(db: Connection) -> Iterator[str]:
 
 
 def _lists(db: Connection) -> Iterator[str]:
-    """Jobs that lists do not show, or not by their newest result."""
-    # Results before failures, then the newest attempt: what a list shows has place 1.
+    """Yield a sentence for each job that lists do not show by its newest result."""
+    # Results before failures, then the newest attempt: the listed run has place 1.
     order = ((RUNS.c.status == FINISHED).desc(), RUNS.c.attempt.desc())
     place = func.row_number().over(partition_by=RUNS.c.job_key, order_by=order).label("place")
     ranked = select(RUNS.c.id, RUNS.c.job_key, place).subquery()
@@ -447,7 +466,7 @@ def _lists(db: Connection) -> Iterator[str]:
 
 
 def _runs(engine: Engine) -> Iterator[str]:
-    """Runs of which a byte is not what was written, what lists show of them, and contradictions."""
+    """Yield sentences on runs with changed bytes, on wrong headlines, and on contradictory runs."""
     known: Known = {}
     try:
         with reading(engine) as db:
@@ -478,12 +497,12 @@ def _fault_of(run: Run | StoreError) -> str:
 
 
 def _headlines(runs: Sequence[Run], db: Connection) -> Iterator[str]:
-    """Where lists do not show what the runs say."""
+    """Yield a sentence for each run whose headline differs from the run."""
     columns = (HEADLINES.c.run_id, HEADLINES.c.shared, HEADLINES.c.content)
     query = select(*columns).where(HEADLINES.c.run_id.in_([run.id for run in runs]))
     shown = {row.run_id: [row.shared, row.content] for row in db.execute(query)}
     for run in runs:
         now = headline_columns(run)
-        # A run without a headline is an older attempt, or `_lists` has named its job.
+        # A run without a headline is an older attempt, or `_lists` reports its job.
         if run.id in shown and plain(shown[run.id]) != plain([now["shared"], now["content"]]):
             yield f"what lists show of run {run.job_key[:12]} is not what the run says"

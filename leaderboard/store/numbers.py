@@ -1,4 +1,4 @@
-"""What a run from elsewhere says, held against itself and the others: digests fit any numbers."""
+"""Consistency checks of runs from elsewhere, whose digests fit whatever numbers they contain."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ _ROUNDING = 1e-9
 
 
 class Rows(NamedTuple):
-    """A run that has predicted a split's rows."""
+    """Run that has predicted the rows of a split."""
 
     job_key: str
     attempt: int
@@ -27,16 +27,19 @@ class Rows(NamedTuple):
 
 
 Place = tuple[str, str, str]
-"""A task, a split and the fingerprint of its rows."""
+"""Task, split and fingerprint of the split's rows."""
 
 Known = dict[Place, dict[str, list[Rows]]]
-"""By a digest of the rows' ids the runs that have predicted them so. Sound runs have one each."""
+"""Runs of each place by a digest of the ids of their rows; consistent runs of a place have one
+digest.
+"""
 
 
 def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
-    """The runs, each after a look at its numbers; StoreError at one that cannot be of its rows.
+    """Yield the runs, each after a check of its numbers; raise StoreError if they are impossible.
 
-    Rows are known by their fingerprint: they are not read here. Those met go into `known`.
+    Rows are identified by their fingerprint and are not read. The rows that the runs predicted are
+    added to `known`.
     """
     for run in runs:
         for split in run.predictions:
@@ -56,12 +59,12 @@ def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
 
 
 def check_runs(runs: Iterable[StoredRun], known: Known) -> None:
-    """Go through runs from elsewhere before any is taken in; StoreError as `fitting` raises it."""
+    """Check runs from elsewhere before any is stored; raise StoreError like `fitting`."""
     deque(fitting(map(stored_to_run, runs), known), maxlen=0)
 
 
 def note_rows(run: Run, known: Known) -> None:
-    """Put the rows that a run has predicted to those known."""
+    """Add the rows that a run has predicted to `known`."""
     for split in run.predictions:
         if not _is_score_alone(run, split):
             rows = Rows(run.job_key, run.attempt, run.model, run.finished)
@@ -70,9 +73,10 @@ def note_rows(run: Run, known: Known) -> None:
 
 
 def differing(known: Known, here: Known) -> dict[Place, tuple[Rows, Rows]]:
-    """Where runs from elsewhere contradict all runs here: one of theirs and one of these.
+    """Return the places where runs from elsewhere contradict all stored runs.
 
-    Not where a run from here is among theirs: they then come from one store, which had them all.
+    The values are one run of each side. Places are left out if a run from elsewhere is also stored:
+    both then come from one store, which had them all.
     """
     found: dict[Place, tuple[Rows, Rows]] = {}
     for place, theirs in known.items():
@@ -84,12 +88,12 @@ def differing(known: Known, here: Known) -> dict[Place, tuple[Rows, Rows]]:
 
 
 def _names(runs: Mapping[str, Sequence[Rows]]) -> set[tuple[str, str]]:
-    """What runs have in every store, whatever the number of the attempt there."""
+    """Return the identities of runs that do not depend on the number of the attempt in a store."""
     return {(run.job_key, run.finished) for some in runs.values() for run in some}
 
 
 def contradictions(known: Known) -> Iterator[str]:
-    """A sentence for each run that contradicts another, as their own store has them both."""
+    """Yield a sentence for each run that contradicts another one, which their own store has too."""
     for place, runs in known.items():
         (first, *_), *others = runs.values()
         for other, *_ in others:
@@ -100,7 +104,7 @@ def contradictions(known: Known) -> Iterator[str]:
 
 
 def contradict(place: Place) -> str:
-    """The predicate of a sentence about two runs."""
+    """Return the predicate of a sentence about two contradictory runs."""
     task, split, _ = place
     return (
         f"contradict each other: both say that they have predicted the same rows of {task} {split},"
@@ -116,12 +120,12 @@ def _refused(run: Run, what: str) -> StoreError:
 
 
 def _is_score_alone(run: Run, split: SimpleNamespace) -> bool:
-    """Somebody else has predicted, and says the score alone."""
+    """Return whether the run is an imported score without predictions."""
     return bool(run.job["kind"] == "imported" and not split.rows)
 
 
 def _faults_of_split(run: Run, split: SimpleNamespace) -> Iterator[str]:
-    """What is wrong with the predictions of a split."""
+    """Yield the faults of a split's predictions, as predicates of a sentence."""
     if _is_score_alone(run, split):
         return
     name = f"{split.task}:{split.split}"
@@ -142,7 +146,7 @@ def _ids(split: SimpleNamespace) -> list[Any]:
 
 
 def _rows_said(provenance: object, name: str, fingerprint: str) -> int | None:
-    """How many rows of that fingerprint a split had, where the run has noted it."""
+    """Return the number of a split's rows with that fingerprint, if the run recorded it."""
     splits: Any = provenance.get("data") if isinstance(provenance, Mapping) else None
     said: Any = splits.get(name) if isinstance(splits, Mapping) else None
     if not isinstance(said, Mapping) or said.get("fingerprint") != fingerprint:
@@ -152,7 +156,7 @@ def _rows_said(provenance: object, name: str, fingerprint: str) -> int | None:
 
 
 def _bounds(task: str, name: str) -> tuple[float, float]:
-    """Between what a task's score is; anything for one that nobody here knows."""
+    """Return the bounds of a task's score; infinite for an unknown score."""
     measure = measures_of(task).get(name)
     if measure is None:
         return _ANY

@@ -1,4 +1,4 @@
-"""A Result or a Failure as rows of the schema, and back, with the digest checked on the way."""
+"""Conversion of a Result or a Failure to rows of the schema and back, with a digest check."""
 
 import json
 from collections import defaultdict
@@ -46,10 +46,10 @@ from benchharness.tasks.errors import DataError, StoreError
 
 
 class Run(SimpleNamespace):
-    """A row of `runs` with its rows of `scores` and `predictions`; their columns are attributes."""
+    """Row of `runs` with its rows of `scores` and `predictions`; columns are attributes."""
 
-    id: int = 0  # until it is stored
-    attempt: int = 0  # likewise
+    id: int = 0  # 0 until it is stored
+    attempt: int = 0  # 0 until it is stored
     job_key: str
     status: str
     digest: str
@@ -58,16 +58,16 @@ class Run(SimpleNamespace):
 
 
 KEYS_AT_ONCE = 500
-"""SQLite takes at least 999 values in one statement (sqlite.org/limits.html, 9)."""
+"""Number of keys per statement; SQLite accepts at least 999 (sqlite.org/limits.html, 9)."""
 
 _RUNS_AT_ONCE = 100
-"""Runs in memory at a time; their predictions may be megabytes each."""
+"""Number of runs in memory at a time; the predictions of one may be megabytes."""
 
 Thing = TypeVar("Thing")
 
 
 def portions(things: Iterable[Thing], most: int = _RUNS_AT_ONCE) -> Iterator[Sequence[Thing]]:
-    """As many of them as are read or written at a time."""
+    """Yield the things in portions of at most `most`, to be read or written together."""
     remaining = iter(things)
     while portion := list(islice(remaining, most)):
         yield portion
@@ -76,7 +76,10 @@ def portions(things: Iterable[Thing], most: int = _RUNS_AT_ONCE) -> Iterator[Seq
 def read_runs(
     db: Connection, *conditions: ColumnElement[bool], with_rows: bool = True
 ) -> list[Run]:
-    """The runs that fit, the oldest first; without the predicted rows they take little memory."""
+    """Return the runs that fulfil the conditions, oldest first.
+
+    Without `with_rows` the predicted rows are left out, which saves memory.
+    """
     query = select(RUNS).where(*conditions).order_by(RUNS.c.id)
     found = {row["id"]: Run(**row) for row in db.execute(query).mappings()}
     for table in (SCORES, PREDICTIONS):
@@ -90,23 +93,23 @@ def read_runs(
     return list(found.values())
 
 
-# Headlines: of each job's listed run, what lists and boards need, in one short row.
+# Headlines: the fields of each job's listed run that lists and boards need, in one short row.
 #
-# A run lies in the store with all its bulk, and of most jobs there is one run; a headline is a
-# small part of it, so that a list of ten thousand reads a few megabytes. It is written with its
-# run, in one transaction, and says nothing that the run does not say. What seeds have in common is
-# a text of its own, which is parsed once for all of them.
+# Runs are stored completely and most jobs have one; a headline is a small part of its run, so that
+# a list of ten thousand reads a few megabytes. It is written with its run in one transaction and
+# contains nothing that the run does not contain. The fields that seeds share are a separate text,
+# which is parsed once for all of them.
 
 _COPIES = ("model", "weights", "recipe", "recipe_digest", "task", "data", "limit", "precision")
 _OWN_COPIES = ("seed", "finished", "error", "start_from")
 _OWN = frozenset({*_OWN_COPIES, "seconds", "parameters", "scores", "flags"})
-"""What the content of every headline has; `more` is what few runs have."""
+"""Fields in the content of every headline; `more` has fields that few runs have."""
 
 
 def headline_columns(run: Run) -> dict[str, Any]:
-    """A stored run's headline, column by column.
+    """Return the columns of a stored run's headline.
 
-    Of tasks that were trained together it has every name, and the suites of all.
+    For tasks that were trained together it has the names of all tasks and suites.
     """
     tasks = trained_tasks(run.fingerprints) or (run.task,)
     suites = dict.fromkeys(name.partition("/")[0] for name in tasks)
@@ -123,8 +126,8 @@ def headline_columns(run: Run) -> dict[str, Any]:
 
 
 def _shared(run: Run) -> dict[str, Any]:
-    """What runs that differ in nothing but the seed have in common, as RunRow has it."""
-    # A failure has none, and a run from elsewhere may have anything.
+    """Return the fields of a RunRow that runs share which differ only in the seed."""
+    # A failure has no provenance, and a run from elsewhere may have any value.
     said = run.provenance if isinstance(run.provenance, dict) else {}
     splits = said.get("data")
     counts = splits.values() if isinstance(splits, dict) else ()
@@ -134,15 +137,15 @@ def _shared(run: Run) -> dict[str, Any]:
         **{name: run.job[name] for name in ("kind", "overridden", "is_sweep", "definition")},
         "source": storable(run.job["source"]),
         "stage": run.job["stage"] and _words(run.job["stage"]),
-        # The rows of the largest split that a run used; 0 where it does not say.
+        # Number of rows of the run's largest split; 0 if unknown.
         "largest_split": max((count for count in rows if isinstance(count, int)), default=0),
-        # Such as ["glue/mnli", "dev_mm", "accuracy", "accuracy_mm"].
+        # E.g. ["glue/mnli", "dev_mm", "accuracy", "accuracy_mm"].
         "measures": [[s.task, s.split, s.metric, s.name] for s in run.scores],
     }
 
 
 def _content(run: Run) -> dict[str, Any]:
-    """The rest of a RunRow; a failure has taken no seconds that count."""
+    """Return the other fields of a RunRow; the seconds of a failure are 0."""
     scores = defaultdict[str, dict[str, float]](dict)
     for score in run.scores:
         scores[score.task][score.name] = score.value
@@ -175,15 +178,15 @@ def _words(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rows_of(headlines: Sequence[tuple[Any, Any, Any]]) -> list[RunRow]:
-    """The rows of lists by keys, what is shared, and contents, all as text.
+    """Return the rows of lists for headlines (key, shared fields, content), all as text.
 
-    Contents are parsed all at once: ten thousand one by one take several times as long. Raises
+    All contents are parsed at once: ten thousand one by one take several times as long. Raises
     StoreError for a damaged one.
     """
     # SQLite keeps a value of any type in any column, so a damaged file may have no text there.
     texts = [text if isinstance(text, str) else "" for *_, text in headlines]
     contents = _parsed(f"[{','.join(texts)}]") or []
-    if len(contents) != len(texts):  # one is damaged, which its own row says
+    if len(contents) != len(texts):  # one is damaged, which `row_of` reports
         contents = [_parsed(text) for text in texts]
     return [row_of(key, shared, c) for (key, shared, _), c in zip(headlines, contents, strict=True)]
 
@@ -196,30 +199,28 @@ def _parsed(text: str) -> Any:
 
 
 def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
-    """The row of a list that a headline describes.
-
-    Raises StoreError where it is not what a headline has.
-    """
+    """Return the row of a list that a headline describes; raise StoreError if it is damaged."""
     try:
         known, definition = _in_common(shared)
         define_task(definition)
         own = {**content, "key": key}
         scores, flags, more = own["scores"], own["flags"], own.pop("more", None)
-        # The row is made past __init__, so a missing field would fail only where it is read.
+        # The row is created without __init__, so a missing field would fail only when it is read.
         if own.keys() - {"key"} != _OWN or not all(type(each) is dict for each in scores.values()):
             raise TypeError(f"it has {', '.join(own)}")
         own["flags"] = {task: tuple(said) for task, said in flags.items()}
         if more is not None:
             own["selection"] = Selection.from_json(more["selection"])
             own["truncated"] = {name: tuple(of) for name, of in more["truncated"].items()}
-            own["reading"] = Reading.from_json(more.get("reading"))  # no run of before has it
+            own["reading"] = Reading.from_json(more.get("reading"))  # older runs have none
             own["teacher"] = more["teacher"] and Teacher(**more["teacher"])
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(
             f"what lists show of the stored run {str(key)[:12]} is damaged ({error}): `bench db "
             "check` says what else is, and docs/store.md how to save the rest."
         ) from error
-    # Past __init__, which sets the fields one by one: most of what a board of thousands would cost.
+    # Without __init__, which sets the fields one by one: it would be most of the cost of a large
+    # board.
     row = object.__new__(RunRow)
     vars(row).update(known)
     vars(row).update(own)
@@ -228,7 +229,7 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
 
 @lru_cache(maxsize=4096)
 def _in_common(shared: str) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
-    """The fields of a row that its seeds share, as objects that they share; a task's definition."""
+    """Return the fields of a row that seeds share, as shared objects, and the task's definition."""
     found = json.loads(shared)
     definition, stage = found.pop("definition"), found.pop("stage")
     measures = defaultdict[str, dict[str, Measure]](dict)
@@ -237,17 +238,17 @@ def _in_common(shared: str) -> tuple[Mapping[str, Any], Mapping[str, Any] | None
     for name, value in found.items():
         found[name] = intern(value) if isinstance(value, str) else value
     prints = {intern(name): intern(value) for name, value in found.pop("fingerprints").items()}
-    # RunRow asks for every field; over these `row_of` puts those of each run.
+    # RunRow needs every field; `row_of` overwrites these with the fields of each run.
     own: dict[str, Any] = dict.fromkeys(_OWN) | {"key": "", "scores": {}, "flags": {}}
     row = RunRow(
         **found, **own, fingerprints=prints, measures=dict(measures), stage=stage and Stage(**stage)
     )
-    _ = row.suites  # and what it is made of: they are kept with the fields
+    _ = row.suites  # cached with the fields, like the properties that it uses
     return vars(row), definition
 
 
 def define_task_of(shared: str) -> None:
-    """Lets the task of a headline be known, where it is one of somebody's own data."""
+    """Register the task of a headline if it is a custom one; ignore a damaged headline."""
     with suppress(AttributeError, KeyError, TypeError, ValueError, DataError):
         define_task(_in_common(shared)[1])
 
@@ -269,16 +270,19 @@ COPIES = (
     "parameters",
     "fingerprints",
 )
-"""The columns that repeat, for lists, what the job or the cost says; the digest covers them too."""
+"""Columns that repeat, for lists, values of the job or the cost; the digest covers them too."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRun:
-    """One attempt at a job as it lies in a store, field for field, to be carried to another.
+    """Attempt at a job with all that a store has of it, for transfer to another store.
 
-    `status` is "finished" or a failure's kind, `data` what Result or Failure wrote as JSON when it
-    was stored, with the metric of each score, and `digest` what tells damage: it stays the same
-    wherever the run is stored.
+    Attributes:
+        key: Key of the job.
+        attempt: Number of the attempt.
+        status: "finished" or a failure's kind.
+        digest: Digest that detects damage; it is the same in every store.
+        data: JSON data of the Result or Failure when it was stored, with the metric of each score.
     """
 
     key: str
@@ -289,15 +293,15 @@ class StoredRun:
 
 
 def outcome_to_run(outcome: Result | Failure) -> Run:
-    """The rows of a job that has ended, but for the attempt's number.
+    """Return the rows of a finished or failed job; the attempt's number is not set.
 
-    NUL and lone surrogates in the message and details of a failure are written out. Raises
-    StoreError for what no database can keep unchanged.
+    NUL and lone surrogates in the message and details of a failure are escaped. Raises StoreError
+    for what no database can store unchanged.
     """
     data = plain(outcome.to_json())
     define_task(outcome.job.definition)
     for evaluation in data.get("evaluations", ()):
-        # {"accuracy_mm": "accuracy"}; of a score that the task does not list, its own name.
+        # {"accuracy_mm": "accuracy"}; for a score that the task does not list, its own name.
         measures = measures_of(evaluation["task"])
         evaluation["metrics"] = {
             name: measures[name].metric if name in measures else name
@@ -307,7 +311,7 @@ def outcome_to_run(outcome: Result | Failure) -> Run:
 
 
 def _run_of(data: Mapping[str, Any]) -> Run:
-    """The rows of what `_data_of` gives."""
+    """Return the rows of the data that `_data_of` gives."""
     more = _result_columns(data) if "evaluations" in data else _failure_columns(data)
     run = Run(**_job_columns(data["job"]), finished=storable(data["finished"]), **more)
     run.digest = _digest(run)
@@ -320,7 +324,7 @@ def _result_columns(data: Mapping[str, Any]) -> dict[str, Any]:
         task, split = each["task"], each["split"]
         _check_names(task, split, *each["scores"], *each["metrics"].values())
         where = {"task": task, "split": split}
-        # Adding 0.0 turns an integer into a float and -0.0 into 0.0, as the column will.
+        # Adding 0.0 turns an integer into a float and -0.0 into 0.0, like the column.
         scores += [
             SimpleNamespace(**where, name=name, value=value + 0.0, metric=each["metrics"][name])
             for name, value in each["scores"].items()
@@ -330,7 +334,7 @@ def _result_columns(data: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "status": FINISHED,
         "exit_code": None,
-        # float, as the column will make it: a digest tells 12 from 12.0
+        # A float, like the column's: 12 and 12.0 have different digests.
         "seconds": float(data["cost"]["seconds"]),
         "parameters": data["cost"]["parameters"],
         "error": "",
@@ -356,7 +360,7 @@ def _failure_columns(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_to_outcome(run: Run) -> Result | Failure:
-    """What was stored. Raises StoreError where a byte of it is not what it was."""
+    """Return the stored outcome; raise StoreError if any byte of it has changed."""
     _require_whole(run)
     return _outcome(run)
 
@@ -367,7 +371,10 @@ def _outcome(run: Run) -> Result | Failure:
 
 
 def without_evaluations(row: Mapping[str, Any]) -> Result:
-    """The result that these columns of a run describe. Raises DamagedError where they do not."""
+    """Return the result in these columns of a run, without evaluations and curve.
+
+    Raises DamagedError if the columns do not describe a result.
+    """
     try:
         return Result.from_json({**row, "evaluations": (), "curve": ()})
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -375,7 +382,7 @@ def without_evaluations(row: Mapping[str, Any]) -> Result:
 
 
 def run_to_stored(run: Run) -> StoredRun:
-    """The run for another store. Raises StoreError where a byte of it is not what it was."""
+    """Return the run for another store; raise StoreError if any byte of it has changed."""
     _require_whole(run)
     return StoredRun(
         key=run.job_key,
@@ -387,7 +394,7 @@ def run_to_stored(run: Run) -> StoredRun:
 
 
 def shared_stored(stored: StoredRun) -> StoredRun:
-    """The run without paths of this machine, with the digest of what is left."""
+    """Return the run without this machine's paths, with a new digest if there were any."""
     read = Result if stored.status == FINISHED else Failure
     outcome: Result | Failure = read.from_json(stored.data)
     shared = shared_outcome(outcome)
@@ -399,17 +406,18 @@ def shared_stored(stored: StoredRun) -> StoredRun:
 
 
 _WITH_PLACES = ("job", "provenance", "error", "details")
-"""The parts of a run that may name places on the machine where it ran."""
+"""Parts of a run that may contain paths of the machine where it ran."""
 
 
 def stored_to_run(stored: StoredRun) -> Run:
-    """The rows of a run from another store, but for the attempt's number.
+    """Return the rows of a run from another store; the attempt's number is that of the other store.
 
-    Raises StoreError where it is not what that store has written.
+    Raises StoreError if that store cannot have written it.
     """
-    # What was changed by hand may be anything, so reading it may fail in any of these ways.
+    # Data that were changed by hand may be anything, so reading them may raise any of these errors.
     try:
-        # Read and listed for what that raises: a store takes only what it can give back.
+        # The outcome and the headline are made only to raise errors: a store accepts only what it
+        # can return.
         run = _run_of(stored.data)
         run.attempt = stored.attempt
         _outcome(run)
@@ -429,7 +437,7 @@ def stored_to_run(stored: StoredRun) -> Run:
 
 
 def not_as_written(key: str, attempt: int) -> StoreError:
-    """The error for a run that no store can have written as it is."""
+    """Return the error for a run that no store can have written."""
     return StoreError(
         f"the run {key[:12]} (attempt {attempt}) is not what its store has written: export that "
         "store again."
@@ -451,12 +459,12 @@ def _damaged(run: Run) -> StoreError:
 def _is_whole(run: Run) -> bool:
     try:
         return _digest(run) == run.digest
-    except StoreError:  # a flipped bit made a number infinite
+    except StoreError:  # e.g. a flipped bit made a number infinite
         return False
 
 
 def _digest(run: Run) -> str:
-    """Of everything in the run but the number of the attempt."""
+    """Return the digest of everything in the run except the number of the attempt."""
     return digest([_data_of(run), {name: getattr(run, name) for name in COPIES}])
 
 
@@ -487,7 +495,7 @@ def _check_names(*names: str) -> None:
 
 
 def _data_of(run: Run) -> dict[str, Any]:
-    """What the outcome's to_json gave, with the metrics, put together from the rows."""
+    """Return the data of the outcome's `to_json`, with the metrics, from the rows."""
     if run.status != FINISHED:
         return {
             "job": run.job,

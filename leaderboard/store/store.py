@@ -1,4 +1,4 @@
-"""The store: results and failures go in whole, and come out as rows of a list or complete."""
+"""Store of results and failures, which are written completely and read as list rows or complete."""
 
 import json
 import re
@@ -107,31 +107,31 @@ from benchharness.tasks.errors import BenchError, StoreError
 from benchharness.tasks.foreign_code import named_code, remember_code
 from benchharness.tasks.suites import SUITES
 
-# The queries behind lists and boards: runs with their scores, without their bulk.
+# Queries for lists and boards: runs with their scores, without predictions and curves.
 
 
 def _listed_rows(
     db: Connection, annotations: Sequence[Annotation], *conditions: ColumnElement[bool]
 ) -> list[RunRow]:
-    """One row per job, oldest first: its newest result, or its newest failure if it has none."""
+    """Return one row per job, oldest first: its newest result, or its newest failure."""
     return annotated(_with_settings(db, _stored_rows(db, *conditions)), annotations)
 
 
 def _stored_rows(db: Connection, *conditions: ColumnElement[bool]) -> list[RunRow]:
-    """The rows of these headlines as they were stored."""
-    # The texts alone: parsed one by one, ten thousand take their time.
+    """Return the rows of these headlines as they were stored."""
+    # Unparsed texts, because parsing ten thousand one by one is slow.
     columns = (HEADLINES.c.job_key, HEADLINES.c.shared, type_coerce(HEADLINES.c.content, Text))
     query = select(*columns).where(*conditions).order_by(HEADLINES.c.run_id)
     return rows_of([tuple(found) for found in db.execute(query)])
 
 
 def _with_settings(db: Connection, rows: Sequence[RunRow]) -> list[RunRow]:
-    """The rows; those whose recipe's name does not say their values have their settings.
+    """Return the rows; those whose recipe name does not determine their values get their settings.
 
-    They are read once for each set of values, out of one run's job.
+    Settings are read once per set of values, from one run's job.
     """
-    # A name that stands for several sets of values says none of them: "paper" is enough only where
-    # a model's rows on a task have one digest.
+    # A name that stands for several sets of values determines none: "paper" is enough only if all
+    # rows of a model on a task have one digest.
     digests: defaultdict[tuple[object, ...], set[str]] = defaultdict(set)
     for row in rows:
         digests[_named(row)].add(row.recipe_digest)
@@ -155,15 +155,15 @@ def _named(row: RunRow) -> tuple[object, ...]:
 
 
 def _values_of_row(row: RunRow) -> tuple[object, ...]:
-    """Rows that are alike here have the same values from the same sources."""
+    """Return a key that is equal for rows with the same values from the same sources."""
     return row.kind, row.recipe, row.overridden, row.recipe_digest
 
 
 def _settings_of(db: Connection, keys: Iterable[str]) -> dict[str, dict[str, Setting]]:
-    """The settings of these jobs; a damaged one has none here, and `bench db check` finds it."""
+    """Return the settings of these jobs without damaged ones, which `bench db check` reports."""
     found = {}
     for some in _portions(keys):
-        # As text: the column's own type would raise DamagedError for all of these rows.
+        # Read as text, because the column's own type would raise DamagedError for all rows.
         query = select(RUNS.c.job_key, type_coerce(RUNS.c.job, Text))
         for key, text in db.execute(query.where(RUNS.c.job_key.in_(some))):
             with suppress(ValueError, TypeError, KeyError, AttributeError):
@@ -175,7 +175,7 @@ def _settings_of(db: Connection, keys: Iterable[str]) -> dict[str, dict[str, Set
 
 
 def _attempts_at(db: Connection, key: str) -> list[RunRow]:
-    """Every attempt at a job, oldest first."""
+    """Return every attempt at a job, oldest first."""
     runs = read_runs(db, RUNS.c.job_key == key, with_rows=False)
     return [_row_of_run(run) for run in sorted(runs, key=lambda run: run.attempt)]
 
@@ -186,7 +186,7 @@ def _row_of_run(run: Run) -> RunRow:
 
 
 def _finished_among(db: Connection, keys: Iterable[str]) -> set[str]:
-    """Which of these job keys have a result."""
+    """Return the job keys that have a result."""
     found: set[str] = set()
     for some in _portions(keys):
         query = select(RUNS.c.job_key).where(RUNS.c.job_key.in_(some), RUNS.c.status == FINISHED)
@@ -195,9 +195,9 @@ def _finished_among(db: Connection, keys: Iterable[str]) -> set[str]:
 
 
 def _values_of(column: Column[str]) -> Subquery:
-    """Every value of an indexed column, by a step into the index each; NULL ends the steps."""
-    # The first step gives the smallest value, each further one the smallest above the last, and
-    # NULL after the largest.
+    """Select the distinct values of an indexed column, with one step in the index per value."""
+    # The first step gives the smallest value, each further one the next larger value, and NULL
+    # after the largest.
     known = select(func.min(column).label("value")).cte(recursive=True)
     following = select(func.min(column)).where(column > known.c.value).scalar_subquery()
     steps = known.union_all(select(following).where(known.c.value.is_not(None)))
@@ -205,12 +205,12 @@ def _values_of(column: Column[str]) -> Subquery:
 
 
 def _count_rows(db: Connection, *conditions: ColumnElement[bool]) -> int:
-    """How many jobs are listed."""
+    """Return the number of listed jobs."""
     return db.scalar(select(func.count()).select_from(HEADLINES).where(*conditions)) or 0
 
 
 def _portions(keys: Iterable[str]) -> Iterator[Sequence[str]]:
-    """The keys, each once, as many at a time as a statement takes."""
+    """Yield the distinct keys in portions that fit into a statement."""
     return portions(sorted(set(keys)), KEYS_AT_ONCE)
 
 
@@ -219,11 +219,17 @@ _Condition = ColumnElement[bool]
 
 
 def open_store(url_or_path: str | Path, *, create: bool = True, upgrade: bool = True) -> "Store":
-    """The store at a path or a SQLAlchemy URL; a missing one is made, an older one upgraded.
+    """Open the store at a path or a SQLAlchemy URL; create a missing one, upgrade an older one.
 
-    With `create` it is opened for writing, so what jobs have left while it could not be written
-    enters it first (see `Store.keep`). Raises StoreError, and leaves the file as it was, where it
-    is missing (with `create=False`), damaged, not a leaderboard, or written by a newer version.
+    Args:
+        url_or_path: Path of an SQLite file, or URL.
+        create: Open for writing: create a missing store, and store the outcomes that jobs kept in
+            files while it could not be written (see `Store.keep`).
+        upgrade: Upgrade an older store; else it is refused.
+
+    Raises:
+        StoreError: If the store is missing (with `create=False`), damaged, not a leaderboard, or
+            written by a newer version. The file stays as it was.
     """
     engine = open_engine(url_or_path)
     prepare(engine, create=create, upgrade=upgrade)
@@ -235,7 +241,10 @@ def open_store(url_or_path: str | Path, *, create: bool = True, upgrade: bool = 
 
 @contextmanager
 def as_store_error(left: str) -> Iterator[None]:
-    """Whatever a database raises when it is to take what a job has left: that must be kept."""
+    """Turn any database error about an outcome into a StoreError, so that the outcome is kept.
+
+    `left` names the outcome in the message.
+    """
     try:
         yield
     except StoreError:
@@ -248,11 +257,11 @@ def as_store_error(left: str) -> Iterator[None]:
 
 
 class Store:
-    """A leaderboard's database, ready for use; open it with `open_store`, in a `with` statement.
+    """Leaderboard database; open it with `open_store`, in a `with` statement.
 
-    Every method is one transaction and may be called from many processes at once. All of them
-    raise StoreError where the database is locked, full or damaged. `taken` is what entered it when
-    it was opened.
+    Every method is one transaction, unless its description differs, and may be called from many
+    processes at once. All raise StoreError if the database is locked, full or damaged. `taken`
+    reports the kept outcomes that were stored when it was opened.
     """
 
     _data = ""
@@ -274,25 +283,26 @@ class Store:
 
     @property
     def name(self) -> str:
-        """The file's path, or the URL without its password."""
+        """Path of the file, or the URL without its password."""
         return name_of(self._engine)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connections to the database."""
         self._engine.dispose()
 
     def add_result(self, result: Result) -> int:
-        """Store a finished job with its predictions; gives the number of the attempt."""
+        """Store a finished job with its predictions; return the number of the attempt."""
         return self._add(outcome_to_run(result))
 
     def add_failure(self, failure: Failure) -> int:
-        """Store why a job did not finish; gives the number of the attempt. Hides no result."""
+        """Store the failure of a job; return the number of the attempt. It hides no result."""
         return self._add(outcome_to_run(failure))
 
     def add_missing(self, outcome: Result | Failure) -> bool:
-        """Store an outcome unless its job has a result, in one transaction; gives whether it did.
+        """Store an outcome unless its job has a result; return whether it was stored.
 
-        So several drivers may run the same jobs, and what ends late doubles and replaces nothing.
+        Check and write are one transaction. So several drivers may run the same jobs, and a late
+        outcome neither duplicates nor replaces anything.
         """
         run = outcome_to_run(outcome)
         with writing(self._engine) as db:
@@ -302,32 +312,35 @@ class Store:
             return True
 
     def hurried(self, seconds: float, since: float | None = None) -> "Store":
-        """The same store, which raises StoreError where another process holds it so long.
+        """Return the same store, which waits at most `seconds` while another process locks it.
 
-        `since` is the moment from which on it has been held.
+        It then raises StoreError. `since` is the monotonic time since which it has been locked.
         """
         return Store(hurried(self._engine, seconds, since))
 
     def reading_from(self, data: str) -> "Store":
-        """The same store, whose results have their rows there: an archive comes from elsewhere."""
+        """Return the same store with `data` as the place of the rows of all its results.
+
+        Used for an archive, whose runs were made elsewhere.
+        """
         found = Store(self._engine, self.taken)
         found._data = data
         return found
 
     @property
     def kept_folder(self) -> Path:
-        """Where outcomes are kept that the store does not take: beside its file."""
+        """Folder for outcomes that cannot be stored: next to the store's file."""
         file = file_of(self._engine)
         if file is not None:
-            # Links are followed, so that all links to one file share a folder.
+            # Links are resolved, so that all links to one file share a folder.
             file = file.resolve()
             return file.with_name(f"{file.name}.unstored")
-        # A server has no folder of its own: its runs are told by host, port and database.
+        # A server has no folder, so the digest of host, port and database is the folder's name.
         return Path("results").absolute() / f"{self.place_digest}.unstored"
 
     @property
     def place_digest(self) -> str:
-        """Tells the place of a store: its file, or its server's host, port and database."""
+        """Digits that identify the store's file, or its server's host, port and database."""
         url, file = self._engine.url, file_of(self._engine)
         return digest([str(file.resolve())] if file else [url.host, url.port, url.database])[:12]
 
@@ -336,33 +349,34 @@ class Store:
         return [self.kept_folder, *kept_elsewhere(self.place_digest)]
 
     def keep_named_code(self) -> None:
-        """Note on this machine what code this command has named: later ones load it for the store.
+        """Record on this machine the code that this command named, so that later commands load it.
 
-        Runs that come from an archive or from another store are not so noted, whoever made them.
+        The code of runs that come from an archive or another store is not recorded.
         """
         keep_code_named(self.place_digest, named_code())
 
     def forget_named_code(self) -> None:
-        """Remove that note: the store is about to be deleted."""
+        """Delete the record of named code: the store is about to be deleted."""
         forget_code_named(self.place_digest)
 
     def keep(self, outcome: Result | Failure, *, force: bool = False) -> Path:
-        """Write an outcome that the store does not take now to a file, whole or not at all.
+        """Write an outcome that cannot be stored now to a file; return the path.
 
-        It is beside the store, or where that has no room in the user's data or TMPDIR. The next
-        process that opens the store to write takes it in, as `add_missing` does, or with `force` as
-        another attempt. Raises OSError where no folder has room, DataError for what is too large
-        for an archive, and StoreError for what no database can keep unchanged.
+        The file is written completely or not at all. It is next to the store, or if that has no
+        room in the user's data or TMPDIR. The next process that opens the store for writing stores
+        it like `add_missing`, or with `force` as another attempt. Raises OSError if no folder has
+        room, DataError for an outcome that is too large for an archive, and StoreError for what no
+        database can store unchanged.
         """
         return write_kept(self._kept_folders, outcome_to_run(outcome), force=force)
 
     def take_kept(self) -> Taken:
-        """Store what was kept, and delete its files; what is damaged stays where it is."""
+        """Store the outcomes that were kept in files, and delete these files; damaged ones stay."""
         added, needless, faults = 0, 0, list[str]()
         for path in kept_files(self._kept_folders):
             try:
                 run, force = read_kept(path)
-            except FileNotFoundError:  # another process was first
+            except FileNotFoundError:  # another process has stored it
                 continue
             except StoreError as error:
                 faults.append(str(error))
@@ -370,16 +384,16 @@ class Store:
             with as_store_error(str(path)), writing(self._engine) as db:
                 is_new = append_missing(db, run, force=force)
             added, needless = added + is_new, needless + (not is_new)
-            # Where it cannot be deleted it is found stored the next time.
+            # If it cannot be deleted, the next time it is found to be stored already.
             with suppress(OSError):
                 path.unlink()
         for folder in own_folders(self._kept_folders):
-            with suppress(OSError):  # where damaged ones are left in it, or it is not there
+            with suppress(OSError):  # it contains damaged files, or does not exist
                 folder.rmdir()
         return Taken(added, needless, tuple(faults))
 
     def kept_faults(self) -> Iterator[str]:
-        """A sentence for each outcome that was kept and is damaged."""
+        """Yield a sentence for each damaged file with a kept outcome."""
         for path in kept_files(self._kept_folders):
             try:
                 read_kept(path)
@@ -389,7 +403,7 @@ class Store:
                 yield str(error)
 
     def finished_keys(self, keys: Iterable[str]) -> set[str]:
-        """Which of these job keys have a result."""
+        """Return the job keys that have a result."""
         with reading(self._engine) as db:
             return _finished_among(db, keys)
 
@@ -401,10 +415,10 @@ class Store:
         task: Names = None,
         key: str | None = None,
     ) -> list[RunRow]:
-        """One row per job, oldest first: its newest result, or its newest failure if it has none.
+        """Return one row per job, oldest first: its newest result, or its newest failure.
 
-        `key` is the beginning of a job key; the others are a name, or several, that fit exactly.
-        A run of several tasks is one of each of them, and of their suites.
+        `model`, `suite` and `task` are a name or several, which must match exactly; `key` is the
+        beginning of a job key. A run on several tasks belongs to each of them and to their suites.
         """
         with reading(self._engine) as db:
             annotations = read_annotations(db)
@@ -416,15 +430,16 @@ class Store:
     def newest_runs(
         self, most: int, *, model: Names = None, suite: Names = None, task: Names = None
     ) -> Iterator[list[RunRow]]:
-        """The newest of what `runs` gives, all where `most` is 0, oldest first, some at a time.
+        """Yield the newest `most` rows of `runs` (0: all), oldest first, in portions.
 
-        Each time is a transaction of its own; of what others write meanwhile nothing comes twice.
+        Each portion is a transaction of its own; runs that others write meanwhile cause no
+        repetition.
         """
         with reading(self._engine) as db:
             annotations = read_annotations(db)
             conditions = _conditions(db, annotations, model, suite, task)
             ids = select(HEADLINES.c.run_id).where(*conditions).order_by(HEADLINES.c.run_id.desc())
-            # Newest first for the limit; they are given the other way round.
+            # Newest first for the limit, but yielded in the reverse order.
             wanted = db.scalars(ids.limit(most) if most else ids).all()
         for some in portions(reversed(wanted), KEYS_AT_ONCE):
             with reading(self._engine) as db:
@@ -432,7 +447,7 @@ class Store:
             yield _called(rows, model)
 
     def runs_with(self, keys: Iterable[str]) -> list[RunRow]:
-        """The rows of these jobs, as far as they are stored."""
+        """Return the rows of the stored ones among these jobs."""
         with reading(self._engine) as db:
             annotations = read_annotations(db)
             return [
@@ -442,7 +457,7 @@ class Store:
             ]
 
     def define_tasks(self) -> None:
-        """Lets the tasks of somebody's own data be known whose runs are here."""
+        """Register the custom tasks whose runs are stored here."""
         unknown = [name for name in self.suites() if name not in SUITES]
         with reading(self._engine) as db:
             for suite in unknown:
@@ -450,7 +465,7 @@ class Store:
                 define_task_of(db.scalars(query).one())
 
     def suites(self) -> list[str]:
-        """The suites that have runs, that of the newest run first."""
+        """Return the suites that have runs, sorted by their newest run, newest first."""
         with reading(self._engine) as db:
             known = _values_of(HEADLINES.c.suite)
             newest = select(func.max(HEADLINES.c.run_id)).where(HEADLINES.c.suite == known.c.value)
@@ -459,31 +474,31 @@ class Store:
             return list(dict.fromkeys(found))
 
     def models(self) -> list[str]:
-        """The names of all models that have runs."""
+        """Return the sorted names of all models that have runs."""
         with reading(self._engine) as db:
             known = _values_of(HEADLINES.c.model)
             names = list(db.scalars(select(known.c.value).order_by(known.c.value)))
             annotations = read_annotations(db)
             named = [each for each in annotations if each.kind == "name"]
-            # An annotation may rename one row of a model and leave others their stored name, so
-            # the rows themselves tell which names are left.
+            # An annotation may rename one row of a model while others keep their stored name, so
+            # the remaining names follow from the rows.
             renamed = {str(dict(each.fields)["model"]) for each in named}
             rows = _listed_rows(db, annotations, HEADLINES.c.model.in_(renamed)) if renamed else []
             return sorted({*names} - renamed | {row.model for row in rows})
 
     def count(self, *, model: Names = None, suite: Names = None, task: Names = None) -> int:
-        """How many jobs have a run, of a model, of a suite, of a task or of all."""
+        """Return the number of jobs with a run, of a model, a suite, a task or all."""
         with reading(self._engine) as db:
             annotations = [] if model is None else read_annotations(db)
             return _count_rows(db, *_conditions(db, annotations, model, suite, task))
 
     def attempt_count(self) -> int:
-        """How many attempts at jobs there are."""
+        """Return the number of attempts at all jobs."""
         with reading(self._engine) as db:
             return db.scalar(select(func.count(RUNS.c.id))) or 0
 
     def newest(self) -> str:
-        """A digest that changes with every run stored or deleted, and with every annotation."""
+        """Return a digest that changes with every change of the runs or the annotations."""
         # A deleted run need not be the last one, so the number of runs counts too.
         query = select(RUNS.c.digest).order_by(RUNS.c.id.desc()).limit(1)
         with reading(self._engine) as db:
@@ -491,22 +506,22 @@ class Store:
             return digest([db.scalar(query), count, annotations_digest(read_annotations(db))])
 
     def attempts(self, key_prefix: str) -> list[RunRow]:
-        """Every attempt at one job, oldest first. Raises BenchError as `result` does."""
+        """Return every attempt at one job, oldest first; raise BenchError like `result`."""
         with reading(self._engine) as db:
             return _attempts_at(db, _find_key(db, key_prefix))
 
     def result(self, key_prefix: str) -> Result | Failure:
-        """A job's newest result with everything in it, or its newest failure if it has none.
+        """Return a job's complete newest result, or its newest failure if it has no result.
 
-        Raises BenchError where no job key, or more than one, begins like this, and StoreError where
-        a byte of the run is not what was stored.
+        Raises BenchError if no job key, or more than one, has this prefix, and StoreError if any
+        byte of the run has changed.
         """
         with reading(self._engine) as db:
             key = _find_key(db, key_prefix)
         return next(self.results([key]))
 
     def results(self, keys: Iterable[str]) -> Iterator[Result | Failure]:
-        """What `result` gives of each of these whole keys, in their order, read some at a time."""
+        """Yield the `result` of each of these complete keys, in order, read in portions."""
         for some in portions(keys):
             listed = select(HEADLINES.c.run_id).where(HEADLINES.c.job_key.in_(some))
             with reading(self._engine) as db:
@@ -514,14 +529,14 @@ class Store:
                 found = {run.job_key: self._placed(run_to_outcome(run)) for run in runs}
                 for key in some:
                     if key not in found:
-                        _find_key(db, key)  # which says that it is not there
+                        _find_key(db, key)  # raises an error if it is not stored
                         raise DamagedError(f"run {key[:12]} is in no list")
             yield from (found[key] for key in some)
 
     def origins(self, keys: Iterable[str]) -> Iterator[Result]:
-        """The results of these whole keys without evaluations and curves, in no order.
+        """Yield the results of these complete keys without evaluations and curves, in any order.
 
-        Their digests are not checked, because those are of everything. Failures are left out.
+        Their digests, which cover everything, are not checked. Failures are left out.
         """
         columns = (RUNS.c.job, RUNS.c.cost, RUNS.c.provenance, RUNS.c.finished)
         for some in portions(keys, KEYS_AT_ONCE):
@@ -535,7 +550,7 @@ class Store:
         return replace(found, job=replace(found.job, data=self._data)) if self._data else found
 
     def annotations(self) -> list[Annotation]:
-        """What the user has said of rows."""
+        """Return the user's annotations of rows and models."""
         with reading(self._engine) as db:
             return read_annotations(db)
 
@@ -547,9 +562,9 @@ class Store:
         *,
         whole_model: bool = False,
     ) -> None:
-        """Rename or hide the rows of these jobs, or all rows of their models.
+        """Rename or hide the rows of these jobs, or with `whole_model` all rows of their models.
 
-        The name that a model is stored by takes the other one back.
+        A name equal to the stored one removes the annotation.
         """
         with writing(self._engine) as db:
             for fields in _fields_of_rows(db, keys, whole_model=whole_model):
@@ -560,26 +575,26 @@ class Store:
                     put_annotation(db, annotation)
 
     def remove_annotation(self, keys: Collection[str], kind: AnnotationKind) -> None:
-        """Take back what was said of the rows of these jobs, and of their models."""
+        """Remove the annotations of the rows of these jobs, and of their models."""
         with writing(self._engine) as db:
             for whole in (False, True):
                 fields = _fields_of_rows(db, keys, whole_model=whole)
                 take_annotations(db, [Annotation(kind, each, "") for each in fields])
 
     def delete(self, keys: Collection[str], digests: Set[str] | None = None) -> int:
-        """Delete every attempt at these jobs, or those with the `digests`; gives of how many jobs.
+        """Delete every attempt at these jobs, or those with the digests; return the number of jobs.
 
-        What started from them stays. Many take several transactions, as in `merge`; after each of
-        them the store is whole.
+        Jobs that started from them stay. Many jobs take several transactions, as in `merge`; after
+        each of them the store is consistent.
         """
         drop = partial(delete_attempts, digests=digests)
         return in_pieces(self._engine, portions(sorted(keys)), drop, "deleted")
 
     def stored_runs(self, keys: Collection[str] | None = None) -> Iterator[StoredRun]:
-        """Every attempt at every job, or at these, oldest first, to be carried to another store.
+        """Yield every attempt at every job, or at these jobs, oldest first, for another store.
 
-        They are read some at a time, so that others may write meanwhile; what they write after the
-        beginning is left out. Raises StoreError at a damaged run.
+        Runs are read in portions, so that others may write meanwhile; runs that they add are left
+        out. Raises StoreError for a damaged run.
         """
         with reading(self._engine) as db:
             ids = run_ids(db, keys)
@@ -589,32 +604,41 @@ class Store:
             yield run_to_stored(run)
 
     def add_stored(self, runs: Iterable[StoredRun], *, are_checked: bool = False) -> int:
-        """Store runs of another store, as `merge` does; gives how many were not here yet."""
+        """Store the runs of another store like `merge`; return the number of new ones."""
         return self.merge(runs, are_checked=are_checked).added
 
     def add_results(self, results: Iterable[Result]) -> int:
-        """Store many results, as `merge` does; gives how many were not here yet."""
+        """Store many results like `merge`; return the number of new ones."""
         return merge_runs(self._engine, map(outcome_to_run, results)).added
 
     def merge(self, runs: Iterable[StoredRun], *, are_checked: bool = False) -> Merged:
-        """Store runs of another store, and let others write meanwhile; see `merging.merge_runs`.
+        """Store the runs of another store; others may write meanwhile (see `merging.merge_runs`).
 
-        Raises StoreError where one of them is not what its store has written, or has numbers that
-        cannot be of its rows. Whoever wants all or none goes through them before (`check_runs` or
-        `check_archive`, then `check_rows`), and says that their numbers `are_checked`.
+        Raises StoreError if a run is not what its store has written, or has impossible numbers. To
+        store all runs or none, check them first (`check_runs` or `check_archive`, then
+        `check_rows`) and pass `are_checked=True`, which skips the check of the numbers.
         """
         found = map(stored_to_run, runs)
         return merge_runs(self._engine, found if are_checked else fitting(found))
 
     def check_rows(self, known: Known, source: str, *, is_own: bool = False) -> list[str]:
-        """Hold the rows of runs from elsewhere against those here; `source` is a file or a store.
+        """Compare the rows of runs from elsewhere with the rows of the stored runs.
 
-        Gives a sentence for each run that contradicts another. StoreError where one of theirs
-        contradicts all here, but not of what comes from this store: it `is_own`, or has runs of it.
+        Args:
+            known: Rows of the runs from elsewhere.
+            source: Name of their file or store.
+            is_own: True if the runs come from this store.
+
+        Returns:
+            A sentence for each run that contradicts another one.
+
+        Raises:
+            StoreError: If a run from elsewhere contradicts all stored ones, unless `is_own` is true
+                or some of them are stored here too.
         """
         here: Known = {}
         self._note_rows(known, here, most=1)
-        # Where the one run here is wrong, others may be right.
+        # If the one run read first is wrong, others may be right.
         self._note_rows(differing(known, here), here)
         for place, (theirs, ours) in {} if is_own else differing(known, here).items():
             remove = shlex.join(["bench", "db", "delete", ours.job_key[:12], "--db", self.name])
@@ -627,7 +651,7 @@ class Store:
         return list(contradictions(both))
 
     def _note_rows(self, places: Iterable[Place], here: Known, most: int | None = None) -> None:
-        """Put to `here` what runs have predicted there, all of them or so many for each place."""
+        """Add to `here` the rows that stored runs predicted at these places, `most` per place."""
         ids = set[int]()
         with reading(self._engine) as db:
             for task, split, fingerprint in places:
@@ -641,18 +665,19 @@ class Store:
                 )
                 ids.update(db.scalars(wanted.limit(most)))
         for _, run in whole_runs(self._engine, sorted(ids)):
-            if isinstance(run, Run):  # one that is damaged is like no other
+            if isinstance(run, Run):  # damaged runs are skipped
                 note_rows(run, here)
 
     def faults(self) -> Iterator[str]:
-        """A sentence for each thing that is wrong with the store; reads every byte of it."""
+        """Yield a sentence for each fault of the store; reads every byte of it."""
         return faults_in(self._engine)
 
     def back_up(self, target: Path) -> None:
-        """Copy the store to a file while others use it, whole or not at all.
+        """Copy the store to a file while others use it, completely or not at all.
 
-        SQLite's is a store; that of a server is an archive as of `bench export --all`. Raises
-        BenchError where the file is there already, StoreError where a run is damaged.
+        The copy of an SQLite store is a store; the copy of a server's store is an archive as from
+        `bench export --all`. Raises BenchError if the file exists already, and StoreError if a run
+        is damaged.
         """
         check_new(target)
         if file_of(self._engine) is not None:
@@ -668,7 +693,7 @@ class Store:
 def _fields_of_rows(
     db: Connection, keys: Collection[str], *, whole_model: bool
 ) -> Iterator[tuple[tuple[str, str | bool], ...]]:
-    """What annotations look for, as these jobs were stored, whatever they are called by now."""
+    """Yield the conditions of annotations for these jobs, by their stored names."""
     found: dict[tuple[tuple[str, str | bool], ...], None] = {}
     for some in _portions(keys):
         for row in _stored_rows(db, HEADLINES.c.job_key.in_(some)):
@@ -679,7 +704,7 @@ def _fields_of_rows(
 def _conditions(
     db: Connection, annotations: Sequence[Annotation], model: Names, suite: Names, task: Names
 ) -> list[_Condition]:
-    """What headlines fit that have one of these names; `_called` leaves out what was renamed."""
+    """Return the conditions on headlines with these names; `_called` then removes renamed rows."""
     names = ((HEADLINES.c.suite, suite), (HEADLINES.c.task, task))
     found: list[_Condition] = [_has_one_of(db, *each) for each in names if each[1] is not None]
     if model is not None:
@@ -698,29 +723,32 @@ def _wanted(model: str | Collection[str]) -> set[str]:
 def _has_one_of(
     db: Connection, column: Column[str], names: str | Collection[str] | None
 ) -> _Condition:
-    """Headlines that have one of these names in a column, alone or among others."""
-    # Of tasks trained together the column has "glue/mrpc\nglue/rte", which equality would miss.
+    """Return the condition that a column has one of these names, alone or among others."""
+    # For tasks trained together the column is "glue/mrpc\nglue/rte", which equality would miss.
     wanted = {names} if isinstance(names, str) else {*names} if names else set()
     values = db.scalars(select(_values_of(column).c.value))
     return column.in_([value for value in values if wanted.intersection(_names_in(value))])
 
 
 def _names_in(value: str) -> list[str]:
-    return str(value).split(BETWEEN_NAMES)  # of a damaged file SQLite gives a number, too
+    return str(value).split(BETWEEN_NAMES)  # in a damaged SQLite file it may be a number
 
 
 def _begins_with(column: Column[str], prefix: str) -> _Condition:
-    """Keys that begin so, as a range up to "g", which no hex digit reaches: LIKE uses no index."""
+    """Return the condition for keys with this prefix, as a range, because LIKE uses no index.
+
+    The range ends at "g", which is greater than any hex digit.
+    """
     start = storable(prefix.lower())
     return column.between(start, start + "g")
 
 
 def _find_key(db: Connection, prefix: str) -> str:
-    """The one job key that begins so."""
+    """Return the only job key with this prefix; raise BenchError for none or several."""
     # An empty prefix would fit every key.
     is_key = re.fullmatch("[0-9a-f]{1,64}", prefix.lower())
     query = select(RUNS.c.job_key).where(_begins_with(RUNS.c.job_key, prefix)).distinct()
-    # Three are shown; a fourth tells that there are more.
+    # Three are shown; a fourth shows that there are more.
     some = query.order_by(RUNS.c.job_key).limit(4)
     found = db.scalars(some).all() if is_key else ()
     if not found:

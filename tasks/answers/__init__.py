@@ -1,4 +1,4 @@
-"""Kinds of answers, a module each: what differs between them is said there and nowhere else."""
+"""Kinds of answers, one module each, with everything that differs between the kinds."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,25 +24,29 @@ ANSWER_TYPES: Mapping[str, type[AnswerType]] = {
     "ranking": Rankings,
     "timed": Timings,
 }
-"""By the kind of a task."""
+"""Answer classes by the kind of a task."""
 
 
 def answer_type(task: Task) -> AnswerType:
-    """How answers to this task are read, judged, averaged and shown."""
+    """Return the object that reads, judges, averages and shows answers to this task."""
     return ANSWER_TYPES[task.kind](task)
 
 
 NEAR = 1e-4
-"""How far two computations of the same number may be apart."""
+"""Largest difference of two computations of the same number."""
 
 
 def compare_answers(
     task: Task, found: Sequence[Prediction], stored: Sequence[Prediction]
 ) -> tuple[int, float]:
-    """How many answers are others, and the largest change of a number that stands beside one."""
+    """Count the changed predictions, and return the largest change of their numbers.
+
+    A regression's prediction has changed if its number differs by more than NEAR, any other if its
+    answer differs.
+    """
     kind, differ, largest = answer_type(task), 0, 0.0
     for one, other in zip(found, stored, strict=True):
-        # Older runs have stored no probabilities.
+        # Older runs have no stored probabilities.
         pairs = zip(kind.numbers(one), kind.numbers(other), strict=False)
         apart = max((abs(a - b) for a, b in pairs), default=0.0)
         differ += apart > NEAR if task.kind == "number" else kind.key(one) != kind.key(other)
@@ -53,11 +57,11 @@ def compare_answers(
 def moves(
     task: Task, found: Sequence[Prediction], stored: Sequence[Prediction]
 ) -> tuple[list[float], int]:
-    """By answer the largest change of its numbers, and how many others have another answer.
+    """Return each prediction's largest numeric change, and the number of other changed answers.
 
-    A change is a share of a number above 1, and of another class at least the lead of the one that
-    was found. The others are answers that do not follow from their numbers, or have none: spans,
-    tags, words.
+    Changes of numbers above 1 are relative. For another class or option the change is at least the
+    margin by which `found` prefers its answer. The other changed answers do not follow from
+    numbers, or have none: spans, tags, words.
     """
     kind, changes, others = answer_type(task), list[float](), 0
     for one, other in zip(found, stored, strict=True):

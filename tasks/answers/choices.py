@@ -1,4 +1,4 @@
-"""One of an example's options."""
+"""Answers that are one of an example's options."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -17,14 +17,14 @@ from benchharness.tasks.answers.base import (
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 
 LETTERS = "ABCDEFGH"
-"""What options are called, as in RACE."""
+"""Names of the options in a confusion matrix, as in RACE."""
 
 FOLDED = 400
-"""Characters from which on a passage stands folded."""
+"""Number of characters above which a passage is folded."""
 
 
 class Choices(AnswerType):
-    """An option; a file may answer with a text that is none, which has the option -1."""
+    """Option of an example; a file's answer that is none of the options has the option -1."""
 
     prediction = ChoicePrediction
     matrix = ("questions", "Options by their place")
@@ -83,13 +83,16 @@ class Choices(AnswerType):
     def average(self, predictions: Sequence[ChoicePrediction]) -> ChoicePrediction:
         count = max(max(len(p.scores), p.option + 1) for p in predictions)
         scores = mean_scores([p.scores or sure_of(p.option, count) for p in predictions])
-        if not any(scores):  # files that answer in words of their own, or not at all
+        if not any(scores):  # files whose answers are none of the options, or missing
             return predictions[0]
         winner = scores.index(max(scores))
         return replace(predictions[0], option=winner, scores=scores, text=None)
 
     def majority(self, examples: Sequence[ChoiceExample]) -> Callable[[Any], ChoicePrediction]:
-        """The most frequent place of those that an example has; one more each for the chances."""
+        """Return a function that predicts the most frequent position among an example's options.
+
+        Its scores are the frequencies with add-one smoothing.
+        """
         counts = Counter(example.gold[0] for example in examples if example.gold)
 
         def predict(asked: ChoiceExample) -> ChoicePrediction:

@@ -1,4 +1,4 @@
-"""The clusters of a document's mentions."""
+"""Answers that are clusters of a document's mentions."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -19,7 +19,7 @@ from benchharness.tasks.examples import ClusterPrediction, Clusters, DocumentExa
 from benchharness.tasks.metrics.entities import b_cubed
 
 MENTION = {True: "a mention", False: "no mention"}
-"""Of a document's spans those that are a mention on either side are counted."""
+"""Names in the confusion matrix, which counts spans that are a gold or a predicted mention."""
 
 
 def _mentions(clusters: Clusters) -> set[Mention]:
@@ -31,7 +31,7 @@ def _clusters(found: Any) -> Clusters:
 
 
 class Coreference(AnswerType):
-    """Which mentions of a document are the same."""
+    """Clusters of coreferent mentions in a document."""
 
     prediction = ClusterPrediction
     matrix = ("spans", "Spans that are a mention on either side, whoever they are")
@@ -73,10 +73,7 @@ class Coreference(AnswerType):
         return tuple(MENTION.values())
 
     def average(self, predictions: Sequence[ClusterPrediction]) -> ClusterPrediction:
-        """Two mentions are the same where more than half of the members say so.
-
-        What hangs together so is a cluster.
-        """
+        """Link two mentions if more than half of the members do; linked mentions form clusters."""
         votes = Counter(
             pair
             for prediction in predictions
@@ -86,20 +83,20 @@ class Coreference(AnswerType):
         found: dict[Mention, set[Mention]] = {}
         for (one, other), count in votes.items():
             if 2 * count > len(predictions):
-                # All mentions of a cluster share one set, so that whole clusters come together.
+                # All mentions of a cluster share one set, so that whole clusters are merged.
                 merged = found.get(one, {one}) | found.get(other, {other})
                 found.update(dict.fromkeys(merged, merged))
         clusters = {tuple(sorted(cluster)) for cluster in found.values()}
         return ClusterPrediction(id=predictions[0].id, clusters=tuple(sorted(clusters)))
 
     def majority(self, examples: Sequence[Any]) -> Callable[[Any], ClusterPrediction]:
-        """None: most spans of a document are no mention of anything."""
+        """Return a function that predicts no clusters: most spans of a document are no mention."""
         return lambda asked: ClusterPrediction(id=asked.id, clusters=())
 
     def said(
         self, prediction: ClusterPrediction, example: Any = None, *, texts: bool = True
     ) -> str:
-        """What is the same: "Anna = she | the cart = it", without texts by places of words."""
+        """Describe the clusters: "Anna = she | the cart = it", without texts by word positions."""
         words = example.words if texts and example is not None else ()
         named = (" = ".join(words_at(words, *m) for m in each) for each in prediction.clusters)
         return " | ".join(named) or "(no cluster)"

@@ -1,4 +1,4 @@
-"""Of one text or two: a class, a set of labels, a number, or a measurement."""
+"""Answers to one or two texts: a class, a set of labels, a number, or a measurement."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ from benchharness.tasks.examples import (
 
 
 def label_set(found: Any) -> tuple[str, ...]:
-    """The labels of an example or a prediction, one or several."""
+    """Return the labels of an example or a prediction, one or several, as a tuple."""
     return found.label if isinstance(found.label, tuple) else (found.label,)
 
 
@@ -34,7 +34,7 @@ def _among(label: str) -> Things:
 
 
 class _Labels(AnswerType):
-    """What classes, sets of labels and numbers share."""
+    """Base of classes, sets of labels and numbers."""
 
     prediction = PairPrediction
     matrix = ("examples", "Classes")
@@ -51,7 +51,7 @@ class _Labels(AnswerType):
         known = is_set == self.task.multi_label and all(
             each in labels for each in label_set(prediction)
         )
-        if prediction.text is not None:  # words that are no label
+        if prediction.text is not None:  # a text that is no label
             known = isinstance(prediction.text, str) and prediction.label == ""
         count = len(self.scores(prediction))
         return known and count in (0, len(labels)) and super().fits(prediction, example)
@@ -89,7 +89,7 @@ class _Labels(AnswerType):
 
 
 class Classes(_Labels):
-    """One of the task's labels."""
+    """Single label of the task."""
 
     def from_python(self, example: PairExample, answer: Any) -> PairPrediction:
         if answer not in self.task.labels:
@@ -111,7 +111,7 @@ class Classes(_Labels):
         return tuple(self.task.labels)
 
     def average(self, predictions: Sequence[PairPrediction]) -> PairPrediction:
-        """The label with the highest mean probability; answers that are no label do not vote."""
+        """Return the label with the highest mean probability, ignoring texts that are no label."""
         labels, known = self.task.labels, [p for p in predictions if p.text is None]
         if not known:
             return predictions[0]
@@ -141,7 +141,7 @@ class LabelSets(_Labels):
         return PairPrediction(id=example.id, label=tuple(name for name in labels if name in given))
 
     def average(self, predictions: Sequence[PairPrediction]) -> PairPrediction:
-        """The labels whose mean probability is above a half."""
+        """Return the labels whose mean probability is above 0.5."""
         labels = self.task.labels
         rows = [p.scores or tuple(float(n in label_set(p)) for n in labels) for p in predictions]
         scores = mean_scores(rows)
@@ -149,7 +149,10 @@ class LabelSets(_Labels):
         return PairPrediction(id=predictions[0].id, label=named, scores=scores)
 
     def majority(self, examples: Sequence[PairExample]) -> Callable[[Any], PairPrediction]:
-        """The labels that most examples have; the most frequent one where there are none."""
+        """Return a function that predicts the labels of at least half of the examples.
+
+        If there are none, it predicts the most frequent label.
+        """
         counts = Counter(label for example in examples for label in label_set(example))
         scores = tuple(counts[label] / len(examples) for label in self.task.labels)
         least = min(0.5, max(scores))
@@ -158,16 +161,16 @@ class LabelSets(_Labels):
 
 
 MOST_STEPS = 20
-"""Whole numbers of a range that a confusion matrix can be counted by."""
+"""Largest range of a regression that a confusion matrix counts by integers."""
 
 
 class Numbers(_Labels):
-    """A number within the task's range."""
+    """Number within the task's range."""
 
     matrix = ("numbers", "Numbers, each at the nearest whole one")
 
     tolerance = 0.5
-    """How far a number may be from the gold one: it rounds to the same step of STS-B."""
+    """Largest error of a number that counts as right: it rounds to the same step of STS-B."""
 
     def from_python(self, example: PairExample, answer: Any) -> PairPrediction:
         try:
@@ -183,7 +186,8 @@ class Numbers(_Labels):
         return self.said(prediction)
 
     def collapsed(self, prediction: PairPrediction) -> Hashable:
-        # As GLUE's submission writes it: a collapsed regression still differs in its last bits.
+        # Rounded as in GLUE's submission, because a collapsed regression still varies in its last
+        # bits.
         return f"{prediction.label:.3f}"
 
     def is_right(self, prediction: PairPrediction, example: PairExample) -> bool:
@@ -219,13 +223,13 @@ class Numbers(_Labels):
     def cells(self, prediction: Any, example: Any, judged: Judged) -> list[Cell]:
         low, high = self.task.value_range
         numbers = (example.label, float(prediction.label))
-        # A model may predict beyond the range; that counts at its end.
+        # A prediction beyond the range counts at the end of the range.
         gold, guess = (str(round(min(max(number, low), high))) for number in numbers)
         return [(gold, guess)] if self.rows() else []
 
 
 class Timings(AnswerType):
-    """A measurement is what it is; no two are compared by document."""
+    """Measurement of speed and memory, which is neither right nor wrong."""
 
     prediction = TimedPrediction
     noun = "measurement"
@@ -247,7 +251,7 @@ class Timings(AnswerType):
         raise BenchError("measurements of several models are no ensemble: leave the task out.")
 
     def flags(self, predictions: Sequence[Any]) -> tuple[str, ...]:
-        """None by the measurements alone: the worker says how far its passes are apart."""
+        """Return no flags: the worker reports how much its passes differ."""
         return ()
 
     def said(self, prediction: TimedPrediction, example: Any = None, *, texts: bool = True) -> str:

@@ -1,4 +1,4 @@
-"""The documents that answer a query, the best first."""
+"""Answers that are rankings of documents for a query."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -10,14 +10,14 @@ from benchharness.tasks.examples import QueryExample, RankingPrediction
 from benchharness.tasks.metrics import ndcg, ranked
 
 SHOWN = 3
-"""How many documents of a ranking a reader sees."""
+"""Number of documents of a ranking that a reader sees."""
 
 FUSION = 60
-"""Of reciprocal rank fusion: Cormack et al., SIGIR 2009."""
+"""Constant of reciprocal rank fusion (Cormack et al., SIGIR 2009)."""
 
 
 class Rankings(AnswerType):
-    """A ranking is right where its first document is relevant, and near by its nDCG@10."""
+    """Ranking, which is right if its first document is relevant, and as near as its nDCG@10."""
 
     prediction = RankingPrediction
     noun = "document"
@@ -25,7 +25,7 @@ class Rankings(AnswerType):
     is_words = True
 
     def from_python(self, example: QueryExample, answer: Any) -> RankingPrediction:
-        """Of ids, the best first, or of scores by id."""
+        """Convert ids, the best first, or a mapping of ids to scores."""
         found = answer if isinstance(answer, Mapping) else _falling(answer)
         ids = tuple(map(str, found))
         known = example.corpus.places | dict(example.relevant or ())
@@ -40,7 +40,7 @@ class Rankings(AnswerType):
         return is_text and is_whole and all(map(is_number, prediction.scores))
 
     def golds(self, example: QueryExample) -> tuple[RankingPrediction, ...]:
-        """What is relevant, the most relevant first."""
+        """Return the ranking of the relevant documents, the most relevant first."""
         if example.relevant is None:
             return ()
         grades = {document: float(grade) for document, grade in example.relevant if grade > 0}
@@ -62,7 +62,7 @@ class Rankings(AnswerType):
         return f"nDCG {100 * near:.1f}"
 
     def average(self, predictions: Sequence[RankingPrediction]) -> RankingPrediction:
-        """By reciprocal rank fusion, which takes scores of any scale."""
+        """Combine rankings by reciprocal rank fusion, which accepts scores of any scale."""
         fused = Counter[str]()
         for prediction in predictions:
             for place, document in enumerate(ranked(prediction), start=1):
@@ -72,7 +72,7 @@ class Rankings(AnswerType):
         return RankingPrediction(id=predictions[0].id, documents=documents, scores=scores)
 
     def majority(self, examples: Sequence[Any]) -> Callable[[Any], RankingPrediction]:
-        """The documents that are relevant to the most queries."""
+        """Return a function that predicts the documents that are relevant to the most queries."""
         pairs = ((e.corpus, *judged) for e in examples for judged in e.relevant or ())
         counts = Counter(d for corpus, d, grade in pairs if grade > 0 and d in corpus.places)
         best = [document for document, _ in counts.most_common(100)]
@@ -82,7 +82,7 @@ class Rankings(AnswerType):
     def said(
         self, prediction: RankingPrediction, example: Any = None, *, texts: bool = True
     ) -> str:
-        """The first documents, by their texts where an example has its corpus."""
+        """Describe the first documents, by their texts if the example is given."""
         best = ranked(prediction)[:SHOWN]
         if texts and example is not None:
             best = [example.corpus.text(document) for document in best]
@@ -95,7 +95,7 @@ class Rankings(AnswerType):
         return dumps(dict(example.relevant))
 
     def scores(self, prediction: Any) -> list[float]:
-        """None: they are of documents, not of answers to choose from."""
+        """Return no scores: they belong to documents, not to answers to choose from."""
         return []
 
     def passages(self, example: QueryExample) -> Iterator[Passage]:

@@ -1,4 +1,4 @@
-"""An answer's text, which is mostly a stretch of a context, or none."""
+"""Answers that are a text, mostly a span of a context, or no answer."""
 
 import math
 import re
@@ -23,14 +23,14 @@ from benchharness.tasks.metrics.squad import MLQA_METRICS, SQUAD_V1, SQUAD_V2, n
 
 
 def split_sentences(text: str) -> list[str]:
-    """The text cut after full stops, question and exclamation marks; the whole where none is."""
+    """Split a text after full stops, question and exclamation marks; return at least one part."""
     parts = re.split(r"(?<=[.!?])\s+", text.strip())
     return [part for part in parts if part] or [text]
 
 
-@lru_cache(maxsize=2**13)  # seeds mostly give the same answers, and one takes long to score
+@lru_cache(maxsize=2**13)  # seeds mostly give the same answers, and scoring one is slow
 def _points(answer: str | None, is_v2: bool, example: SpanExample) -> tuple[float, float]:
-    """Exact match and F1 of one answer, None for none, as the official script counts them."""
+    """Return exact match and F1 of one answer (None: no answer) by the official script."""
     prediction = SpanPrediction(
         id=example.id, text=answer or "", no_answer_score=float(answer is None)
     )
@@ -39,7 +39,7 @@ def _points(answer: str | None, is_v2: bool, example: SpanExample) -> tuple[floa
 
 
 class Spans(AnswerType):
-    """An answer's text; a model may prefer none where the task has unanswerable questions."""
+    """Text of an answer, or no answer if the task has unanswerable questions."""
 
     prediction = SpanPrediction
     matrix = ("answers", "Answers that are exact, overlap with a gold answer, or lie elsewhere")
@@ -79,7 +79,7 @@ class Spans(AnswerType):
         return SpanPrediction(id=example.id, text=f"no {other.text}")
 
     def key(self, prediction: SpanPrediction) -> str:
-        """The answer that counts: "" where the model prefers none."""
+        """Return the answer that counts: "" if the model prefers no answer."""
         return "" if self.task.no_answer and prediction.abstains else prediction.text
 
     def collapsed(self, prediction: SpanPrediction) -> Hashable:
@@ -92,9 +92,9 @@ class Spans(AnswerType):
         return _points(None if abstains else prediction.text, self.task.no_answer, example)
 
     def is_right(self, prediction: SpanPrediction, example: SpanExample) -> bool:
-        """Whether the official script gives it an exact match.
+        """Return whether the official script gives the prediction an exact match.
 
-        In SQuAD 2.0 a model may prefer no answer, which is right only where the question has none.
+        In SQuAD 2.0 a model may prefer no answer, which is right only if the question has none.
         """
         return self._scored(prediction, example)[0] == 1
 
@@ -116,10 +116,10 @@ class Spans(AnswerType):
         return "exact", "overlaps", "elsewhere", "no answer"
 
     def average(self, predictions: Sequence[SpanPrediction]) -> SpanPrediction:
-        """The text that counts most.
+        """Return the text with the largest weight over all members.
 
-        Each member's counts as much as the member prefers it to "no answer", and texts that SQuAD's
-        scorer takes for one count as one.
+        A member's vote weighs as much as the member prefers its text to "no answer"; texts that are
+        equal after SQuAD's normalisation are added up.
         """
         texts: dict[str, str] = {}
         weights: defaultdict[str, float] = defaultdict(float)
@@ -138,7 +138,10 @@ class Spans(AnswerType):
         )
 
     def majority(self, examples: Sequence[Any]) -> Callable[[Any], SpanPrediction]:
-        """The first sentence, because texts have no majority, and "no answer" where that is one."""
+        """Return a function that predicts the first sentence, because texts have no majority.
+
+        If the task has unanswerable questions, it predicts "no answer".
+        """
         score = 1.0 if self.task.no_answer else -1.0  # above the threshold of 0 the answer is ""
         return lambda asked: SpanPrediction(
             id=asked.id, text=split_sentences(asked.context)[0], no_answer_score=score
@@ -166,7 +169,7 @@ class Spans(AnswerType):
         return [prediction.no_answer_score]
 
     def facts(self, prediction: SpanPrediction, example: Any) -> dict[str, Any]:
-        """Its characters [start, end) of the context too; none where "no answer" is preferred."""
+        """Return the answer with its characters [start, end); both are None for "no answer"."""
         text = "" if prediction.abstains else prediction.text
         start = prediction.start if text and prediction.start >= 0 else None
         found: dict[str, Any] = {
@@ -187,7 +190,7 @@ class Spans(AnswerType):
         yield from dict.fromkeys(place for place in places if place[0] >= 0)
 
     def stretches(self, prediction: Any, example: SpanExample) -> Iterator[Stretch]:
-        """Where the text stands: where it meets a gold answer, else at its first place."""
+        """Yield the answer's span: the occurrence that meets a gold answer, else the first one."""
         answer = self.key(prediction)
         if not answer:
             return

@@ -1,4 +1,4 @@
-"""A tag for each word: entities, or the arguments of a predicate."""
+"""Answers that are a tag per word: entities, or the arguments of a predicate."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -20,11 +20,11 @@ from benchharness.tasks.metrics.entities import arguments, named
 OUTSIDE = "O"
 
 Named = list[tuple[str, tuple[tuple[int, int], ...]]]
-"""Types, each with its stretches of words."""
+"""Types, each with its word spans."""
 
 
 def starts_of(words: Sequence[str]) -> list[int]:
-    """The character at which each word begins, and one after the end, of words with spaces."""
+    """Return the start character of each word when joined by spaces, and one past the end."""
     return list(accumulate((len(word) + 1 for word in words), initial=0))
 
 
@@ -69,7 +69,8 @@ class Tags(AnswerType):
         return prediction.tags
 
     def collapsed(self, prediction: TagPrediction) -> Hashable:
-        # Sentences differ in length. Several tags in each are no collapse, as of parts of speech.
+        # Sentences differ in length. Several tags within sentences are no collapse (e.g. for parts
+        # of speech).
         tags = frozenset(prediction.tags)
         return tags if len(tags) < 2 else prediction.tags
 
@@ -92,9 +93,9 @@ class Tags(AnswerType):
             yield kind, _entities_of(kind)
 
     def average(self, predictions: Sequence[TagPrediction]) -> TagPrediction:
-        """The tag that most members give a word; of equal ones that of the first member."""
+        """Return for each word the tag of most members; among equals, the first member's."""
         columns = zip(*(p.tags for p in predictions), strict=True)
-        # Counter lists equal counts in the order of the members.
+        # Counter sorts equal counts by first occurrence, i.e. in the order of the members.
         tags = (Counter(column).most_common(1)[0][0] for column in columns)
         return TagPrediction(id=predictions[0].id, tags=tuple(tags))
 
@@ -103,13 +104,13 @@ class Tags(AnswerType):
         return lambda asked: TagPrediction(id=asked.id, tags=(tag,) * len(asked.words))
 
     def named(self, tags: Sequence[str]) -> Named:
-        """What the tags name."""
+        """Return the types and word spans that the tags name."""
         return [(found.kind, ((found.start, found.end),)) for found in named(tags)]
 
     def said(self, prediction: TagPrediction, example: Any = None, *, texts: bool = True) -> str:
-        """The entities: "Anna Meyer (PER)", without texts "words 3 to 4 (PER)".
+        """Describe the entities: "Anna Meyer (PER)", without texts "words 3 to 4 (PER)".
 
-        The pieces of an argument have dots between.
+        The pieces of a discontinuous argument are joined by dots.
         """
         words = example.words if texts and example is not None else ()
         return (
@@ -135,7 +136,7 @@ class Tags(AnswerType):
 
 
 class Roles(Tags):
-    """The arguments of one predicate."""
+    """Tags of one predicate's arguments."""
 
     matrix = ("words", "Words that either gives a role; O is none")
     type_noun = "role"
@@ -144,7 +145,7 @@ class Roles(Tags):
         return "a BiLSTM over semantic roles"
 
     def rows(self) -> tuple[str, ...]:
-        return ()  # of all roles that there are most do not occur
+        return ()  # most of the possible roles do not occur
 
     def types(self, found: Iterable[Any]) -> Iterator[tuple[str, Things]]:
         for role in sorted({a.role for each in found for a in arguments(each.tags or ())}):

@@ -1,4 +1,4 @@
-"""Metrics of one answer an example: of classes, groups of examples, numbers, and options.
+"""Metrics of one answer per example: classes, groups of examples, numbers, options and rankings.
 
 scikit-learn and scipy are imported on use, because each costs a second.
 """
@@ -32,35 +32,34 @@ SCIKIT_LEARN = "sklearn.metrics"
 
 
 accuracy: PairMetric = mean_metric("accuracy", lambda p, e: float(p.label == e.label))
-"""The share of examples whose class is right, in 0..1."""
+"""Share of examples whose class is right, in 0..1."""
 
 
 def _matthews(predictions: Predictions, examples: Examples) -> float:
     gold, guess = _names(predictions, examples)
     rows, right = len(gold), sum(map(eq, gold, guess))
     golds, guesses = Counter(gold), Counter(guess)
-    # As scikit-learn counts, whose import takes longer than a small encoder's run.
+    # The formula of scikit-learn, whose import takes longer than a small encoder's run.
     shared = right * rows - sum(golds[name] * count for name, count in guesses.items())
     own = [float(rows**2 - sum(n**2 for n in counts.values())) for counts in (golds, guesses)]
     return shared / math.sqrt(own[0] * own[1]) if all(own) else 0.0
 
 
 matthews: PairMetric = Metric(name="mcc", compute=_matthews, bounds=(-1.0, 1.0))
-"""Matthews correlation in -1..1, of any number of classes; 0 where the predictions are constant."""
+"""Matthews correlation in -1..1, for any number of classes; 0 if one side is constant."""
 
 
 def binary_f1(positive: str) -> PairMetric:
-    """F1 of the class `positive`, in 0..1; 0 where that class is never predicted right.
+    """Create F1 of the class `positive`, in 0..1; 0 if that class is never predicted right.
 
-    An answer in words that is no label counts as the wrong one of two, as in T5's
-    f1_score_with_invalid. Counted here: MultiRC asks for it of a thousand questions, and
-    scikit-learn takes 1 ms for each.
+    An output that is no label counts as the wrong one of the two classes, as in T5's
+    f1_score_with_invalid. Computed without scikit-learn, which takes 1 ms per call.
     """
 
     def compute(predictions: Predictions, examples: Examples) -> float:
         gold, guess = _names(predictions, examples)
-        # F1 = 2 TP / (2 TP + FP + FN), which is 2 right / (gold ones + predicted ones). What is no
-        # label counts as a predicted `positive` where that is wrong, else as a miss.
+        # F1 = 2 TP / (2 TP + FP + FN), which is 2 right / (gold + predicted positives). An output
+        # that is no label counts as a predicted `positive` if that is wrong, else as a miss.
         right = sum(a == b == positive for a, b in zip(gold, guess, strict=True))
         invalid = sum(
             p.text is not None and e.label != positive
@@ -73,18 +72,18 @@ def binary_f1(positive: str) -> PairMetric:
 
 
 def macro_f1(labels: Sequence[str]) -> PairMetric:
-    """The unweighted mean of every class's F1, in 0..1 (CB); a class that is never right counts 0.
+    """Create the unweighted mean of every class's F1, in 0..1 (CB); a class never right counts 0.
 
-    The classes are the task's, not those that happen to be in a subset.
+    The classes are the task's `labels`, not only those that occur in a subset.
     """
     return _f1("f1", "macro", str, labels)
 
 
 def label_f1(labels: Sequence[str], average: str, *, none_is_one: bool = False) -> PairMetric:
-    """F1 of examples with several labels each, in 0..1, as scikit-learn averages it.
+    """Create F1 for examples with several labels, in 0..1, averaged as in scikit-learn.
 
-    "micro" counts all labels of all examples together, "macro" is the mean of every label's F1. A
-    label that is never right counts 0. With `none_is_one` to have none is one more label, as in
+    "micro" pools all labels of all examples, "macro" is the mean of every label's F1. A label that
+    is never right counts 0. With `none_is_one`, an example without labels has one more label, as in
     coastalcph/lex-glue experiments/ecthr.py.
     """
 
@@ -96,9 +95,9 @@ def label_f1(labels: Sequence[str], average: str, *, none_is_one: bool = False) 
 
 
 def occurring_f1(average: str) -> PairMetric:
-    """F1 of classes, in 0..1, of those that an example or a prediction has.
+    """Create F1 of classes, in 0..1, over the classes that occur in examples or predictions.
 
-    As scikit-learn has it where no labels are named (coastalcph/lex-glue experiments/scotus.py).
+    This is scikit-learn's default without `labels` (coastalcph/lex-glue experiments/scotus.py).
     """
     return _f1(f"{average}_f1", average, str)
 
@@ -106,7 +105,7 @@ def occurring_f1(average: str) -> PairMetric:
 def _f1(
     name: str, average: str, read: Callable[[Any], object], labels: Sequence[str] | None = None
 ) -> PairMetric:
-    """scikit-learn's F1 of what is `read` of a label."""
+    """Create a metric with scikit-learn's F1 of the values that `read` makes of labels."""
 
     def compute(predictions: Predictions, examples: Examples) -> float:
         gold, guess = ([read(each.label) for each in some] for some in (examples, predictions))
@@ -123,12 +122,12 @@ def _scikit_learn() -> Any:
 
 
 def by_category(metric: PairMetric, category: str) -> PairMetric:
-    """The metric over the examples of one category alone, e.g. "mcc_logic"."""
+    """Return the metric over the examples of one category, named e.g. "mcc_logic"."""
     return metric.of(category, lambda example: category in example.categories)
 
 
 def _names(predictions: Predictions, examples: Examples) -> tuple[list[str], list[str]]:
-    """Gold and predicted class names."""
+    """Return the gold and the predicted class names."""
     return [str(e.label) for e in examples], [str(p.label) for p in predictions]
 
 
@@ -138,7 +137,7 @@ Group = list[tuple[PairPrediction, PairExample]]
 
 
 def _groups(predictions: Predictions, examples: Examples) -> dict[str, Group]:
-    """The examples of each group with their predictions."""
+    """Return the (prediction, example) pairs of each group; raise BenchError without a group."""
     groups: dict[str, Group] = defaultdict(list)
     for prediction, example in zip(predictions, examples, strict=True):
         if example.group is None:
@@ -148,7 +147,7 @@ def _groups(predictions: Predictions, examples: Examples) -> dict[str, Group]:
 
 
 def answer_option_f1(positive: str) -> PairMetric:
-    """MultiRC's F1a, in 0..1: F1 of the class `positive` over all answer options pooled."""
+    """Create MultiRC's F1a, in 0..1: F1 of the class `positive` over all answer options pooled."""
     return Metric(name="f1a", compute=binary_f1(positive).compute)
 
 
@@ -158,15 +157,16 @@ def _question_exact_match(predictions: Predictions, examples: Examples) -> float
 
 
 question_exact_match: PairMetric = Metric(name="em", compute=_question_exact_match)
-"""MultiRC's EM: the share of questions with every answer option judged right."""
+"""MultiRC's EM: share of questions with every answer option judged right, in 0..1."""
 
 
 def question_f1(positive: str) -> PairMetric:
-    """MultiRC's F1m as the script of its authors has it (CogComp, multirc-eval-v1.py), in 0..1.
+    """Create MultiRC's F1m as in its authors' script (CogComp, multirc-eval-v1.py), in 0..1.
 
-    F1 of the mean precision and the mean recall of the class `positive`, each a mean over questions
-    in which 0/0 counts 1. SuperGLUE does not score it; the hub's metric `super_glue` has another
-    one, the mean over questions of F1 averaged over both classes. 0 where the script divides by 0.
+    F1 of the mean precision and the mean recall of the class `positive`; both means are over
+    questions, and 0/0 counts as 1. SuperGLUE does not use it; the hub's metric `super_glue` has
+    another F1m, the mean over questions of F1 averaged over both classes. 0 where the script
+    divides by 0.
     """
 
     def compute(predictions: Predictions, examples: Examples) -> float:
@@ -177,7 +177,7 @@ def question_f1(positive: str) -> PairMetric:
             known = sum(e.label == positive for _, e in group)
             precisions.append(right / named if named else 1.0)
             recalls.append(right / known if known else 1.0)
-        # F1 of the two means, which is another number than the mean of the questions' F1.
+        # F1 of the two means, which differs from the mean of the questions' F1.
         return harmonic(*(total(part) / len(part) for part in (precisions, recalls)))
 
     return Metric(name="f1m", compute=compute)
@@ -191,7 +191,7 @@ def _gender_parity(predictions: Predictions, examples: Examples) -> float:
                 f"the minimal pair {name} has {len(group)} rows, expected two: "
                 "gender parity needs whole pairs."
             )
-    # Two answers in words that are no label have one label, "", and are no parity all the same.
+    # Two outputs that are no label both have the label "", which must not count as parity.
     return fmean(
         first.label == second.label and first.text is None
         for (first, _), (second, _) in groups.values()
@@ -199,9 +199,9 @@ def _gender_parity(predictions: Predictions, examples: Examples) -> float:
 
 
 gender_parity: PairMetric = Metric(name="parity", compute=_gender_parity)
-"""AX-g's gender parity: the share of minimal pairs that get one prediction.
+"""AX-g's gender parity: the share of minimal pairs whose two rows get the same prediction.
 
-A constant model gets 1, so show accuracy beside it.
+A constant model gets 1, so show accuracy next to it.
 """
 
 
@@ -209,11 +209,11 @@ A constant model gets 1, so show accuracy beside it.
 
 
 def _correlation(name: str) -> PairMetric:
-    """A statistic of scipy.stats; 0 where either side is constant, for which it is not defined.
+    """Create a correlation from scipy.stats; 0 if either side is constant, where it is undefined.
 
-    A constant prediction knows nothing of the order, and NaN could be neither stored nor averaged;
-    such a run carries the flag "constant predictions". scipy's warning of nearly constant ones is
-    left out: the flag says so too.
+    A constant prediction contains nothing about the order, and NaN could be neither stored nor
+    averaged. Such a run has the flag "constant predictions", so scipy's warning about nearly
+    constant input is suppressed.
     """
 
     def compute(predictions: Predictions, examples: Examples) -> float:
@@ -243,10 +243,10 @@ pearson = _correlation("pearson")
 """Pearson correlation in -1..1."""
 
 spearman = _correlation("spearman")
-"""Spearman rank correlation in -1..1, ties sharing their mean rank."""
+"""Spearman rank correlation in -1..1; tied values have their mean rank."""
 
 
-# Metrics of chosen options: accuracy, of all and of one slice, and ReCoRD's EM and F1.
+# Metrics of chosen options: accuracy over all examples or one slice, and ReCoRD's EM and F1.
 
 ChoiceMetric = Metric[ChoicePrediction, ChoiceExample]
 
@@ -258,18 +258,18 @@ def _right(example: ChoiceExample) -> tuple[int, ...]:
 
 
 choice_accuracy: ChoiceMetric = mean_metric("accuracy", lambda p, e: float(p.option in _right(e)))
-"""The share of examples whose chosen option is a right one, in 0..1; RACE's is over all pooled."""
+"""Share of examples whose chosen option is right, in 0..1; for RACE over both levels pooled."""
 
 
 def of_group(metric: ChoiceMetric, group: str) -> ChoiceMetric:
-    """The metric over the examples of one group alone, e.g. RACE's "accuracy_middle"."""
+    """Return the metric over the examples of one group, e.g. RACE's "accuracy_middle"."""
     return metric.of(group, lambda example: example.group == group)
 
 
 def _text_metric(name: str, measure: Callable[[str, str], float]) -> ChoiceMetric:
-    """The mean of the answer's text against the most alike text of a right option.
+    """Create a metric that compares the answer's text with the most similar right answer.
 
-    The text is that of the chosen option, or the file's own words; a missing answer counts 0.
+    The text is the chosen option's, or the file's own wording; a missing answer counts 0.
     """
 
     def points(prediction: ChoicePrediction, example: ChoiceExample) -> float:
@@ -284,24 +284,24 @@ def _text_metric(name: str, measure: Callable[[str, str], float]) -> ChoiceMetri
 
 
 option_exact_match = _text_metric("em", exact_match)
-"""ReCoRD's EM: the answer's text equals a right one after SQuAD's normalisation."""
+"""ReCoRD's EM: share of answers that equal a right one after SQuAD's normalisation."""
 
 option_f1 = _text_metric("f1", token_f1)
-"""ReCoRD's F1: the words that the answer shares with the most alike right one, in 0..1."""
+"""ReCoRD's F1: mean word overlap of the answer with the most similar right one, in 0..1."""
 
 
-# Rankings as trec_eval counts them, a value for each query; the score is their mean.
+# Rankings as in trec_eval, with one value per query; the score is their mean.
 #
-# Documents go by their score in fp32, equal scores by their id, the higher one first. A grade is
-# the gain as it is, one below 0 is none, a document without a judgement is not relevant, and a
-# query without a relevant document counts 0.
+# Documents are sorted by their score in fp32, equal scores by id, both in descending order. The
+# grade itself is the gain; a grade below 0 counts as none, a document without a judgement is not
+# relevant, and a query without a relevant document counts 0.
 
 DEPTH = 10
-"""Of nDCG and MRR: how many documents count."""
+"""Number of first documents that count for nDCG and MRR."""
 
 
 def ranked(prediction: RankingPrediction) -> list[str]:
-    """The ids of the documents, the best first."""
+    """Return the ids of the documents, the best first."""
     scores = array("f", prediction.scores)
     pairs = zip(scores, prediction.documents, strict=True)
     return [document for _, document in sorted(pairs, reverse=True)]
@@ -316,7 +316,7 @@ def _discounted(gains: list[int]) -> float:
 
 
 def ndcg(prediction: RankingPrediction, example: QueryExample) -> float:
-    """The discounted gain of the first ten, as a share of the best there could be."""
+    """Return nDCG@10: the discounted gain of the first ten, relative to the best possible one."""
     relevant = _relevant(example)
     best = _discounted(sorted(relevant.values(), reverse=True))
     gains = [relevant.get(document, 0) for document in ranked(prediction)]
@@ -324,13 +324,13 @@ def ndcg(prediction: RankingPrediction, example: QueryExample) -> float:
 
 
 def recall(prediction: RankingPrediction, example: QueryExample) -> float:
-    """The share of the relevant documents that are among the first hundred."""
+    """Return the share of the relevant documents that are among the first hundred."""
     relevant = _relevant(example)
     return len(relevant.keys() & ranked(prediction)[:100]) / len(relevant) if relevant else 0.0
 
 
 def reciprocal_rank(prediction: RankingPrediction, example: QueryExample) -> float:
-    """1 over the place of the first relevant document, 0 where none is among the first ten."""
+    """Return 1 / rank of the first relevant document; 0 if none is among the first ten."""
     relevant = _relevant(example)
     first = enumerate(ranked(prediction)[:DEPTH], start=1)
     return next((1 / place for place, document in first if document in relevant), 0.0)

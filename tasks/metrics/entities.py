@@ -1,6 +1,6 @@
-"""What texts name: entities as conlleval counts, roles as srl-eval.pl does, and who is who.
+"""Metrics of entities (conlleval), semantic roles (srl-eval.pl) and coreference.
 
-The last by MUC, B3 and CEAF-e.
+The coreference metrics are MUC, B3 and CEAF-e.
 """
 
 from collections import Counter, defaultdict
@@ -23,11 +23,11 @@ TagMetric = Metric[TagPrediction, TagExample]
 Tagged = Sequence[TagPrediction]
 Sentences = Sequence[TagExample]
 Sentence = tuple[Sequence[str], Sequence[str]]
-"""Predicted and gold tags."""
+"""Predicted and gold tags of a sentence."""
 
 
 class Entity(NamedTuple):
-    """Words [start, end) of a sentence and what they name ("PER")."""
+    """Entity: words [start, end) of a sentence, and the type that they have ("PER")."""
 
     start: int
     end: int
@@ -35,10 +35,11 @@ class Entity(NamedTuple):
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:
-    """The entities of one sentence's tags, in their order, read as conlleval reads them.
+    """Return the entities of one sentence's tags, in their order, decoded as in conlleval.
 
-    B-X always begins an entity; I-X goes on with one of kind X and begins one after anything else,
-    which reads IOB1, IOB2 and a model's faulty tags alike. BenchError where a tag is none of these.
+    B-X always begins an entity; I-X continues an entity of type X and begins one after anything
+    else. So IOB1, IOB2 and a model's invalid sequences can all be decoded. Raises BenchError for a
+    tag that is neither O, B-X nor I-X.
     """
     found: list[Entity] = []
     for index, tag in enumerate(tags):
@@ -57,19 +58,19 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def are_entity_tags(tags: Iterable[str]) -> bool:
-    """Return whether each is O, or begins or goes on with something; parts of speech do neither."""
+    """Return whether each tag is O, B-X or I-X; parts of speech are not."""
     return all(tag == "O" or (tag[:2] in ("B-", "I-") and len(tag) > 2) for tag in tags)
 
 
 def named(tags: Sequence[str]) -> list[Entity]:
-    """The entities of one sentence's tags; of parts of speech each word is one."""
+    """Return the entities of one sentence's tags; if they are no entity tags, one per word."""
     if are_entity_tags(tags):
         return entities(tags)
     return [Entity(place, place + 1, tag) for place, tag in enumerate(tags)]
 
 
 def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
-    """The same entities in IOB2: each begins with B-."""
+    """Convert tags to IOB2, where each entity begins with B-."""
     result = ["O"] * len(tags)
     for entity in entities(tags):
         result[entity.start : entity.end] = [f"I-{entity.kind}"] * (entity.end - entity.start)
@@ -78,26 +79,26 @@ def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def to_iob1(tags: Sequence[str]) -> tuple[str, ...]:
-    """The same entities in IOB1, as CoNLL-2003's files write them.
+    """Convert tags to IOB1, the scheme of CoNLL-2003's files.
 
-    B- stands only where an entity follows one of its own kind at once.
+    B- occurs only if an entity directly follows another one of its type.
     """
     result = list(to_iob2(tags))
     for index, tag in enumerate(result):
         kind = tag.partition("-")[2]
-        # The tag before may be changed already, but its kind is what it was.
+        # The previous tag may have been changed already, but its type is still the same.
         if tag != "O" and (index == 0 or result[index - 1].partition("-")[2] != kind):
             result[index] = f"I-{kind}"
     return tuple(result)
 
 
 def is_iob1(tags: Sequence[str]) -> bool:
-    """Whether B- stands only where IOB1 needs it; without any such place IOB2 is IOB1 too."""
+    """Return whether B- occurs only where IOB1 needs it; IOB1 and IOB2 may be the same."""
     return to_iob1(tags) == tuple(tags)
 
 
 def tagged_pairs(predictions: Tagged, examples: Sentences) -> Iterable[Sentence]:
-    """Predicted and gold tags, sentence by sentence; BenchError where they do not pair."""
+    """Yield predicted and gold tags per sentence; raise BenchError for hidden or unequal ones."""
     for prediction, example in zip(predictions, examples, strict=True):
         if example.tags is None:
             raise BenchError(f"sentence {example.id} hides its tags, so it cannot be scored.")
@@ -110,7 +111,7 @@ def tagged_pairs(predictions: Tagged, examples: Sentences) -> Iterable[Sentence]
 
 
 class Counts(NamedTuple):
-    """How many things are right (the same words and kind), predicted and gold."""
+    """Numbers of right things (same words and type), of predicted and of gold ones."""
 
     right: int
     predicted: int
@@ -121,23 +122,23 @@ Ratio = Callable[[Counts], tuple[int, int]]
 
 
 def precision(counts: Counts) -> tuple[int, int]:
-    """The right ones of the predicted."""
+    """Return numerator and denominator of the precision."""
     return counts.right, counts.predicted
 
 
 def recall(counts: Counts) -> tuple[int, int]:
-    """The right ones of the gold."""
+    """Return numerator and denominator of the recall."""
     return counts.right, counts.gold
 
 
 def f1(counts: Counts) -> tuple[int, int]:
-    """The harmonic mean of both."""
+    """Return numerator and denominator of the F1."""
     # 2 P R / (P + R) with P = right / predicted and R = right / gold.
     return 2 * counts.right, counts.predicted + counts.gold
 
 
 Find = Callable[[Sequence[str]], Iterable[Hashable]]
-"""What the tags of a sentence name."""
+"""Function that returns the things which a sentence's tags name, e.g. entities."""
 
 
 def _counts(sentences: Iterable[Sentence], find: Find = entities) -> Counts:
@@ -151,7 +152,7 @@ def _counts(sentences: Iterable[Sentence], find: Find = entities) -> Counts:
 
 
 def ratio_metric(name: str, ratio: Ratio, find: Find = entities) -> TagMetric:
-    """A ratio of the counts over all sentences; 0 for 0/0, as the CoNLL scripts print."""
+    """Create a metric from a ratio of the counts over all sentences; 0 for 0/0."""
 
     def compute(predictions: Tagged, examples: Sentences) -> float:
         counts = _counts(tagged_pairs(predictions, examples), find)
@@ -162,7 +163,7 @@ def ratio_metric(name: str, ratio: Ratio, find: Find = entities) -> TagMetric:
 
 
 def _in_percent(ratio: Ratio, counts: Counts) -> float:
-    """A ratio as conlleval prints it, which makes its F1 of both in percent."""
+    """Return the ratio in percent as conlleval computes it: F1 is computed from percentages."""
     if ratio is f1:
         return harmonic(_in_percent(precision, counts), _in_percent(recall, counts))
     part, whole = ratio(counts)
@@ -170,23 +171,23 @@ def _in_percent(ratio: Ratio, counts: Counts) -> float:
 
 
 def of_sentences(sentences: Iterable[Sentence], ratio: Ratio, find: Find = entities) -> float:
-    """A ratio of the counts over some sentences."""
+    """Return a ratio of the counts over sentences; 0 for 0/0."""
     part, whole = ratio(_counts(sentences, find))
     return part / whole if whole else 0.0
 
 
 entity_precision = ratio_metric("precision", precision)
-"""The share of predicted entities that are right."""
+"""Share of predicted entities that are right, in 0..1."""
 
 entity_recall = ratio_metric("recall", recall)
-"""The share of gold entities that are found."""
+"""Share of gold entities that are found, in 0..1."""
 
 entity_f1 = ratio_metric("f1", f1)
-"""The harmonic mean of entity precision and recall, in 0..1."""
+"""Harmonic mean of entity precision and recall, in 0..1."""
 
 
 def words_share(sentences: Iterable[Sentence]) -> float:
-    """The share of words whose tag is right, in 0..1; 0 where there is none."""
+    """Return the share of words whose tag is right, in 0..1; 0 if there are no words."""
     hits = [a == b for guess, gold in sentences for a, b in zip(guess, gold, strict=True)]
     count = len(hits) or 1
     return Printed(sum(hits) / count, 100 * sum(hits) / count)
@@ -198,10 +199,10 @@ def _tag_accuracy(predictions: Tagged, examples: Sentences) -> float:
 
 
 tag_accuracy: TagMetric = Metric(name="accuracy", compute=_tag_accuracy)
-"""The share of words whose tag is right, in 0..1; mostly O, so it says little beside F1.
+"""Share of words whose tag is right, in 0..1. Most tags are O, so it adds little to F1.
 
-It is what conlleval prints of columns in IOB2, which models predict; of a file in IOB1 conlleval
-prints another number, because it compares the tags letter by letter, as they stand (`words_share`).
+conlleval prints this number for columns in IOB2, which models predict. For a file in IOB1 it prints
+another one, because it compares the tags literally (`words_share`).
 """
 
 CONLLEVAL = Script(
@@ -212,36 +213,36 @@ CONLLEVAL = Script(
         "FB1": entity_f1,
     }
 )
-"""conlleval; entities are the same in IOB1 and IOB2."""
+"""Script conlleval; entities are the same in IOB1 and IOB2."""
 
 
-# Semantic roles: the arguments of a predicate, as the script of CoNLL-2005 counts them, by which
-# CoNLL-2012's are scored too (https://www.cs.upc.edu/~srlconll/soft.html).
+# Semantic roles: the arguments of a predicate, counted as in CoNLL-2005's script, which also scores
+# CoNLL-2012 (https://www.cs.upc.edu/~srlconll/soft.html).
 
 CONTINUES = "C-"
 PREDICATE = "V"
-"""The role that the script leaves out of its overall numbers: everybody knows the predicate."""
+"""Role that the script leaves out of its overall numbers, because the predicate is given."""
 
 
 class Argument(NamedTuple):
-    """A role ("ARG0", "R-ARG0") and the stretches of words [start, end) that have it."""
+    """Argument: a role ("ARG0", "R-ARG0") and the word spans [start, end) that have it."""
 
     role: str
     spans: tuple[tuple[int, int], ...]
 
 
 def arguments(tags: Sequence[str]) -> list[Argument]:
-    """The arguments of one proposition's tags, without its predicate.
+    """Return the arguments of one proposition's tags, without its predicate.
 
-    "C-ARG1" goes on with the last ARG1 before it, whose words it joins to one argument; where there
-    is none it is an ARG1 of its own. Tags are read as conlleval reads them, so that an "I-" which
-    continues nothing begins an argument.
+    "C-ARG1" continues the last ARG1 before it and becomes part of the same argument; if there is
+    none, it is an ARG1 itself. Tags are decoded as in conlleval, so an "I-" that continues nothing
+    begins an argument.
     """
     found: list[Argument] = []
     latest: dict[str, int] = {}
     for start, end, kind in entities(tags):
         role = kind.removeprefix(CONTINUES)
-        # "B-ARG1 O B-V B-C-ARG1" is one ARG1 of two stretches.
+        # "B-ARG1 O B-V B-C-ARG1" is one ARG1 with two spans.
         if role != kind and role in latest:
             before = found[latest[role]]
             found[latest[role]] = before._replace(spans=(*before.spans, (start, end)))
@@ -252,13 +253,13 @@ def arguments(tags: Sequence[str]) -> list[Argument]:
 
 
 argument_precision = ratio_metric("precision", precision, arguments)
-"""The share of predicted arguments that are right, in all their words and their role."""
+"""Share of predicted arguments whose words and role are right, in 0..1."""
 
 argument_recall = ratio_metric("recall", recall, arguments)
-"""The share of gold arguments that are found."""
+"""Share of gold arguments that are found, in 0..1."""
 
 argument_f1 = ratio_metric("f1", f1, arguments)
-"""The harmonic mean of argument precision and recall, in 0..1."""
+"""Harmonic mean of argument precision and recall, in 0..1."""
 
 
 def _share_of_perfect(predictions: Tagged, examples: Sentences) -> float:
@@ -268,13 +269,13 @@ def _share_of_perfect(predictions: Tagged, examples: Sentences) -> float:
 
 
 perfect_propositions: TagMetric = Metric(name="perfect", compute=_share_of_perfect)
-"""The share of propositions with all arguments right and none too many, in 0..1."""
+"""Share of propositions with exactly the gold arguments, in 0..1."""
 
 
-# Coreference: MUC, B3 and CEAF-e as reference-coreference-scorers counts, and their mean F1, by
-# which the CoNLL-2012 shared task ranked. Version 8.01
-# (https://github.com/conll/reference-coreference-scorers, lib/CorScorer.pm): of all documents the
-# numerators and the denominators are added up, and then divided.
+# Coreference: MUC, B3 and CEAF-e as in reference-coreference-scorers, and their mean F1, which
+# ranked the CoNLL-2012 shared task. Version 8.01
+# (https://github.com/conll/reference-coreference-scorers, lib/CorScorer.pm): numerators and
+# denominators are summed over all documents and then divided.
 
 CorefMetric = Metric[ClusterPrediction, DocumentExample]
 Clustered = Sequence[ClusterPrediction]
@@ -291,24 +292,24 @@ class Sums(NamedTuple):
 
     @property
     def recall(self) -> float:
-        """0 for 0/0, as the scorer prints."""
+        """Recall; 0 for 0/0, as the scorer prints."""
         return self.recalled / self.gold if self.gold else 0.0
 
     @property
     def precision(self) -> float:
-        """0 for 0/0."""
+        """Precision; 0 for 0/0."""
         return self.precise / self.predicted if self.predicted else 0.0
 
     @property
     def f1(self) -> float:
-        """The harmonic mean of both; 0 for 0/0."""
+        """Harmonic mean of precision and recall; 0 if both are 0."""
         return harmonic(self.precision, self.recall)
 
 
 def _shared(gold: Clusters, predicted: Clusters) -> Counter[tuple[int, int]]:
-    """How many mentions a gold and a predicted cluster, by their numbers, have in common.
+    """Count the mentions that a gold and a predicted cluster share, by the clusters' indices.
 
-    A mention that several gold clusters have is of the last of them, as in the scorer's index.
+    A mention of several gold clusters counts for the last of them, as in the scorer's index.
     """
     place = {mention: number for number, cluster in enumerate(gold) for mention in cluster}
     return Counter(
@@ -320,7 +321,10 @@ def _shared(gold: Clusters, predicted: Clusters) -> Counter[tuple[int, int]]:
 
 
 def _common(gold: Iterable[Iterable[Mention]], predicted: Clusters) -> Counter[tuple[int, int]]:
-    """The same with a mention in each gold cluster that has it, as often as that has it."""
+    """Count shared mentions like `_shared`, but in every gold cluster with the mention.
+
+    A mention counts as often as the gold cluster contains it.
+    """
     places = defaultdict[Mention, list[int]](list)
     for number, cluster in enumerate(gold):
         for mention in cluster:
@@ -334,21 +338,24 @@ def _common(gold: Iterable[Iterable[Mention]], predicted: Clusters) -> Counter[t
 
 
 def muc(gold: Clusters, predicted: Clusters) -> Sums:
-    """Vilain et al. 1995: of a cluster's links, one fewer than its mentions, those that stay."""
-    # A predicted cluster in as many gold ones as it meets: it has one right link fewer than
-    # mentions in each of them.
+    """Compute the sums of MUC (Vilain et al. 1995), which counts links between mentions.
+
+    A cluster of n mentions has n - 1 links; a link is right if it is within a cluster of both
+    sides.
+    """
+    # Each pair of a gold and a predicted cluster with n common mentions has n - 1 right links.
     shared = sum(count - 1 for count in _shared(gold, predicted).values())
     links = [sum(len(cluster) - 1 for cluster in side) for side in (gold, predicted)]
     return Sums(shared, links[0], shared, links[1])
 
 
 def b_cubed(gold: Clusters, predicted: Clusters) -> Sums:
-    """Bagga and Baldwin 1998: for each mention the share of its cluster that is right."""
+    """Compute B3 (Bagga and Baldwin 1998): per mention, the share of its cluster that is right."""
     shared = _shared(gold, predicted).items()
     common = _common(map(set, gold), predicted)
-    # Each of the `count` mentions that two clusters share has the share common / size; both are
-    # equal where no mention is in two gold clusters. Predicted mentions are those counted: that
-    # a gold cluster has one again makes it larger alone.
+    # Each of the `count` mentions that two clusters share has the share common / size; `count` and
+    # common are equal if no mention is in two gold clusters. Predicted mentions are counted: a
+    # mention that a gold cluster repeats only makes that cluster larger.
     return Sums(
         total(count * common[both] / len(gold[both[0]]) for both, count in shared),
         sum(map(len, gold)),
@@ -358,11 +365,11 @@ def b_cubed(gold: Clusters, predicted: Clusters) -> Sums:
 
 
 def ceaf_e(gold: Clusters, predicted: Clusters) -> Sums:
-    """Luo 2005, by entities: gold and predicted clusters are paired so that they are most alike.
+    """Compute CEAF-e (Luo 2005): the total similarity of the best one-to-one alignment of clusters.
 
-    Two are as alike as twice what they share is to what both have.
+    The similarity of two clusters is twice their shared mentions divided by the sum of their sizes.
     """
-    import numpy as np  # noqa: PLC0415  (as scipy)
+    import numpy as np  # noqa: PLC0415  (only used with scipy)
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (a second)
 
     alike = np.zeros((len(gold), len(predicted)))
@@ -376,30 +383,30 @@ def ceaf_e(gold: Clusters, predicted: Clusters) -> Sums:
 Measure = Callable[[Clusters, Clusters], Sums]
 
 MEASURES: dict[str, Measure] = {"muc": muc, "b3": b_cubed, "ceafe": ceaf_e}
-"""By the name that their scores begin with."""
+"""Coreference measures by the prefix of their scores' names."""
 
 
 def summed(measure: Measure, predictions: Clustered, examples: Documents) -> Sums:
-    """A measure of all documents; BenchError where a document hides its clusters."""
+    """Sum a measure over all documents; raise BenchError if a document hides its clusters."""
     found = []
     for prediction, example in zip(predictions, examples, strict=True):
         if example.clusters is None:
             raise BenchError(f"document {example.id} hides its clusters: it cannot be scored.")
         found.append(measure(example.chains or example.clusters, prediction.clusters))
-    # The numerators and denominators of all documents, as the scorer does: no mean of documents.
+    # Like the scorer: sums of numerators and denominators, not a mean over documents.
     return Sums(*map(sum, zip(*found, strict=True))) if found else Sums(0, 0, 0, 0)
 
 
 def _coref(name: str, value: Callable[[Clustered, Documents], float]) -> CorefMetric:
     library = None if name.startswith(("muc", "b3")) else "scipy.optimize"
-    # CEAF-e counts a mention as often as its gold cluster has it: two may be twice as alike, and
-    # the mean of the three measures a third above 1.
+    # CEAF-e counts a mention as often as its gold cluster repeats it: a similarity may be up to 2,
+    # and the mean of the three measures up to 4/3.
     high = 2.0 if name.startswith("ceafe") else 4 / 3 if name == "f1" else 1.0
     return Metric(name=name, compute=value, library=library, bounds=(0.0, high))
 
 
 coreference_f1 = _coref("f1", lambda *both: fmean(summed(m, *both).f1 for m in MEASURES.values()))
-"""The mean of MUC's, B3's and CEAF-e's F1, in 0..1: the CoNLL score."""
+"""CoNLL score: mean F1 of MUC, B3 and CEAF-e; in 0..1 unless gold clusters repeat mentions."""
 
 
 def _detail(name: str, value: str) -> CorefMetric:
@@ -410,20 +417,21 @@ def _detail(name: str, value: str) -> CorefMetric:
 coreference_details = tuple(
     _detail(name, value) for name in MEASURES for value in ("precision", "recall", "f1")
 )
-"""Precision, recall and F1 of each of the three, as the papers' tables have them."""
+"""Precision, recall and F1 of each coreference measure, as in the papers' tables."""
 
 
-# XTREME's. Checked against seqeval 1.2.2, which google-research/xtreme evaluate.py calls (838c13b).
+# XTREME's metrics, checked against seqeval 1.2.2, which evaluate.py of google-research/xtreme
+# (838c13b) uses.
 #
-# Parts of speech. seqeval takes the first letter of a tag for its prefix and the rest for its
-# kind: NOUN is an "N" of kind "OUN", and CCONJ and SCONJ are of one kind, "CONJ".
+# Parts of speech: seqeval takes the first letter of a tag for its prefix and the rest for its
+# type: NOUN is an "N" of type "OUN", and CCONJ and SCONJ have the same type, "CONJ".
 
 
 def bare_chunks(tags: Sequence[str]) -> list[Entity]:
-    """The entities that seqeval finds in tags of Universal Dependencies, "O" between sentences.
+    """Return the entities that seqeval finds in Universal Dependencies tags ("O" ends a sentence).
 
-    Neighbours of one kind are one entity. After "O" the tag X, which has no kind, begins none: its
-    entity begins where the last one began.
+    Adjacent words of one type are one entity. After "O" the tag X, which has no type, begins no
+    entity: its entity begins where the last one began.
     """
     found: list[Entity] = []
     begin, last, last_kind = 0, "O", ""
@@ -448,9 +456,9 @@ def _bare(name: str, ratio: Ratio) -> TagMetric:
 
 
 BARE_METRICS = _bare("f1", f1), _bare("precision", precision), _bare("recall", recall)
-"""XTREME's "F1" of parts of speech, and what it is made of, in 0..1."""
+"""XTREME's "F1" of parts of speech, and its precision and recall, in 0..1."""
 
 word_accuracy: TagMetric = Metric(
     name="accuracy", compute=lambda ps, es: words_share(tagged_pairs(ps, es))
 )
-"""The share of words whose tag is right, in 0..1."""
+"""Share of words whose tag is literally right, in 0..1."""

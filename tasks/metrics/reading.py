@@ -1,9 +1,9 @@
-"""QuAC's, CoQA's and HotpotQA's scores, as their official scripts count them.
+"""Metrics of QuAC, CoQA and HotpotQA, equal to their official scripts.
 
-QuAC's scorer.py holds an answer against every human answer but one, in turn, and the mean counts;
-CoQA's evaluate-v1.0.py does the same; HotpotQA's hotpot_evaluate_v1.py has one answer, and sets of
-supporting sentences. All normalise as SQuAD's do. Metrics are in 0..1; the scripts' own keys and
-units are in QUAC_SCRIPT, COQA_SCRIPT and HOTPOTQA_SCRIPT.
+QuAC's scorer.py and CoQA's evaluate-v1.0.py compare an answer with all human answers but one, leave
+out each in turn, and average. HotpotQA's hotpot_evaluate_v1.py has one gold answer, and sets of
+supporting sentences. All normalise texts like SQuAD. Metrics are in 0..1; QUAC_SCRIPT, COQA_SCRIPT
+and HOTPOTQA_SCRIPT have the scripts' keys and units.
 """
 
 from collections import Counter, defaultdict
@@ -27,27 +27,33 @@ from benchharness.tasks.task import Metric, Printed, Script, harmonic, mean_metr
 
 
 def _without_one(points: Sequence[float]) -> float:
-    """The mean, over all gold answers, of the most points against the others."""
+    """Return the mean, over each gold answer left out, of the maximum against the others."""
     if len(points) == 1:
         return points[0]
-    # Of three answers: the most of the second and third, of the first and third, of the first two.
+    # For three answers: the maxima of the second and third, the first and third, the first two.
     left = [max([*points[:place], *points[place + 1 :]]) for place in range(len(points))]
     return total(left) / len(points)
 
 
-# QuAC: F1, and the share of questions (HEQ-Q) and dialogs (HEQ-D) answered as well as people do.
+# QuAC: F1, and the shares of questions (HEQ-Q) and dialogs (HEQ-D) with human-equivalent answers.
 
 NO_ANSWER = "CANNOTANSWER"
 
 LEAST_AGREEMENT = 0.4
-"""Questions on which people agree less, by their F1 with one another, do not count."""
+"""Least F1 of the human answers with one another; questions below it do not count."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Turn:
-    """A question's points and those of people; `counts` where they agree, or an answer is missing.
+    """Scores of a question.
 
-    `acts` says of each dialog act whether it is right; `is_empty` that the right answer is none.
+    Attributes:
+        points: F1 of the prediction.
+        human: F1 of the human answers with one another.
+        counts: True if people agree on the question, or the prediction is missing.
+        missing: True if a file has no prediction.
+        is_empty: True if the right answer is no answer.
+        acts: True for each dialog act that is right.
     """
 
     points: float
@@ -86,7 +92,7 @@ def _overlap(guess: str, gold: str) -> float:
 
 @lru_cache(maxsize=2**15)
 def _human_f1(golds: tuple[str, ...]) -> float:
-    """The mean F1 of each human answer with the most alike of the others; 1 for a single one."""
+    """Return the mean F1 of each human answer with the most similar other; 1 for a single one."""
     if len(golds) == 1:
         return 1.0
     best = (
@@ -101,7 +107,10 @@ def _quac(
     value: Callable[[_Turn], float],
     keeps: Callable[[_Turn], bool] = lambda turn: turn.counts,
 ) -> SpanMetric:
-    """The mean of a value of the questions that count, or of others; None where there is none."""
+    """Create the mean of a value over the turns that `keeps` accepts; None without any.
+
+    By default these are the questions that count.
+    """
 
     def compute(predictions: Predictions, examples: Examples) -> float | None:
         turns = map(_turn, predictions, examples)
@@ -116,7 +125,7 @@ def _is_human(turn: _Turn) -> bool:
 
 
 def _heq_dialogs(predictions: Predictions, examples: Examples) -> float | None:
-    """A dialog counts where every question of it does that is of those that count."""
+    """Return the share of dialogs whose counting questions all have human-equivalent answers."""
     dialogs: defaultdict[str, bool] = defaultdict(lambda: True)
     for prediction, example in zip(predictions, examples, strict=True):
         turn = _turn(prediction, example)
@@ -125,7 +134,7 @@ def _heq_dialogs(predictions: Predictions, examples: Examples) -> float | None:
 
 
 QUAC_F1 = _quac("f1", lambda turn: turn.points)
-"""Over the questions on which people agree at least by 0.4."""
+"""F1 over the questions whose human answers agree with an F1 of at least 0.4."""
 
 QUAC_DETAILS = (
     _quac("heq_q", _is_human),
@@ -135,8 +144,9 @@ QUAC_DETAILS = (
     _quac("f1_all", lambda turn: turn.points, lambda _: True),
     _quac("unanswerable", lambda turn: turn.points, lambda turn: turn.counts and turn.is_empty),
 )
-"""The shares of questions and of dialogs answered as well as people do, the accuracies of both
-dialog acts, F1 of all questions, and the share of unanswerable questions left unanswered."""
+"""Shares of questions and of dialogs with human-equivalent answers, accuracies of both dialog acts,
+F1 over all questions, and share of unanswerable questions that are left unanswered.
+"""
 
 _QUAC = {metric.name: metric for metric in (QUAC_F1, *QUAC_DETAILS)}
 
@@ -151,10 +161,10 @@ QUAC_SCRIPT = Script(
         "unanswerable_acc": _QUAC["unanswerable"],
     }
 )
-"""scorer.py; what it would divide by zero is left out."""
+"""Script scorer.py; numbers for which it would divide by zero are left out."""
 
 
-# CoQA: exact match and F1, of all turns and of each domain.
+# CoQA: exact match and F1, over all turns and per domain.
 
 COQA_DOMAINS: Mapping[str, str] = {
     "mctest": "children_stories",
@@ -165,8 +175,9 @@ COQA_DOMAINS: Mapping[str, str] = {
     "science": "science",
     "reddit": "reddit",
 }
-"""The script's names of the domains, by the data's; the last two are in the hidden test set only,
-and "out of domain"."""
+"""Names of the domains in the script, by their names in the data. The last two domains occur in the
+hidden test set only and are "out of domain".
+"""
 
 OUT_OF_DOMAIN = ("science", "reddit")
 
@@ -174,7 +185,10 @@ _IN_DOMAIN = tuple(name for name in COQA_DOMAINS.values() if name not in OUT_OF_
 
 
 def _coqa(name: str, measure: Callable[[str, str], float], *domains: str) -> SpanMetric:
-    """Each turn's points against all but one of the answers, in turn; of some domains or of all."""
+    """Create the mean over turns of their scores against all gold answers but one, in turn.
+
+    With `domains` the mean is over the turns of these domains.
+    """
 
     def compute(predictions: Predictions, examples: Examples) -> float | None:
         pairs = [
@@ -184,7 +198,8 @@ def _coqa(name: str, measure: Callable[[str, str], float], *domains: str) -> Spa
         ]
         if not pairs:
             return None
-        # The script rounds to one decimal. It adds domain by domain, so that halves round as there.
+        # The script rounds to one decimal and adds domain by domain. The same order of additions
+        # makes halves round as in the script.
         sums = (
             total(total(points for e, points in pairs if name in e.categories) for name in group)
             for group in (_IN_DOMAIN, OUT_OF_DOMAIN)
@@ -204,7 +219,7 @@ def _turn_points(
 
 
 COQA_F1 = _coqa("f1", answer_f1)
-"""Over all turns."""
+"""F1 over all turns."""
 
 _COQA_PARTS = {
     "in_domain": _IN_DOMAIN,
@@ -217,7 +232,7 @@ _COQA_EM = {part: _coqa(f"em_{part}", exact_match, *names) for part, names in _C
 _COQA_WHOLE = _coqa("em", exact_match)
 
 COQA_DETAILS = (_COQA_WHOLE, *_COQA_F1.values(), *_COQA_EM.values())
-"""Exact match; both of the domains of train and dev, of those of the hidden test set, of each."""
+"""Exact match over all turns; F1 and exact match in domain, out of domain, and per domain."""
 
 COQA_SCRIPT = Script(
     lines={
@@ -229,12 +244,12 @@ COQA_SCRIPT = Script(
         for part, metric in parts.items()
     }
 )
-"""evaluate-v1.0.py: each domain that is here and all of them, as "news f1"."""
+"""Script evaluate-v1.0.py: the domains that occur and the overall score, e.g. "news f1"."""
 
-# HotpotQA: the answer, the supporting facts, and both at once.
+# HotpotQA: scores of the answer, of the supporting facts, and of both together.
 
 _FIXED = ("yes", "no", "noanswer")
-"""Answers that share nothing with any other one, whatever its words."""
+"""Answers that have no overlap with any other answer, whatever its words."""
 
 Part = tuple[float, float, float, float]
 """Exact match, F1, precision and recall."""
@@ -249,7 +264,7 @@ def _answer_part(prediction: SpanPrediction, example: SpanExample) -> Part:
     exact = float(exact_match(guess, gold))
     one, other = normalise(guess), normalise(gold)
     shared = (Counter(one.split()) & Counter(other.split())).total()
-    # "yes" against "yes, it is" shares a word and gets nothing: it is another kind of answer.
+    # "yes" and "yes, it is" share a word but get 0: a fixed answer only matches itself.
     if not shared or (one != other and (one in _FIXED or other in _FIXED)):
         return exact, 0.0, 0.0, 0.0
     precision, recall = shared / len(one.split()), shared / len(other.split())
@@ -257,8 +272,8 @@ def _answer_part(prediction: SpanPrediction, example: SpanExample) -> Part:
 
 
 def _facts_part(prediction: SpanPrediction, example: SpanExample) -> Part:
-    names = fact_names(example)  # two sentences may have one, as for the script
-    # By title and number, as the files name them; a sentence without a name keeps its own number.
+    names = fact_names(example)  # two sentences may have the same name, as in the script
+    # By title and number, the names in the files; a sentence without a name keeps its index.
     guess, gold = ({names.get(n, n) for n in each.facts} for each in (prediction, example))
     shared = len(guess & gold)
     precision = shared / len(guess) if guess else 0.0
@@ -267,7 +282,7 @@ def _facts_part(prediction: SpanPrediction, example: SpanExample) -> Part:
 
 
 def _joint_part(prediction: SpanPrediction, example: SpanExample) -> Part:
-    """The products of both parts' exact match, precision and recall, and F1 of the latter."""
+    """Return the products of both parts' exact match, precision and recall, with their F1."""
     answer, facts = _answer_part(prediction, example), _facts_part(prediction, example)
     precision, recall = answer[2] * facts[2], answer[3] * facts[3]
     return answer[0] * facts[0], harmonic(precision, recall), precision, recall
@@ -286,7 +301,7 @@ HOTPOTQA = tuple(_hotpot(part, number) for part in _PARTS for number in ("em", "
 """Exact match and F1 of the answer, of the supporting facts ("sp_") and of both ("joint_")."""
 
 HOTPOTQA_DETAILS = tuple(_hotpot(part, number) for part in _PARTS for number in ("prec", "recall"))
-"""Precision and recall of the same."""
+"""Precision and recall of the answer, of the supporting facts and of both."""
 
 
 HOTPOTQA_SCRIPT = Script(
@@ -294,4 +309,4 @@ HOTPOTQA_SCRIPT = Script(
     unit=1.0,
     said="from 0 to 1",
 )
-"""hotpot_evaluate_v1.py."""
+"""Script hotpot_evaluate_v1.py."""

@@ -1,7 +1,7 @@
-"""SQuAD 1.1 and 2.0: exact match and F1 as evaluate-v1.1.py and evaluate-v2.0.py count them.
+"""Metrics of SQuAD 1.1, SQuAD 2.0 and MLQA: exact match and F1, equal to the official scripts.
 
-Every metric is in 0..1; the scripts' own keys in percent are the same scores (EVALUATE_V1,
-EVALUATE_V2), equal to the last digit, because these add and divide in the scripts' order.
+Every metric is in 0..1. EVALUATE_V1 and EVALUATE_V2 print the same scores in percent under the
+scripts' keys, equal to the last digit, because they add and divide in the scripts' order.
 """
 
 import math
@@ -17,9 +17,8 @@ from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.task import Metric, Printed, Script, harmonic, total
 
-# Texts as answers: SQuAD's normalisation, exact match and token F1, which ReCoRD shares.
-#
-# The rules are those of SQuAD's evaluate-v1.1.py and evaluate-v2.0.py.
+# Texts as answers: normalisation, exact match and token F1 from SQuAD's evaluate-v1.1.py and
+# evaluate-v2.0.py, which ReCoRD shares.
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -27,20 +26,21 @@ NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @lru_cache(maxsize=2**17)  # every metric of a SQuAD run normalises the same 50,000 texts
 def normalise(text: str) -> str:
-    """The text in lower case without ASCII punctuation, articles and spare white space."""
-    # In the scripts' order: "the-end" becomes "theend" before articles go, and keeps its "the".
+    """Return the text in lower case without ASCII punctuation, articles and extra white space."""
+    # In the scripts' order: "the-end" becomes "theend" before articles are removed, so its "the"
+    # stays.
     return " ".join(ARTICLES.sub(" ", text.lower().translate(NO_PUNCTUATION)).split())
 
 
 def exact_match(guess: str, gold: str, read: Callable[[str], str] = normalise) -> int:
-    """1 where both texts are the same once normalised (by `read`), else 0."""
+    """Return 1 if both texts are equal after normalisation by `read`, else 0."""
     return int(read(guess) == read(gold))
 
 
 def token_f1(guess: str, gold: str, read: Callable[[str], str] = normalise) -> float:
-    """F1 of the words that both texts share, counted with repetition; 0 where they share none.
+    """Return F1 of the words that both texts share, counted with repetition; 0 without any.
 
-    This is SQuAD 1.1's and ReCoRD's: two texts without any word ("the", "") get 0.
+    This is the F1 of SQuAD 1.1 and ReCoRD: two texts that both have no words ("the", "") get 0.
     """
     guess_words, gold_words = read(guess).split(), read(gold).split()
     shared = (Counter(guess_words) & Counter(gold_words)).total()
@@ -50,27 +50,27 @@ def token_f1(guess: str, gold: str, read: Callable[[str], str] = normalise) -> f
 
 
 def answer_f1(guess: str, gold: str) -> float:
-    """SQuAD 2.0's F1: where either text has no word it is 1 if the other has none too, else 0."""
+    """Return SQuAD 2.0's F1: if a text has no words, 1 if neither has any, else 0."""
     if normalise(guess) and normalise(gold):
         return token_f1(guess, gold)
     return exact_match(guess, gold)
 
 
-# No-answer thresholds: where a question's answer gives way to "no answer".
+# No-answer thresholds.
 #
-# A question is left unanswered where its no-answer score exceeds the threshold. Three thresholds
-# are in use: a fixed one, the best on the very questions that are scored (the published
-# convention for SQuAD 2.0, which flatters), and cross-fitted ones, each fitted on other articles
-# (honest).
+# A question is left unanswered if its no-answer score exceeds the threshold. Three kinds of
+# threshold are in use: a fixed one; the best one on the scored questions themselves (the published
+# convention for SQuAD 2.0, which is too optimistic); and cross-fitted ones, each fitted on other
+# articles (unbiased).
 
 FOLDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class _ScoredAnswer:
-    """A question's points (0..1) for its answer as it stands, and what a threshold needs to know.
+    """Score of a question's answer in 0..1, with all that a no-answer threshold needs.
 
-    `group` names what must not be split between fitting and scoring (the article).
+    `group` (the article) names questions that must not be split between fitting and scoring.
     """
 
     points: float
@@ -81,31 +81,31 @@ class _ScoredAnswer:
     group: str = ""
 
     def points_at(self, threshold: float) -> float:
-        """The points once a threshold is applied."""
+        """Return the score at a no-answer threshold."""
         if self.no_answer_score > threshold:
             return float(not self.has_answer)
         return self.points
 
     @property
     def decided(self) -> float:
-        """The points at the prediction's own threshold."""
+        """Score at the prediction's own threshold."""
         return self.points_at(self.threshold)
 
 
 def _best_threshold(answers: Sequence[_ScoredAnswer]) -> tuple[float, float | None]:
-    """The most points in sum that a threshold can win, and that threshold.
+    """Return the largest sum of scores that a threshold can reach, and that threshold.
 
-    The threshold is None where no threshold beats answering nothing. As evaluate-v2.0.py does it:
-    one sweep from answering nothing, question by question in the order of the no-answer scores,
-    ties in the order given. So within a tie the best may lie between two equal scores, which no
-    threshold reaches.
+    The threshold is None if no threshold is better than answering nothing. Like evaluate-v2.0.py,
+    this is one sweep from answering nothing, question by question in the order of the no-answer
+    scores; ties keep the given order. The best sum may therefore lie between two equal scores,
+    where no threshold reaches it.
     """
-    # With no answer to any question, those that have none are right.
+    # If nothing is answered, the questions without an answer are right.
     points: float = sum(not answer.has_answer for answer in answers)
     best, threshold = points, None
     for answer in sorted(answers, key=lambda answer: answer.no_answer_score):
-        # Answering one more question wins its points where it has an answer. Where it has none
-        # the point for silence is lost, unless the answer is empty and so still silence.
+        # Answering one more question wins its points if it has an answer. If it has none, the
+        # point for no answer is lost, unless the predicted answer is empty.
         points += answer.points if answer.has_answer else -answer.is_answered
         if points > best:
             best, threshold = points, answer.no_answer_score
@@ -113,20 +113,20 @@ def _best_threshold(answers: Sequence[_ScoredAnswer]) -> tuple[float, float | No
 
 
 def _cross_fitted_points(answers: Sequence[_ScoredAnswer]) -> float | None:
-    """The points in sum where each fold's threshold is the best one of the other folds.
+    """Return the sum of scores if each fold uses the best threshold of the other folds.
 
-    Groups are dealt to five folds in turn. None where there is one group only, which leaves
-    nothing to fit on.
+    Groups are assigned to five folds in turn. None if there is only one group, so that nothing is
+    left to fit on.
     """
     groups = sorted({answer.group for answer in answers})
     if len(groups) < 2:
         return None
-    # By sorted titles, so that the order of the rows does not matter.
+    # Folds follow the sorted titles, so that the order of the rows does not matter.
     fold_of = {group: index % FOLDS for index, group in enumerate(groups)}
     points = 0.0
     for fold in sorted(set(fold_of.values())):
         _, fitted = _best_threshold([a for a in answers if fold_of[a.group] != fold])
-        # Where answering nothing is best: every score exceeds minus infinity.
+        # If answering nothing is best, minus infinity, which every score exceeds.
         threshold = -math.inf if fitted is None else fitted
         points += total(a.points_at(threshold) for a in answers if fold_of[a.group] == fold)
     return points
@@ -136,18 +136,21 @@ SpanMetric = Metric[SpanPrediction, SpanExample]
 Predictions = Sequence[SpanPrediction]
 Examples = Sequence[SpanExample]
 Measure = Callable[[str, str], float]
-"""The points, in 0..1, of an answer against one gold answer."""
+"""Function that returns the score, in 0..1, of an answer against one gold answer."""
 
 
 def gold_texts(example: SpanExample) -> tuple[str, ...]:
-    """The texts of all answers; BenchError where they are hidden."""
+    """Return the texts of all gold answers; raise BenchError if they are hidden."""
     if example.answers is None:
         raise BenchError(f"question {example.id} hides its answers, so it cannot be scored.")
     return tuple(text for text, _ in example.answers)
 
 
 def v1_points(predictions: Predictions, examples: Examples, measure: Measure) -> float:
-    """The sum over questions of the best score against any gold answer; 0 for a missing answer."""
+    """Sum over questions the best score against any gold answer; a missing answer counts 0.
+
+    Raises BenchError for a question without an answer.
+    """
     points = 0.0
     for prediction, example in zip(predictions, examples, strict=True):
         golds = gold_texts(example)
@@ -162,7 +165,7 @@ def v1_points(predictions: Predictions, examples: Examples, measure: Measure) ->
 
 
 def _share(points: float, count: int) -> Printed:
-    """A mean with the percent of the scripts, which multiply before they divide."""
+    """Return a mean; its printed percentage is multiplied before dividing, as in the scripts."""
     return Printed(points / count, 100.0 * points / count, count)
 
 
@@ -174,13 +177,13 @@ SQUAD_V1 = (_v1_metric("em", exact_match), _v1_metric("f1", token_f1))
 """Exact match "em" and "f1" over questions that all have an answer."""
 
 EVALUATE_V1 = Script(lines=dict(zip(("exact_match", "f1"), SQUAD_V1, strict=True)))
-"""SQuAD's evaluate-v1.1.py, which XTREME's evaluate_squad.py is too."""
+"""SQuAD's evaluate-v1.1.py, which is also XTREME's evaluate_squad.py."""
 
 
 def _v2_answers(
     predictions: Predictions, examples: Examples, measure: Measure
 ) -> list[_ScoredAnswer]:
-    """Every question's points. Gold answers without a word do not count, as in the script."""
+    """Score every question; gold answers without a word do not count, as in the script."""
     answers = []
     for prediction, example in zip(predictions, examples, strict=True):
         golds = [gold for gold in gold_texts(example) if normalise(gold)] or [""]
@@ -209,7 +212,7 @@ def _v2_metric(name: str, measure: Measure, reduce: Reduce) -> SpanMetric:
 
 
 def _decided(answers: Sequence[_ScoredAnswer]) -> float | None:
-    """The mean points with "no answer" where the model prefers it."""
+    """Return the mean score at the predictions' own thresholds; None without questions."""
     return _share(total(a.decided for a in answers), len(answers)) if answers else None
 
 
@@ -218,7 +221,7 @@ def _best(answers: Sequence[_ScoredAnswer]) -> float:
 
 
 def _threshold(answers: Sequence[_ScoredAnswer]) -> float:
-    # The script's 0.0 where answering nothing is best; it stays as it is in percent too.
+    # The script prints 0.0 if answering nothing is best, and never multiplies the threshold by 100.
     found = _best_threshold(answers)[1] or 0.0
     return Printed(found, found)
 
@@ -229,11 +232,11 @@ def _cross(answers: Sequence[_ScoredAnswer]) -> float | None:
 
 
 SQUAD_V2 = (_v2_metric("em", exact_match, _decided), _v2_metric("f1", answer_f1, _decided))
-"""Exact match "em" and "f1" over all questions at a fixed threshold: 0, or that of a file."""
+"""Exact match "em" and "f1" over all questions at a fixed threshold: 0, or the one of a file."""
 
 
 def _details(reductions: Mapping[str, Reduce]) -> tuple[SpanMetric, ...]:
-    """Each of them for "em" and for "f1"."""
+    """Create each reduction for exact match ("em") and F1 ("f1")."""
     return tuple(
         _v2_metric(f"{name}_{suffix}", measure, reduce)
         for suffix, reduce in reductions.items()
@@ -242,8 +245,9 @@ def _details(reductions: Mapping[str, Reduce]) -> tuple[SpanMetric, ...]:
 
 
 SWEPT = _details({"best": _best, "best_threshold": _threshold})
-"""At the threshold that is best on the scored questions ("f1_best", what papers print), and that
-threshold, in the unit of the no-answer scores: a logit difference, or what a file has."""
+"""Scores at the threshold that is best on the scored questions ("f1_best", the number in papers),
+and that threshold, in the unit of the no-answer scores: a logit difference, or the file's unit.
+"""
 
 _ANSWERED = tuple(m.of("hasans", lambda example: bool(example.answers)) for m in SQUAD_V2)
 _UNANSWERED = tuple(m.of("noans", lambda example: not example.answers) for m in SQUAD_V2)
@@ -254,8 +258,9 @@ SQUAD_V2_DETAILS = (
     *SWEPT,
     *_details({"cross": _cross}),
 )
-"""The same of questions with and without an answer; those of the sweep; and at thresholds fitted on
-other articles ("f1_cross")."""
+"""Scores of the questions with and without an answer, of the sweep, and at thresholds fitted on
+other articles ("f1_cross").
+"""
 
 _BY_PREFIX = {"": SQUAD_V2, "HasAns_": _ANSWERED, "NoAns_": _UNANSWERED}
 _SWEPT_KEYS = ("best_exact", "best_f1", "best_exact_thresh", "best_f1_thresh")
@@ -274,9 +279,10 @@ EVALUATE_V2 = Script(
 def swept_in_order(
     predictions: Predictions, examples: Examples, order: Sequence[str] | None
 ) -> Mapping[SpanMetric, float | None]:
-    """The scores of the sweep, whose equal no-answer scores stand in an order of question ids.
+    """Compute the scores of the sweep with ties in the given order of question ids.
 
-    Without a file of such scores there is no order, and the script sweeps nothing.
+    Without a file of no-answer scores there is no order, and the script sweeps nothing: all are
+    None.
     """
     if order is None:
         return dict.fromkeys(SWEPT)
@@ -286,7 +292,7 @@ def swept_in_order(
     return {metric: metric.compute(*ordered) for metric in SWEPT}
 
 
-# MLQA: SQuAD's scores of answers normalised by language.
+# MLQA: SQuAD's metrics with language-specific normalisation.
 #
 # Checked against facebookresearch/MLQA mlqa_evaluation_v1.py (24bf470).
 
@@ -295,10 +301,11 @@ _ARTICLES = {
     "es": r"\b(un|una|unos|unas|el|la|los|las)\b",
     "vi": r"\b(của|là|cái|chiếc|những)\b",
     "de": r"\b(ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b",
-    # Of the official pattern the first half fits nothing: the article goes within words too.
+    # The first half of the official pattern matches nothing, so the article is removed within words
+    # too.
     "ar": "ال",
 }
-"""By language; Hindi and Chinese have none."""
+"""Patterns of articles by language; Hindi and Chinese have none."""
 
 
 @lru_cache(maxsize=2**16)
@@ -308,7 +315,7 @@ def _is_punctuation(character: str) -> bool:
 
 @lru_cache(maxsize=2**17)  # both metrics normalise the same answers
 def normalise_mlqa(answer: str, language: str) -> str:
-    """An answer in lower case without Unicode's punctuation, a language's articles, and blanks.
+    """Return an answer in lower case without Unicode punctuation, articles and extra white space.
 
     Each Chinese character is a word of its own.
     """
@@ -333,7 +340,7 @@ def _mlqa(name: str, measure: Callable[..., float]) -> SpanMetric:
 
 
 MLQA_METRICS = (_mlqa("em", exact_match), _mlqa("f1", token_f1))
-"""Exact match and F1, of questions in one language (`SpanExample.language`)."""
+"""Exact match and F1 of questions in one language (`SpanExample.language`)."""
 
 EVALUATE_MLQA = Script(lines=dict(zip(("exact_match", "f1"), MLQA_METRICS, strict=True)))
-"""mlqa_evaluation_v1.py of one language."""
+"""Script mlqa_evaluation_v1.py for one language."""

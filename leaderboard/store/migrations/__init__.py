@@ -1,1 +1,1 @@
-"""The schema's history: one file per revision in `versions`, numbered 0001, 0002, ..."""
+"""History of the schema: one file per revision in `versions`, numbered 0001, 0002, ..."""

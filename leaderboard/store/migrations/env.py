@@ -1,6 +1,6 @@
-"""What Alembic runs: the migrations, on the connection and inside the transaction it is given.
+"""Script that Alembic runs: the migrations, on the given connection and in its transaction.
 
-leaderboard.store.database opens both, so that a migration that fails leaves the old schema whole.
+leaderboard.store.database opens both, so that the old schema stays complete if a migration fails.
 """
 
 from alembic import context
@@ -10,6 +10,6 @@ from benchharness.leaderboard.store import SCHEMA
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=SCHEMA,
-    render_as_batch=True,  # SQLite alters a table by making it anew
+    render_as_batch=True,  # SQLite alters a table by creating it again
 )
 context.run_migrations()

@@ -1,1 +1,1 @@
-"""Each file here leads from one revision to the next; a released one never changes again."""
+"""Migrations, one file per revision. A released file never changes."""
