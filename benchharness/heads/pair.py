@@ -333,7 +333,7 @@ def _exchanged(example: PairExample) -> PairExample:
 def encode_added(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
     """Encode every example as a row that holds its pair of texts in both orders.
 
-    Both halves have the same number of tokens, within the limits each. Raises DataError for
+    Both halves have the same number of tokens, and each is within the limits. Raises DataError for
     examples of one text or with marks.
     """
     if examples[0].marks:

@@ -88,8 +88,8 @@ def published_state(
         network: The benchharness network.
         theirs: Weights of the class, of which names and shapes are used.
         body: Name of the encoder in the class, as in `published_names`.
-        scale: Zero point and unit of a number to predict (PairTask). The class is to return the
-            unscaled number, so the scale goes into the weights of the last layer. A last layer
+        scale: Zero point and unit of the number that is learned (PairTask). The class is to return
+            the number itself, so the scale goes into the weights of the last layer. A last layer
             without a bias (GPT's) cannot include the zero point.
 
     Raises:

@@ -34,7 +34,8 @@ class SpanFeatures(Features):
 
     Attributes:
         windows: Index of each example's first row, and the number of rows: `[examples + 1]`.
-        nulls: Position of the classification token in each row: `[windows]`.
+        nulls: Position in each row of the classification token, or of the last token if the encoder
+            is causal: `[windows]`.
         char_starts: First character of the context that each token stands for. Equal to
             `char_ends` for tokens outside of the context and for white space: `[tokens]`.
         char_ends: End (exclusive) of the characters that each token stands for: `[tokens]`.
