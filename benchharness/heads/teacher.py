@@ -61,7 +61,7 @@ class Teacher:
 
     @property
     def watches(self) -> bool:
-        """Whether the student learns from the layers now."""
+        """True if the student learns from the layers now."""
         in_turn = self.options.layer_epochs > 0
         return self.options.layer_weight > 0 and (self.on_layers or not in_turn)
 
