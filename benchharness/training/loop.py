@@ -132,7 +132,7 @@ class Training:
         report: Reporter,
     ) -> Self:
         """Return a training before its first step; seeds every random number generator."""
-        # The network was drawn from the seed too. It is set again, so that random numbers from here
+        # The network was drawn from the seed too. Seed again, so that random numbers from here
         # on do not depend on how many the layers of a family took.
         _seed_everything(seed)
         network.to(compute.device).train()
@@ -214,7 +214,7 @@ class Training:
         share = self.compute.ranks.share(batch, lengths)
         # A packed batch has no padding to save: another micro-batch would only cost time.
         overhead = sys.maxsize if self._packs else CUT_OVERHEAD[device.type]
-        if self._attends_padded:  # only the attention is padded, about a quarter of the work
+        if self._attends_padded:  # only some layers are padded, about a quarter of the work
             overhead = 4 * CUT_OVERHEAD[device.type]
         accumulation = self.recipe.optim.accumulation
         if task.is_whole and self.compute.ranks.count > 1:
