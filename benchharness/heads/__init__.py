@@ -219,7 +219,7 @@ def _lm_losses(states: Tensor, goals: Tensor, weight: Tensor) -> Tensor:
 
 
 HEADS = ("pair", "span", "choice", "tag", "ranking")
-"""Head types that Task classes name; each is a module of this package."""
+"""Head types of Task classes, except for coreference; each is a module of this package."""
 
 
 def head_for(task: Task, options: HeadOptions | None = None) -> Head:

@@ -28,7 +28,7 @@ HIDDEN = 512
 sizes."""
 
 NEVER = -1e9
-"""Logit of an impossible position. It is finite because predictions that are not are refused."""
+"""Logit of an impossible position; finite, because predictions with infinite logits are refused."""
 
 
 def head(task: SpanTask, options: SpanOptions) -> Head:

@@ -40,7 +40,7 @@ def with_auxiliary(head: Head, task: SpanTask) -> Head:
 
 @dataclass(frozen=True, kw_only=True)
 class _Asked:
-    """Functions of a span head with auxiliary outputs, wrapped around those of the plain head.
+    """Functions of a span head with auxiliary outputs, wrapped around the plain head.
 
     The logits of the plain head come first, then the classes of each group, then, if the task has
     supporting facts, the logit of a supporting sentence.

@@ -54,7 +54,7 @@ def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) ->
 
 
 def filled(question: str, option: str) -> str:
-    """Return the question with the option in place of its blank, or followed by the option."""
+    """Return the question with its blank replaced by the option, or followed by the option."""
     # The order of BLANKS matters: a ReCoRD query with a placeholder may contain an underscore too.
     blank = next((blank for blank in BLANKS if blank in question), None)
     return question.replace(blank, option) if blank else f"{question} {option}".strip()

@@ -97,7 +97,7 @@ def _classifier_pooling(config: Any) -> str:
 
 
 DEFAULT = Pooling()
-"""Layers of families without an entry: those of BERT, but with a dense layer of random weights."""
+"""Layers of families without an entry: as for BERT, but with a dense layer of random weights."""
 
 BERT = Pooling(dense="pooler")  # pretrained by next sentence prediction
 ROBERTA = Pooling(dropout_first=classifier_dropout)
@@ -118,12 +118,12 @@ transformers has none."""
 DECODER = Pooling(
     reads=lambda _: "last", dense="none", dropout=rate_of("classifier_dropout"), bias=False
 )
-"""Layers of decoders without an entry: those of GenericForSequenceClassification in transformers'
-modeling_layers.py, and of the classes of older families."""
+"""Layers of decoders without an entry: as in GenericForSequenceClassification in transformers'
+modeling_layers.py, and in the classes of older families."""
 
 T5 = Pooling(reads=lambda _: "mean", dropout_first=classifier_dropout)
 """Layers of T5, of which only the encoder is used. It reads the mean, which Ni et al.,
-arXiv:2108.08877, found best; the layers are those of transformers' class with a decoder."""
+arXiv:2108.08877, found best; the layers are as in transformers' class with a decoder."""
 
 ALBERT_RATE = rate_of("classifier_dropout_prob")
 FUNNEL_RATE = rate_of("classifier_dropout", "hidden_dropout")

@@ -1,11 +1,11 @@
 """Coreference head: clusters the mentions of a document by ranking spans.
 
-The model is that of Joshi et al., arXiv:1908.09091 (also used for SpanBERT, arXiv:1907.10529),
-which puts BERT under the model of Lee et al., arXiv:1804.05392 (c2f-coref). The hyperparameters are
-those of experiments.conf in mandarjoshi90/coref. A document is cut into independent segments, each
-a row. Every span of up to 30 tokens gets a mention score; the best spans are kept. Each kept span
-chooses its antecedent, or none, among the 50 that a cheap product has scored best. Spans that are
-linked form a cluster.
+The model is from Joshi et al., arXiv:1908.09091 (also used for SpanBERT, arXiv:1907.10529), which
+puts BERT under the model of Lee et al., arXiv:1804.05392 (c2f-coref). The hyperparameters are from
+experiments.conf in mandarjoshi90/coref. A document is cut into independent segments, each a row.
+Every span of up to 30 tokens gets a mention score; the best spans are kept. Each kept span chooses
+its antecedent, or none, among the 50 that a cheap product has scored best. Spans that are linked
+form a cluster.
 
 Unlike there, spans begin and end at word boundaries and lie in one segment, as gold mentions do:
 other spans are never right.
@@ -41,7 +41,8 @@ KEPT_PER_TOKEN, MOST_KEPT = 0.4, 3900
 MAX_ANTECEDENTS = 50
 REFINEMENTS = 2
 """Number of times that spans are scored against their antecedents. Before each but the first time,
-a span's representation is mixed with those of its likely antecedents (Lee et al., section 3)."""
+a span's representation is mixed with its likely antecedents' representations (Lee et al., section
+3)."""
 
 HIDDEN_SIZE, FEATURE_SIZE = 3000, 20
 """Size of the scoring layers, and of each feature embedding. For encoders that are smaller than

@@ -1,4 +1,4 @@
-"""Mapping between benchharness's weights and those of transformers' classes, in both directions.
+"""Mapping between weights of benchharness and of transformers' classes, in both directions.
 
 The names are derived from the class's weights, so no instance of the class is needed.
 """

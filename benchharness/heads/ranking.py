@@ -2,7 +2,7 @@
 
 Training uses in-batch negatives (Henderson et al., arXiv:1705.00652): an item is a query and a
 relevant document, and the other documents of the batch are negatives, except those that are
-relevant to the same query. The loss is that of the whole batch, even if it is computed in parts.
+relevant to the same query. The loss depends on the whole batch, even if it is computed in parts.
 """
 
 import math

@@ -81,7 +81,7 @@ class SpanFeatures(Features):
 
 @dataclass(frozen=True, kw_only=True)
 class _Window:
-    """One row of a windowed context.
+    """A row of a windowed context.
 
     Its part of the context begins at the token `first` of the row; `places` are the indices of the
     part's tokens in the context.

@@ -63,7 +63,7 @@ class _Text:
 
 @dataclass(frozen=True, kw_only=True)
 class _Window:
-    """One row, the start of its part of the sentence, and the word that each token carries.
+    """A row, the start of its part of the sentence, and the word that each token carries.
 
     `marks` is the position of the predicate in the row: in the sentence, or else in the second
     text. `before` and `after` are the numbers of document tokens on either side of the part.

@@ -44,7 +44,7 @@ class Teacher:
         reads_types: Whether the teacher gets token types.
         student_reads_types: Whether the student gets token types.
         rows: Row of the full vocabulary for each id that the student reads; None if the ids are
-            those of the full vocabulary (see training/optimizer.py).
+            of the full vocabulary (see training/optimizer.py).
         said: Logits for the current batch, kept until the student has its own.
         watched: States of the layers of both; None if the student does not learn from layers.
         on_layers: Whether the student learns only from the layers now.
@@ -139,8 +139,8 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
 
     The loss of an item is `1 - teacher_weight` times the head's own loss, plus `teacher_weight`
     times the loss towards the teacher's logits, plus `layer_weight` times the loss of the layers.
-    With `layer_epochs`, the loss of the layers stands alone at first and is then left out. `kind`
-    is the head type ("pair").
+    With `layer_epochs`, the loss of the layers is used alone at first, and not at all afterwards.
+    `kind` is the head type ("pair").
     """
     soft_loss, options = head.soft_loss, teacher.options
     weight, temperature = options.teacher_weight or 0.0, options.temperature or 1.0
@@ -159,7 +159,7 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
 
     def loss(logits: Tensor, targets: Tensor) -> Tensor:
         layers = int(teacher.watches)
-        size = (logits.shape[-1] - layers - language_model) // 2  # outputs of either
+        size = (logits.shape[-1] - layers - language_model) // 2  # outputs of each network
         said, losses, own = torch.split(logits, [size, layers, size + language_model], dim=-1)
         mine = own[..., :size]  # without the language model's column
         if kind == "choice":  # (items, options, 1) -> (items, options)

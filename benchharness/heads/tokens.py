@@ -40,7 +40,7 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 """Halves of surrogate pairs, which the JSON of a data set may escape one by one."""
 
 SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
-"""All white space characters of Unicode, as code points."""
+"""White space characters of Unicode, as code points."""
 
 PROBES = ("a", "1", "我", "и", "ا", "न", "한", "ก")
 """Sample texts for finding the special tokens around a text. There are several because a vocabulary
@@ -81,8 +81,8 @@ class Tokens:
 def edges_of(starts: Ids, ends: Ids, start: int, end: int) -> tuple[int, int]:
     """Return the first and the last of the tokens that touch the characters [start, end).
 
-    `starts` and `ends` are those of the touching tokens. A token that begins exactly at `start`, or
-    ends exactly at `end`, is preferred to one that only shares a character.
+    `starts` and `ends` are the touching tokens' characters. A token that begins exactly at `start`,
+    or ends exactly at `end`, is preferred to one that only shares a character.
     """
     begin, stop = np.flatnonzero(starts == start), np.flatnonzero(ends == end)
     return (
@@ -138,8 +138,8 @@ def _naming_unknown(tokenizer: Any) -> Tokenizer | None:
 def _places(text: str, ids: Sequence[int], spans: Spans, naming: Tokenizer) -> Spans:
     """Return the offsets of a text's tokens, corrected for dropped letters if possible.
 
-    They are taken from the copy if it gives the same tokens, apart from those of dropped letters.
-    It does not if the tokenizer joins the letters on either side of a dropped one.
+    They are taken from the copy if it gives the same tokens, ignoring tokens of dropped letters. It
+    does not if the tokenizer joins the letters on either side of a dropped one.
     """
     found = naming.encode(SURROGATES.sub("\ufffd", text), add_special_tokens=False)
     unknown = naming.token_to_id(naming.model.unk_token)
@@ -157,7 +157,7 @@ def tokenize_ids(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Ids]:
 
 
 def _chunks(texts: Iterable[str]) -> Iterable[list[str]]:
-    different = list(dict.fromkeys(texts))  # in their order
+    different = list(dict.fromkeys(texts))  # keeps the order
     return (different[start : start + CHUNK] for start in range(0, len(different), CHUNK))
 
 
@@ -463,12 +463,12 @@ def encode_once(
     identity: str,
     limits: Limits,
 ) -> Features:
-    """Encode a split with a head, or load the features from the cache if they are there.
+    """Encode a split with a head, or load its features from the cache.
 
     `identity` is the digest of the tokenizer. A cache file that is damaged or cannot be written is
     ignored; it only costs time.
     """
-    # The function's name stands for the head, and METHOD for how all of them encode.
+    # The function's name identifies the head, METHOD the version of the encoding code.
     head = f"{encode.__module__}.{encode.__name__}"
     # The encoder's config decides whether the tokenizer gives token types; its digest does not
     # include that.

@@ -1,7 +1,7 @@
 """Batching: which examples share an optimizer step, and how they are cut and padded for speed.
 
-Only the choice of examples affects what is learned. The examples of a step are computed in
-micro-batches of similar lengths, so that there is little padding; the summed losses are those of
+Only the choice of examples affects the trained weights. The examples of a step are computed in
+micro-batches of similar lengths, so that there is little padding; their summed loss is the loss of
 the whole batch.
 
 Batches consist of items. An item is a row, or several rows that belong together, such as the
@@ -127,7 +127,7 @@ class Features:
 
 def expand(starts: Indices, sizes: Indices) -> Indices:
     """Return the concatenation of the ranges that begin at `starts` and have these sizes."""
-    ends = np.cumsum(sizes)  # where each stretch ends in the result
+    ends = np.cumsum(sizes)  # end of each range in the result
     total = int(ends[-1]) if len(ends) else 0
     # Consecutive numbers, plus for each range its start minus its position in the result.
     return np.arange(total) + np.repeat(starts - ends + sizes, sizes)
@@ -206,7 +206,7 @@ def cut_by_length(
     if not len(batch):  # one of several processes may have no share of a small batch
         return []
     # The longest first, so that memory runs out at the start of a batch or not at all; stable,
-    # because the order decides about dropout and with it about bits.
+    # because the order affects dropout and so the exact results.
     order = batch[np.argsort(-lengths[batch], kind="stable")]
     limit = math.ceil(len(batch) / parts)  # maximum number of items per part
     widths = _rounded(lengths[order])
@@ -255,8 +255,8 @@ def length_batches(lengths: NDArray[np.int64], tokens: int) -> list[Indices]:
 def pad(features: Features, rows: Indices, width: int | None = None) -> dict[str, NDArray[Any]]:
     """Return a network's inputs for some rows, `[rows, tokens]` each: ids, mask and token types.
 
-    Their width is that of the longest row, rounded up, unless `width` is given. Marked rows have
-    their `marks` too, and subclasses of Features their `per_token` columns.
+    They are as wide as the longest row, rounded up, unless `width` is set. Marked rows have their
+    `marks` too, and subclasses of Features their `per_token` columns.
     """
     lengths = features.lengths[rows]  # (rows,)
     width = width or _width(lengths, features.max_tokens)
@@ -277,7 +277,7 @@ def pad(features: Features, rows: Indices, width: int | None = None) -> dict[str
 
 
 def tail_of(tokens: int, width: int) -> int:
-    """Return a number of tail tokens, 1 to `width`, that gives packed rows one of few total sizes.
+    """Return a number of tail tokens, 1 to `width`, so that packed rows have one of few sizes.
 
     The total of `tokens` and tail (see encoder/packing.py) is a multiple of a power of two, which
     is about an eighth of the tokens, at least ROUNDING and at most `width`.

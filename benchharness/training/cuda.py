@@ -113,7 +113,7 @@ class Casts:
             torch._foreach_copy_([part for part, _ in pairs], [master for _, master in pairs])
 
     def collect(self) -> None:
-        """Add the gradients of the bf16 copies, after a backward pass, to those of the masters."""
+        """Add the bf16 copies' gradients to the masters' gradients, after a backward pass."""
         given = [(copy.grad, each) for copy, each in self._copies.values() if copy.grad is not None]
         pairs = [(part, master) for part, master in _pairs(given) if master.requires_grad]
         if not pairs:
@@ -194,7 +194,7 @@ class Graphs:
         """Attach zeroed gradient tensors to the weights that have no gradient yet in this step."""
         bare = [w for w in self._weights if w.grad is None and id(w) in self._gradients]
         for weight in bare:
-            weight.grad = self._gradients[id(weight)]  # the memory that records write to
+            weight.grad = self._gradients[id(weight)]  # the memory that graphs write to
         if bare:  # in a few launches, not in one for each
             torch._foreach_zero_([self._gradients[id(weight)] for weight in bare])
 
@@ -225,7 +225,7 @@ class Graphs:
                 if is_reached and gradient is None:
                     weight.grad = torch.zeros_like(weight)
                 if is_reached and weight.grad is not None:
-                    self._gradients.setdefault(id(weight), weight.grad)  # one for all records
+                    self._gradients.setdefault(id(weight), weight.grad)  # shared by all graphs
             replay, share = record(run, self._pool)
         return recorded, replay, share
 

@@ -53,7 +53,7 @@ def forward(
     row, columns = tl.program_id(0), tl.arange(0, BLOCK)
     is_real, places = columns < size, row * size + columns
     values, _ = _summed(product, residual, seeds, layer, rate, places, is_real, DROPS)
-    mean = tl.sum(values) / size  # of zeros at columns that are not real
+    mean = tl.sum(values) / size  # columns beyond the size contain zeros
     centred = tl.where(is_real, values - mean, 0.0)
     scale = 1.0 / tl.sqrt(tl.sum(centred * centred) / size + eps)
     found = centred * scale * tl.load(weight + columns, mask=is_real, other=0.0)

@@ -60,8 +60,8 @@ class TaskBatches:
         features: Encoded rows to learn from.
         targets: One target per item of the features.
         loss: Function of logits and targets that returns one loss per item.
-        on_layers: Called before each step with True if the loss is to be that of the layers
-            alone (distillation), else with False.
+        on_layers: Called before each step with True if only the layers' loss is to be used
+            (distillation), else with False.
         is_whole: Whether an item's loss depends on the other items of its batch, which is
             therefore never cut.
     """
@@ -83,11 +83,8 @@ class TaskBatches:
 class Training:
     """Training in progress: everything that the next step depends on.
 
-        for step in training:
-            if step in training.plan.evaluations:
-                with training.meter.paused():
-                    scores = ...
-                training.mark(scores, scores["accuracy"])
+        for step in training: if step in training.plan.evaluations: with
+            training.meter.paused(): scores = ... training.mark(scores, scores["accuracy"])
 
     A step changes the weights of the network, the optimizer's moments, the random number generators
     and the meter. `state` returns all of these, `restore` sets them. The learning rate and the next
@@ -101,10 +98,10 @@ class Training:
 
     Attributes:
         network: Network that is trained, which contains the networks of all `tasks`; usually it
-            is that of the only task.
+            is the network of the only task.
         weights: Weights that are trained, now or in a later epoch.
-        kept: Weights on the CPU, by name, if the recipe may end with them: those of the best
-            evaluation so far, or the sum of those at the last evaluations.
+        kept: Weights on the CPU, by name, if the recipe may end with them: the weights at the
+            best evaluation so far, or the sum of the weights at the last evaluations.
         freed: Control of freed memory; None on a GPU.
     """
 
@@ -205,7 +202,7 @@ class Training:
         )
         for number, batch in drawn:
             task = self.tasks[number]
-            yield task, batch, self.parts_of(task, batch)  # padded when its turn comes
+            yield task, batch, self.parts_of(task, batch)  # padded only when needed
 
     def parts_of(self, task: TaskBatches, batch: Indices) -> list[Part]:
         """Return this process's share of a batch as micro-batches on their way to the device."""
@@ -270,7 +267,7 @@ class Training:
         rate = self._rate(done)
         update_groups(self.optimizer.param_groups, rate, epoch=done // per_epoch)
         if 0 < done == self.plan.layer_steps:
-            self.optimizer.state.clear()  # moments of another loss
+            self.optimizer.state.clear()  # its moments are of another loss
         task.on_layers(done < self.plan.layer_steps)
         mean = self._gradients(task, parts)  # ()
         norm = clip_in_step(self.optimizer, self.weights, self.recipe.optim.max_grad_norm)  # ()
@@ -296,7 +293,7 @@ class Training:
             # Each process has its own dropout. Seeded by step: a resumed job draws the same.
             _seed_everything(ranks.own_seed(self.seed, self.meter.step))
         backward_part = self._graphs or _backward_part
-        mean = torch.zeros((), device=self.compute.device)  # so that the host does not wait
+        mean = torch.zeros((), device=self.compute.device)  # on the device: the host need not wait
         try:
             with self.compute.autocast():
                 for part in parts:

@@ -39,7 +39,7 @@ class DivergedError(JobError):
 class Plan:
     """Steps after which losses are read, the curve gets a point, and the network is evaluated.
 
-    The first `layer_steps` of all `steps` are those of the recipe's `layer_epochs`.
+    The first `layer_steps` of all `steps` belong to the recipe's `layer_epochs`.
     """
 
     steps: int

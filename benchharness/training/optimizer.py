@@ -47,7 +47,7 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
             return highest * (steps - step) / behind
         case "constant":
             return highest
-        # Both end at 0, as transformers' schedules of these names do where their end is 0.
+        # Both end at 0, as transformers' schedules of these names do (polynomial: with lr_end=0).
         case "cosine":
             return highest * (0.5 * (1 + math.cos(math.pi * done)))  # half a wave
         case _:
@@ -76,7 +76,7 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Tensor:
     """Make the next fused step clip gradients to the norm `max_norm`; return the norm.
 
-    The result is that of torch's clip_grad_norm_, without its two extra passes over all gradients.
+    The result is as with torch's clip_grad_norm_, without its two extra passes over all gradients.
     The divisor is passed in the attribute that torch's GradScaler uses for fused optimizers.
     """
     gradients = [weight.grad for weight in weights if weight.grad is not None]
@@ -94,8 +94,8 @@ def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
 
     The `scale` of a group is multiplied with the scheduled rate, as in google-research/electra's
     optimization.py. The head's scale is 1, or its own learning rate divided by the recipe's. A
-    layer's scale is `layer_decay` times that of the layer above it. `from_epoch` is the first epoch
-    in which a group is trained. Biases and norms (all one-dimensional weights) have no weight
+    layer's scale is `layer_decay` times the scale of the layer above it. `from_epoch` is the first
+    epoch in which a group is trained. Biases and norms (all one-dimensional weights) have no weight
     decay.
     """
     optim = recipe.optim

@@ -140,8 +140,7 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 mapped separately, at most 32 MB."""
 
 HOLES = 1.25
-"""Factor by which the memory may exceed that of a training without holes, before all freed memory
-is returned."""
+"""Ratio to the memory of a training without holes, above which all freed memory is returned."""
 
 
 def trim_memory() -> None:

@@ -1,8 +1,8 @@
 """Process of a job: python -P -m benchharness.worker RESULT_FILE [options].
 
 Reads the job as JSON from stdin, prints progress as JSON lines to stdout, and writes a Result or a
-Failure as JSON to RESULT_FILE, completely or not at all. The exit status is 0, or that of the
-Failure. The options are those of `Folders` in worker/technique.py.
+Failure as JSON to RESULT_FILE, completely or not at all. The exit status is 0, or the Failure's.
+The options are described by `Folders` in worker/technique.py.
 
 torchrun and accelerate start several such processes for one job, which is then read from the file
 of the option --job. The processes train together; the first prints progress and writes the result.

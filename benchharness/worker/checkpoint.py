@@ -208,8 +208,8 @@ def folder_of_a_run(folder: Path) -> Iterator[None]:
 def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, Any]:
     """Load the weights of the run that the job starts from, if any; return their provenance.
 
-    Tokenizer and config stay those of the pretrained checkpoint, which is where that run started
-    too. Raises JobError if the folder is missing, damaged, or of another network.
+    Tokenizer and config stay unchanged: that run started from the same pretrained checkpoint.
+    Raises JobError if the folder is missing, damaged, or of another network.
     """
     if not job.start_from:
         return {}

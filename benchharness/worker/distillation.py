@@ -122,5 +122,5 @@ class Distillation(Technique):
             features[setup.trained] = replace(ours, token_types=theirs.token_types)
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:
-        """Map the ids of a cut vocabulary, which the student reads, to those of the teacher."""
+        """Map the ids of a cut vocabulary, which the student reads, to the teacher's ids."""
         self.network.rows = torch.from_numpy(vocabulary.rows).to(self.work.compute.device)

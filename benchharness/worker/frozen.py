@@ -1,8 +1,7 @@
 """Frozen-features technique: only the head is trained, on states of the encoder computed once.
 
-Peters et al., arXiv:1903.05987, compare it with fine-tuning. The choices of layers are those of
-Devlin et al., arXiv:1810.04805, section 5.3; the scalar mix is that of Peters et al.,
-arXiv:1802.05365.
+Peters et al., arXiv:1903.05987, compare it with fine-tuning. The choices of layers are from Devlin
+et al., arXiv:1810.04805, section 5.3; the scalar mix is from Peters et al., arXiv:1802.05365.
 """
 
 from bisect import bisect_right

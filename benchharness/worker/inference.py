@@ -28,7 +28,7 @@ FEW_ROWS = 16
 def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
     """Measure the speed and memory with which a job's network predicts its first dev split.
 
-    The weights are those of the checkpoint; fine-tuned ones take the same time. Rows are predicted
+    The checkpoint's weights are used; fine-tuned ones would take the same time. Rows are predicted
     for about `seconds`, each at most once. Tokens are counted without padding. The memory is the
     peak of this process, in bytes of its device.
     """

@@ -74,7 +74,7 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
     compute = find_compute(job.precision, deterministic=recipe.optim.deterministic)
     work = Work(job=job, recipe=recipe, compute=compute, report=report, folders=folders)
 
-    def attempt(accumulation: int, checkpointing: bool) -> Result:  # again, where memory runs out
+    def attempt(accumulation: int, checkpointing: bool) -> Result:  # repeated if memory runs out
         began = time.monotonic()
 
         # ---- Make the network, and the features of the rows.
@@ -119,14 +119,14 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
                     done.judge(evaluations)
                 states.save_when_due(done.state)
 
-            # ---- Predict the other splits, by the weights that the training ended with.
+            # ---- Predict the other splits, with the final weights of the training.
             by_split = {name: setup for setup in setups for name in setup.predicted}
             for name in [name for name in by_split if name not in done.evaluations]:
                 with training.meter.paused():
                     done.evaluations[name] = prepared.evaluate(by_split[name], name)
                 states.save_when_due(done.state)
 
-        # ---- Keep the network, where that was asked for or other jobs start from it.
+        # ---- Keep the network, if that was asked for or other jobs start from it.
         prepared.write(done)
         return _result(job, prepared, done)
 
@@ -195,7 +195,7 @@ def _prepare(work: Work) -> _Job:
     report(Progress(phase="loading"))
     rows = read_rows(job, recipe)
 
-    # ---- Load the encoder, with the weights of the start.
+    # ---- Load the encoder, with the weights that the job starts from.
     encoder = load_pretrained(job, recipe)
     keep = work.folders.get("keep") if compute.ranks.is_first else None  # one process writes
     # Before a head takes the pooler away, and before the recipe changes the config.
@@ -207,7 +207,7 @@ def _prepare(work: Work) -> _Job:
 
     provenance["model"]["family"] = encoder.family
 
-    # ---- Put the head on it, or those of several tasks, and encode the rows that each learns.
+    # ---- Put the heads of all tasks on it, and encode the rows that each learns.
     run = load_run(work, encoder)
     techniques, setups = run.techniques, run.setups
     hold_rows_out(setups, rows, recipe, techniques)
@@ -280,9 +280,9 @@ def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Re
     recomputed in the backward pass, with the same number of parts and the same result. If it runs
     out again, or the encoder does not support that, the number of parts doubles until micro-batches
     are half as large as the one that was too large. Each attempt begins anew from the same seed, so
-    weights, order and batches are the same, and the result is that of `--set accumulation` with the
-    last number. With dropout, which is drawn per micro-batch, it differs from that of the recipe's
-    number as another random sample does. Raises JobError if a single item is too large.
+    weights, order and batches are the same, and the result is the same as of `--set accumulation`
+    with the last number. Dropout is drawn per micro-batch, so with dropout the result differs from
+    the recipe's number like another random sample. Raises JobError if a single item is too large.
     """
     batch_size = int(job.settings["batch_size"].value)
     parts = int(job.settings["accumulation"].value)

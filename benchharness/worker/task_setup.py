@@ -41,7 +41,7 @@ class TaskSetup:
         task: The task.
         head: Head of the task.
         trained: Split that is trained on ("task:split").
-        predicted: Splits that are predicted at the end, including those of tasks that use this
+        predicted: Splits that are predicted at the end, including splits of tasks that use this
             task's model.
         judged: Split that is evaluated during training: dev, or held-out rows of train.
         network: Output layers of the head on the encoder, which tasks may share.
@@ -65,7 +65,7 @@ class TaskSetup:
         encoder: Encoder,
         techniques: Sequence[Technique] = (),
     ) -> Self:
-        """Return the setup of a task, whose splits are selected from those of its job."""
+        """Return the setup of a task, whose splits are selected from the job's `splits`."""
         task = find_task(name)
         trained = f"{name}:train"  # trained on, not predicted
         predicted = [split for split in splits if _leader(split) == name and split != trained]

@@ -99,7 +99,7 @@ class Technique:
         return None
 
     def learned_rows(self, rows: SplitRows, task: Task) -> SplitRows:
-        """Return the rows to train on, made from those of a train split."""
+        """Return the rows to train on, made from the rows of a train split."""
         return rows
 
     def feature_key(self, task: Task) -> str:
