@@ -150,7 +150,7 @@ class _Joined(nn.Module):
         self.one = nn.Linear(size, HIDDEN, bias=False)
         self.other = nn.Linear(size, HIDDEN)
         self.output = nn.Linear(HIDDEN, 1)
-        with torch.no_grad():  # initialised as by tf.layers.dense
+        with torch.no_grad():  # initialized as by tf.layers.dense
             whole = nn.init.xavier_uniform_(torch.empty(HIDDEN, 2 * size))
             self.one.weight.copy_(whole[:, :size])
             self.other.weight.copy_(whole[:, size:])

@@ -430,7 +430,7 @@ class _NoDecoder(nn.Module):
 
 
 def fresh_linear(inputs: int, outputs: int, config: Any, bias: bool = True) -> nn.Linear:
-    """Return a linear layer, initialised as transformers does for the family (`_init_weights`)."""
+    """Return a linear layer, initialized as transformers does for the family (`_init_weights`)."""
     layer = nn.Linear(inputs, outputs, bias=bias)
     nn.init.normal_(layer.weight, std=_spread(inputs, outputs, config))
     if bias:

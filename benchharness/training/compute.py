@@ -210,7 +210,7 @@ def choose_kernels(device: torch.device, *, deterministic: bool) -> None:
     if device.type != "cuda":
         return
     if deterministic:
-        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # read when cuBLAS is initialised
+        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # read when cuBLAS is initialized
     if deterministic != torch.are_deterministic_algorithms_enabled():  # the call imports a compiler
         torch.use_deterministic_algorithms(deterministic)
     # Filling fresh memory costs time, and nothing here reads memory before writing it.

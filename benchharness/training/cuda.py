@@ -231,7 +231,7 @@ class Graphs:
 
 
 def warm_up(run: Callable[[], Tensor]) -> None:
-    """Run a function twice on a separate stream, so that libraries finish their initialisation."""
+    """Run a function twice on a separate stream, so that libraries finish their initialization."""
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):

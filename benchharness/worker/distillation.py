@@ -64,7 +64,7 @@ class Distillation(Technique):
         setup.on_layers = self.network.turn_to  # the loop switches between the two losses
 
     def on_network(self, prepared: Prepared) -> None:
-        """Initialise the student's weights, and add token types for the teacher to its rows."""
+        """Initialize the student's weights, and add token types for the teacher to its rows."""
         self._begin(prepared.network)
         self._add_types(prepared)
 
@@ -77,7 +77,7 @@ class Distillation(Technique):
         own = self.network.network
         if not self.network.options.from_teacher:
             return
-        # As DistilBERT was initialised (Sanh et al. 2019, section 3): from some teacher layers.
+        # As DistilBERT was initialized (Sanh et al. 2019, section 3): from some teacher layers.
         layers, every = (layers_of(each.encoder).layers for each in (student, own))
         kept = kept_layers(self.work.recipe.encoder.layers, len(every))
         with torch.no_grad():

@@ -60,7 +60,7 @@ def modules_of(kind: str, tasks: Collection[Task]) -> tuple[str, ...]:
 # The server.
 
 NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
-"""Environment variable that makes torch look for GPUs without initialising CUDA, which would not
+"""Environment variable that makes torch look for GPUs without initializing CUDA, which would not
 survive a fork: an imported module may ask for GPUs."""
 
 LARGEST_MESSAGE = 64 * 1024

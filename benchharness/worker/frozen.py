@@ -59,7 +59,7 @@ class Sum(nn.Module):
 class Concatenation(nn.Module):
     """Linear layer from the chosen layers' concatenated states to the size of one layer.
 
-    Thanks to it, any head fits, including those with a pretrained first layer. It is initialised to
+    Thanks to it, any head fits, including those with a pretrained first layer. It is initialized to
     the mean of the layers, so that such a layer sees familiar states at first.
     """
 
@@ -81,7 +81,7 @@ class Concatenation(nn.Module):
 class ScalarMix(nn.Module):
     """Learned weighted mean of the layers' states, times a learned scale.
 
-    This is the scalar mix of arXiv:1802.05365, section 3.2. It is initialised to the plain mean.
+    This is the scalar mix of arXiv:1802.05365, section 3.2. It is initialized to the plain mean.
     """
 
     def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (as every combination)

@@ -217,7 +217,7 @@ def network_of(
     *,
     every_state: bool = False,
 ) -> nn.Module:
-    """Return the network of one or several tasks, optimised for the device; set each setup's own.
+    """Return the network of one or several tasks, optimized for the device; set each setup's own.
 
     `every_state` is as for `load_run`.
     """
