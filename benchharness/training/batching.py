@@ -1,8 +1,8 @@
 """Batching: which examples share an optimizer step, and how they are cut and padded for speed.
 
-Only the choice of examples affects the trained weights. The examples of a step are computed in
-micro-batches of similar lengths, so that there is little padding; their summed loss is the loss of
-the whole batch.
+Which examples share a step decides what is learned; cutting and padding affect only speed, rounding
+and dropout's random numbers. The examples of a step are computed in micro-batches of similar
+lengths, so that there is little padding; their summed loss is the loss of the whole batch.
 
 Batches consist of items. An item is a row, or several rows that belong together, such as the
 options of one question, which are in the same micro-batch.
