@@ -1,10 +1,10 @@
-"""A pytest plugin: `@pytest.mark.bench(...)` makes a test item of a check against a baseline.
+"""A pytest plugin: `@pytest.mark.bench(...)` turns a check against a baseline into a test.
 
     @pytest.mark.bench(model="tiny", suite="glue", limit=300)
     def test_glue_is_no_worse(): ...
 
-pytest loads it in every environment that has this package, so nothing else is imported before a
-marker is met.
+pytest loads the plugin in every environment with this package, so nothing else is imported before a
+marker is found.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the marker known."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
         "bench(model, **options): fail where `bench check` with these options does, with _ for - "
@@ -24,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Checks what the test's markers name, before its own code runs."""
+    """Run the checks of a test's markers before the test's own code."""
     for marker in item.iter_markers("bench"):
         _check(item.config.rootpath, *marker.args, **marker.kwargs)
 

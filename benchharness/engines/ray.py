@@ -189,7 +189,7 @@ class RayCluster:
 
     def _read_notes(self) -> Iterator[tuple[str, News]]:
         """Yield the latest progress of each remote job; nothing while the actor is unavailable."""
-        # The request is kept until it is answered, because the actor forgets notes that it returned.
+        # The request is kept until it is answered: the actor forgets notes that it has returned.
         self._notes = self._notes or self._progress.take.remote()
         with suppress(ray.exceptions.RayError):
             ready, _ = ray.wait([self._notes], timeout=0)
