@@ -140,7 +140,7 @@ class _Arguments(Machine):
             )
         if called.name == "collections.OrderedDict":
             return {}
-        # An enum is pickled as its class and value. Before Python 3.11.4 it was getattr of its class
+        # An enum is pickled as its class and value. Before Python 3.11.4 it is getattr of its class
         # and name, which in transformers is the value in capitals.
         plain = [each for each in args if isinstance(each, str | int | float)]
         if len(plain) != 1 or new:
