@@ -280,9 +280,9 @@ def which(
 ) -> Choice:
     """Find the best of several encoders on some tasks within a time limit, as `bench which` does.
 
-    The search is successive halving over encoders, learning rates (unless `set` has others: the
-    recipe's, its double and its half) and at most `seeds` seeds. Its runs are stored like those of
-    `run`, and the same call resumes a search that was interrupted.
+    The search is successive halving over encoders, learning rates (by default the recipe's, its
+    double and its half) and at most `seeds` seeds. Its runs are stored like those of `run`, and the
+    same call resumes a search that was interrupted.
 
     Args:
         task: The tasks to choose for.
@@ -356,7 +356,7 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
         raise ModelError("the model is on the device meta and has no weights: load them first.")
     given = name or Path(model.config.name_or_path).name or model.config.model_type
 
-    shown = re.sub(r"[^\w .=-]+", "-", str(given))[:100]  # a name may hold what no folder's does
+    shown = re.sub(r"[^\w .=-]+", "-", str(given))[:100]  # valid in a folder's name
 
     def save(whole: Path) -> str:
         bars = import_module("transformers.utils.logging")
@@ -434,7 +434,7 @@ def _frame_of(rows: Any) -> pd.DataFrame:
     return pd.DataFrame(hub_table("", rows).columns if is_dataset else rows).rename(columns=str)
 
 
-# Reading what is stored.
+# Reading the store.
 
 
 @speaks_python
@@ -474,7 +474,7 @@ class BoardTable:
 
     def _shown(self) -> pd.DataFrame:
         known = self.frame().drop(columns=["model", "recipe", "precision", "flags"])
-        scores = known.select_dtypes("float64").mul(100)  # people read percent
+        scores = known.select_dtypes("float64").mul(100)  # shown in percent
         known = known.assign(**scores).dropna(axis="columns", how="all").round(1)
         known = known.astype(object).where(known.notna(), "")
         for place, entry in enumerate(self.board.entries):

@@ -139,7 +139,7 @@ def _seal(draft: Path, facts: Mapping[str, Any]) -> Mapping[str, Any]:
     manifest = {**facts, "files": {path.name: file_digest(path) for path in files}}
     (draft / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     flush_to_disk(draft / MANIFEST)
-    flush_to_disk(draft)  # the names of its files
+    flush_to_disk(draft)  # writes the names of its files
     return manifest
 
 

@@ -144,7 +144,7 @@ def source_commit(folder: Path = Path(__file__).parent) -> dict[str, Any]:
     """Return the commit of the source checkout, and whether files differ from it.
 
     Both are None for an installed package, even if its environment is inside some other repository:
-    the checkout must track this file's folder.
+    the checkout must track the package's `__init__.py`.
     """
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None or _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:

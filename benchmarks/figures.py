@@ -8,7 +8,7 @@ from typing import Any
 __all__ = ["Comparison", "comparisons", "floor_seconds", "mean_ratio", "training_flops"]
 
 PRECISION = {"ours": "bf16", "best": "bf16", "default": "fp32"}
-"""Default precision of each side; benchharness's runs record theirs."""
+"""Default precision of each side; benchharness's runs record their own."""
 
 
 def training_flops(model: Mapping[str, Any], tokens: float, squares: float) -> float:

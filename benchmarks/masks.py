@@ -35,7 +35,7 @@ def same_masks_apart(start: Start, folder: Path) -> float:
 
     with mock.patch.object(RandomBits, "draw", written):
         ours = train_ours(start, folder)
-    start.config._attn_implementation = "eager"  # whose dropout is torch's function
+    start.config._attn_implementation = "eager"  # eager attention uses torch's dropout function
     with mock.patch("torch.nn.functional.dropout", _Masks(start.config, iter(drawn))):
         theirs = train_theirs(start, longest_first=True)
     return compare(ours, theirs).largest

@@ -57,7 +57,7 @@ class Equivalence:
 
     @property
     def verdict(self) -> str:
-        """"equivalent", "different", both, or "open": too few seeds for the spread."""
+        """Verdict: "equivalent", "different", both, or "open" (too few seeds for the spread)."""
         low, high = self.interval(0.95)
         said = ["equivalent"] if self.p_value < 0.05 else []
         said += ["different"] if not low <= 0 <= high else []

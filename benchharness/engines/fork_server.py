@@ -186,5 +186,5 @@ class Fork:
         self._end_server()
         try:
             self.wait(ANSWER_SECONDS)
-        except subprocess.TimeoutExpired:  # the kernel cannot end it yet
+        except subprocess.TimeoutExpired:  # the kernel cannot end the process yet
             self._status = -signal.SIGKILL

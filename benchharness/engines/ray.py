@@ -27,7 +27,7 @@ from benchharness.tasks.errors import BenchError, first_line, unknown_name
 
 try:
     import ray.util.scheduling_strategies
-except ImportError:  # an extra
+except ImportError:  # an optional dependency
     ray: Any = None  # type: ignore[no-redef]
 
 POLL_SECONDS = 0.2
@@ -52,8 +52,8 @@ def place(choice: EngineChoice) -> Placement:
     connect(choice.address or "auto")
     sizes = node_sizes()
     gpus = gpus_of_job(choice, there=any(size.gpus for size in sizes))
-    # A job with one of the 8 GPUs of a node has an eighth of its cores. The smallest share of all
-    # nodes counts, so that none has GPUs that no job can use for lack of cores.
+    # A job with one of a node's 8 GPUs gets an eighth of its cores. The smallest share of all nodes
+    # is used, so that no node has GPUs that jobs cannot use for lack of cores.
     shares = [s.cpus * gpus // s.gpus if gpus else s.cpus for s in sizes if s.gpus or not gpus]
     cpus = numbers.get("cpus", 1 if choice.small else max(1, min(shares, default=1)))
     if not jobs_at_once(sizes, gpus, cpus):

@@ -29,7 +29,7 @@ from benchharness.tasks.errors import BenchError
 
 try:
     import submitit.core.utils
-except ImportError:  # an extra
+except ImportError:  # an optional dependency
     submitit: Any = None  # type: ignore[no-redef]
 
 POLL_SECONDS = {"slurm": 2.0, "local": 0.2}
@@ -118,7 +118,7 @@ class SlurmCluster:
             timeout_min=self.minutes,
             gpus_per_node=remote.needs.gpus or None,
             cpus_per_task=remote.needs.cpus,
-            # Rounded up.
+            # Rounded up to whole gigabytes.
             mem_gb=-(-remote.needs.memory_bytes // 10**9),
             slurm_additional_parameters=dict(self.options) or None,
         )

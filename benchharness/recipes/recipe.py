@@ -163,7 +163,7 @@ def _read_layers(value: object) -> int | str | None:
     if len(words) < 2 or not all(word.strip().isdecimal() for word in words):
         return None
     named = [int(word) for word in words]
-    return AND.join(map(str, named)) if named == sorted(set(named)) else None  # each once
+    return AND.join(map(str, named)) if named == sorted(set(named)) else None  # no duplicates
 
 
 _POSITIVE = _number("above 0", lambda value: value > 0)

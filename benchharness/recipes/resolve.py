@@ -107,7 +107,7 @@ class ResolvedRecipe:
         is_own: Whether the recipe is a user's file.
         overridden: Whether the user set values in addition.
         is_sweep: Whether this is one of several points of a grid.
-        start: The start of the training, if it is not the pretrained checkpoint.
+        start: The start of the training, if the recipe or the user names one.
         off: The values that the named recipe has and the user switched off; they are not in
             `settings`.
     """
@@ -270,7 +270,7 @@ class _Asked:
         # Both variants are read: a list of features may have "fine-tuned" and frozen ones, and a
         # file's table [frozen] applies to the latter only.
         trained, frozen = self._layers(self.tables), self._layers((*self.tables, FROZEN))
-        every = (*trained.packaged, *trained.over, trained.typed)  # the later ones win
+        every = (*trained.packaged, *trained.over, trained.typed)  # later layers win
         read = next((layer[FEATURES] for layer in reversed(every) if FEATURES in layer), None)
         choices: Sequence[Setting | None] = (
             [None]
@@ -709,7 +709,7 @@ def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[
             start = start_task(with_start(nothing, spec, task))
             if start is not None and start not in found:
                 found[start] = TASKS[start]
-                waiting.append(TASKS[start])  # which may start from another one
+                waiting.append(TASKS[start])  # this task may itself start from another one
     return list(found.values())
 
 

@@ -1,4 +1,4 @@
-"""One run of the Trainer, from the files to scores and counts."""
+"""A run of the Trainer, from the files to scores and counts."""
 
 import tempfile
 import time

@@ -34,7 +34,7 @@ class Flags:
             "train_sampling_strategy": "group_by_length" if self.by_length else "random",
             "dataloader_num_workers": self.workers,
             "torch_compile": self.compiled,
-            **({"tf32": True} if self.tf32 else {}),  # a processor without it refuses to be told
+            **({"tf32": True} if self.tf32 else {}),  # a processor without tf32 rejects it
         }
 
 

@@ -17,8 +17,8 @@ Scores = dict[str, float]
 class Request:
     """A checkpoint, the folder with a task's official files, and the encoding of rows.
 
-    Rows have at most `max_tokens`, and exactly that number if `pads`; otherwise batches are padded
-    to a multiple of `multiple`.
+    Rows have at most `max_tokens`, and are padded to that length if `pads`; otherwise batches are
+    padded to a multiple of `multiple`.
     """
 
     checkpoint: str

@@ -192,7 +192,8 @@ def _check_task(run: Training, other: Training) -> None:
 # Selection of the values to compare, and equality of their meaning.
 
 _PARTS = (("steps", "epochs"), ("warmup_steps", "warmup_ratio"))
-"""Units of values that are given in one of two: a number of steps, or what it is a part of."""
+"""Units of values that are given in one of two: a number of steps, or epochs or a share of
+steps."""
 
 _PACE = frozenset(name for part in _PARTS for name in part)
 

@@ -22,7 +22,7 @@ from benchharness.tasks.suites import SUITES, find_task
 
 
 class Said(NamedTuple):
-    """A value and where it was read; `assumed` means a default of the tool that no file states."""
+    """A value and its source; `assumed` means a default of the tool that no file states."""
 
     value: Any
     place: str
@@ -98,7 +98,7 @@ def of_run(result: Result) -> Training:
     """Build the Training of a stored run."""
     job = result.job
     values = {n: Said(s.value, s.source) for n, s in job.settings.items() if n != START_FROM}
-    if decoupled := values.pop("decoupled_weight_decay", None):  # per step, as Composer counts
+    if decoupled := values.pop("decoupled_weight_decay", None):  # it is per step, as in Composer
         share = decoupled.value / values["learning_rate"].value
         values["weight_decay"] = Said(share, decoupled.place)
     values |= {name: Said(value, "benchharness") for name, value in FACTS.items()}
@@ -312,7 +312,7 @@ Found = Iterator[tuple[str, Said]]
 
 
 def _number(args: Values, *names: str) -> tuple[float, str]:
-    """Return the first of these arguments above 0 and where it was read; (0, "") if none is."""
+    """Return the first of these arguments above 0 and its source; (0, "") if none is above 0."""
     for name in names:
         if name in args and (value := _as_number(args[name].value)) > 0:
             return value, args[name].place
