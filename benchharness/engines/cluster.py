@@ -67,11 +67,11 @@ class RemoteJob:
         needs: Its resources.
         folder: The driver's working directory, which relative paths of data and checkpoints start
             from.
-        variables: Environment variables that the user set for `bench run`.
+        variables: Variables of the driver's environment that jobs need on every node.
         orders: The options of the engine.
         mark: A file that the driver creates in the folder of kept encoders. A node that does not
-            see it has another folder under that path. Jobs that leave an encoder or start from one
-            then fail; other jobs run without snapshots.
+            see it has another folder under that path. Jobs that leave an encoder or need one then
+            fail; other jobs run without snapshots.
         version: The version of benchharness on the driver's machine.
     """
 

@@ -17,8 +17,7 @@ from benchharness.worker import DIES_WITH
 from benchharness.worker.fork_server import NUMBER_BYTES
 
 ANSWER_SECONDS = 3.0
-"""Longest time that the server may take to report the end of a killed fork; usually
-milliseconds."""
+"""Time limit for the server to report the end of a killed fork, which usually takes milliseconds."""
 
 COMMAND = (sys.executable, "-P", "-m", "benchharness.worker.fork_server")
 

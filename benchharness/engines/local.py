@@ -38,8 +38,7 @@ POLL_SECONDS = 0.1
 ALONE = "ran out of memory next to others and starts over; from now on each GPU has one at a time"
 
 STARTERS = 2
-"""Number of processes that workers are forked from, in turn, before workers start without
-forking."""
+"""Number of fork servers that are tried in turn before workers start without forking."""
 
 
 class LocalEngine:
@@ -142,10 +141,7 @@ class LocalEngine:
         self._report(job, Progress(phase="loading", note=note))
 
     def _replace_starter(self) -> None:
-        """Start all jobs without a result again, from a new process.
-
-        They first save their states.
-        """
+        """Start all jobs without a result again, after they have saved their states."""
         self._starters -= 1
         end_processes(self._running, self._forks.close)
         cause = "the process that workers are forked from hangs or was killed"

@@ -55,8 +55,7 @@ class Engine(Protocol):
 
 
 WORKER = (sys.executable, "-P", "-m", "benchharness.worker")
-"""Command of a worker; -P keeps a `tasks.py` in the current folder from shadowing
-benchharness's."""
+"""Command of a worker; -P keeps a `tasks.py` in the current folder from being imported."""
 
 
 def worker_command(processes: int) -> tuple[str, ...]:

@@ -148,10 +148,7 @@ class RayCluster:
         return max(1, self._fit(node_sizes()))
 
     def send(self, remote: RemoteJob) -> Any:
-        """Send a remote job as a task to the next node that has the resources for it.
-
-        Return the task.
-        """
+        """Send a remote job as a task to the next node with enough resources; return the task."""
         needs = remote.needs
         largest = max((size.memory_bytes for size in node_sizes()), default=0)
         task = ray.remote(

@@ -219,8 +219,7 @@ def _count_cores() -> int:
 # Jobs of small encoders leave a GPU idle most of the time; large jobs take turns on it.
 
 ROOM = 1.5
-"""Free memory that another job needs, as a multiple of a running job's, whose memory still
-grows."""
+"""Free memory that another job needs, relative to a running job's memory, which still grows."""
 
 SETTLING_SECONDS = 2.0
 """Time that all jobs on a GPU must have been training before its memory shows their needs."""

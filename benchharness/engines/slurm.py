@@ -33,8 +33,7 @@ except ImportError:  # an optional dependency
     submitit: Any = None  # type: ignore[no-redef]
 
 POLL_SECONDS = {"slurm": 2.0, "local": 0.2}
-"""Interval at which the folder is read, by executor: a network file system must not be
-overloaded."""
+"""Interval of reading the folder, by executor: a network file system must not be overloaded."""
 
 SECONDS_BETWEEN_NOTES = 2.0
 """Shortest interval at which a job writes its progress into the folder."""

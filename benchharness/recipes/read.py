@@ -290,7 +290,7 @@ def _setting(path: Path, where: str, line: object) -> Setting:
         case _:
             value, source = line, path.name  # a bare value in a user's file
     if isinstance(value, list) and value:
-        value = _BETWEEN.join(map(str, value)) if all(map(_is_one, value)) else None  # the form of --set
+        value = _BETWEEN.join(map(str, value)) if all(map(_is_one, value)) else None  # as in --set
     if not _is_one(value):
         raise BenchError(
             f"{path.name}, {where}: expected a number, a list of numbers, or {{ value = ..., "
