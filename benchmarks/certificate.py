@@ -456,13 +456,13 @@ class Certified:
 
     @property
     def holds_in_fp32(self) -> bool:
-        """Whether fp32 is within the limit, or about as close to fp64 as transformers is."""
+        """True if fp32 is within the limit, or about as close to fp64 as transformers is."""
         is_rounding = self.exact is not None and self.exact[0] <= FURTHER * self.exact[1]
         return self.fp32.largest <= LIMIT or is_rounding
 
     @property
     def holds(self) -> bool:
-        """Whether fp32 holds, and bf16 is about as close to it as transformers is."""
+        """True if fp32 holds, and bf16 is about as close to it as transformers is."""
         near = self.rounded is None or self.rounded[0] <= FURTHER * self.rounded[1]
         return self.holds_in_fp32 and near
 

@@ -17,7 +17,7 @@ from benchharness.worker import DIES_WITH
 from benchharness.worker.fork_server import NUMBER_BYTES
 
 ANSWER_SECONDS = 3.0
-"""Time limit for the server to report the end of a killed fork, which usually takes milliseconds."""
+"""Time limit for the server to report the end of a killed fork, which takes it milliseconds."""
 
 COMMAND = (sys.executable, "-P", "-m", "benchharness.worker.fork_server")
 
@@ -148,7 +148,7 @@ class Fork:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the server has forked the worker."""
+        """True if the server has forked the worker."""
         self.poll()
         return self._pid is not None or self._status is not None
 

@@ -131,7 +131,7 @@ class WorkerProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process is gone, for any reason."""
+        """True if the process is gone, for any reason."""
         return self._process.poll() is not None
 
     def misses_its_starter(self, timeout: float) -> bool:
@@ -210,7 +210,7 @@ class WorkerProcess:
 
     @property
     def has_lost_its_result(self) -> bool:
-        """Whether the process ended with status 0 but left no readable result."""
+        """True if the process ended with status 0 but left no readable result."""
         return self._process.poll() == 0 and isinstance(_read_outcome(self._result_file), str)
 
     def outcome(self, timeout: float | None = None) -> Outcome:

@@ -28,7 +28,7 @@ class Slot:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether the slot has a GPU."""
+        """True if the slot has a GPU."""
         return self.device != "cpu"
 
     @property

@@ -132,7 +132,7 @@ def add_hints(file: Path, task: str, values: Mapping[str, Any]) -> None:
 def read_starts(path: Path) -> dict[str, Setting]:
     """Return the `start_from` line of each table of a file that has one.
 
-    It names what is trained first, and is no hyperparameter.
+    It names the task that is trained first, and is no hyperparameter.
     """
     return {
         table: replace(line, value=str(line.value))

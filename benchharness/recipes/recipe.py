@@ -245,7 +245,7 @@ class Optim:
     With `deterministic` a GPU uses kernels that give the same bits each time, which takes longer; a
     CPU's kernels always do. With `activation_checkpointing` layers keep only their input and
     recompute their activations in the backward pass: the same result with a fraction of the memory,
-    in 20 to 33 % more time.
+    but 20 to 33 % more time.
     """
 
     learning_rate: float = _value(_POSITIVE, aliases="lr")
@@ -395,7 +395,7 @@ class EncoderOptions:
 
     @property
     def is_frozen(self) -> bool:
-        """Whether only the head is trained, on states of a frozen encoder."""
+        """True if only the head is trained, on states of a frozen encoder."""
         return self.features != FINE_TUNED
 
 

@@ -122,7 +122,7 @@ class ResolvedRecipe:
 
     @property
     def is_zero_shot(self) -> bool:
-        """Whether the recipe trains nothing."""
+        """True if the recipe trains nothing."""
         return self.name in (ZERO_SHOT, TIMED) and not self.is_own
 
     @property
@@ -256,12 +256,12 @@ class _Asked:
 
     @property
     def is_own(self) -> bool:
-        """Whether the recipe is a user's file."""
+        """True if the recipe is a user's file."""
         return self.name not in (_PAPER, *_OVER)
 
     @property
     def wants_text(self) -> bool | None:
-        """Whether the user asks for answers as text; None if the command line leaves it open."""
+        """True if the user asks for answers as text; None if the command line leaves it open."""
         word = self.overrides.get(AS_TEXT)
         return None if word is None else check_setting(AS_TEXT, _typed(word)).value is True
 
@@ -649,11 +649,11 @@ def with_start(
     recipe: str | None = None,
     start_from: str | Start | None = None,
 ) -> ResolvedRecipe:
-    """Return the resolved recipe with its start: what the encoder is trained on first.
+    """Return the resolved recipe with its start: the task that the encoder is trained on first.
 
     Nothing is added if no line and no option names a start. "pretrained" is recorded only if it
     overrules a line of the recipe. A recipe that is based on another one does not inherit its
-    lines: they cost more than the task itself.
+    `start_from` lines, because that training costs more than the task itself.
 
     Args:
         resolved: The recipe.
