@@ -542,9 +542,8 @@ def predict(  # noqa: PLR0913  (the command's options)
 
     Returns:
         A row per input row, in order. `frame.attrs["cut"]` is the number of rows that were
-            truncated,
-        and `frame.attrs["flags"]` contains warnings about the model, such as that it has learned
-        nothing.
+        truncated, and `frame.attrs["flags"]` contains warnings about the model, such as that it has
+        learned nothing.
     """
     folder = model_folder(where, fspath(db))
     # These modules import torch, which takes seconds.

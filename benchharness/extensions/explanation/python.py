@@ -27,15 +27,12 @@ def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.Dat
 
     Returns:
         A row per value: its `name`, the run's value (`ours`), the other's (`theirs`), where each
-            was
-        read, the largest effect that benchharness has measured (`points`, with its `source`), and
-            the
-        `change` of options that gives a run the other value. `frame.attrs` has the `metric`, the
-            `gap`
-        (the other's score minus the run's, 0 to 1), the `flags` of both scores, the names of values
-        that only the run has (`not_said`), that only the other has (`unread`) and that benchharness
-        does not know (`unknown`), the default values that are `assumed` for the other, by name, and
-        the number of `compared` values.
+        was read, the largest effect that benchharness has measured (`points`, with its `source`),
+        and the `change` of options that gives a run the other value. `frame.attrs` has the
+        `metric`, the `gap` (the other's score minus the run's, 0 to 1), the `flags` of both scores,
+        the names of values that only the run has (`not_said`), that only the other has (`unread`)
+        and that benchharness does not know (`unknown`), the default values that are `assumed` for
+        the other, by name, and the number of `compared` values.
     """
     with open_store(fspath(db), create=False) as store:
         found = explain_run(trained(store, key), fspath(where), store)
