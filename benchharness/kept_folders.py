@@ -173,7 +173,7 @@ HEAD, JOB = "head.safetensors", "job.json"
 """Files next to the encoder: the heads, and the run that defines them."""
 
 TAKEN = "benchharness.json"
-"""File that marks a folder as an exported model (bench model); its paths are safe to share."""
+"""File that marks a folder as an exported model (bench model); paths in it are redacted."""
 
 KEPT = "kept"
 """Empty file in checkpoints that are kept for ever, even if other jobs start from them."""

@@ -34,7 +34,7 @@ class Try:
         change: The option that sets it.
         moved: The score's change; None if no option sets the value, or if the run failed.
         share: The change as a share of the gap; None if there is no gap.
-        error: The reason why `moved` is None.
+        error: The reason if `moved` is None; else empty.
     """
 
     name: str
