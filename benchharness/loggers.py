@@ -1,7 +1,8 @@
-"""What trackers are told of a run: TensorBoard, Weights & Biases, MLflow, trackio, plugins' own.
+"""Loggers that send runs to trackers: TensorBoard, Weights & Biases, MLflow, trackio, plugins'.
 
-They listen to the driver and never to training: what a tracker does, or fails to do, changes no
-result and stops no job. Each has a thread of its own, and its package is imported only there.
+They listen to the driver and never to the training: whatever a tracker does, or fails to do, no
+result changes and no job stops. Each has a thread of its own, and only that thread imports its
+package.
 """
 
 import math
@@ -32,43 +33,43 @@ Value = str | int | float | bool
 
 
 class Logger(Protocol):
-    """Keeps the numbers of several runs that go on at once; `key` is that of a run's job.
+    """Records the numbers of several concurrent runs; `key` is the key of a run's job.
 
-    All calls come from one thread of its own, in order. Any of them may raise.
+    All calls come from one thread of the logger's own, in order. Any of them may raise.
     """
 
     @property
     def place(self) -> str:
-        """Where to look: a folder or an address."""
+        """Folder or address where the user finds the logged runs."""
 
     def begin(self, run: "LoggedRun") -> None:
-        """A run begins."""
+        """Record the start of a run."""
 
     def log(self, key: str, step: int, values: Mapping[str, float]) -> None:
-        """Numbers of an optimizer step; steps may come again or go back."""
+        """Record numbers of an optimizer step; steps may repeat or decrease."""
 
     def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:
-        """A run has ended, with its last numbers and texts by name."""
+        """Record the end of a run, with its last numbers and texts by name."""
 
     def close(self) -> None:
-        """Nothing more comes; runs that have not ended were interrupted."""
+        """Finish: no calls follow, and runs that have not ended were interrupted."""
 
 
 METHODS = ("begin", "log", "end", "close")
 
 Loggers = Mapping[str, Callable[[], Logger]]
-"""What makes each logger, by its name."""
+"""Factories of loggers, by name."""
 
 
-# ---- What is told of a job and its result: nothing of the user, no token, path or machine's name.
+# ---- The record of a job and its result, without user data, tokens, paths or machine names.
 
 _SOURCES = ("hub", "mini", "imported")
-"""Any other source of data is a folder, whose path is the user's own affair."""
+"""Data sources that are logged; any other source is a folder, whose path is private."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedRun:
-    """A run before it starts. `config` has every setting with its source, and what it is of."""
+    """A run before it starts; `config` has its job's identity and every setting with its source."""
 
     key: str
     name: str
@@ -77,7 +78,7 @@ class LoggedRun:
 
     @classmethod
     def of(cls, job: Job) -> "LoggedRun":
-        """What is known of a job."""
+        """Build the log record of a job."""
         job = shared_job(job)
         config: dict[str, Value] = {
             "job": job.key,
@@ -98,14 +99,14 @@ class LoggedRun:
 
     @property
     def folder_name(self) -> str:
-        """The name for a file system, with enough of the key to be the only one."""
+        """Name of the run for a file system, made unique by a part of the key."""
         # "tiny glue/rte seed 1" becomes "tiny-glue-rte-seed-1".
         plain = re.sub(r"[^\w.-]+", "-", self.name, flags=re.ASCII).strip("-.")
         return f"{plain}-{self.key[:12]}"
 
 
 def curve_of(result: Result) -> Iterator[tuple[int, dict[str, float]]]:
-    """The learning curve: step, and loss, learning rate and dev scores by name."""
+    """Yield the learning curve: the step, and loss, learning rate and dev scores by name."""
     for point in result.curve:
         scores = {f"{result.job.curve_split}/{name}": value for name, value in point.scores.items()}
         values = {"train/loss": point.loss, "train/learning_rate": point.learning_rate, **scores}
@@ -113,7 +114,7 @@ def curve_of(result: Result) -> Iterator[tuple[int, dict[str, float]]]:
 
 
 def facts_of(outcome: Result | Failure) -> dict[str, Value]:
-    """What a run ended with: scores with their flags, cost and provenance, or why it failed."""
+    """Return a run's outcome: scores, flags, cost and provenance, or the reason of its failure."""
     outcome = shared_outcome(outcome)
     if isinstance(outcome, Failure):
         return {"status": outcome.kind, "error": outcome.error}
@@ -128,7 +129,7 @@ def facts_of(outcome: Result | Failure) -> dict[str, Value]:
 
 
 def _flat(prefix: str, nested: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
-    """The leaves of nested tables by their paths; a machine's digest is left out."""
+    """Yield the leaves of nested mappings with their paths; the machine's digest is left out."""
     for name, value in nested.items():
         if isinstance(value, Mapping) and name != "host":
             yield from _flat(f"{prefix}{name}/", value)
@@ -139,19 +140,21 @@ def _flat(prefix: str, nested: Mapping[str, Any]) -> Iterator[tuple[str, Value]]
 # ---- Listening.
 
 SECONDS_BETWEEN_LOSSES = 1.0
-"""Of one job, while it trains; its whole learning curve follows at its end."""
+"""Shortest interval of a job's logged losses while it trains; the whole curve follows at its
+end."""
 
 LAST_SECONDS, INTERRUPTED_SECONDS = 30.0, 3.0
-"""How long the end of a run waits for a logger, which may be sending over a network."""
+"""Time that the end of a run waits for a logger, which may be sending over a network."""
 
 Call = Callable[[Logger], None]
 
 
 class Listening(Watcher):
-    """Tells a watcher and any loggers how the jobs go; a context manager.
+    """Watcher that passes the progress of jobs on to another watcher and to loggers.
 
-    `makers` make the loggers, by name. A logger that raises gets nothing more, which the watcher is
-    told. What trackers print goes to stderr meanwhile, because stdout is the command's own.
+    It is a context manager. `makers` maps names to factories of loggers. A logger that raises gets
+    no more calls, and the watcher gets a message. Trackers' prints are redirected to stderr,
+    because stdout is reserved for the command.
     """
 
     def __init__(self, watcher: Watcher, makers: Loggers) -> None:
@@ -178,7 +181,7 @@ class Listening(Watcher):
                 self._stdout.__exit__(None, None, None)
 
     def report(self, job: Job, progress: Progress) -> None:
-        """Takes what a running job says of itself."""
+        """Receive the progress of a running job."""
         self._watcher.report(job, progress)
         if not self._threads or progress.phase == "waiting":  # another process may run it
             return
@@ -190,7 +193,7 @@ class Listening(Watcher):
             self._tell(lambda logger: logger.log(job.key, progress.step, values))
 
     def finish(self, outcome: Result | Failure) -> None:
-        """Takes what a job has left behind."""
+        """Receive the outcome of a job."""
         self._watcher.finish(outcome)
         if not self._threads:
             return
@@ -206,16 +209,16 @@ class Listening(Watcher):
         self._tell(end)
 
     def leave_out(self, job: Job) -> None:
-        """Takes that a job need not run any more."""
+        """Receive a job that does not need to run any more."""
         self._watcher.leave_out(job)
 
     def say(self, line: str) -> None:
-        """Shows a line about the run."""
+        """Show a line about the run."""
         self._watcher.say(line)
 
     def _begin(self, job: Job) -> None:
         if job.key not in self._begun:
-            # When its last loss was told: long ago, so that its first one is told at once.
+            # The time of its last logged loss: long ago, so that its first loss is logged at once.
             self._begun[job.key] = 0.0
             run = LoggedRun.of(job)
             self._tell(lambda logger: logger.begin(run))
@@ -226,7 +229,7 @@ class Listening(Watcher):
 
 
 class _LoggerThread(threading.Thread):
-    """Makes, uses and closes a logger: does what is put into `calls`, until that is None."""
+    """Thread that creates, calls and closes a logger; None in `calls` ends it."""
 
     def __init__(self, name: str, make: Callable[[], Logger], warn: Callable[[str], None]) -> None:
         # A daemon, so that a logger that hangs keeps no process from ending.
@@ -236,7 +239,7 @@ class _LoggerThread(threading.Thread):
         self.calls: SimpleQueue[Call | None] = SimpleQueue()
 
     def finish(self, seconds: float) -> None:
-        """Waits for the end, but not longer than that."""
+        """Wait for the thread's end, at most `seconds`."""
         self.join(seconds)
         if self.is_alive():
             self._warn(
@@ -245,7 +248,7 @@ class _LoggerThread(threading.Thread):
             )
 
     def run(self) -> None:
-        """What the thread does."""
+        """Create the logger, make its calls, and close it."""
         try:
             logger = self._make()
             while (call := self.calls.get()) is not None:
@@ -264,7 +267,7 @@ class _LoggerThread(threading.Thread):
 
 
 class _TensorBoard:
-    """A folder of event files for each run, written without TensorFlow or torch."""
+    """Logger that writes a folder of event files per run, without TensorFlow or torch."""
 
     def __init__(self, folder: Path) -> None:
         self.place = str(folder / "tensorboard")  # for --logdir
@@ -284,7 +287,7 @@ class _TensorBoard:
             self._write(key, self._scalar.scalar_pb(name, value), step)
 
     def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:  # noqa: ARG002
-        # Numbers become scalars at step 0. A switch is an int to Python, and goes with the texts.
+        # Numbers become scalars at step 0. A bool is an int in Python, but goes with the texts.
         texts = {name: value for name, value in facts.items() if isinstance(value, str | bool)}
         self.log(key, 0, {name: float(v) for name, v in facts.items() if name not in texts})
         self._write_text(key, "facts", texts)
@@ -305,10 +308,10 @@ class _TensorBoard:
 
 
 class _Wandb:
-    """A run for each job, in the project of WANDB_PROJECT or "benchharness".
+    """Logger with a W&B run per job, in the project of WANDB_PROJECT or "benchharness".
 
-    It sends what it is told and nothing else: no code, no console, no facts of the machine. Without
-    a login and without WANDB_MODE it writes for `wandb sync`.
+    It sends only the calls' data: no code, console output or facts about the machine. Without a
+    login and without WANDB_MODE it writes files for `wandb sync`.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -319,7 +322,7 @@ class _Wandb:
         self.place = str(self._folder / "wandb")
 
     def begin(self, run: LoggedRun) -> None:
-        # Online where there is a key, because nobody can be asked for one.
+        # Online only if there is a key, because the user cannot be asked for one.
         default = "online" if self._wandb.api.api_key else "offline"
         opened = self._wandb.init(
             project=os.environ.get("WANDB_PROJECT") or "benchharness",
@@ -360,9 +363,9 @@ class _Wandb:
 
 
 class _Mlflow:
-    """A run of MLflow for each job, in the experiment of MLFLOW_EXPERIMENT_NAME or "benchharness".
+    """Logger with an MLflow run per job, in MLFLOW_EXPERIMENT_NAME or "benchharness".
 
-    They go to MLFLOW_TRACKING_URI, or into mlflow.db below the folder.
+    The runs go to MLFLOW_TRACKING_URI, or into mlflow.db below the folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -371,7 +374,7 @@ class _Mlflow:
         here = f"sqlite:///{folder / 'mlflow.db'}"
         uri = os.environ.get("MLFLOW_TRACKING_URI") or here
         self.place = shown_place(uri)
-        # The client may have several runs open at once, MLflow's plain functions one.
+        # The client may have several runs open at once; MLflow's module functions allow one.
         self._client: Any = import_module("mlflow").MlflowClient(tracking_uri=uri)
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "benchharness"
         found = self._client.get_experiment_by_name(name)
@@ -384,7 +387,7 @@ class _Mlflow:
         self._runs: dict[str, str] = {}
 
     def begin(self, run: LoggedRun) -> None:
-        # The user's name, which MLflow would take from the machine, is nobody's business.
+        # MLflow would record the user's name of this machine, which is private.
         tags = {"mlflow.user": "benchharness", "group": run.group}
         made = self._client.create_run(self._experiment, run_name=run.name, tags=tags)
         self._runs[run.key] = made.info.run_id
@@ -409,19 +412,19 @@ class _Mlflow:
 
 
 _LONGEST = 500
-"""Characters of a parameter's or a tag's value, which older servers of MLflow refuse beyond."""
+"""Longest value of a parameter or tag, in characters, that older MLflow servers accept."""
 
 
 def _no_colon(name: str) -> str:
-    """A colon is none of the characters that every server takes: "glue/rte:dev"."""
+    """Replace colons, which not every server accepts in names: "glue/rte:dev"."""
     return name.replace(":", " ")
 
 
 class _Trackio:
-    """A run for each job, in the project of TRACKIO_PROJECT or "benchharness".
+    """Logger with a trackio run per job, in the project of TRACKIO_PROJECT or "benchharness".
 
-    They lie where trackio keeps them (TRACKIO_DIR, or below the Hugging Face cache), unless
-    TRACKIO_SPACE_ID names a Space.
+    The runs are stored in TRACKIO_DIR or below the Hugging Face cache, unless TRACKIO_SPACE_ID
+    names a Space.
     """
 
     def __init__(self, folder: Path) -> None:  # noqa: ARG002  (as every logger)
@@ -431,7 +434,7 @@ class _Trackio:
         self.place = f"trackio show --project {self._project}"
 
     def begin(self, run: LoggedRun) -> None:
-        # The name has the key, because a run whose name is known goes on.
+        # The name contains the key, because trackio continues a run whose name exists.
         self._runs[run.key] = self._trackio.init(
             project=self._project,
             name=f"{run.name} {run.key[:12]}",
@@ -464,16 +467,21 @@ LOGGERS: Mapping[str, Callable[[Path], Logger]] = MappingProxyType(
         "trackio": _Trackio,
     }
 )
-"""By names for --log; the package that each needs has that name too."""
+"""Loggers by their names for --log; the package that each needs has the same name."""
 
 
 def open_loggers(
     names: Sequence[str], folder: Path, others: Mapping[str, Callable[[Path], Any]] | None = None
 ) -> Loggers:
-    """The loggers of these names; those that write files write below `folder`.
+    """Return the factories of the named loggers; files are written below `folder`.
 
-    `others` are classes of plugins by their names, which are none of ours. Raises BenchError for an
-    unknown name, for a package that is not installed, and for a class that is no logger.
+    Args:
+        names: The names.
+        folder: The folder for files.
+        others: Logger classes of plugins by name.
+
+    Raises:
+        BenchError: A name is unknown or taken, a package is not installed, or a class is no Logger.
     """
     others = others or {}
     if taken := sorted(set(others) & set(LOGGERS)):

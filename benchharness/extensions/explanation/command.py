@@ -1,4 +1,4 @@
-"""`bench explain`: why is my number another one?"""
+"""The command `bench explain`: why two scores differ."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -25,7 +25,7 @@ Key = Annotated[str, argument("KEY", "The beginning of a run's key.", "keys")]
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """With what a run is compared, and what is tried."""
+    """Options of `bench explain`: the other training, and the changes to try."""
 
     other: str = option(
         ...,

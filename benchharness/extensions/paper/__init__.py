@@ -1,4 +1,4 @@
-"""Run an encoder and others on the suites of a paper, and write its tables as LaTeX."""
+"""Extension that runs an encoder and others on the suites of a paper and writes LaTeX tables."""
 
 from benchharness.extension import MEASURE, Command, Extension
 

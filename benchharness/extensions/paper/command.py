@@ -1,4 +1,4 @@
-"""`bench paper`: the tables of an encoder paper, from the runs to the LaTeX."""
+"""The command `bench paper`: the tables of an encoder paper, from the runs to LaTeX."""
 
 from pathlib import Path
 
