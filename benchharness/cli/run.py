@@ -40,7 +40,7 @@ from benchharness.tasks.suites import distinct_title
 def run(options: RunOptions, *, out: Out = None, as_json: AsJson = False) -> None:
     """Fine-tune models on tasks, score them, store the results and show the leaderboard.
 
-    What is stored already is not run again, so the same command resumes where it stopped.
+    Finished jobs are skipped, so the same command resumes where it stopped.
     """
     db, page = options.db, page_beside(options.db, out)
     session = Session.of(options, _watching(db, page, as_json=as_json))

@@ -319,7 +319,7 @@ class _Run:
         if self._holds.take(job.key):
             return True
         is_known = job.key in self._looks
-        note = "" if is_known else f"is run by {self._holds.holder(job.key)}, and is waited for"
+        note = "" if is_known else f"is already run by {self._holds.holder(job.key)}; waiting for it"
         self._watcher.report(job, Progress(phase="waiting", note=note))
         self._looks[job.key] = time.monotonic() + SECONDS_BETWEEN_LOOKS
         return False

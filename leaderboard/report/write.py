@@ -280,6 +280,7 @@ def _templates() -> Environment:
         shown=shown,
         year=year_in,
         source=partial(source_link, is_ours=True),
+        origin=shown_source,
     )
     return found
 

@@ -106,7 +106,7 @@ class Verdict:
                 rows = (
                     f"about {self.needed:,} rows would tell" if self.needed else "it is too close"
                 )
-                return f"cannot be told: {most}, where {_points(self.margin)} are allowed; {rows}"
+                return f"inconclusive: {most}, where {_points(self.margin)} are allowed; {rows}"
 
     @property
     def power_sentence(self) -> str:
@@ -137,7 +137,7 @@ def judge(
     """
     headline = headline_pairs(splits, names)
     if headline is None:
-        raise BenchError(f"{' and '.join(names)} cannot be taken apart by examples: no verdict.")
+        raise BenchError(f"{' and '.join(names)} cannot be split by example: no verdict.")
     flips = flips_of(splits)
     lost = gained = None
     if flips is not None:

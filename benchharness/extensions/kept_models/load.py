@@ -75,7 +75,7 @@ def load_trained(
     known = ", ".join(tasks)
     if task is None and len(tasks) > 1:
         raise BenchError(
-            f"the model in {folder} was trained on {known}: say which one is meant by --task."
+            f"the model in {folder} was trained on {known}: choose one with --task."
         )
     task = task or tasks[0]
     if task not in tasks:

@@ -63,7 +63,7 @@ class Taken:
         Raises BenchError if no class of transformers represents the model.
         """
         if self.published.lacking:
-            raise BenchError(f"{self.published.sentence}: `bench predict` alone reads it.")
+            raise BenchError(f"{self.published.sentence}: only `bench predict` loads it.")
         found = getattr(transformers, self.published.auto_class).from_pretrained(self.folder)
         return found, transformers.AutoTokenizer.from_pretrained(self.folder)
 
