@@ -146,7 +146,7 @@ def _beside(mapping: ColumnMapping, split: str, verdict: str) -> ColumnMapping:
 
 
 def _made(table: Table, columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """Yield the mapping of words and tags made from spans, and those of named classes."""
+    """Yield the mapping of words and tags made from spans, and mappings to named classes."""
     words, tags, _ = table.made
     mapping = ColumnMapping(kind="tags", columns={"words": (words,), "tags": (tags,)})
     yield mapping
@@ -154,7 +154,7 @@ def _made(table: Table, columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _named_labels(columns: Sequence[Column], tags: ColumnMapping) -> Iterator[ColumnMapping]:
-    """Yield mappings to a class whose column is named as one, next to tags of the same text."""
+    """Yield mappings to columns that are named as a class, next to tags of the same text."""
     rest = [column for column in columns if column.name not in tags.columns["tags"]]
     for mapping in _labels(rest):
         (target,) = mapping.columns.get("label", ("",))[:1]
@@ -189,7 +189,7 @@ def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMa
 
 
 def check_header(table: Table, columns: Sequence[Column]) -> None:
-    """DataError where the first line of a table is a row: names are none of the values."""
+    """Raise DataError if the first line of a table is a row rather than names of its columns."""
     if is_row_above(table, columns):
         raise DataError(
             f"line 1 of {table.name} is a row and no names: say --no-header, which numbers the "
@@ -411,7 +411,7 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _tells_apart(column: Column) -> bool:
-    """Whether it has a value for each sentence: on all of its words, or on the first alone."""
+    """Return whether a column has a value per sentence: on all of its words, or on the first."""
     # On the first word alone: "Sentence: 1", "", "", "Sentence: 2", ...
     on_first = column.values[0] in column.known and len(column.known) == len(column.distinct)
     if len(column.known) < len(column.values) and on_first:
@@ -546,7 +546,7 @@ def _choice(
 
 
 def _whole(texts: Sequence[Column]) -> Column | None:
-    """The text that holds all others, row by row, as SWAG's startphrase holds sent1."""
+    """Return the text that contains the others in each row (SWAG's startphrase), else None."""
     for column in texts:
         values = [str(value) for value in column.values]
         if all(all(map(contains, values, map(_text, other.values))) for other in texts):
@@ -559,7 +559,7 @@ def _text(value: Any) -> str:
 
 
 def _options_in_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """Rows of which exactly one for each question is right: options, or pairs to be judged."""
+    """Yield both mappings of rows, one per question right: options, or pairs to classify."""
     question = _called(columns, "question")
     flags = [column for column in columns if column.is_flag and not column.is_id]
     texts = [c for c in columns if c.is_text and c is not question]
@@ -678,7 +678,7 @@ def _released(columns: Sequence[Column]) -> ColumnMapping | None:
 
 
 def _is_title(title: Column, text: Column) -> bool:
-    """Return whether a text is a title of another: shorter, no sentence, and no part of it."""
+    """Return whether texts are titles: shorter, mostly no sentences, no part of the other text."""
     pairs = [
         (str(one).strip(), str(other)) for one, other in zip(title.values, text.values, strict=True)
     ]
@@ -774,7 +774,7 @@ def _is_of_most_rows(column: Column) -> bool:
 
 
 def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
-    """Return the columns that may be the target, each choice keyed by its role."""
+    """Return the possible targets, each as its role and its columns."""
     fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
     # A column that describes the row is not a label if any other column may be one.
     plain = [pair for pair in fitting if not pair[0].is_origin]

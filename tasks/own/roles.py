@@ -27,7 +27,7 @@ from benchharness.tasks.own.verdicts import VERDICT
 Kind = Literal["class", "labels", "number", "tags", "spans", "choice"]
 
 Columns = Mapping[str, tuple[str, ...]]
-"""The columns of each role; most roles have one."""
+"""Names of the columns of each role; most roles have one column."""
 
 
 BESIDE = ("group", VERDICT)
