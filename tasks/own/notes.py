@@ -35,7 +35,7 @@ _METRICS = {
 
 
 def what_is_found(own: OwnData, task: Task) -> str:
-    """Return a task in a line: "text regression: review -> stars (1 to 5); pearson, spearman"."""
+    """Describe a task: "text regression: review -> stars (1 to 5); pearson and spearman"."""
     columns = {role: "+".join(names) for role, names in own.columns.items()}
     head = SHAPES[own.kind].head
     if "text" in columns:
