@@ -250,7 +250,7 @@ def _is_marked(values: Sequence[Any]) -> bool:
 def _span(found: Any) -> Span | None:
     """Return a marked span that is written in any tool's form; None for anything else."""
     match found:
-        # doccano's and spaCy's, and Argilla's
+        # the forms of doccano and spaCy, and of Argilla
         case [int(start), int(end), str(label)] | [str(label), int(start), int(end)]:
             return Span(start, end, label)
         case dict():
@@ -300,7 +300,7 @@ def _label_studio(name: str, rows: Numbered) -> ToolRows:
     Raises DataError if the annotations of a task differ.
     """
     done = [list(_answers(name, task)) for _, task in rows]
-    marking = {  # spans of a text, or several choices of a list
+    marking = {  # controls for spans, or for several choices
         control
         for answers in done
         for each in answers

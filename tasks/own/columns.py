@@ -262,7 +262,7 @@ class Column:
 
     @cached_property
     def words(self) -> set[str]:
-        """Key of the name, and its words in lower case: "sentiment" of "airline_sentiment"."""
+        """Key of the name, and the name's words in lower case ("airline", "sentiment")."""
         return {self.key, *re.split(r"[\W_]+", self.name.lower())}
 
     @cached_property

@@ -30,8 +30,8 @@ from benchharness.tasks.sources.formats import fields_of
 def with_labels(own: OwnData, tables: Mapping[str, Table], *, as_written: bool) -> OwnData:
     """Return a definition with its labels, or with the range of its numbers.
 
-    With `as_written` tags are not converted to IOB. Raises DataError if a column is missing, or if
-    there are fewer than two labels or different numbers.
+    With `as_written` the spelling of tags is not interpreted. Raises DataError if a column is
+    missing, or if there are fewer than two labels or different numbers.
     """
     train = tables["train"]
     for name in (name for names in own.columns.values() for name in names):
@@ -123,7 +123,7 @@ def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
 
 
 def _no_labels(names: Collection[str]) -> Collection[str]:
-    """Return the names, among those of labels, that mean "no label"."""
+    """Return the names of labels that mean "no label"."""
     none = {name for name in names if may_be_no_label(name)}
     words = {*names} - none
     if not all(re.search(r"[^\W\d_]", word) for word in words):  # "-" is a class among signs

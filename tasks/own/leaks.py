@@ -45,7 +45,8 @@ class Leak(NamedTuple):
 def words_of(example: Example) -> tuple[str, ...]:
     """Return the words that identify an example, in lower case.
 
-    They are those of `Traits.own_texts` if the example has any, else those of all its texts.
+    They are the words of `Traits.own_texts` if the example has any, else the words of all its
+    texts.
     """
     texts = example.traits.own_texts or example.traits.texts
     found = [word for text in texts for word in re.findall(r"\w+", text.lower())]

@@ -89,7 +89,7 @@ def known_metrics(
 def _of_occurring(
     metric: Callable[[Sequence[str]], AnyMetric], labels: Sequence[str], unseen: Sequence[str]
 ) -> AnyMetric:
-    """Return a mean over the labels of train and those `unseen` labels that the examples have."""
+    """Return a mean over the labels of train and any `unseen` labels that the examples have."""
     whole = metric(labels)
     if not unseen:
         return whole
@@ -209,7 +209,7 @@ def _evaluated(word: str, labels: Sequence[str], script: Script | None) -> AnyMe
 
 
 def _number(source: str, wanted: Any, found: Mapping[str, Any]) -> float:
-    """Return the value that counts of those that a script computes; BenchError if it is unclear."""
+    """Return the value that counts among a script's values; raise BenchError if it is unclear."""
     numbers = {name: each for name, each in found.items() if isinstance(each, int | float)}
     if (name := wanted or _name_of(source)) in numbers:
         return float(numbers[name])

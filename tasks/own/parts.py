@@ -53,7 +53,7 @@ def read_parts(name: str, encoding: str = "", *, no_header: bool = False) -> Ite
     """Return an iterator over the rows of a file or of standard input, as tables of limited size.
 
     Tables with commas or tabs, JSON lines (both also in .gz) and Parquet are read as far as they
-    are iterated; other files are read as a whole.
+    are iterated; other files are read as a whole. Errors are raised during the iteration.
 
     Args:
         name: A path, or "-" for standard input.
@@ -62,6 +62,7 @@ def read_parts(name: str, encoding: str = "", *, no_header: bool = False) -> Ite
 
     Raises:
         DataError: As for `read_table`, and if there is no such file.
+        BenchError: As for `read_table`.
     """
     parts = _parts(name, Written(encoding=encoding, no_header=no_header))
     return (read_cells(part, is_part=True) for part in parts)
@@ -209,7 +210,8 @@ def _rows(path: Path, read: Read, how: Written) -> Iterator[Table]:
     def whole(block: bytes) -> int:
         if not quoted:
             return block.rfind(b"\n") + 1
-        # A quoted field may hold line breaks: a row ends with a line up to which quotes are even.
+        # A quoted field may hold line breaks: a row ends with a line if the number of quotes up to
+        # there is even.
         lines = block.split(b"\n")[:-1]
         sums = accumulate(line.count(b'"') for line in lines)
         ends = accumulate(len(line) + 1 for line in lines)

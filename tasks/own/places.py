@@ -208,7 +208,7 @@ def ending_of(path: Place) -> str:
 def kind_of(path: Place) -> str:
     """Return the name of the reader for a file's ending; "" if there is none."""
     ending = ending_of(path)
-    # CoNLL-2003's "eng.train" and "eng.testa" end in a split's name; their text tells the layout.
+    # CoNLL-2003's "eng.train" and "eng.testa" end in a split's name; their text shows the layout.
     is_named = ending.lstrip(".") in {name for names in SPLIT_NAMES.values() for name in names}
     return ENDINGS.get(ending, "text" if is_named else "")
 

@@ -465,7 +465,7 @@ WIDE = re.compile(r"(option|choice|ending|answer|opt|alternative|candidate)?([a-
 def _option_columns(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     if columns and all(
         column.name.isdigit() for column in columns
-    ):  # without names: the answer's letter last
+    ):  # without names: the answer's letter is last
         # Three columns are too few: a question, two options and the letter are four.
         question, *between, last = columns if len(columns) > 3 else (columns[0], columns[-1])
         rows = zip(last.values, *(column.values for column in between), strict=True)
@@ -641,7 +641,7 @@ def _with_aspects(
 
 
 def _is_within(part: Column, whole: Column) -> bool:
-    """Return whether nearly all values of a column occur as words in those of another column."""
+    """Return whether nearly all values of a column occur as words in another column."""
     pairs = [(one, str(text)) for one, text in zip(part.values, whole.values, strict=True) if one]
     return _nearly_all(bool(re.search(rf"\b{re.escape(one)}\b", text)) for one, text in pairs)
 
@@ -804,7 +804,7 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
         names = tuple(column.name for column in flags)
         one = all(sum(map(float, row)) == 1 for row in zip(*(c.values for c in flags), strict=True))
         return [{"label": names}, {"labels": names}] if one else [{"labels": names}]
-    # "label" goes before "sentiment" and "score", and these before any column that could be one.
+    # "label" goes before "sentiment" and "score", and these before any other column that fits.
     chosen = best or named or fitting
     together = [{"labels": tuple(column.name for column in flags)}]
     return (together if chosen is fitting and len(flags) > 1 else []) + [
@@ -888,6 +888,7 @@ def _number_roles(column: Column) -> tuple[str, ...]:
 
 
 SETS, LASTS = 8, 3
+"""Fewest values with several labels, and fewest different last labels, that show sets of labels."""
 
 
 def _are_sets(values: Collection[str]) -> bool:

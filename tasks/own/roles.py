@@ -173,7 +173,7 @@ def place_of(
     # The text goes before the number: of the options "3", "2", "1" the answer "2" is the second.
     if right in options or word in options:
         return options.index(right if right in options else word)
-    # "2.0" is what pandas writes for 2 in a column with missing values.
+    # pandas writes "2.0" for 2 in a column with missing values.
     if re.fullmatch(r"\d+(\.0)?", word):
         return int(float(word)) if int(float(word)) < len(options) else None
     if len(word) == 1 and 0 <= (place := ord(word.lower()) - ord("a")) < len(options):

@@ -496,7 +496,7 @@ def _with_names(path: Place, table: Table) -> Table:
     splits = [p for p in beside if split_of(p.name) and kind_of(p) == "table"]
     splits = splits if split_of(path.name) else []
     for column, values in table.columns.items():
-        is_row = table.has_header and _SET.fullmatch(column)  # line 1 is a row, and no names
+        is_row = table.has_header and _SET.fullmatch(column)  # line 1 is a row rather than names
         known = [value for value in values if value != ""]
         if (
             is_row
@@ -780,7 +780,7 @@ def _workbook(path: Place, content: bytes) -> Table | Lines:
         sheets = {sheet.title: list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets}
     except (DataError, MemoryError):
         raise
-    except Exception as error:  # whatever its parsers of zip and XML raise
+    except Exception as error:  # the parsers of zip and XML raise many types
         raise DataError(f"{path.name} is no whole workbook: save the sheet as CSV.") from error
     held = {title: rows for title, rows in sheets.items() if any(map(any, rows))}
     return _of_sheets(path, {title: _filled(rows) for title, rows in held.items()})

@@ -475,7 +475,7 @@ def _several(own: OwnData, row: Mapping[str, list[Any]], place: str) -> tuple[st
     if not values or values[0] is None or (is_null(values[0]) and values[0] not in own.labels):
         return None
     found = set(label_parts(values[0], own.separator))
-    # In the order of the logits; labels that train lacks go last and are refused later.
+    # In the order of the logits; labels that the task lacks go last and are refused later.
     order = {label: number for number, label in enumerate(own.labels)}
     return tuple(sorted(found, key=lambda label: (order.get(label, len(order)), label)))
 

@@ -273,7 +273,7 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
     for record, mark in squad_questions(document, str(path), has_titles=has_titles):
         marks.add(mark)
         yield record
-    # Version 2.0 marks every question, and 1.1 none: {None} is what 1.1 gives.
+    # Version 2.0 marks every question, and 1.1 none, which gives {None}.
     if source.no_answer is True and marks == {None}:
         raise DataError(
             f"{path} holds SQuAD 1.1: every question has an answer, and none says is_impossible. "
@@ -435,7 +435,7 @@ class Word(NamedTuple):
 
 
 def fields_of(line: str) -> list[str]:
-    """Return the columns of a line, which tabs separate if it has any, and blanks otherwise.
+    """Return the columns of a line, at tabs if it has any, else at blanks.
 
     Only ASCII blanks separate columns: a word may contain any other and, in a line with tabs, also
     ASCII blanks.

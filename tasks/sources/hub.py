@@ -122,7 +122,7 @@ def hub_rows(source: Source, split_name: str) -> list[Row]:
     parts = (
         (name, _config_rows(replace(source, config=name), split_name)) for name in source.configs
     )
-    # As in the reader of minimal pairs, where each config is a file.
+    # The column FILE, as in the reader of minimal pairs: each config is a file there.
     return [{FILE: name, **row} for name, part in parts for row in part]
 
 
@@ -145,7 +145,7 @@ def hub_dataset(source: Source, split_name: str) -> Any:
     with arriving(_repository(source)) as damaged:
         dataset = _load(source, split, offline)
     if damaged:
-        # Delete what the libraries have made of damaged files.
+        # Delete the data that the libraries have made from damaged files.
         for file in dataset.cache_files:
             shutil.rmtree(Path(file["filename"]).parent, ignore_errors=True)
         raise DataError(
@@ -244,7 +244,7 @@ def _datasets() -> Any:
 
 def _load(source: Source, split: Split, offline: bool) -> Any:
     datasets = _datasets()
-    # The "hf://" prefix prevents that a local folder of the same name is read.
+    # The "hf://" prefix keeps `datasets` from reading a local folder of the same name.
     path = f"hf://datasets/{source.hub}"
     try:
         return datasets.load_dataset(
@@ -260,7 +260,7 @@ def _load(source: Source, split: Split, offline: bool) -> Any:
 
 
 def _check_revision(source: Source, dataset: Any) -> None:
-    """Raise DataError for another revision: offline `load_dataset` takes the newest cached one."""
+    """Raise DataError for another revision: on failure `load_dataset` reads the newest cached."""
     found = {Path(file["filename"]).parent.name for file in dataset.cache_files}
     if source.is_pinned and found != {source.revision}:
         raise DataError(

@@ -42,8 +42,8 @@ OUTSIDE = "O"
 def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> PredictionFile:
     """Read the predicted tags of every sentence, and convert them from IOB1 to IOB2.
 
-    The words, if the file has them, must be those of the examples, so that no tag is taken for that
-    of another word. Raises DataError for other words, sentences or tags.
+    The words, if the file has them, must be the words of the examples, so that no tag is taken for
+    the tag of another word. Raises DataError for other words, sentences or tags.
     """
     text, notes = text_of(path)
     sentences = list(sentences_of(text.split("\n")))

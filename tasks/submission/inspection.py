@@ -87,7 +87,7 @@ def _files(content: bytes, name: str, faults: Faults) -> list[Member] | None:
 
 
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, faults: Faults) -> bytes | None:
-    # The first bit of the flags says that the file is encrypted.
+    # The first bit of the flags is set for an encrypted file.
     if info.flag_bits & 1:
         faults.add(f"{info.filename} needs a password")
         return None

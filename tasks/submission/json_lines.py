@@ -73,10 +73,7 @@ def read_objects(content: bytes, faults: Faults) -> list[Object]:
 
 
 def _values(lines: Sequence[Line], faults: Faults) -> Iterator[tuple[int, Any]]:
-    """Yield the JSON value of each line, or each item of the array that all lines make.
-
-    Before the value is the number of the line or item, from 1.
-    """
+    """Yield (number, JSON value) of each line, or of each item of the array that all lines make."""
     text = "\n".join(line for _, line in lines)
     # An array may span any number of lines, so all of them are read as one text. Its items are
     # numbered instead of lines.
@@ -248,7 +245,7 @@ def _option(
 
 def _check_places(file: AnswerFile, options: Sequence[Option], faults: Faults) -> None:
     """Add faults unless paragraphs and questions are numbered in order over the whole file."""
-    # A paragraph that comes again after another one is in this list twice.
+    # A paragraph that is repeated after another one is in this list twice.
     paragraphs = [paragraph for paragraph, _ in groupby(option.paragraph for option in options)]
     if file.paragraphs is not None and paragraphs != list(range(file.paragraphs)):
         last = file.paragraphs - 1

@@ -21,7 +21,7 @@ from benchharness.tasks.errors import first_line
 from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
 from benchharness.tasks.submission.answer_file import Faults, Reading, conclude, decoded
 
-# SQuAD's.
+# SQuAD's files.
 
 QUESTIONS = {
     10_570: "1.1 dev",
@@ -119,7 +119,7 @@ def read_answers(
 def _check_official(
     answers: Sequence[tuple[str, Any]], count: int, scores: Any, faults: Faults
 ) -> None:
-    """Add faults for what a server would refuse or would not receive."""
+    """Add faults for content that a server would refuse, or would not receive."""
     if count not in QUESTIONS:
         sets = ", ".join(f"{number} ({name})" for number, name in QUESTIONS.items())
         faults.add(f"it has {count} questions, expected {sets}")
@@ -232,7 +232,7 @@ def _compare(
         faults.add(f"{others} of its answers are to other questions", mendable=True)
 
 
-# QuAC's, CoQA's and HotpotQA's.
+# QuAC's, CoQA's and HotpotQA's files.
 
 CANNOT_ANSWER = "CANNOTANSWER"
 
@@ -309,7 +309,7 @@ def _write_quac(predictions: Sequence[SpanPrediction], _examples: Sequence[SpanE
         {
             "qid": [p.id for p in turns],
             "best_span_str": [CANNOT_ANSWER if p.abstains else p.text for p in turns],
-            # Without classes: neither yes nor no ("x"), and one may ask a follow-up question ("m").
+            # Without classes: neither yes nor no ("x"), and a follow-up question is optional ("m").
             "yesno": [(p.classes or ("x", "m"))[0] for p in turns],
             "followup": [(p.classes or ("x", "m"))[1] for p in turns],
         }
