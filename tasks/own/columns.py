@@ -114,8 +114,8 @@ column. Such values count as mistakes; with more of them the column does not hav
 SEEN = 100
 """Number of first values by which texts are distinguished from numbers."""
 
-# Most words of a label; most classes; most different whole numbers that may be classes; most
-# readings of a table that an error names; most words of a column's name.
+# Maximum numbers of words of a label, of classes, of different whole numbers that may be classes,
+# of readings of a table that an error names, and of words of a column's name.
 SHORT_WORDS, MOST_CLASSES, FEW, MOST_SHOWN, LONG_NAME = 3, 1000, 20, 6, 8
 
 NAME_WORDS = 2.5
@@ -165,7 +165,7 @@ GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 def looks_grouped(values: Iterable[Any]) -> list[str]:
     """Return the numbers with a point if in all of them it may group thousands, else an empty list.
 
-    "8.329" may be 8.329 or 8,329. Currencies are removed from the numbers that are returned.
+    "8.329" may be 8.329 or 8329. Currencies are removed from the numbers that are returned.
     """
     words = (CURRENCY.sub("", value).strip() for value in values if isinstance(value, str))
     pointed = [word for word in words if "." in word]
@@ -186,7 +186,8 @@ class Table:
         ticked: Columns of ticked boxes.
         made: The columns of words and tags that were made from marked spans, and the column of
             these spans; empty if there are none.
-        is_conll: Whether each row is a sentence with a word per line, and its id the first line.
+        is_conll: Whether each row is a sentence with a word per line, and its id the number of the
+            first of these lines.
     """
 
     name: str
@@ -257,7 +258,7 @@ class Column:
 
     @cached_property
     def is_meta(self) -> bool:
-        """Return whether the column is inside an object of metadata: Prodigy's "meta.source"."""
+        """Return whether the column is a field of metadata, such as Prodigy's "meta.source"."""
         return any(key_of(part) in NAMED["meta"] for part in self.name.split(".")[:-1])
 
     @cached_property
@@ -399,7 +400,7 @@ class Column:
 
     @cached_property
     def is_text(self) -> bool:
-        """Return whether the values are texts that people wrote, few of which repeat."""
+        """Return whether the values are sentences, or long names and terms that mostly differ."""
         if not self.mean_words:
             return False
         letters = sum(map(len, self.known)) / len(self.known)

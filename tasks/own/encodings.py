@@ -67,8 +67,8 @@ COMMON: Mapping[str, tuple[str, str]] = {
 characters of their languages."""
 
 CONVINCING, FEWEST_LETTERS, LOOKED_AT = 0.2, 20, 2**16
-"""To detect an East Asian encoding: the smallest share of common characters, the fewest characters
-beyond ASCII, and the number of bytes that are examined."""
+"""To detect an East Asian encoding: the smallest share of common characters, the minimum number of
+characters beyond ASCII, and the number of bytes that are examined."""
 
 
 _NO_LETTER = re.compile("[\x80-\x9f\ue000-\uf8ff\ufffd]")

@@ -9,7 +9,7 @@ Lines = Sequence[tuple[int, Sequence[Any]]]
 """Rows of a table with the numbers of their lines."""
 
 MOST_TITLES = 6
-"""Most lines of a title above the names."""
+"""Maximum number of lines of a title above the names."""
 
 _QUALTRICS = re.compile(r"\{['\"]ImportId['\"]")
 _ANSWER = frozenset(("", "response", "open-ended response"))

@@ -24,14 +24,15 @@ LIKE = 0.85
 """Smallest difflib ratio of the words of two nearly identical texts."""
 
 FEWEST = 5
-"""Fewest words of a text that may be nearly identical to another; shorter texts, such as "a good
-film" and "a bad film", only match exactly."""
+"""Minimum number of words of a text that may be nearly identical to another. Shorter texts, such as
+"a good film" and "a bad film", only match exactly."""
 
 MOST_WORDS = 400
 """Number of first words of a text that are compared."""
 
 MOST_ROWS = 100
-"""Most rows that share an informative pair of words; more frequent pairs are ignored."""
+"""Maximum number of rows that share an informative pair of words; more frequent pairs are
+ignored."""
 
 
 class Leak(NamedTuple):

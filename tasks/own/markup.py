@@ -10,7 +10,7 @@ from benchharness.tasks.own.documents import objects_table
 from benchharness.tasks.sources.source import Place
 
 MOST_LEVELS = 20
-"""Most levels of nested elements in a row."""
+"""Maximum number of levels of nested elements in a row."""
 
 
 def read_xml(path: Place, text: str) -> Table:

@@ -24,7 +24,7 @@ from benchharness.tasks.own.task import (
 from benchharness.tasks.task import Task
 
 MOST_NAMED = 3
-"""Most leaks that a note names, each by its two rows."""
+"""Maximum number of leaks that a note names, each by its two rows."""
 
 _METRICS = {
     "f1": "macro F1",

@@ -888,7 +888,8 @@ def _number_roles(column: Column) -> tuple[str, ...]:
 
 
 SETS, LASTS = 8, 3
-"""Fewest values with several labels, and fewest different last labels, that show sets of labels."""
+"""Minimum number of values with several labels, and of different last labels in them, that show
+that values are sets of labels."""
 
 
 def _are_sets(values: Collection[str]) -> bool:

@@ -173,7 +173,7 @@ def refuse_no_header(path: Place) -> None:
 def _of_text(
     path: Place, kind: str, encoding: str, *, is_said: bool
 ) -> tuple[Table | Lines, tuple[str, ...]]:
-    """Read the rows of a file of text, and notes.
+    """Return the rows of a text file, and notes on how it was read.
 
     `is_said` is whether the file's ending gives the kind.
     """
@@ -356,7 +356,7 @@ def _kind_within(path: Place, encoding: str) -> str:
 
 
 def text_kind(kind: str, text: str) -> str:
-    """Return the kind of a text, which may be more special than the kind that its ending gives.
+    """Return the kind of a text, which may be more specific than the kind that its ending gives.
 
     Columns of words differ from tables by the empty lines between sentences.
     """
@@ -428,7 +428,7 @@ _TOTAL = re.compile(
 
 
 def _without_total(path: Place, rows: Lines) -> tuple[Lines, tuple[str, ...]]:
-    """Leave out a last row that is a total, with a note."""
+    """Return the rows without a last row of totals, and a note on that row."""
     number, last = rows[-1] if len(rows) > 2 else (0, [])
     words = [str(value).strip() for value in last if value != ""]
     is_total = bool(words) and bool(_TOTAL.fullmatch(words[0].rstrip(":")))
@@ -787,8 +787,8 @@ def _workbook(path: Place, content: bytes) -> Table | Lines:
 
 
 MOST_LEGEND = 20
-"""Most lines of a legend, a sheet that explains another one. A legend also has at most a tenth of
-the other sheet's lines."""
+"""Maximum number of lines of a legend, a sheet that explains another one. A legend also has at most
+a tenth of the other sheet's lines."""
 
 
 def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:

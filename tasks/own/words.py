@@ -17,8 +17,8 @@ from benchharness.tasks.sources.source import Place
 # CoNLL's columns, which are numbered from 1: a word per line, an empty line after a sentence.
 
 CONLLU, NO_WORD = 10, re.compile(r"\d+[-.]\d+")
-"""Number of columns of CoNLL-U, whose second has the word and whose fourth its part of speech; and
-the pattern of the first column of a line that is not a plain word."""
+"""Number of columns of CoNLL-U, whose second column has the word and whose fourth its part of
+speech; and the pattern of the first column in lines that are not plain words."""
 
 
 def read_conll(path: Place, text: str) -> Table:
@@ -127,7 +127,7 @@ def read_fasttext(path: Place, text: str) -> Table:
 # Sentences in which each word is followed by its tag: "the_DT dog_NN", "the/DT dog/NN".
 
 MOST_TAGS, NEARLY_ALL = 100, 0.95
-"""Most different tags, and the smallest share of words that have a tag."""
+"""Maximum number of different tags, and the smallest share of words that have a tag."""
 
 # Penn's and the universal tags, signs, and tags of spans. Brown's tags, which follow a slash, are
 # in small letters; after an underscore these would match words in snake_case.

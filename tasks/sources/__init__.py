@@ -83,7 +83,7 @@ def _arranged(source: Source, split: str, found: list[Row], place: str) -> Seque
 
 
 def has_rows(source: Source, split: str, data: Data) -> bool:
-    """Return whether the source has this split, without reading it; the hub is assumed to."""
+    """Return whether the source has this split, without reading it; the hub has every split."""
     if split not in source.splits:
         return False
     if source.reader is not None:

@@ -19,13 +19,14 @@ from pathlib import Path
 from benchharness.tasks.errors import DataError
 
 LARGEST_FILE = 2**30
-"""Most bytes of one file: twice the size of SNLI's training file, the largest one."""
+"""Maximum number of bytes of one file: twice the size of SNLI's training file, the largest one."""
 
 LARGEST_ARCHIVE = 2**32
-"""Most bytes of an unpacked archive: three times the size of MNLI.zip, the largest one."""
+"""Maximum number of bytes of an unpacked archive: three times the size of MNLI.zip, the largest
+one."""
 
 MOST_FILES = 200_000
-"""Most files in an archive; RACE has 28,000."""
+"""Maximum number of files in an archive; RACE has 28,000."""
 
 _DAMAGE = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, struct.error),
@@ -106,7 +107,7 @@ class _Bounded:
 
 
 class _TooLargeError(Exception):
-    """An archive exceeds the limits of this module."""
+    """Error for an archive that exceeds the limits of this module."""
 
 
 class Member:

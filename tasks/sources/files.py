@@ -291,7 +291,7 @@ class Files:
 
 
 MOST_NAMES, MOST_FOLDERS = 6, 60
-"""Most names that an error lists, and most folders that are searched for advice."""
+"""Maximum numbers of names that an error lists, and of folders that are searched for advice."""
 
 
 def _spellings(source: Source, name: str) -> tuple[str, ...]:

@@ -584,7 +584,8 @@ def _reached(number: int, above: Mapping[int, Sequence[int]]) -> set[int]:
 #     bc/mini/00/dev_0000 0 1 closed XX * close 01 - - * (V*) -
 BEGIN, END = "#begin document", "#end document"
 NO_WORD = "[WORD]"
-"""Placeholder for a word in the shared task's skeletons, because the LDC licenses the words."""
+"""Placeholder for words in the skeletons of the shared task, which lack the words because of their
+license (LDC)."""
 
 FIRST_PROPOSITION = 11
 """Index of the first proposition's column. The columns before it are document, part, number, word,

@@ -115,7 +115,7 @@ def go_offline_if_unreachable() -> bool:
 
 
 def hub_rows(source: Source, split_name: str) -> list[Row]:
-    """Return the rows of a split on the hub; raise DataError if it cannot be read or changed."""
+    """Return the rows of a split on the hub; raise DataError if it is unreadable or has changed."""
     if not source.configs:
         config = source.split(split_name).config or source.config
         return _config_rows(replace(source, config=config), split_name)

@@ -348,7 +348,7 @@ def lines_of(content: bytes, faults: Faults, expected: str) -> list[Line]:
 # A file of predictions for a split whose labels are known.
 
 SHOWN = 3
-"""Most faults that an error names."""
+"""Maximum number of faults that an error names."""
 
 Tags = tuple[str, ...]
 
@@ -361,8 +361,9 @@ class PredictionFile:
         predictions: The predictions.
         notes: Sentences on mendable faults of the file.
         left_out: The number of missing rows whose predictions are not marked as `missing`.
-        sweep_order: The ids of questions in the order of the file's no-answer scores. This order
-            decides between equal scores when SQuAD's script looks for the best threshold.
+        sweep_order: The ids of questions in the order in which the file lists no-answer scores.
+            This order decides between equal scores when SQuAD's script looks for the best
+            threshold.
         columns: The predicted and the gold tags of each sentence in CoNLL's columns.
     """
 

@@ -112,7 +112,7 @@ def _columns(
 
 
 WITH_GOLD = 3
-"""Fewest columns of a file with gold tags: a word, its gold tag, its predicted tag."""
+"""Minimum number of columns of a file with gold tags: a word, its gold tag, its predicted tag."""
 
 
 def _column(sentence: Sequence[Word], place: int) -> Tags:
@@ -209,7 +209,7 @@ def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> Pr
 
 
 MOST_AGAIN = 10
-"""Most repeated gold mentions in a file that scorer.pl 8.01 takes (CorScorer.pm,
+"""Maximum number of repeated gold mentions in a file for scorer.pl 8.01 (CorScorer.pm,
 IdentifMentions)."""
 
 

@@ -21,8 +21,8 @@ from benchharness.tasks.submission.questions import read_answers, rewrite_answer
 # Zips: read the files of one without trusting it, and write one.
 
 LARGEST = 100 * 2**20
-"""Most bytes of a submission. The largest one, GLUE's, has less than 10 MB; far more bytes are a
-mistake or an attack."""
+"""Maximum number of bytes of a submission. The largest one, GLUE's, has less than 10 MB; far more
+bytes are a mistake or an attack."""
 
 DATE = (1980, 1, 1, 0, 0, 0)
 """Earliest time that a zip can have, used so that equal answers give equal bytes."""

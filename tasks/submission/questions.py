@@ -32,7 +32,7 @@ QUESTIONS = {
 """Names of the sets by their number of questions (Rajpurkar et al., 2018, table 2)."""
 
 UNANSWERABLE = (11_873, 8_862)
-"""Numbers of questions of the sets in which about half of them have no answer."""
+"""Sizes, in questions, of the sets in which about half of the questions have no answer."""
 
 
 def write_predictions(predictions: Sequence[SpanPrediction], threshold: float | None) -> bytes:
@@ -216,7 +216,8 @@ def _compare(
 ) -> None:
     """Add faults for missing questions, and for answers to other questions.
 
-    Other questions can be mended, and missing ones if a `script` counts them as wrong.
+    Answers to other questions are mendable, and missing questions are if a `script` counts them as
+    wrong.
     """
     if len(missing) == len(asked):
         faults.add(f"none of its {len(found)} answers is to one of the {len(asked)} questions")

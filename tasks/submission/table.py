@@ -1,6 +1,6 @@
 """Read and write GLUE's and RACE's tables: a header, then an index and an answer per line.
 
-A tab is between the columns.
+Columns are separated by tabs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from benchharness.tasks.submission.answer_file import (
 # The indices of a file's answers: every expected one once, in order (mostly 0 to n - 1).
 
 LONGEST = 15
-"""Most digits of an index; Python refuses to read numbers of thousands of digits."""
+"""Maximum number of digits of an index; Python refuses to read numbers of thousands of digits."""
 
 
 class Numbered(NamedTuple):
