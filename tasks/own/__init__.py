@@ -1,1 +1,1 @@
-"""Somebody's own data as a task: files and hub data sets whose layout is found, not declared."""
+"""Tasks from users' own data: files and hub data sets whose layout is detected, not declared."""

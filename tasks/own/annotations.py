@@ -12,18 +12,21 @@ from benchharness.tasks.own.columns import FEW_ODD, Table, key_of
 from benchharness.tasks.own.tags import SPAN
 
 Numbered = Sequence[tuple[str, Any]]
-"""Rows as they are read, each with its number."""
+"""Rows in file order, each after its number or key as text."""
 
 
 class ToolRows(NamedTuple):
-    """Rows as objects with a value for each column, and notes for the user."""
+    """Numbered rows, converted if they had a tool's own layout, and notes for the user."""
 
     rows: Numbered
     notes: tuple[str, ...] = ()
 
 
 def tool_rows(name: str, rows: Numbered) -> ToolRows:
-    """Convert the rows of a layout that a tool or program has of its own; leave others alone."""
+    """Convert rows that have the layout of a known tool; return other rows unchanged.
+
+    Raises DataError if rows with such a layout lack a part of it.
+    """
     for title, has_layout, read in _LAYOUTS:
         if rows and all(has_layout(row) for _, row in rows):
             try:
@@ -40,7 +43,10 @@ def tool_rows(name: str, rows: Numbered) -> ToolRows:
 
 
 class Span(NamedTuple):
-    """A marked span of a text by its characters, and its words if the file repeats them."""
+    """A marked span of a text: its characters, its label, and its text if the file repeats it.
+
+    `end` is exclusive, unless the tool counts the last character (see `_is_inclusive`).
+    """
 
     start: int
     end: int
@@ -51,11 +57,11 @@ class Span(NamedTuple):
 _PIECE = re.compile(r"\w+|[^\w\s]")
 
 _JOINERS = "\u200c\u200d"
-"""They stand within words of Persian, Sinhala and Malayalam."""
+"""Zero-width characters that occur within words of Persian, Sinhala and Malayalam."""
 
 
 def _words(text: str) -> list[tuple[int, int]]:
-    """Where words stand: runs of letters with their accents, or single other characters."""
+    """Return [start, end) of each word: a run of letters and accents, or another character."""
     places: list[tuple[int, int]] = []
     for piece in _PIECE.finditer(text):
         start, end = piece.span()
@@ -67,9 +73,9 @@ def _words(text: str) -> list[tuple[int, int]]:
 
 
 def _goes_on(before: str, character: str) -> bool:
-    """Return whether a character behind a word, or behind another character, is still a part of it.
+    """Return whether a character continues the word or the single character before it.
 
-    Accents may be characters of their own, which are no letters: NFD, Hindi, Hebrew.
+    Accents may be separate characters that are not letters, as in NFD text, Hindi and Hebrew.
     """
     is_letter = character.isalnum() or character == "_"
     return _is_mark(character) or (is_letter and before[0].isalnum() and _is_mark(before[-1]))
@@ -93,7 +99,8 @@ def words_in(text: str) -> list[str]:
 def with_words(table: Table) -> Table:
     """Add columns of words and tags to a table in which one column marks spans of a text.
 
-    A span that begins or ends within a word has all of it, which is said.
+    A span that begins or ends within a word is extended to the whole word, and a note reports this.
+    A table in which no column or several columns mark spans gets no such columns.
     """
     table = replace(table, columns={n: _of_one(n, v) for n, v in table.columns.items()})
     table = _with_runs(table)
@@ -105,7 +112,7 @@ def with_words(table: Table) -> Table:
     taken = {"words", "tags"} & set(table.columns)
     names = tuple(f"{spans}.{word}" if taken else word for word in ("words", "tags"))
     values = table.columns[spans]
-    if "answer" in table.columns:  # Prodigy's rows of which nothing is marked lack the column
+    if "answer" in table.columns:  # Prodigy omits the spans of rows without any
         answers = table.columns["answer"]
         pairs = zip(values, answers, strict=True)
         values = [[] if v is None and a == "accept" else v for v, a in pairs]
@@ -123,17 +130,17 @@ def with_words(table: Table) -> Table:
 
 
 def _text_column(table: Table) -> str | None:
-    """Return the name of the column of texts in which spans are marked."""
+    """Return the name of the text column in which spans are marked; None if there is none."""
     by_key = {key_of(n): n for n, v in reversed([*table.columns.items()]) if _are_texts(v)}
     return next((by_key[key] for key in _TEXTS if key in by_key), None)
 
 
 MOST_WHOLE = 0.8
-"""The smallest share of runs of places that begin and end with a word of a text."""
+"""Smallest share of runs of character positions that must begin and end at word boundaries."""
 
 
 def _with_runs(table: Table) -> Table:
-    """Make spans of a column of lists that name the place of each marked letter: [4, 5, 6, 12]."""
+    """Turn lists of character positions, such as [4, 5, 6, 12], into spans in one column."""
     texts = table.columns.get(_text_column(table) or "", ())
     for name, values in table.columns.items() if texts else ():
         if not isinstance(next(filter(None, values), None), list):
@@ -142,7 +149,7 @@ def _with_runs(table: Table) -> Table:
         if not pairs or not all(_are_places(places) for _, places in pairs):
             continue
         runs = [(said, run) for said, places in pairs for run in _runs(places)]
-        # Numbers of classes or of words seldom begin and end where words of the text do.
+        # Class or word indices seldom coincide with the boundaries of words.
         whole = sum(_is_whole(said, start, end) for said, (start, end, _) in runs)
         if whole < MOST_WHOLE * len(runs):
             continue
@@ -158,14 +165,14 @@ def _are_places(value: Any) -> bool:
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
-    """Return whether a part of a text begins and ends with a word."""
+    """Return whether text[start:end] begins and ends at word boundaries."""
     inside = text[start:end]
     is_cut = text[max(0, start - 1) : start].isalnum() or text[end : end + 1].isalnum()
     return end <= len(text) and inside.strip() == inside and not is_cut
 
 
 def _runs(places: Sequence[int]) -> list[list[Any]]:
-    """Return the spans of one kind that places of letters make, each as long as they go on."""
+    """Merge consecutive character positions into spans [start, end, SPAN]."""
     found: list[list[Any]] = []
     for place in sorted({*places}):
         if found and found[-1][1] == place:
@@ -176,13 +183,13 @@ def _runs(places: Sequence[int]) -> list[list[Any]]:
 
 
 def _is_rejected(span: Any) -> bool:
-    """Tell a span of which its own verdict says that it is wrong (LightTag's "correct")."""
+    """Return whether a span has a verdict that it is wrong, such as LightTag's "correct": false."""
     verdicts = ("correct", "accepted", "approved", "valid")
     return isinstance(span, dict) and any(span.get(name) is False for name in verdicts)
 
 
 def _of_one(name: str, values: Sequence[Any]) -> Sequence[Any]:
-    """Unwrap Argilla's spans of one person, which are a list of one list."""
+    """Unwrap Argilla's responses of a single annotator, which are a list with one list of spans."""
     inner = [value[0] for value in values if isinstance(value, list) and len(value) == 1]
     known = [value for value in values if value is not None]
     if not name.endswith(".responses") or len(inner) < len(known) or not _is_marked(inner):
@@ -202,7 +209,7 @@ def _tagged(
         places = _words(str(text or ""))
         spans = [span._replace(end=span.end + more) for span in each_spans[row]]
         words.append([str(text)[start:end] for start, end in places])
-        # A row without a list is one to be predicted; an empty list says that nothing is marked.
+        # A row without a list is unlabelled; an empty list means that nothing is marked.
         tags.append(None if found in (None, "") or not places else _tags(places, spans, table, row))
         ends = {start for start, _ in places}, {end for _, end in places}
         cut += sum(span.start not in ends[0] or span.end not in ends[1] for span in spans)
@@ -211,7 +218,7 @@ def _tagged(
 
 
 def _spans_of(table: Table, row: int, found: Any, name: str) -> list[Span]:
-    """Read the spans of a row; raise DataError for an element that is no span."""
+    """Return the spans of a row; raise DataError for an element that is not a span."""
     if found in (None, ""):
         return []
     spans = [_span(each) for each in found] if isinstance(found, list) else [None]
@@ -225,7 +232,7 @@ def _spans_of(table: Table, row: int, found: Any, name: str) -> list[Span]:
 
 
 def _is_inclusive(texts: Sequence[Any], rows: Sequence[Sequence[Span]]) -> bool:
-    """Tell whether ends name the last character (Dataturks), by the words repeated in the spans."""
+    """Return whether span ends are inclusive (Dataturks), by the texts that the spans repeat."""
     known = [(str(t), s) for t, spans in zip(texts, rows, strict=True) for s in spans if s.text]
     return bool(known) and all(text[s.start : s.end + 1] == s.text for text, s in known)
 
@@ -241,9 +248,9 @@ def _is_marked(values: Sequence[Any]) -> bool:
 
 
 def _span(found: Any) -> Span | None:
-    """Read a marked span in any tool's form; None for anything else."""
+    """Return a marked span that is written in any tool's form; None for anything else."""
     match found:
-        # doccano's and spaCy's, and Argilla's
+        # the forms of doccano and spaCy, and of Argilla
         case [int(start), int(end), str(label)] | [str(label), int(start), int(end)]:
             return Span(start, end, label)
         case dict():
@@ -278,19 +285,22 @@ def _tags(
                 f"{where} ({span.label}), which overlaps with another one: a word has one tag, so "
                 "leave one of them out."
             )
-        # A word that a span touches is in it, whole.
+        # A word that a span touches is tagged as a whole.
         for number in inside:
             tags[number] = f"{'B' if number == inside[0] else 'I'}-{span.label}"
     return tags
 
 
-# Label Studio's JSON: a task has its data, and what each annotator said.
+# Label Studio's JSON: a task has its data, and the annotations of each annotator.
 
 
 def _label_studio(name: str, rows: Numbered) -> ToolRows:
-    """Make a column for each control of the labelling page."""
+    """Read Label Studio's tasks: their data, and a column for each control of the labelling page.
+
+    Raises DataError if the annotations of a task differ.
+    """
     done = [list(_answers(name, task)) for _, task in rows]
-    marking = {  # spans of a text, or several choices of a list
+    marking = {  # controls for spans, or for several choices
         control
         for answers in done
         for each in answers
@@ -304,8 +314,8 @@ def _label_studio(name: str, rows: Numbered) -> ToolRows:
                 f"{name} row {number} has {len(answers)} annotations that differ: export one of "
                 "each task, such as those of one annotator."
             )
-        # A task that was looked at and has none gets an empty list; one that nobody looked at has
-        # no such column, which is a missing value.
+        # A task that was annotated without any span gets an empty list; a task without annotations
+        # lacks the column, which means a missing value.
         empty: dict[str, list[Any]] = {control: [] for control in marking if answers}
         found.append((number, {**task["data"], **empty, **(answers[0] if answers else {})}))
     cancelled = sum(
@@ -317,9 +327,10 @@ def _label_studio(name: str, rows: Numbered) -> ToolRows:
 
 
 def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield each annotation of a task by the names of its controls; cancelled ones do not count.
+    """Yield each annotation of a task as a value per control, without cancelled annotations.
 
-    Where some are ground truth the others do not count.
+    If some annotations are marked as ground truth, only these are yielded. Raises DataError if the
+    task does not have Label Studio's layout.
     """
     try:
         kept = [each for each in task["annotations"] if not each.get("was_cancelled")]
@@ -328,7 +339,7 @@ def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             said: dict[str, Any] = {}
             for result in annotation["result"]:
                 control, value = result.get("from_name"), result.get("value")
-                # Every span of a text is a result of its own, while a choice is one result.
+                # Each span of a text is a separate result, while a choice is a single result.
                 if control and "start" in value:
                     said.setdefault(control, []).append(value)
                 elif control:
@@ -341,7 +352,7 @@ def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         ) from error
 
 
-# Other layouts, a row each.
+# Other layouts.
 
 
 def _pairs(_name: str, rows: Numbered) -> ToolRows:
@@ -350,7 +361,7 @@ def _pairs(_name: str, rows: Numbered) -> ToolRows:
 
 
 def _pieces(_name: str, rows: Numbered) -> ToolRows:
-    """Join Snips' pieces of text, some of which are entities."""
+    """Join Snips' pieces of text into one text, and turn the labelled pieces into spans."""
     found = []
     for number, row in rows:
         text, spans = "", []
@@ -364,7 +375,7 @@ def _pieces(_name: str, rows: Numbered) -> ToolRows:
 
 
 def _messages(_name: str, rows: Numbered) -> ToolRows:
-    """Make a column for each role of a chat of one turn."""
+    """Read a chat in which each role speaks once, with the content of each role as a column."""
     found = []
     for number, row in rows:
         rest = {name: value for name, value in row.items() if name != "messages"}
@@ -373,7 +384,7 @@ def _messages(_name: str, rows: Numbered) -> ToolRows:
 
 
 def _points(_name: str, rows: Numbered) -> ToolRows:
-    """Read Dataturks' spans: a label, and its points in the text."""
+    """Read Dataturks' annotations: a span for each label and each of its points in the text."""
     found = []
     for number, row in rows:
         spans = [
@@ -387,7 +398,10 @@ def _points(_name: str, rows: Numbered) -> ToolRows:
 
 
 def _ground_truth(name: str, rows: Numbered) -> ToolRows:
-    """Read SageMaker Ground Truth's manifest: numbers of classes, whose names "-metadata" holds."""
+    """Read SageMaker Ground Truth's manifest; class numbers become the names in "-metadata".
+
+    Rows whose labelling failed get None, and are counted in a note.
+    """
     found = []
     for number, row in rows:
         new = {key: value for key, value in row.items() if not key.endswith(_METADATA)}
@@ -427,7 +441,7 @@ def _is_label_studio(row: Any) -> bool:
 
 
 def is_pair(row: Any) -> bool:
-    """Tell spaCy's pair of a text and an object."""
+    """Return whether a row is a pair of a text and an object, as in spaCy's training data."""
     return isinstance(row, list) and list(map(type, row)) == [str, dict]
 
 
@@ -449,7 +463,7 @@ def _has_messages(row: Any) -> bool:
     said = _objects(row, "messages")
     if not said or not all({"role", "content"} <= each.keys() for each in said):
         return False
-    return len({str(each["role"]) for each in said}) == len(said)  # more turns are no one text
+    return len({str(each["role"]) for each in said}) == len(said)  # one turn per role
 
 
 def _has_points(row: Any) -> bool:
@@ -466,7 +480,7 @@ def _has_questions(row: Any) -> bool:
 
 
 def _objects(row: Any, name: str) -> list[dict[str, Any]]:
-    """Return the objects of a list in a row; none if it holds anything else."""
+    """Return the list `name` of a row if it holds objects only, else an empty list."""
     found = row.get(name) if isinstance(row, dict) else None
     is_one = isinstance(found, list) and all(isinstance(each, dict) for each in found)
     return found or [] if is_one else []
@@ -481,7 +495,7 @@ _LAYOUTS: tuple[tuple[str, Callable[[Any], bool], Callable[[str, Numbered], Tool
     ("Dataturks", _has_points, _points),
     ("MRQA", _has_questions, _questions),
 )
-"""The title, the test and the reader of each layout."""
+"""Title, predicate and reader of each layout; the first whose predicate fits every row is used."""
 
 
 # INCEpTION's and WebAnno's TSV, and brat's files of annotations.
@@ -490,11 +504,14 @@ WEBANNO = "#FORMAT=WebAnno TSV"
 
 
 def webanno_rows(name: str, text: str) -> Numbered:
-    """Read the sentences of a WebAnno TSV 3, and one column of its spans.
+    """Read the sentences of a WebAnno TSV 3 file, and the spans in one of its columns.
 
-    That is the first that names any, "value" before others. A word is "1-2", its characters, the
-    word, and a cell for each layer: "_" is nothing, "PER[1]" a part of the first span of several
-    words.
+    This is the first column that names a kind of span; columns of a feature "value" are tried
+    first. The line of a word has its number ("1-2": sentence and word), its character offsets, the
+    word, and a cell for each feature: "_" means no span, and "PER[1]" a part of span 1, which has
+    several words.
+
+    Raises DataError if the file has no column of spans.
     """
     sentences: dict[str, list[tuple[int, list[str]]]] = {}
     for number, line in enumerate(text.split("\n"), start=1):
@@ -528,7 +545,7 @@ def _mark_at(column: int) -> Callable[[Sequence[tuple[int, list[str]]]], bool]:
 
 
 def _kind_of(mark: str) -> str:
-    """Return the kind that a cell names; none for "_", and for "*[3]", a span without a kind."""
+    """Return the kind of span in a cell; "" for "_" (no span) and "*[3]" (a span without kind)."""
     kind = re.sub(r"\[\d+\]$", "", mark.partition("|")[0])
     return "" if kind in ("_", "*") else kind
 
@@ -545,9 +562,10 @@ def _tags_of_marks(marks: Sequence[str]) -> list[str]:
 
 
 def brat_spans(name: str, text: str) -> tuple[list[list[Any]], Counter[str]]:
-    """Read the spans of brat's .ann file, such as "T1 PER 0 4 Anna" in a line; count the others.
+    """Return the spans of a brat .ann file, and counts of the annotations that are left out.
 
-    The others are spans in several pieces, relations and events.
+    A span is a line such as "T1 PER 0 4 Anna", with tabs around "PER 0 4". Discontinuous spans,
+    relations and events are left out. Raises DataError for a malformed span.
     """
     found: list[list[Any]] = []
     left: Counter[str] = Counter()
@@ -571,12 +589,16 @@ _PUBTATOR = re.compile(
     r"(?P<text>[^|\s]+\|[ta]\|.*)|(?P<mark>\S+\t[0-9]{1,9}\t[0-9]{1,9}\t[^\t]+\t\S.*)|"
     r"(?P<relation>\S+\t\D[^\t]*\t[^\t]+\t.+)|"
 )
-"""A line of PubTator: "ID|t|title", "ID|a|abstract", a mark (id, start, end, text, kind and more),
-or a relation."""
+"""Pattern of a line of PubTator: "ID|t|title", "ID|a|abstract", a mark (id, start, end, text, kind
+and more), a relation, or an empty line."""
 
 
 def pubtator_rows(name: str, text: str) -> tuple[Numbered, int]:
-    """Read PubTator's documents, a title, a blank and an abstract each; count relations."""
+    """Return PubTator's documents with their marked spans, and the number of relations left out.
+
+    The text of a document is its title, a space and its abstract. Raises DataError for a line of
+    another form, and for a mark whose text differs from that of the document.
+    """
     texts: dict[str, str] = {}
     marks: dict[str, list[list[Any]]] = {}
     relations = 0

@@ -1,7 +1,7 @@
-"""Read the cells of a table, before roles are found for its columns.
+"""Parse the cells of a table, before its columns are given roles.
 
-A cell may be a value that was written as text: a list or an object as JSON, as Python or numpy
-print it. Objects become columns, and marked spans words and tags.
+A cell may hold a value that was written as text: a list or an object in the notation of JSON,
+Python or numpy. Objects become columns, and marked spans become columns of words and tags.
 """
 
 import ast
@@ -21,27 +21,33 @@ from benchharness.tasks.own.documents import rows_of_objects
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _ITEM = rf"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|{_NUMBER}|True|False)"
 _NUMPY = re.compile(rf"\[\s*{_ITEM}(?:\s+{_ITEM})+\s*\]", re.DOTALL)
-"""numpy's lists of two or more: "['a' 'b']" and "[1 2]", which Python would join or refuse."""
+"""Pattern of a numpy array of two or more items: "['a' 'b']" and "[1 2]". Python would join the
+texts of the first and refuse the second."""
 
 _BARE = re.compile(r"\[([^\[\]{}'\"]*)\]")
-"""A list of words without quotes: "[billing, bug]"."""
+"""Pattern of a list of words without quotes: "[billing, bug]"."""
 
 _MARKED = re.compile(r"(?:<[^<>/\s][^<>\s]*>)+|\|[^|\n]+(?:\|[^|\n]+)*\|")
-"""Stack Exchange's tags: "<python><pandas>", and "|python|pandas|" of later ones."""
+"""Pattern of Stack Exchange's tags: "<python><pandas>", or "|python|pandas|" in later dumps."""
 
 _ARRAY = re.compile(
     rf"array\(\s*(\[\s*(?:{_ITEM}(?:,\s*{_ITEM})*)?\s*\])\s*(?:,\s*dtype=[^)]*)?\)", re.DOTALL
 )
-"""numpy's arrays as they are printed inside of others: "{'text': array(['a'], dtype=object)}"."""
+"""Pattern of a numpy array inside another printed value: "{'text': array(['a'], dtype=object)}"."""
 
 _OPEN, _CLOSE = "[({'\"", "])}'\""
 
 
 def read_cells(table: Table, *, is_part: bool = False) -> Table:
-    """Replace text by the value that it writes, and give every key of an object its own column.
+    """Parse the values in a table's cells, and give every key of an object its own column.
 
-    Of a part of a file nothing is read that the rest of it might decide otherwise.
-    Raises DataError, with the place, for a cell of another kind than the rest of its column.
+    Args:
+        table: The table to parse.
+        is_part: Whether the table is a part of a file. Ticked boxes are then not detected, because
+            the rest of the file may contradict them.
+
+    Raises:
+        DataError: A cell is of another kind than the rest of its column; the error names its place.
     """
     columns = {name: _values(values) for name, values in table.columns.items()}
     if any(columns[name] is not values for name, values in table.columns.items()):
@@ -55,11 +61,11 @@ def read_cells(table: Table, *, is_part: bool = False) -> Table:
     return with_words(replace(table, columns=even | ticks, ticked=tuple(ticks)))
 
 
-# Values that were written as text.
+# Values that are written as text.
 
 
 def _values(values: Sequence[Any]) -> Sequence[Any]:
-    """Read the values of a column if every cell writes one; else return it unchanged."""
+    """Parse the values of a column if all of its cells can be parsed; else return it unchanged."""
     known = [value for value in values if not _is_missing(value)]
     if known and all(isinstance(v, str) and _MARKED.fullmatch(v) for v in known):
         return [None if _is_missing(v) else re.split(r"><|\|", v[1:-1]) for v in values]
@@ -68,7 +74,7 @@ def _values(values: Sequence[Any]) -> Sequence[Any]:
 
 def _written(values: Sequence[Any], known: Sequence[Any]) -> Sequence[Any]:
     if not known or not all(map(_may_be_value, known)):
-        # Label Studio's CSV writes a single choice as it is, and several as an object.
+        # Label Studio's CSV has a single choice as plain text, and several as an object.
         is_choice = any(isinstance(v, str) and v.startswith('{"choices"') for v in known)
         if not is_choice or not all(isinstance(v, str) for v in known):
             return values
@@ -77,10 +83,10 @@ def _written(values: Sequence[Any], known: Sequence[Any]) -> Sequence[Any]:
         read = {value: value_of(value) for value in dict.fromkeys(known)}
     except ValueError:
         return values
-    # "[POS]" in every row is a name.
+    # "[POS]" in every row is the name of a label rather than a list.
     if not any(re.search(r"""[,'"]""", value) or _NUMPY.fullmatch(value) for value in read):
         return values
-    # Lists together with texts in quotes are no column of either.
+    # A mixture of lists and quoted texts is neither a column of lists nor one of texts.
     kinds = {type(value) for value in read.values()}
     if len(kinds) > 1 or not kinds <= {list, dict, str}:
         return values
@@ -121,7 +127,7 @@ def value_of(text: str) -> Any:
 
 def _literal(word: str) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of escapes in Python's texts
+        warnings.simplefilter("ignore")  # about invalid escapes in string literals
         try:
             return ast.literal_eval(word)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
@@ -129,7 +135,7 @@ def _literal(word: str) -> Any:
 
 
 def _choices(value: Any) -> Any:
-    """Read Label Studio's choices in a cell; a single one is written as plain text."""
+    """Return the list of Label Studio's choices in a cell, where a single choice is plain text."""
     try:
         found = json.loads(value) if isinstance(value, str) and value.startswith("{") else value
     except (ValueError, RecursionError):
@@ -142,15 +148,16 @@ def _choices(value: Any) -> Any:
     return found
 
 
-# Boxes that were ticked.
+# Ticked boxes.
 
 _TICKS = frozenset(("x", "✓", "✔", "☑", "yes", "true", "1", "checked", "selected", "ticked"))
 
 
 def _read_ticks(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Read columns of ticks and empty cells, of which there are two or more, as true and false.
+    """Convert columns of ticks and empty cells to booleans, if there are two or more of them.
 
-    A tick is a mark, or the name of its column, as SurveyMonkey writes the options of a question.
+    A tick is a mark such as "x", or the name of its column, as SurveyMonkey writes the options of a
+    question.
     """
     ticked = {name: values for name, values in columns.items() if _are_ticks(name, values)}
     if len(ticked) < 2:
@@ -162,7 +169,7 @@ def _are_ticks(name: str, values: Sequence[Any]) -> bool:
     known = [value for value in values if value not in ("", None)]
     if len(known) == len(values) or not all(isinstance(value, str) for value in known):
         return False
-    # Looked at one by one, since texts are told by their first.
+    # A generator, because the first value already rules out most columns of texts.
     marks = (mark for value in known if (mark := value.strip().casefold()))
     first = next(marks, "")
     is_mark = first in _TICKS or (bool(first) and first == name.strip().casefold())
@@ -173,7 +180,10 @@ def _are_ticks(name: str, values: Sequence[Any]) -> bool:
 
 
 def _even(table: Table, name: str, values: Sequence[Any]) -> dict[str, Sequence[Any]]:
-    """Split a column of lists of objects by their keys, and make single texts lists of one."""
+    """Split a column of lists of objects into a column per key; wrap single texts among lists.
+
+    Raises DataError if other rows than the empty ones have no list.
+    """
     known = [value for value in values if value not in (None, "")]
     if not any(isinstance(value, list) for value in known):
         return {name: values}
@@ -181,10 +191,10 @@ def _even(table: Table, name: str, values: Sequence[Any]) -> dict[str, Sequence[
     are_parts = bool(inner) and any(
         all(isinstance(e, dict) and key in e for e in inner) for key in ("text", "name")
     )
-    # "Rome" beside ["Rome", "the capital"] is a list of one answer.
+    # "Rome" in a column with ["Rome", "the capital"] is a list of one answer.
     if not are_parts and all(isinstance(value, str | list) for value in known):
         values = [[value] if isinstance(value, str) and value else value for value in values]
-    if not are_parts or any("start" in each for each in inner):  # others are marked spans
+    if not are_parts or any("start" in each for each in inner):  # the latter are marked spans
         return {name: values}
     for row, value in enumerate(values):
         if not isinstance(value, list) and value not in (None, ""):

@@ -1,4 +1,4 @@
-"""Tables of rows, and what the names and the values of their columns say of them."""
+"""Tables of rows, and properties of columns that follow from their names and values."""
 
 import re
 from collections import Counter
@@ -49,19 +49,21 @@ NAMED: Mapping[str, frozenset[str]] = {
         "why": "explanation explanations rationale rationales justification reasoning solution exp",
     }.items()
 }
-"""What columns of each role are called, in lower case without punctuation (`key_of`): "label" and
-"number" are what a text is classified as or scored with, "category" says so less surely, and
-"right" is the right one of several options and "distractor" a wrong one, "why" what was written
-with the answer in sight; "origin" says where a row comes from, who judged it, when and how surely,
-"fact" what is known of its writer or its task, and "meta" holds both; "aspect" is a second text,
-which names what is judged in the first; and "coded" ends the name of a column that judges the text
-of the name before it."""
+"""Usual names of the columns of each role, in lower case without punctuation (see `key_of`).
+
+"label" and "number" name the class or the score of a text, and "category" does so less surely.
+"right" names the correct one of several options, "distractor" a wrong option, and "why" an
+explanation that was written with the answer in sight. "origin" describes the source of a row, its
+annotators, its time or its confidence, "fact" its writer or its task, and "meta" an object with
+such fields. "aspect" names a second text, which is judged in the first one. "coded" ends the name
+of a column that judges a text: "Q4_theme" judges the text in "Q4".
+"""
 
 NULLS = frozenset(("null", "\\n", "<na>", "nan", "nat"))
-"""What databases and pandas write for an empty cell, in lower case."""
+"""Marks of an empty cell in the output of databases and pandas, in lower case."""
 
 MISSING = frozenset(("", "na", "n/a", "none", "-", *NULLS))
-"""What stands for a missing value, in lower case, as in R ("NA") and Moodle ("-") too."""
+"""Marks of a missing value, in lower case, including those of R ("NA") and Moodle ("-")."""
 
 CLASSES = NAMED["label"] | NAMED["category"]
 
@@ -74,7 +76,7 @@ PAIRS = (
     ("subject", "body"), ("subject", "message"), ("anchor", "target"),
     ("title", "text"),
 )  # fmt: skip
-"""What two texts that belong together are called."""
+"""Keys of two columns whose texts belong together."""
 
 # "2024-01-31", "31.1.2024" and "1/31/24 12:00".
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
@@ -88,63 +90,70 @@ _LONG_DATE = re.compile(
     r"(?:\d+ (?:hour|hora|heure|stunde|minut|se[cgk]|day|día|jour|tag)[^\W\d]*\s*)+",
     re.IGNORECASE,
 )
-"""Dates in words, with times, years and zones behind: "Tue Mar 07 10:51:35 PST 2023", "7. März
-2023", "Mar 7, 2023 at 3:00 pm"; Amazon's "12 29, 2014"; and times such as
-"3 minutes 20 seconds"."""
+"""Pattern of dates in words, with optional times, years and time zones ("Tue Mar 07 10:51:35 PST
+2023", "7. März 2023", "Mar 7, 2023 at 3:00 pm"), of Amazon's "12 29, 2014", and of durations such
+as "3 minutes 20 seconds"."""
 
 _CODE = re.compile(
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=[a-f]*\d)[0-9a-f]{12,}", re.IGNORECASE
 )
-"""UUIDs and hashes."""
+"""Pattern of UUIDs and hashes."""
 
 _WHOLE_DATE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:\.0)?")
 _SECONDS = 946_684_800, 4_102_444_800
-"""The years 2000 to 2100 as Unix counts time."""
+"""Unix times, in seconds, at which the years 2000 and 2100 begin."""
 
 CURRENCY = re.compile(r"[$€£¥₹%]|\b(?:USD|EUR|GBP|CHF|JPY|INR)\b")
 
 PER_CENT = "%"
 
 FEW_ODD, MOST_ODD = 0.1, 3
-"""Odd values among many of one form that are mistakes: at most this share, and as many different
-ones. With more of them the column is of no form."""
+"""Largest share of values, and largest number of different values, that may break the form of a
+column. Such values count as mistakes; with more of them the column does not have that form."""
 
 SEEN = 100
-"""How many values tell texts from numbers."""
+"""Number of first values by which texts are distinguished from numbers."""
 
-# Words of a label at most, and classes; different whole numbers from which on they are no classes;
-# readings of a table that an error names; and words of a column's name at most.
+# Maximum numbers of words of a label, of classes, of different whole numbers that may be classes,
+# of readings of a table that an error names, and of words of a column's name.
 SHORT_WORDS, MOST_CLASSES, FEW, MOST_SHOWN, LONG_NAME = 3, 1000, 20, 6, 8
 
 NAME_WORDS = 2.5
-"""The words, on the average, of names, places and addresses: with a column of prose they are no
-texts."""
+"""Mean number of words up to which a column is taken for names, places or addresses rather than for
+texts, if another column holds prose."""
 
 SEPARATORS, RARE_SEPARATORS = "|;,", "#/"
-"""Signs between labels; the rare ones (doccano's CSV has "#") are a part of many names."""
+"""Separators of several labels in a cell; the rare ones (doccano's CSV has "#") also occur within
+many names."""
 
 
 def key_of(name: str) -> str:
-    """What of a column's name tells it from others."""
+    """Normalize a column's name: lower case, without punctuation, spaces and underscores."""
     return re.sub(r"[\W_]", "", name.lower())
 
 
 def to_number(value: Any, decimal: str = ".") -> float:
-    """A cell as a number, without its currency or "%"; ValueError or TypeError where it is none.
+    """Return a cell as a number, without its currency or "%".
 
-    "1,234.5" has a `decimal` point, "1.234,5" and "12,50" a decimal comma.
+    Args:
+        value: The cell.
+        decimal: The decimal mark: "." reads "1,234.5", and "," reads "1.234,5" and "12,50".
+
+    Raises:
+        ValueError: The cell is not a number.
+        TypeError: The cell is a value that `float` does not take, such as a list.
     """
     if not isinstance(value, str):
         try:
             return float(value)
-        except OverflowError as error:  # of a whole number with hundreds of digits
+        except OverflowError as error:  # an integer of hundreds of digits
             raise ValueError(value) from error
     word = CURRENCY.sub("", value).strip()
     other = "," if decimal == "." else "."
     # Groups of three digits: "1,234,567" and "1,234.5", or with decimal commas "1.234,5".
     if re.fullmatch(rf"[-+]?[1-9]\d{{0,2}}(\{other}\d{{3}})+(\{decimal}\d+)?", word):
         word = word.replace(other, "")
-    # "1.5" has no decimal comma, and `float` below would read it all the same.
+    # "1.5" has no decimal comma, but `float` below would accept it.
     elif other in word and decimal == ",":
         raise ValueError(value)
     return float(word.replace(decimal, "."))
@@ -154,7 +163,10 @@ GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 
 
 def looks_grouped(values: Iterable[Any]) -> list[str]:
-    """The values with a point, where all may be whole: "8.329" is a number of either reading."""
+    """Return the numbers with a point if in all of them it may group thousands, else an empty list.
+
+    "8.329" may be 8.329 or 8329. Currencies are removed from the numbers that are returned.
+    """
     words = (CURRENCY.sub("", value).strip() for value in values if isinstance(value, str))
     pointed = [word for word in words if "." in word]
     return pointed if all(map(GROUPED.fullmatch, pointed)) else []
@@ -162,12 +174,20 @@ def looks_grouped(values: Iterable[Any]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Rows by column, and the place of each as errors name it ("reviews.csv line 7").
+    """Rows of a file, by column.
 
-    `ids` tell rows apart within the file: the number of a line, of a row or of a question. `notes`
-    say what was guessed about how it is written. `ticked` are the columns of boxes. `made` are the
-    columns of words and of tags that were made of marked spans, and the column of those. With
-    `is_conll` a row is a sentence that begins at a line, and its words are lines.
+    Attributes:
+        name: The file's name, as errors show it.
+        columns: The values of each column, by its name.
+        ids: An id for each row, unique in the file: the number of a line, a row or a question.
+        unit: The noun before an id in errors ("reviews.csv line 7").
+        has_header: Whether the names of the columns were read from the file.
+        notes: Sentences for the user on how the file was read and what was guessed.
+        ticked: Columns of ticked boxes.
+        made: The columns of words and tags that were made from marked spans, and the column of
+            these spans; empty if there are none.
+        is_conll: Whether each row is a sentence with a word per line, and its id the number of the
+            first of these lines.
     """
 
     name: str
@@ -181,16 +201,16 @@ class Table:
     is_conll: bool = False
 
     def take(self, rows: Sequence[int]) -> "Table":
-        """Some of the rows, by their indices."""
+        """Return a table with the rows of these indices."""
         columns = {name: [values[n] for n in rows] for name, values in self.columns.items()}
         return replace(self, columns=columns, ids=[self.ids[n] for n in rows])
 
     def place(self, row: int) -> str:
-        """Where a row stands."""
+        """Return the place of a row as errors name it: "reviews.csv line 7"."""
         return f"{self.name} {self.unit} {self.ids[row]}"
 
     def place_of_word(self, row: int, word: int) -> str:
-        """Where a word of a row stands, by its number from 0."""
+        """Return the place of a word as errors name it; `word` counts from 0."""
         if self.is_conll and self.ids[row].isdigit():
             return f"{self.name} line {int(self.ids[row]) + word}"
         return f"{self.place(row)} word {word + 1}"
@@ -207,74 +227,75 @@ def _is_missing(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Column:
-    """A column's name and its values; those that are None or "" are missing."""
+    """A column's name and its values; None and "" are missing values."""
 
     name: str
     values: Sequence[Any]
 
     @cached_property
     def key(self) -> str:
-        """What of the name tells it from others."""
+        """Normalized name (see `key_of`)."""
         return key_of(self.name)
 
     @cached_property
     def leaf(self) -> str:
-        """The key of the last part of a name: "category" of "annotation.category"."""
+        """Key of the last part of a dotted name: "category" of "annotation.category"."""
         return key_of(self.name.rpartition(".")[2])
 
     @cached_property
     def head(self) -> str:
-        """The key of a name without a remark: "answer1" of "Answer 1 - max 75 characters"."""
+        """Key of the name without a remark: "answer1" of "Answer 1 - max 75 characters"."""
         return key_of(re.split(r"\s[-\u2013\u2014]\s|\(", self.name)[0])
 
     @cached_property
     def is_origin(self) -> bool:
-        """Return whether the name says that it describes the row and not its text.
+        """Return whether the name is that of a fact about the row rather than about its text.
 
-        Such are "Country", "recorded_date", "airline_sentiment_confidence" and "meta.country".
+        Examples are "Country", "recorded_date", "airline_sentiment_confidence" and "meta.country".
         """
         bare = re.sub(r"\(.*?\)", "", self.name.rpartition(".")[2])  # "Duration (in seconds)"
         return bool({key_of(bare), _last_word(bare)} & NAMED["origin"]) or self.is_meta
 
     @cached_property
     def is_meta(self) -> bool:
-        """Return whether it is a field about a row, such as Prodigy's "meta.source"."""
+        """Return whether the column is a field of metadata, such as Prodigy's "meta.source"."""
         return any(key_of(part) in NAMED["meta"] for part in self.name.split(".")[:-1])
 
     @cached_property
     def words(self) -> set[str]:
-        """What its name says, whole and word by word: of "airline_sentiment" also "sentiment"."""
+        """Key of the name, and the name's words in lower case ("airline", "sentiment")."""
         return {self.key, *re.split(r"[\W_]+", self.name.lower())}
 
     @cached_property
     def is_fact(self) -> bool:
-        """Return whether the name is of what is known of a text's writer or of its task."""
+        """Return whether the name is that of a fact about the text's writer or the writing task."""
         return bool({self.key, _last_word(self.name)} & NAMED["fact"])
 
     @cached_property
     def known(self) -> list[Any]:
-        """The values that are not missing."""
+        """Values that are not missing."""
         return [value for value in self.values if value is not None and value != ""]
 
     @cached_property
     def distinct(self) -> set[str]:
-        """The different values, as texts."""
+        """Different values that are not missing, as texts."""
         return set(map(str, self.known))
 
     @cached_property
     def is_list(self) -> bool:
-        """Whether every value is a list."""
+        """Return whether every value is a list."""
         return bool(self.known) and all(isinstance(value, list) for value in self.known)
 
     @cached_property
     def numbers(self) -> list[float] | None:
-        """The values as numbers; None where one is none."""
+        """Values as numbers, without marks of missing values; None if the column is not numeric."""
         if self.is_list or any(isinstance(v, bool) for v in self.known):
             return None
         found = [number for _, number in self._read_numbers]
         if len(found) == len(self.known):
             return found or None
-        # "NA" among many numbers is a missing one; among few whole ones it may be a class.
+        # "NA" among many different numbers is a missing value; among few whole ones it may be a
+        # class.
         odd = {str(v).strip() for v in self.known if _is_missing(v)}
         if len(found) + self._count_missing < len(self.known):
             return None
@@ -285,7 +306,7 @@ class Column:
 
     @cached_property
     def _read_numbers(self) -> list[tuple[str, float]]:
-        """The values that are numbers, as written and as read; none where they are of two units."""
+        """Values that are numbers, each as text and as a number; empty if their units differ."""
         if not self._may_be_numbers:
             return []
         texts = [v for v in self.known if isinstance(v, str)]
@@ -310,7 +331,7 @@ class Column:
 
     @cached_property
     def odd_number(self) -> tuple[int, str] | None:
-        """The row and the value of the first that is no number, where nearly all are numbers."""
+        """Row index and text of the first non-number in a nearly numeric column, else None."""
         if self.numbers is not None or self.is_list or not self._read_numbers:
             return None
         numbers = {word for word, _ in self._read_numbers}
@@ -323,9 +344,11 @@ class Column:
 
     @cached_property
     def decimal(self) -> str:
-        """What stands before the decimals: a comma, where the values are numbers by that alone.
+        """Decimal mark that reads more of the values as numbers: a point or a comma.
 
-        Or where points group thousands: decimals that end in 0 are of one length, as are none here.
+        If both read equally many it is the point, unless points seem to group thousands: each value
+        with a point has groups of three digits, some of these end in 0, and other values have no
+        point. (Decimals that keep a final 0 would all have a point.)
         """
         grouped = looks_grouped(self.known)
         is_mixed = len(grouped) < len(self.known) and any(word[-1] == "0" for word in grouped)
@@ -336,12 +359,12 @@ class Column:
 
     @cached_property
     def _may_be_numbers(self) -> bool:
-        """Return whether half of the first values are numbers, or say that one is missing."""
+        """Return whether at least half of the first values are numbers or marks of missing ones."""
         first = self.known[:SEEN]
         return any(self._count_odd(mark, first) <= len(first) / 2 for mark in ".,")
 
     def _count_odd(self, mark: str, values: Sequence[Any]) -> int:
-        """How many of some values are no numbers with this before their decimals."""
+        """Count the values that are not numbers with this decimal mark, apart from missing ones."""
         odd = 0
         for value in values:
             if _is_missing(value):
@@ -354,7 +377,7 @@ class Column:
 
     @cached_property
     def mean_words(self) -> float:
-        """The mean number of words of a text's values, 0 of other columns."""
+        """Mean number of words per value if all values are texts and not numbers, else 0."""
         if self.is_list or self.numbers is not None or not self.known:
             return 0.0
         texts = [value for value in self.known if isinstance(value, str)]
@@ -363,12 +386,12 @@ class Column:
 
     @cached_property
     def is_whole(self) -> bool:
-        """Whether every value is a whole number."""
+        """Return whether every value is a whole number."""
         return self.numbers is not None and all(number % 1 == 0 for number in self.numbers)
 
     @cached_property
     def is_flag(self) -> bool:
-        """Return whether every value is 0 or 1, but for a few that are missing."""
+        """Return whether every value is 0 or 1, apart from a few missing ones."""
         if len(self.known) < (1 - FEW_ODD) * len(self.values):
             return False
         if self.known and all(isinstance(value, bool) for value in self.known):
@@ -377,7 +400,7 @@ class Column:
 
     @cached_property
     def is_text(self) -> bool:
-        """Whether the values are written by people, nearly every one another."""
+        """Return whether the values are sentences, or long names and terms that mostly differ."""
         if not self.mean_words:
             return False
         letters = sum(map(len, self.known)) / len(self.known)
@@ -387,7 +410,7 @@ class Column:
 
     @cached_property
     def is_date(self) -> bool:
-        """Return whether every value is a date or a time stamp."""
+        """Return whether every value is a date, a time or a time stamp."""
         if not self.known or self.key in CLASSES | NAMED["number"]:
             return False
         said = [v for v in self.known if not _is_missing(v)]
@@ -404,7 +427,7 @@ class Column:
 
     @cached_property
     def is_code(self) -> bool:
-        """Whether every value is a hash, or the name that a column "... id" gives to something."""
+        """Return whether every value is a hash, a UUID or an identifier (in a column "... id")."""
         texts = [v.strip() for v in self.known if isinstance(v, str)]
         if not texts or len(texts) < len(self.known):
             return False
@@ -414,11 +437,11 @@ class Column:
 
     @cached_property
     def is_id(self) -> bool:
-        """Whether the values only count or name rows."""
+        """Return whether the values only number or identify the rows."""
         # pandas writes its index as a column without a name, and reads it as "Unnamed: 0".
         if self.key in NAMED["id"] or self.key.startswith("unnamed") or not self.key:
             return True
-        # GitHub's "number" of an issue: it counts, in one direction.
+        # GitHub's "number" of an issue, which only rises or only falls.
         if self.key == "number" and self.is_whole and len(self.distinct) == len(self.values) > FEW:
             steps = [after > one for one, after in pairwise(self.numbers or ())]
             return all(steps) or not any(steps)

@@ -1,4 +1,4 @@
-"""Read rows from JSON: an object a line, a list of objects, or a document that holds them."""
+"""Read rows from JSON: an object per line, a list of objects, or a document that contains one."""
 
 import json
 from collections import Counter
@@ -15,9 +15,9 @@ from benchharness.tasks.sources.source import Place
 
 
 def read_json(path: Place, text: str) -> Table:
-    """Read the rows of a file; raise DataError if it is not JSON or holds none."""
+    """Read the rows of a file; raise DataError if it is not JSON or has no rows."""
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    # People call JSON lines .json too: a first line that is an object tells them.
+    # JSON lines are often called .json too: their first line is an object.
     is_lines = ending_of(path) in (".jsonl", ".ndjson") or (
         len(lines) > 1 and is_object(lines[0][1])
     )
@@ -27,7 +27,7 @@ def read_json(path: Place, text: str) -> Table:
 
 
 def object_lines(path: Place, text: str, lines: Sequence[tuple[int, str]]) -> Table:
-    """Read lines of which each is an object; a note tells where the text ends within the last."""
+    """Read an object from each line; a truncated last line is left out with a note."""
     notes: tuple[str, ...] = ()
     if lines and lines[-1][0] > 2 and not text.endswith("\n") and _is_cut(lines[-1][1]):
         notes = (f"{path.name} ends within line {lines[-1][0]}, which is left out",)
@@ -52,7 +52,7 @@ def _of_document(path: Place, document: Any) -> Table:
 
 
 def _of_viewer(path: Place, features: Sequence[Any], rows: Sequence[Any]) -> Table:
-    """Read what the hub's viewer of data sets answers: its features name the labels."""
+    """Read a response of the hub's dataset viewer, whose features give the names of labels."""
     table = objects_table(path, _numbered([each["row"] for each in rows]), "row")
     names = {each["name"]: names_of(each["type"]) for each in features}
     columns = {
@@ -63,7 +63,10 @@ def _of_viewer(path: Place, features: Sequence[Any], rows: Sequence[Any]) -> Tab
 
 
 def names_of(feature: Any) -> Sequence[str] | None:
-    """The names of a ClassLabel, or of a list of them in either form of the library `datasets`."""
+    """Return the names of a ClassLabel, or of a list of ClassLabels; None for other features.
+
+    The library `datasets` writes a list as an object with "feature", or as a list of one feature.
+    """
     inner = feature.get("feature", feature) if isinstance(feature, dict) else feature
     inner = inner[0] if isinstance(inner, list) and len(inner) == 1 else inner
     if not isinstance(inner, dict) or inner.get("_type") != "ClassLabel":
@@ -73,7 +76,10 @@ def names_of(feature: Any) -> Sequence[str] | None:
 
 
 def named(value: Any, names: Sequence[str]) -> Any:
-    """The name of a label's number, or of each of a list; None for -1."""
+    """Return the name of a label's number, or the names of a list of numbers; None for -1 or None.
+
+    A number that has no name is returned as it is, and a list with a missing label is None.
+    """
     if isinstance(value, list):
         found = [named(each, names) for each in value]
         return None if None in found else found
@@ -105,11 +111,11 @@ def _no_rows(path: Place) -> DataError:
 
 
 SPLIT = "split"
-"""The column for the split of each row, of a document with a list for each split."""
+"""Column that is added for the split of each row, if a document has a list for each split."""
 
 
 def _splits(lists: Mapping[str, Sequence[Any]]) -> dict[str, str]:
-    """Map names of lists to splits; nothing unless they are lists of rows."""
+    """Map names of lists to splits; empty unless the lists hold the rows of different splits."""
     splits = {name: split_of(name) for name in lists}
     named = {name: split for name, split in splits.items() if split}
     is_clear = len(set(named.values())) == len(named) > 1 and "train" in named.values()
@@ -118,7 +124,10 @@ def _splits(lists: Mapping[str, Sequence[Any]]) -> dict[str, str]:
 
 
 def _named(rows: Sequence[Any], names: Sequence[str] = ()) -> Sequence[Any]:
-    """Turn rows that are lists into objects, with these names or numbers from 1 as keys."""
+    """Turn rows that are lists into objects with these names, or numbers from 1, as keys.
+
+    Other rows are returned unchanged.
+    """
     lengths = {len(row) if isinstance(row, list) else -1 for row in rows}
     if len(lengths) != 1 or min(lengths) < 2 or all(map(is_pair, rows)):
         return rows
@@ -133,7 +142,10 @@ def _numbered(rows: Sequence[Any]) -> list[tuple[str, Any]]:
 
 
 def _held(path: Place, document: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
-    """Find the rows in an object: its one list of objects, or objects by their keys."""
+    """Return the rows in an object: its only list of objects, or objects by their keys; else None.
+
+    Raises DataError if the object holds several lists of rows.
+    """
     lists = _lists_of_objects(document)
     lists = [name for name in lists if name in _ROWS] or lists
     if len(lists) > 1:
@@ -146,17 +158,17 @@ def _held(path: Place, document: Mapping[str, Any]) -> list[tuple[str, Any]] | N
     inner = {name: value for name, value in document.items() if isinstance(value, dict) and value}
     if len(inner) == len(document) > 1:
         return _by_key(document)
-    # "rasa_nlu_data" and "assets" hold what is asked for, and others are about the file.
+    # The rows may be inside, as in "rasa_nlu_data" and "assets"; other objects are about the file.
     found = [rows for value in inner.values() if (rows := _held(path, value)) is not None]
     return found[0] if len(found) == 1 else None
 
 
 _ROWS = ("rows", "data", "examples", "records", "items", "documents", "utterances")
-"""Names of a list of rows, in a document with other lists about the file."""
+"""Usual names of the list of rows, in a document with other lists about the file."""
 
 
 def _lists_of_objects(document: Mapping[str, Any]) -> list[str]:
-    """Return the names of lists of objects, or of spaCy's pairs."""
+    """Return the names of the lists that hold only objects, or only spaCy's pairs."""
     return [
         name
         for name, value in document.items()
@@ -167,7 +179,7 @@ def _lists_of_objects(document: Mapping[str, Any]) -> list[str]:
 
 
 def _by_key(document: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Any]]:
-    """Read objects by their keys, or pandas' columns by the keys of rows."""
+    """Read rows from objects by key: an object per row, or per column as pandas writes them."""
     first, *others = (list(value) for value in document.values())
     is_columns = all(keys == first for keys in others) and (
         len(first) > len(document) or all(key.isdigit() for key in first)
@@ -178,7 +190,7 @@ def _by_key(document: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Any]]:
 
 
 def _is_cut(line: str) -> bool:
-    """Return whether a line begins an object and does not end it, as where a download broke off."""
+    """Return whether a line is the beginning of an object, as after an interrupted download."""
     try:
         json.loads(line)
     except json.JSONDecodeError as error:
@@ -199,9 +211,9 @@ def is_object(line: str) -> bool:
 
 
 def parsed(path: Place, text: str, line: int = 1) -> Any:
-    """Parse a JSON text of a file, which begins at that line.
+    """Parse a JSON text that begins at `line` of a file.
 
-    DataError where it is none, or where an object names a key twice.
+    Raises DataError if the text is not JSON, or if an object in it has a key twice.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -220,7 +232,7 @@ def parsed(path: Place, text: str, line: int = 1) -> Any:
             f"{path.name} line {line + error.lineno - 1} column {error.colno} is not JSON: "
             f"{error.msg}."
         ) from error
-    except ValueError as error:  # a number of more digits than Python reads
+    except ValueError as error:  # a number with more digits than Python accepts
         raise DataError(
             f"{path.name} line {line} is not JSON that can be read: {error}."
         ) from error
@@ -229,12 +241,15 @@ def parsed(path: Place, text: str, line: int = 1) -> Any:
 
 
 def objects_table(path: Place, objects: Sequence[tuple[str, Any]], unit: str) -> Table:
-    """Make rows of objects; nested keys are joined by dots, and None is missing."""
+    """Make a table of objects; nested keys are joined by dots, and a missing key gives None."""
     return rows_of_objects(Table(name=path.name, columns={}, ids=[], unit=unit), objects)
 
 
 def rows_of_objects(table: Table, objects: Sequence[tuple[str, Any]]) -> Table:
-    """Fill a table with objects, in the layout of a tool or as they are."""
+    """Fill a table with objects, which may have the layout of a known tool.
+
+    Raises DataError for a row that is not an object.
+    """
     found = tool_rows(table.name, objects)
     flat = []
     for number, row in found.rows:
@@ -253,7 +268,7 @@ def rows_of_objects(table: Table, objects: Sequence[tuple[str, Any]]) -> Table:
 def _flat(found: Mapping[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for name, value in found.items():
-        if isinstance(value, dict) and list(value) == ["choices"]:  # of Label Studio, where several
+        if isinstance(value, dict) and list(value) == ["choices"]:  # Label Studio's choices
             row[str(name)] = value["choices"]
         elif isinstance(value, dict):
             row |= {f"{name}.{inner}": each for inner, each in _flat(value).items()}
@@ -271,7 +286,7 @@ def _column_lists(path: Place, document: Mapping[str, Sequence[Any]]) -> Table:
 
 
 def _squad(path: Place, document: Mapping[str, Any]) -> Table:
-    """SQuAD's articles, of version 1.1 or 2.0."""
+    """Read the questions of SQuAD's articles, version 1.1 or 2.0."""
     found = squad_questions(document, path.name, has_titles=False)
     records = [record.fields for record, _ in found]
     names = ("context", "question", "answers.text", "answers.answer_start")

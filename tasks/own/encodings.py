@@ -21,9 +21,17 @@ MAGIC = {
 def text_of(
     path: Place, content: bytes, encoding: str, above: int = 0
 ) -> tuple[str, tuple[str, ...]]:
-    """A file's text, and a note where its encoding was found to be another than UTF-8.
+    """Return a file's text, and a note if its encoding was guessed and is not UTF-8.
 
-    `above` lines of the file stand before the content.
+    Args:
+        path: The file, for errors.
+        content: The bytes of the file, or of a part of it.
+        encoding: The encoding that the user gave, or "".
+        above: The number of the file's lines before `content`.
+
+    Raises:
+        DataError: The content is not text, or not in this encoding.
+        BenchError: Python does not know the encoding.
     """
     for magic, what in MAGIC.items():
         if content.startswith(magic):
@@ -34,7 +42,7 @@ def text_of(
     # The byte order marks of UTF-16, which Excel's "Unicode text" begins with.
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _decoded(path, content, "utf-16"), (note.format("utf-16"),)
-    # A zero byte is UTF-8 too, and UTF-16 without its mark has one beside every letter.
+    # A zero byte is valid UTF-8, but UTF-16 without its mark has one next to every ASCII letter.
     if b"\0" in content:
         line = above + content.count(b"\n", 0, content.index(b"\0")) + 1
         raise DataError(f"{path.name} line {line} holds a zero byte: it is not text.")
@@ -55,22 +63,23 @@ COMMON: Mapping[str, tuple[str, str]] = {
     "euc_jp": ("EUC-JP", _KANA),
     "cp949": ("EUC-KR", "이다는의에고을가하지를은도로한자기나사리어서아시인대그해일들부정수여있었"),
 }
-"""Encodings of eastern languages by Python's names, as people call them, with the most common
-letters of their languages."""
+"""Encodings of East Asian languages, by Python's names: their usual names, and the most common
+characters of their languages."""
 
 CONVINCING, FEWEST_LETTERS, LOOKED_AT = 0.2, 20, 2**16
-"""The smallest share of common letters, of how many letters beyond ASCII in how many bytes."""
+"""To detect an East Asian encoding: the smallest share of common characters, the minimum number of
+characters beyond ASCII, and the number of bytes that are examined."""
 
 
 _NO_LETTER = re.compile("[\x80-\x9f\ue000-\uf8ff\ufffd]")
-"""What bytes are read as that an encoding has no letter for."""
+"""Pattern of characters that result from bytes to which an encoding assigns no letter."""
 
 
 def _eastern(content: bytes, odd: int) -> str:
-    """Find the one encoding of an eastern language that reads all of a text as common letters.
+    """Return the only East Asian encoding that reads a text as common characters, else "".
 
-    Read by another one such a text has letters of the same script at random, of which some three
-    in a hundred are common. `odd` is the first byte not of UTF-8.
+    A wrong encoding reads the bytes as random characters of the same script, of which about 3 % are
+    common. `odd` is the index of the first byte that is not UTF-8.
     """
     start = content.rfind(b"\n", 0, odd) + 1
     part = content[start : start + LOOKED_AT]
@@ -91,20 +100,23 @@ def _has_common_letters(part: bytes, encoding: str) -> bool:
 
 
 MOST_STRANGE = 0.4
-"""The largest share of letters beyond ASCII in a text of a western language."""
+"""Largest share of letters beyond ASCII in a text of a western language."""
 
 _LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u0152\u0153\u0160\u0161\u0178\u017d\u017e"
 _WITHIN = re.compile(
     f"(?<=[{_LATIN}])[\u00a1-\u00ac\u00ae-\u00b6\u00b8-\u00bf\u00d7\u00f7\u2020\u2021\u02c6\u2030\u2039\u203a\u02dc\u2122](?=[{_LATIN}])"
 )
-"""A sign between two letters."""
+"""Pattern of a sign between two Latin letters."""
 
 
 def _western(path: Place, content: bytes, odd: int, above: int) -> str:
-    """Decode Windows' western encoding if it is likely; `odd` is the first byte not of UTF-8."""
+    """Decode cp1252, the western encoding of Windows; raise DataError if the result is implausible.
+
+    `odd` is the index of the first byte that is not UTF-8.
+    """
     found = content.decode("cp1252", "replace")
-    # cp1252 has nothing for five bytes (81, 8D, 8F, 90 and 9D). Other encodings have letters where
-    # it has signs, which then stand within words ("wa\u00bfny"), or have no Latin letters at all.
+    # cp1252 leaves five bytes undefined (81, 8D, 8F, 90 and 9D). Other encodings have letters where
+    # it has signs, which then appear within words ("wa\u00bfny"), or have no Latin letters at all.
     strange = [letter for letter in found if ord(letter) > 127]
     letters = sum(map(str.isalpha, found))
     is_foreign = sum(map(str.isalpha, strange)) > MOST_STRANGE * letters

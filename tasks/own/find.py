@@ -1,7 +1,7 @@
-"""From a file, a folder or a data set of the hub to the definition of its task, and what to say.
+"""Detect the task of a file, a folder or a data set of the hub, and describe it.
 
-Everything is read and checked here, before anything starts: the columns, the labels, every row of
-every split, the metric, and which texts stand in two splits.
+Everything is read and checked here, before a run starts: the columns, the labels, every row of
+every split, the metrics, and the texts that occur in two splits.
 """
 
 import re
@@ -45,14 +45,20 @@ from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS
 from benchharness.tasks.task import Task, find_fault
 
 HELD_OUT = 0.2
-"""The share of train that is made dev where the data have none."""
+"""Share of train that becomes dev if the data have no dev split."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """The task of somebody's data, where its rows are as `--data` says it, and what to say of it.
+    """A task that was detected in a user's data, with sentences that describe it.
 
-    `leaks` are counts by split: rows whose text is in train, as it is and nearly so.
+    Attributes:
+        own: The definition of the task.
+        task: The task itself, which is registered in the tables of tasks.
+        data: The value of `--data` with which the rows are read: "hub", or a path.
+        sentences: Notes for the user on the columns, the rows and the labels.
+        leaks: For each split but train, how many of its texts are in train: identical and nearly
+            so.
     """
 
     own: OwnData
@@ -71,17 +77,26 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
     encoding: str = "",
     no_header: bool = False,
 ) -> Found:
-    """The task of a file or folder, or of a `hub` data set "org/name[:config][@revision]".
+    """Detect and register the task of a file, a folder or a data set of the hub.
 
-    Raises DataError for rows that cannot be read, do not fit, or fit two tasks; BenchError for
-    columns or metrics that make no sense.
+    Args:
+        place: A path or, with `hub`, "org/name[:config][@revision]".
+        hub: Whether the rows are on the hub.
+        columns: The value of `--columns`; "" to detect the columns.
+        metrics: The values of `--metric`; none for the defaults of the kind of task.
+        encoding: The encoding of the files; "" to detect it.
+        no_header: Whether line 1 of a table is a row, so that its columns are numbered from 1.
+
+    Raises:
+        DataError: Rows cannot be read, do not fit the task, or fit several tasks.
+        BenchError: The options, such as the columns or the metrics, make no sense.
     """
-    metric_names(metrics)  # refuses what is said twice before anything is read
+    metric_names(metrics)  # refuses repeated metrics before anything is read
     if hub and no_header:
         raise BenchError("--no-header is of files, and --hf names none: leave it out.")
     own = _on_hub(place, columns) if hub else _in_files(place, columns, encoding, no_header)
     folder = None if hub else Path(place).expanduser().resolve()
-    # A dev that is held out has no rows of its own.
+    # A held-out dev is a part of train and has no table.
     tables = {
         split: table_of(own, split, folder)
         for split in own.splits
@@ -90,7 +105,7 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
     as_written = list(metrics) == ["accuracy"]
     own = with_labels(own, tables, as_written=as_written)
     splits = {split: examples_of(own, split, folder) for split in own.splits}
-    # Before the metrics, of which scripts are run on the rows of dev.
+    # Rows are checked before the metrics, because scripts of metrics run on the rows of dev.
     _check_rows(own, tables, splits)
     own = _with_metrics(own, metrics, splits["dev"])
     task = own_task(own)
@@ -124,7 +139,7 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
 
 
 def _with_benchmark(error: DataError, folder: Path) -> DataError:
-    """Add the benchmark that a folder holds to an error, and how it is run."""
+    """Add to an error the benchmark whose files a folder holds, and the command that runs it."""
     if not folder.is_dir():
         return error
     data = Data(source="files", folder=folder)
@@ -137,12 +152,15 @@ def _with_benchmark(error: DataError, folder: Path) -> DataError:
 
 
 def _is_of(task: Task, data: Data) -> bool:
-    """Return whether a folder has a benchmark's files; train.csv alone may be anybody's."""
+    """Return whether a folder has the official files of a benchmark's task for some split.
+
+    Splits whose files are in no folder of the task do not count: train.csv may be any data.
+    """
     source = task.source
     if source.reader is not None or task.suite == "xtreme":
         return False
     splits = [name for name, split in source.splits.items() if all("/" in f for f in split.files)]
-    # Any folder in BEIR's layout is a retrieval task; of others the names must say so.
+    # Any folder in BEIR's layout is a retrieval task; for others the folder's name must fit.
     is_alone = task.suite == "retrieval"
     return any(not missing_files(source, [split], data, alone=is_alone) for split in splits)
 
@@ -190,7 +208,7 @@ def _on_hub(word: str, columns: str) -> OwnData:
         for ours, names in SPLIT_NAMES.items()
         if names & set(there)
     }
-    # A data set of one split is trained on, whatever the split is called.
+    # The only split of a data set is used for training, whatever its name is.
     if "train" not in splits and len(there) == 1:
         splits = {"train": there[0]}
     if "train" not in splits:
@@ -207,15 +225,15 @@ def _on_hub(word: str, columns: str) -> OwnData:
 
 
 def _base(name: str) -> OwnData:
-    """A definition without columns, titled by a name: in lower case, without odd characters."""
+    """Return a definition without columns, titled with a name in plain lower-case characters."""
     title = re.sub(r"[^\w.-]+", "-", name.lower()).strip("-._") or "data"
-    # Own data may be named without their digits, and "glue" is a suite already.
+    # Users may name a task by its title alone, so the title must not be that of a suite.
     title = f"{title}-data" if title in (*SUITES, *COLLECTIONS) else title
     return OwnData(title=title, kind="class", columns={"text": (), "label": ()}, metrics=())
 
 
 def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
-    """With the columns that were said, or that fit; and with the splits that there are."""
+    """Return a definition with the columns, given or detected, and with the splits that exist."""
     table = table_of(base, "train", folder)
     if not columns and folder and is_headless(table):
         bare = replace(base, no_header=True)
@@ -223,7 +241,7 @@ def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
         base, table = (bare, rows) if count_readings(rows) == 1 else (base, table)
     mapping = parse_columns(columns) if columns else find_mapping(table)
     own = replace(base, kind=mapping.kind, columns=mapping.columns)
-    # As a split's, a tool's verdicts count whatever columns are given.
+    # A tool's column of verdicts, like a column of splits, is used whatever columns are given.
     verdict, is_sure = verdict_column(table)
     if is_sure and VERDICT not in own.columns and verdict not in mapping.names:
         own = replace(own, columns={**own.columns, VERDICT: (verdict,)})
@@ -239,7 +257,7 @@ def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
             raise no_column(table, name)
         own = replace(own, columns={**own.columns, SPLIT: (name,)})
         there = {split_of(str(value)) for value in table.columns[name]}
-    # Without a dev, by files, by a column or on the hub, dev is made of train.
+    # If neither files nor a column nor the hub provide dev, it is held out from train.
     held_out = 0.0 if "dev" in there else HELD_OUT
     splits = {
         name: base.splits.get(name, base.splits["train"])
@@ -255,7 +273,7 @@ def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
 def _check_rows(
     own: OwnData, tables: Mapping[str, Table], splits: Mapping[str, Sequence[Example]]
 ) -> None:
-    """DataError for a row that is none of the task, and for a split without any label of train."""
+    """Raise DataError for a row that does not fit, or a split without any label of train."""
     # Its metrics are not known yet, and no check of a row needs them.
     task = own_task(replace(own, metrics=()))
     for split, examples in splits.items():
@@ -278,7 +296,7 @@ def _check_rows(
 
 
 def _with_metrics(own: OwnData, words: Sequence[str], examples: Sequence[Example]) -> OwnData:
-    """With the metrics that were said, tried where they are scripts, or those of the kind."""
+    """Return a definition with the given metrics, or the default ones; try out those in scripts."""
     known = known_metrics(own.kind, own.labels, no_answer=own.no_answer, unseen=own.unseen)
     if not words:
         count = 2 if own.kind == "number" else 1
@@ -297,7 +315,7 @@ def _with_metrics(own: OwnData, words: Sequence[str], examples: Sequence[Example
 
 
 def _absolute(word: str) -> str:
-    """A script by its whole path, which holds wherever a worker begins."""
+    """Return a metric's word with the absolute path of its script, valid in any worker's folder."""
     if not word.startswith(EVALUATE):
         return word
     source, comma, options = word.removeprefix(EVALUATE).partition(",")

@@ -9,11 +9,11 @@ Lines = Sequence[tuple[int, Sequence[Any]]]
 """Rows of a table with the numbers of their lines."""
 
 MOST_TITLES = 6
-"""Lines above the names at most."""
+"""Maximum number of lines of a title above the names."""
 
 _QUALTRICS = re.compile(r"\{['\"]ImportId['\"]")
 _ANSWER = frozenset(("", "response", "open-ended response"))
-"""The second line of SurveyMonkey's names, where a question has one column."""
+"""Cells, in lower case, of SurveyMonkey's second line of names for a question with one column."""
 
 
 def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[str, ...]]:
@@ -28,7 +28,7 @@ def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[st
         rows = rows[above:]
     header, body = rows[0][1], rows[1:]
     if counters := _counters(rows, used):
-        # A template counts more rows than are filled in.
+        # A template may number more rows than are filled in.
         empty = takewhile(lambda line: _is_empty(line[1], counters), reversed(body))
         body = body[: len(body) - sum(1 for _ in empty)]
     if described := _count_descriptions(body):
@@ -40,13 +40,13 @@ def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[st
 
 
 def _used_columns(rows: Lines) -> list[int]:
-    """List the columns that hold anything; those to the right of a sheet often hold nothing."""
+    """List the columns that hold anything; those at the right of a sheet are often empty."""
     width = min(len(row) for _, row in rows)
     return [n for n in range(width) if any(row[n] != "" for _, row in rows)]
 
 
 def _count_titles(rows: Lines, used: Sequence[int]) -> int:
-    """Count the lines that fill few cells above the first line that fills all."""
+    """Count the lines of a title: they fill few cells, above the first line that fills all."""
     for above, (_, row) in enumerate(rows[: MOST_TITLES + 1]):
         filled = sum(row[n] != "" for n in used)
         if filled + len(_counters(rows[above:], used)) == len(used):
@@ -57,7 +57,7 @@ def _count_titles(rows: Lines, used: Sequence[int]) -> int:
 
 
 def _counters(rows: Lines, used: Sequence[int]) -> list[int]:
-    """List the columns without a name that count the rows below the first line."""
+    """List the columns without a name whose values number the rows below the first line."""
     return [n for n in used if rows[0][1][n] == "" and _count_up([row[n] for _, row in rows[1:]])]
 
 
@@ -74,7 +74,7 @@ def _count_up(values: Sequence[Any]) -> bool:
 
 
 def _count_descriptions(body: Lines) -> int:
-    """Count the lines down to the one that has Qualtrics's ImportId in every cell."""
+    """Count the first lines up to the one with Qualtrics' ImportId in every cell; 0 without one."""
     for count, (_, row) in enumerate(body[:2], start=1):
         if row and all(_QUALTRICS.match(str(value)) for value in row):
             return count
@@ -82,10 +82,10 @@ def _count_descriptions(body: Lines) -> int:
 
 
 def _joined(header: Sequence[Any], below: Sequence[Any], used: Sequence[int]) -> list[Any]:
-    """Join two lines of names, of which the second has a name for each option of a question.
+    """Join two lines of names, the second of which names the options of questions.
 
-    Empty where the second line is a row: else it names columns that the first one leaves empty,
-    two at least, and says nothing of the others.
+    Return an empty list if the second line is a row. As a line of names it names all the columns
+    that the first line leaves empty, at least two, and has "" or "Response" in other columns.
     """
     blank = [n for n in used if header[n] == ""]
     # The column before a blank one is the first of its group.

@@ -28,7 +28,11 @@ from benchharness.tasks.sources.formats import fields_of
 
 
 def with_labels(own: OwnData, tables: Mapping[str, Table], *, as_written: bool) -> OwnData:
-    """Add the labels or the range of the numbers; raise DataError if there are none."""
+    """Return a definition with its labels, or with the range of its numbers.
+
+    With `as_written` the spelling of tags is not interpreted. Raises DataError if a column is
+    missing, or if there are fewer than two labels or different numbers.
+    """
     train = tables["train"]
     for name in (name for names in own.columns.values() for name in names):
         if name not in train.columns:
@@ -52,14 +56,14 @@ def with_labels(own: OwnData, tables: Mapping[str, Table], *, as_written: bool) 
 
 
 def _check_values(train: Table, column: str) -> None:
-    """Raise DataError if some labels are lists or objects that were written as text."""
+    """Raise DataError if some labels are lists or objects written as text, and others are not."""
     values = train.columns[column]
     written = {row for row, value in enumerate(values) if _is_written(value)}
     pieces = [row for row, v in enumerate(values) if row not in written and _is_piece(v)]
     if not written and not pieces:
         return
     rest = [row for row, v in enumerate(values) if row not in written and v not in (None, "")]
-    # What is broken is the mistake, or else those that are fewer.
+    # The error names a broken value or, without one, a value of the rarer form.
     row = (pieces or (rest if len(rest) < len(written) else []) or [min(written)])[0]
     raise DataError(
         f"{train.place(row)} has {str(values[row])[:60]!r} in the column {column!r}, where some "
@@ -83,7 +87,7 @@ def _is_piece(value: Any) -> bool:
 
 
 def _with_unseen(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
-    """Add the labels of dev and test that train lacks, in their order among the others."""
+    """Add the labels that dev or test has and train lacks, sorted among the others."""
     found: set[str] = set()
     for split, table in tables.items():
         if split != "train":
@@ -99,7 +103,7 @@ def _with_unseen(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
 
 def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
     values = [class_name(v) for v in _flat(train.columns[column]) if v not in (None, "")]
-    # A program writes "None" into empty cells; a person who writes "pos" writes "none".
+    # A program writes "None" into empty cells; a person who writes "pos" would write "none".
     others = (v for name, found in train.columns.items() if name != column for v in found)
     is_capital = any(value[:1].isupper() for value in values if value != "None")
     is_program = not is_capital or any(v == "None" for v in others)
@@ -109,7 +113,7 @@ def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
     if len(labels) < 2:
         said = f"one label, {labels[0]!r}" if labels else "no label"
         raise DataError(f"{train.name} has {said} in the column {column!r}: expected two or more.")
-    # Nearly as many labels as rows: names or texts, of which nothing can be learned.
+    # Nearly as many labels as rows: they are names or texts, from which nothing can be learned.
     if len(labels) > max(2, len(values) // 2):
         raise DataError(
             f"{train.name} has {len(labels)} labels in {len(values)} rows of the column "
@@ -119,7 +123,7 @@ def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
 
 
 def _no_labels(names: Collection[str]) -> Collection[str]:
-    """Return the names that mean "no label" among those of labels."""
+    """Return the names of labels that mean "no label"."""
     none = {name for name in names if may_be_no_label(name)}
     words = {*names} - none
     if not all(re.search(r"[^\W\d_]", word) for word in words):  # "-" is a class among signs
@@ -128,7 +132,7 @@ def _no_labels(names: Collection[str]) -> Collection[str]:
 
 
 def _natural(name: str) -> tuple[bool, float, str]:
-    """Numbers by their size before names."""
+    """Return a sort key that puts numbers in numeric order before names."""
     try:
         return False, float(name), name
     except ValueError:
@@ -156,7 +160,7 @@ def _with_tags(own: OwnData, train: Table, *, as_written: bool) -> OwnData:
         raise _odd_tag(own, train, spelling)
     kinds = sorted(spelling.kinds)
     every = ("O", *(f"{letter}-{kind}" for letter in "BI" for kind in kinds))
-    own = replace(own, labels=every if kinds else ())  # tells whether these are entities
+    own = replace(own, labels=every if kinds else ())  # `to_examples` reads kinds from it
     found = {tag for example in to_examples(own, train) for tag in example.traits.labels}
     if len(found) < 2:
         raise DataError(f"{train.name} has {len(found)} different tags: expected two or more.")
@@ -164,14 +168,14 @@ def _with_tags(own: OwnData, train: Table, *, as_written: bool) -> OwnData:
 
 
 def _tag_order(tags: Collection[str]) -> Callable[[str], tuple[bool, str]]:
-    """Order O before the others, and these by prefix: B-LOC, B-PER, I-LOC, I-PER."""
+    """Return a sort key for tags: alphabetical, with O first among tags of entities."""
     if are_entity_tags(tags):
         return lambda tag: (tag != "O", tag)
     return lambda tag: (False, tag)
 
 
 def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
-    """Yield each tag as it is written, after its row and its position in the row."""
+    """Yield the row, the position in the row and the spelling of each tag."""
     for row, value in enumerate(train.columns[own.columns["tags"][0]]):
         each = (
             fields_of(value) if isinstance(value, str) and "sentence" not in own.columns else value
@@ -182,12 +186,12 @@ def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
 
 
 def spelling_in(own: OwnData, train: Table) -> Spelling:
-    """Tell how the tags of train are written."""
+    """Return the spelling of train's tags."""
     return spelling_of(Counter(tag for _, _, tag in written_tags(own, train)))
 
 
 def _odd_tag(own: OwnData, train: Table, spelling: Spelling) -> DataError:
-    """Make the error for a tag that does not follow the scheme of the others."""
+    """Return the error for a tag that does not follow the scheme of the others."""
     row, place, tag = next(found for found in written_tags(own, train) if found[2] in spelling.odd)
     where = train.place(row) if "sentence" in own.columns else train.place_of_word(row, place)
     return DataError(
@@ -205,7 +209,7 @@ def _with_range(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
     (name,) = own.columns["number"]
     own = replace(own, decimal=Column("", tables["train"].columns[name]).decimal)
     numbers = {split: _numbers(own, table) for split, table in tables.items()}
-    # Of a test split that hides its labels as -1 nothing is known.
+    # A test split in which every number is -1 hides its labels.
     if set(numbers.get("test", ())) == {-1.0} and min(numbers["train"], default=-1.0) >= 0:
         del numbers["test"]
     found = [number for each in numbers.values() for number in each]
@@ -221,7 +225,10 @@ def _numbers(own: OwnData, table: Table) -> list[float]:
 
 
 def _scale(mean: float, spread: float) -> tuple[float, float]:
-    """What a number is learned as: as it is, or where it is large or tiny by round numbers."""
+    """Return round numbers (offset, divisor) that normalize a number of this distribution.
+
+    A number is learned as (number - offset) / divisor; moderate ones are kept, with (0.0, 1.0).
+    """
     if 0.1 <= spread <= 10 and abs(mean) <= 10:
         return 0.0, 1.0
     # The spread by its first digit: a mean of 52,300 and a spread of 1,480 give (52000.0, 1000.0).

@@ -1,9 +1,9 @@
-"""Texts of dev or test that stand in train too, as they are or nearly so.
+"""Find texts of dev or test that are also in train, identical or nearly so.
 
-Two texts are the same if their words are, whatever their case and punctuation, and nearly the same
-if 85 % of their words agree in their order (difflib's ratio). Every row of train is compared with
-those of the other split that share words pairs with it, so the cost grows with the rows of both,
-not with their product.
+Two texts are identical if their words are, apart from case and punctuation, and nearly identical if
+difflib's ratio of their sequences of words is at least 0.85. A row of train is compared only with
+rows of the other split that share pairs of neighbouring words with it, so that the cost grows with
+the rows of both splits and not with their product.
 """
 
 import re
@@ -21,20 +21,22 @@ from benchharness.tasks.examples import (
 Words = tuple[str, ...]
 
 LIKE = 0.85
-"""How much of two texts agrees where they are nearly the same."""
+"""Smallest difflib ratio of the words of two nearly identical texts."""
 
 FEWEST = 5
-"""Shorter texts are only compared as they are: "a good film" and "a bad film" are two texts."""
+"""Minimum number of words of a text that may be nearly identical to another. Shorter texts, such as
+"a good film" and "a bad film", only match exactly."""
 
 MOST_WORDS = 400
-"""How much of a text is looked at."""
+"""Number of first words of a text that are compared."""
 
 MOST_ROWS = 100
-"""A pair of words that more rows have tells nothing of any of them."""
+"""Maximum number of rows that share an informative pair of words; more frequent pairs are
+ignored."""
 
 
 class Leak(NamedTuple):
-    """A row of a split and a row of train that it is like, by their ids."""
+    """A row of a split and a row of train with the same or a similar text, by their ids."""
 
     row: str
     train: str
@@ -42,7 +44,11 @@ class Leak(NamedTuple):
 
 
 def words_of(example: Example) -> tuple[str, ...]:
-    """The words that would give an example away, in lower case: all, or those of its passage."""
+    """Return the words that identify an example, in lower case.
+
+    They are the words of `Traits.own_texts` if the example has any, else the words of all its
+    texts.
+    """
     texts = example.traits.own_texts or example.traits.texts
     found = [word for text in texts for word in re.findall(r"\w+", text.lower())]
     # A text of signs alone, such as ":-)", has no words and is compared as it is.
@@ -50,13 +56,13 @@ def words_of(example: Example) -> tuple[str, ...]:
 
 
 def find_leaks(train: Sequence[Example], others: Sequence[Example]) -> list[Leak]:
-    """The rows of another split that are in train too, in their order."""
+    """Return the rows of another split whose texts are also in train, in their order."""
     asked: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, example in enumerate(others):
         asked[words_of(example)].append(number)
     learned = {words_of(example): example.id for example in reversed(train)}
     like = {words: (name, True) for words, name in learned.items() if words in asked}
-    # `like` grows while `_near` looks into it: a text that was found is not compared again.
+    # `like` grows while `_near` reads it, so that a text that was found is not compared again.
     for words, text in _near(list(learned), list(asked), like):
         like[text] = (learned[words], False)
     found = {n: Leak(others[n].id, *name) for text, name in like.items() for n in asked[text]}
@@ -66,9 +72,10 @@ def find_leaks(train: Sequence[Example], others: Sequence[Example]) -> list[Leak
 def duplicate_groups(
     examples: Sequence[Example], given: Mapping[str, Any], *, is_near: bool
 ) -> dict[str, str]:
-    """The group of each row by id: rows of one text, or nearly so, and those `given` one value.
+    """Group rows that share a text or a value of `given`; return the group of each row id.
 
-    Rows of one context are of one text, whatever is asked about it.
+    `given` has values by row id. With `is_near`, rows with nearly identical texts are grouped too.
+    For rows with a passage the text is the passage, whatever is asked about it.
     """
     keys = tuple(
         tuple(re.findall(r"\w+", e.traits.passage.lower())) if e.traits.passage else words_of(e)
@@ -87,7 +94,10 @@ def duplicate_groups(
 
 @lru_cache(maxsize=1)
 def _near_parents(texts: tuple[Words, ...]) -> list[int]:
-    """A forest of texts that are nearly the same; kept, because dev is read right after train."""
+    """Return the union-find parents that join nearly identical texts.
+
+    The last result is cached, because dev is read right after train.
+    """
     place = {words: number for number, words in enumerate(texts)}
     parents = list(range(len(texts)))
     for words, text in _near(texts, texts, ()):
@@ -96,9 +106,9 @@ def _near_parents(texts: tuple[Words, ...]) -> list[int]:
 
 
 def _root(parents: list[int], number: int) -> int:
-    """The number that stands for a group."""
+    """Return the number of the text that represents a text's group."""
     while parents[number] != number:
-        # Union-find with path halving: the way to the root is shorter for the next one who asks.
+        # Union-find with path halving, which shortens the path to the root for later calls.
         parents[number] = parents[parents[number]]
         number = parents[number]
     return number
@@ -107,7 +117,7 @@ def _root(parents: list[int], number: int) -> int:
 def _near(
     texts: Sequence[Words], others: Sequence[Words], done: Container[Words]
 ) -> Iterator[tuple[Words, Words]]:
-    """Each text with those of the others that are nearly the same and not `done` by then."""
+    """Yield pairs of a text and another, nearly identical one that is not yet in `done`."""
     rows: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for number, words in enumerate(others):
         for pair in _pairs(words):
@@ -120,7 +130,7 @@ def _near(
 
 
 def _pairs(words: Sequence[str]) -> set[tuple[str, str]]:
-    """The neighbours among the words; none of a short text."""
+    """Return the pairs of neighbouring words, none for a short text."""
     return set(pairwise(words[:MOST_WORDS])) if len(words) >= FEWEST else set()
 
 
@@ -128,7 +138,7 @@ def _candidates(
     words: Sequence[str],
     rows: Mapping[tuple[str, str], Sequence[int]],
 ) -> list[int]:
-    """The rows that share at least a third of the pairs that are rare enough to count."""
+    """Return the rows that share at least a third of a text's informative pairs of words."""
     shared: Counter[int] = Counter()
     counted = 0
     for pair in _pairs(words):
@@ -136,15 +146,15 @@ def _candidates(
         counted += len(places) <= MOST_ROWS
         if len(places) <= MOST_ROWS:
             shared.update(places)
-    # Pairs of `words` that no other text has count too: they speak against a likeness.
+    # Pairs that no other text has are counted too: they are evidence against a match.
     least = max(1, counted // 3)
     return [number for number, count in shared.items() if count >= least]
 
 
 def _alike(words: Sequence[str], other: Sequence[str]) -> bool:
     one, two = words[:MOST_WORDS], other[:MOST_WORDS]
-    # Without autojunk: from 200 words on difflib would leave out those that come often. Both quick
-    # ratios are upper bounds of the ratio, and settle most pairs.
+    # With autojunk difflib would ignore frequent words in texts of 200 words or more. Both quick
+    # ratios are upper bounds of the ratio, and rule out most pairs.
     matcher = SequenceMatcher(None, one, two, autojunk=False)
     return (
         matcher.real_quick_ratio() >= LIKE

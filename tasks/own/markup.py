@@ -1,4 +1,4 @@
-"""Read rows from XML: the elements that come again and again in one other."""
+"""Read rows from XML: the repeated elements of a common parent."""
 
 from collections import Counter
 from typing import Any
@@ -10,14 +10,14 @@ from benchharness.tasks.own.documents import objects_table
 from benchharness.tasks.sources.source import Place
 
 MOST_LEVELS = 20
-"""How deep elements may lie in each other."""
+"""Maximum number of levels of nested elements in a row."""
 
 
 def read_xml(path: Place, text: str) -> Table:
-    """Read a row from each of the elements that are repeated below the root, or below its only one.
+    """Read a row from each repeated child of the root, below elements that are an only child.
 
-    Raises DataError for what is no XML or holds no such elements, and for entities of its own,
-    which may stand for any amount of text.
+    Raises DataError if the text is not XML or has no repeated elements, and if it declares
+    entities, which may expand to any amount of text.
     """
     if "<!ENTITY" in text:
         raise DataError(f"{path.name} declares entities, which are not read: write them out.")
@@ -37,7 +37,7 @@ def read_xml(path: Place, text: str) -> Table:
             f"{path.name} is XML, but no rows: expected elements of one name, one after the other."
         )
     rows = [child for child in root if child.tag == tag]
-    # Whatever comes twice in one row is a list in all.
+    # An element that occurs twice in a parent becomes a list in all rows.
     several = {
         (inner.tag, name)
         for row in rows

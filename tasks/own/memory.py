@@ -1,4 +1,4 @@
-"""Tell whether a file of rows fits into memory before it is read."""
+"""Check that a file of rows fits into memory before it is read."""
 
 import os
 import re
@@ -16,19 +16,24 @@ CONTAINER, MACHINE, PROCESS = (
 )
 
 BYTES_PER_BYTE, BYTES_PER_CELL = 8, 170
-"""Measured of ten tables, JSON files and columns of words of 5 to 17 MB in CPython 3.11: what is
-read takes so much memory for each byte of the file and for each of its cells, at most a quarter
-more, and where cells are single letters two thirds of it."""
+"""Memory that rows take, in bytes for each byte of the file and for each of its cells.
+
+Measured with ten tables, JSON files and columns of words of 5 to 17 MB in CPython 3.11. They took
+at most a quarter more, and two thirds of this if cells are single letters.
+"""
 
 HEAD_BYTES = 2**20
-"""How much of a file is looked at; one that is no larger is read whatever memory is free."""
+"""Number of first bytes in which cells are counted. A file that is no larger is always read."""
 
 _BETWEEN = b"\n,;\t|"
-"""What ends a cell in the layouts that are text."""
+"""Bytes that end a cell in the layouts of text."""
 
 
 def free_memory() -> int:
-    """The bytes that this process may still take: of the machine, its container and its limit."""
+    """Return the number of bytes that this process may still take.
+
+    It is the least of what the machine, its container and the process's own limit leave.
+    """
     free = [2**62]
     with suppress(OSError, ValueError, StopIteration):
         lines = MACHINE.read_text(encoding="ascii").splitlines()
@@ -45,7 +50,7 @@ def free_memory() -> int:
 
 
 def _cached_files() -> int:
-    """The bytes of files that a container holds, which the kernel gives back."""
+    """Return the bytes of a container's file cache, which the kernel frees on demand."""
     with suppress(OSError, ValueError):
         said = (CONTAINER / "memory.stat").read_text(encoding="ascii")
         return sum(map(int, re.findall(r"^(?:in)?active_file (\d+)$", said, re.MULTILINE)))
@@ -53,12 +58,12 @@ def _cached_files() -> int:
 
 
 def cells_per_byte(head: bytes) -> float:
-    """How many cells a file of text has for each of its bytes, as its beginning has."""
+    """Return the number of cells per byte of a text file, estimated from its beginning."""
     return sum(map(head.count, (bytes([each]) for each in _BETWEEN))) / max(1, len(head))
 
 
 def check_memory(path: Place, size: int, cells: float) -> None:
-    """Raise DataError, with what is needed, where a file of so many bytes does not fit."""
+    """Raise DataError if a file of `size` bytes with `cells` cells does not fit into memory."""
     needed, free = BYTES_PER_BYTE * size + BYTES_PER_CELL * cells, free_memory()
     if size > HEAD_BYTES and needed > free:
         raise DataError(

@@ -1,8 +1,8 @@
-"""Metrics by the words of `--metric`: ours, and those of the `evaluate` library or of a script.
+"""Metrics that `--metric` names: benchharness's, the `evaluate` library's, or those of a script.
 
-A script is Python that its author wrote; it runs here where this user has named it
-(tasks/foreign_code.py), and only as long as its content stays what it was when the task was found.
-evaluate is imported on use, which takes seconds.
+A script is Python code of its author. It runs only if this user has named it
+(tasks/foreign_code.py), and only while its content is the one with which the task was found.
+evaluate takes seconds to import, and is imported on use.
 """
 
 import inspect
@@ -55,7 +55,7 @@ AnyMetric = Metric[Any, Any]
 
 
 class Script(NamedTuple):
-    """A metric's code by its SHA-256 (hex), and what it gives for answers that are all right."""
+    """The SHA-256 (hex) of a metric's code, and the metric's score for only right answers."""
 
     digest: str
     best: float
@@ -64,9 +64,9 @@ class Script(NamedTuple):
 def known_metrics(
     kind: Kind, labels: Sequence[str], *, no_answer: bool, unseen: Sequence[str] = ()
 ) -> dict[str, AnyMetric]:
-    """Ours that fit a kind of task, by name; the first is what counts where nothing is said.
+    """Return benchharness's metrics for a kind of task by name; the first is the default.
 
-    Of the labels that are `unseen` in train, means over labels have those that are in the split.
+    Means over labels include a label that is `unseen` in train only if the scored split has it.
     """
     found: Mapping[Kind, tuple[AnyMetric, ...]] = {
         "class": (_of_occurring(macro_f1, labels, unseen), accuracy, matthews),
@@ -77,19 +77,19 @@ def known_metrics(
         ),
         "number": (pearson, spearman),
         "tags": (entity_f1, entity_precision, entity_recall, tag_accuracy),
-        # F1 first: it is what counts of answers in a context.
+        # F1 first: it is the main metric for answers in a context.
         "spans": tuple(reversed(SQUAD_V2 if no_answer else SQUAD_V1)),
         "choice": (choice_accuracy,),
     }
     if kind == "tags" and not are_entity_tags(labels):
-        return {word_accuracy.name: word_accuracy}  # parts of speech: nothing begins or goes on
+        return {word_accuracy.name: word_accuracy}  # such as parts of speech, which mark no spans
     return {metric.name: metric for metric in found[kind]}
 
 
 def _of_occurring(
     metric: Callable[[Sequence[str]], AnyMetric], labels: Sequence[str], unseen: Sequence[str]
 ) -> AnyMetric:
-    """A mean over the labels of train, and over those of `unseen` that the examples have."""
+    """Return a mean over the labels of train and any `unseen` labels that the examples have."""
     whole = metric(labels)
     if not unseen:
         return whole
@@ -105,11 +105,11 @@ def _of_occurring(
 def metric_of(
     word: str, known: Mapping[str, AnyMetric], labels: Sequence[str], script: Script | None
 ) -> AnyMetric:
-    """The metric that a word names; BenchError where it names none of this kind of task."""
+    """Return the metric that a word names; raise BenchError if the kind of task has none such."""
     if word.startswith(EVALUATE):
         return _evaluated(word, labels, script)
     name, _, positive = word.partition(":")
-    # "f1:spam" is F1 of the class "spam"; of all kinds only classes have "mcc".
+    # "f1:spam" is the F1 of the class "spam"; only the kind "class" has "mcc".
     if name == "f1" and positive in labels and "mcc" in known:
         return binary_f1(positive)
     if word not in known:
@@ -126,16 +126,17 @@ def metrics_of(
     labels: Sequence[str],
     scripts: Mapping[str, Script],
 ) -> tuple[AnyMetric, ...]:
-    """The metrics that words name, each under a name of its own."""
+    """Return the metrics that words name, each with a unique name."""
     names = metric_names(words)
     found = (metric_of(word, known, labels, scripts.get(word)) for word in words)
     return tuple(replace(each, name=name) for each, name in zip(found, names, strict=True))
 
 
 def metric_names(words: Sequence[str]) -> list[str]:
-    """What the scores of the metrics are called; BenchError where two would be the same number.
+    """Return the name of each metric's score; raise BenchError if a metric is given twice.
 
-    Of two that the library calls f1 the second has its options: f1_weighted, or evaluate_f1.
+    If a name is taken, the next metric's name includes its options, as in f1_weighted and f1_spam,
+    or begins with "evaluate_".
     """
     names: list[str] = []
     for word in words:
@@ -157,9 +158,10 @@ def metric_names(words: Sequence[str]) -> list[str]:
 
 
 def _parse(word: str) -> tuple[str, dict[str, Any]]:
-    """A metric's name on the hub or its script's path, and what it is computed with.
+    """Return a metric's name on the hub or its script's path, and its options.
 
-    `config_name` goes to it when it is loaded, `score` says which of its numbers counts.
+    The option `config_name` is for loading the metric, and `score` names the value that counts.
+    Raises BenchError if the word is malformed.
     """
     source, *parts = word.removeprefix(EVALUATE).split(",")
     pairs = [part.partition("=") for part in parts]
@@ -172,12 +174,12 @@ def _parse(word: str) -> tuple[str, dict[str, Any]]:
 
 
 def _name_of(source: str) -> str:
-    """The name of a metric, which a path that was left out (`my_metric.py#3fa2c1`) has too."""
+    """Return the name of a metric, also from a redacted path such as `my_metric.py#3fa2c1`."""
     return Path(re.sub("#[0-9a-f]{6}$", "", source)).stem.lower()
 
 
 def _evaluated(word: str, labels: Sequence[str], script: Script | None) -> AnyMetric:
-    """The metric; one of 0 to 100 is divided by 100."""
+    """Build a metric of the evaluate library; a score of 0 to 100 is divided by 100."""
     source, given = _parse(word)
     name, best = _name_of(source), script.best if script else 1.0
     place = {label: number for number, label in enumerate(labels)}
@@ -200,14 +202,14 @@ def _evaluated(word: str, labels: Sequence[str], script: Script | None) -> AnyMe
             ) from error
         return _number(source, given.get("score"), found) / (best if best == 100.0 else 1.0)
 
-    # Right answers mostly get 1 or 100; nobody knows how low a script's score goes.
+    # Right answers mostly score 1 or 100; the lowest score of a script is unknown.
     is_bounded = script is not None and best in (1.0, 100.0)
     bounds = (-math.inf, 1.0 if is_bounded else math.inf)
     return Metric(name=name, compute=compute, bounds=bounds, is_slow=True)
 
 
 def _number(source: str, wanted: Any, found: Mapping[str, Any]) -> float:
-    """The number of a script's that counts."""
+    """Return the value that counts among a script's values; raise BenchError if it is unclear."""
     numbers = {name: each for name, each in found.items() if isinstance(each, int | float)}
     if (name := wanted or _name_of(source)) in numbers:
         return float(numbers[name])
@@ -235,7 +237,7 @@ def _typed(value: str) -> str | int | float | bool:
 
 
 def codes_of(words: Sequence[str], scripts: Mapping[str, Script]) -> list[Code]:
-    """The code of metrics, by their words; nothing of ours."""
+    """Return the code of the metrics that are scripts; benchharness's own metrics have none."""
     return [_code(word, scripts.get(word)) for word in words if word.startswith(EVALUATE)]
 
 
@@ -245,9 +247,9 @@ def _code(word: str, script: Script | None) -> Code:
 
 @cache
 def load_script(source: str, config: str | None, script: Script | None) -> Any:
-    """The metric as evaluate loads it; DataError where there is none, or its code has changed.
+    """Load a metric with evaluate; raise DataError if it cannot be loaded or its code has changed.
 
-    Whoever calls it has asked `require_named` before, or was told the source by this command.
+    The caller has called `require_named` before, unless the user named the source in this command.
     """
     import evaluate  # noqa: PLC0415  (four seconds)
     from evaluate.loading import evaluation_module_factory, import_main_class  # noqa: PLC0415
@@ -257,7 +259,7 @@ def load_script(source: str, config: str | None, script: Script | None) -> Any:
         evaluate.config.HF_EVALUATE_OFFLINE = True
     found = str(place or source)
     try:
-        # In two steps, as `evaluate.load` goes, which would fetch once more what was looked at.
+        # The two steps of `evaluate.load`, which would fetch the code again after it was checked.
         copy = evaluation_module_factory(found)
         if script is not None and _digest_unloaded(copy.module_path) != script.digest:
             raise _changed(source)
@@ -283,7 +285,7 @@ def load_script(source: str, config: str | None, script: Script | None) -> Any:
 
 
 def _digest_unloaded(module_path: str) -> str:
-    """The digest of a metric's code, which is found and not run."""
+    """Return the digest of a metric's code without running it."""
     spec = find_spec(module_path)
     if spec is None or spec.origin is None:
         raise FileNotFoundError(module_path)
@@ -297,14 +299,14 @@ def _changed(source: str) -> DataError:
 
 
 def script_digest(module: Any) -> str:
-    """The digest of a metric's code that was loaded."""
+    """Return the digest of the code of a loaded metric."""
     return _digest(Path(inspect.getfile(type(module))))
 
 
 def _digest(main: Path) -> str:
-    """The SHA-256 (hex) of a script, and of the modules beside it where it imports some.
+    """Return the SHA-256 (hex) of a script together with the local modules that it imports.
 
-    evaluate copies both into a folder of their own, the modules under the names of its imports.
+    evaluate copies the script into a folder, together with these modules under the imported names.
     """
     return modules_digest(modules_in(main.parent))
 
@@ -312,9 +314,10 @@ def _digest(main: Path) -> str:
 def check_script(
     word: str, task: Task, labels: Sequence[str], examples: Sequence[Example]
 ) -> Script:
-    """Tries a metric that this command names on gold answers: does it fit, is more of it better?
+    """Return a metric's code and best score, after trying it on right and on wrong answers.
 
-    BenchError where it does not, or where answers of other examples score higher than right ones.
+    Raises BenchError if the metric does not fit the task, if labels are hidden, or if wrong answers
+    score as high as right ones.
     """
     source, options = _parse(word)
     digest = script_digest(load_script(source, options.get("config_name"), None))
@@ -326,9 +329,9 @@ def check_script(
         raise BenchError(f"--metric {word!r} cannot be tried: labels of {task.name} are hidden.")
     right = [gold[0] for gold in golds]
     best = metric.compute(right, examples) or 0.0
-    # For most kinds of answers each example gets the right answer to the next one.
+    # For most kinds of answers an example's wrong answer is the right one of the next example.
     moved = [*map(kind.wrong, examples, [*right[1:], right[0]])]
-    # Said so that a score of NaN, which is neither higher nor lower, is refused too.
+    # Written so that a score of NaN, which is neither higher nor lower, is refused too.
     if not best > (metric.compute(moved, examples) or 0.0):
         raise BenchError(
             f"--metric {word!r} is no higher for right answers than for wrong ones ({best:g}): a "
@@ -338,10 +341,10 @@ def check_script(
 
 
 def _form(module: Any) -> str:
-    """What a metric takes for a prediction, in one word, by its declared features."""
+    """Return the form of prediction that a metric's features declare: "class", "texts", ..."""
     features = module.features
     feature = (features[0] if isinstance(features, list) else features)["predictions"]
-    # An object for each example: "id" and "prediction_text", as the metric squad has it.
+    # An object per example, with "id" and "prediction_text", as in the metric squad.
     if hasattr(feature, "keys"):
         return "squad"
     inner = getattr(feature, "feature", None)
@@ -351,7 +354,7 @@ def _form(module: Any) -> str:
 
 
 def _written(found: Any, form: str, place: Mapping[str, int]) -> Any:
-    """A prediction or an example as a metric takes it."""
+    """Convert a prediction or an example for a metric; raise BenchError if that is impossible."""
     writer = _WRITERS.get((type(found).__name__.replace("Example", "Prediction"), form))
     if writer is None:
         raise BenchError(
@@ -394,4 +397,4 @@ _WRITERS: Mapping[tuple[str, str], Callable[[Any, Mapping[str, int]], Any]] = {
         next(iter(found.answer_texts), "") if _is_gold(found) else found.text
     ),
 }
-"""By what is predicted and what a metric takes."""
+"""Functions that convert a prediction or example, keyed by its type and the metric's form."""

@@ -1,4 +1,4 @@
-"""Describe a task that was found: its rows, its labels, and how they are read."""
+"""Describe a detected task: its rows, its labels, and how they are read."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from benchharness.tasks.own.task import (
 from benchharness.tasks.task import Task
 
 MOST_NAMED = 3
-"""How many leaks are named, each by its two rows."""
+"""Maximum number of leaks that a note names, each by its two rows."""
 
 _METRICS = {
     "f1": "macro F1",
@@ -35,7 +35,7 @@ _METRICS = {
 
 
 def what_is_found(own: OwnData, task: Task) -> str:
-    """The task in a line: "pair classification: premise, hypothesis -> label (3 classes); ..."."""
+    """Describe a task: "text regression: review -> stars (1 to 5); pearson and spearman"."""
     columns = {role: "+".join(names) for role, names in own.columns.items()}
     head = SHAPES[own.kind].head
     if "text" in columns:
@@ -119,13 +119,13 @@ def label_notes(
             has = "1 row of {} has" if len(odd) == 1 else f"{len(odd)} rows of {{}} have"
             counts = "it counts" if len(odd) == 1 else "they count"
             yield f"{has.format(split)} a label that train lacks ({names}): {counts} as wrong"
-    # Equal texts stay on one side of a split that is made.
+    # If dev is held out from train, equal texts are all in train or all in dev.
     rows = [*splits["train"], *(splits["dev"] if own.held_out else ())]
     yield from _contradictions(own, table, rows)
 
 
 def _not_labels(own: OwnData, table: Table) -> Iterator[str]:
-    """Note values that stand for no label."""
+    """Yield a note on values that are read as no label."""
     (column, *others) = own.columns.get("label") or own.columns.get("labels") or [""]
     values = [] if others else [v for v in table.columns.get(column, ()) if isinstance(v, str)]
     names = Counter(name for name in map(class_name, values) if name not in own.labels)
@@ -136,7 +136,7 @@ def _not_labels(own: OwnData, table: Table) -> Iterator[str]:
 
 
 def _alike(labels: Sequence[str]) -> Iterator[str]:
-    """Note different labels that look alike."""
+    """Yield notes on different labels that look alike."""
     said: set[str] = set()
     for look, what in ((str.casefold, "case"), (_look, "case, blanks or letters that look alike")):
         cases: defaultdict[str, list[str]] = defaultdict(list)
@@ -184,7 +184,7 @@ def _tag_notes(
 
 
 def _contradictions(own: OwnData, table: Table, examples: Sequence[Example]) -> Iterator[str]:
-    """Count equal texts that have different labels."""
+    """Yield a note on equal texts that have different labels."""
     if own.kind not in ("class", "labels", "number"):
         return
     rows: defaultdict[Any, list[Any]] = defaultdict(list)
@@ -199,7 +199,7 @@ def _contradictions(own: OwnData, table: Table, examples: Sequence[Example]) -> 
 
 
 def _values_said(own: OwnData, table: Table, examples: Sequence[Example]) -> Iterator[str]:
-    """How labels and numbers are read, where they might be meant otherwise."""
+    """Yield notes on how labels and numbers are read, if another reading is possible."""
     none = sum(isinstance(e, PairExample) and e.label == () for e in examples)
     if none:
         yield f"{none} rows of train have no label: read as none of them; take out unjudged rows"
@@ -214,7 +214,7 @@ def _values_said(own: OwnData, table: Table, examples: Sequence[Example]) -> Ite
 
 
 def _answers_said(own: OwnData, table: Table) -> Iterator[str]:
-    """Note how answers are read that are neither a plain text nor a place from 0."""
+    """Yield notes on answers that are neither a plain text nor a number counted from 0."""
     answer = own.columns.get("answer", ("",))[0]
     texts = [v if isinstance(v, list) else [v] for v in table.columns.get(answer, ())]
     for word in NO_ANSWERS if own.kind == "spans" else ():
@@ -229,7 +229,7 @@ def _answers_said(own: OwnData, table: Table) -> Iterator[str]:
 
 
 def leak_note(own: OwnData, split: str, leaks: Sequence[Leak], count: int) -> str:
-    """Count the rows of a split that train has too, and name a few."""
+    """Return a note with the number of a split's rows that are also in train, and the first few."""
     same = sum(leak.is_same for leak in leaks)
     named = ", ".join(f"{leak.row} is like train's {leak.train}" for leak in leaks[:MOST_NAMED])
     more = f", and {len(leaks) - MOST_NAMED} more" if len(leaks) > MOST_NAMED else ""

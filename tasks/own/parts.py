@@ -1,4 +1,4 @@
-"""Rows of a file of any size a part at a time, so that memory does not grow with the file."""
+"""Read the rows of a file in parts, so that memory does not grow with the size of the file."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -31,29 +31,38 @@ from benchharness.tasks.own.tables import (
 )
 
 PART_BYTES, PART_ROWS = 2**19, 2048
-"""How much of a file is a part: of texts in bytes, of what has rows of its own in rows."""
+"""Size of a part: in bytes of text, or in rows if the file is not read as text."""
 
 STDIN = "-"
-"""The name of standard input, which has an object a line, or a text a line."""
+"""Name of standard input, which has an object or a text per line."""
 
 Block = tuple[int, str, tuple[str, ...]]
-"""How many lines stand before some whole rows, their text, and notes on how it was read."""
+"""Number of lines before a block of whole rows, the block's text, and notes on how it was
+decoded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """What a user says of how a file is written: its encoding, and that line 1 is a row."""
+    """A file's encoding, and whether its line 1 is a row, as the user gives them."""
 
     encoding: str = ""
     no_header: bool = False
 
 
 def read_parts(name: str, encoding: str = "", *, no_header: bool = False) -> Iterator[Table]:
-    """The rows of a file, or of standard input, a table a part; none where there are no rows.
+    """Return an iterator over the rows of a file or of standard input, as tables of limited size.
 
-    Tables with commas or tabs, and JSON lines, also in .gz, and Parquet are read as far as they are
-    asked for; other files as a whole. `encoding` and `no_header` are as for `read_table`. Raises
-    DataError as that does, and for what is no file.
+    Tables with commas or tabs, JSON lines (both also in .gz) and Parquet are read as far as they
+    are iterated; other files are read as a whole. Errors are raised during the iteration.
+
+    Args:
+        name: A path, or "-" for standard input.
+        encoding: As for `read_table`.
+        no_header: As for `read_table`.
+
+    Raises:
+        DataError: As for `read_table`, and if there is no such file.
+        BenchError: As for `read_table`.
     """
     parts = _parts(name, Written(encoding=encoding, no_header=no_header))
     return (read_cells(part, is_part=True) for part in parts)
@@ -64,7 +73,8 @@ def _parts(name: str, how: Written) -> Iterator[Table]:
     if name == STDIN:
         stdin: Any = sys.stdin.buffer
         with reading(Path("stdin")):
-            # read1 gives what has come so far: rows are answered while others are still written.
+            # read1 returns the bytes that have arrived, so that rows are processed while others are
+            # still written.
             yield from _lines(Path("stdin"), stdin.read1, how, is_text=None)
         return
     if not path.is_file():
@@ -89,17 +99,17 @@ def _parts(name: str, how: Written) -> Iterator[Table]:
 
 
 def _has_whole_lines(head: bytes, encoding: str) -> bool:
-    """Whether a byte that ends a line does nothing else, as it may in UTF-16 and archives."""
+    """Return whether the byte of a line feed always ends a line, unlike in UTF-16 and archives."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff", b"PK\x03\x04")):
         return False
     try:
         return "\n".encode(encoding or "utf-8") == b"\n"
     except (LookupError, UnicodeError):
-        return False  # which is said where the file is read as a whole
+        return False  # an error names it when the file is read as a whole
 
 
 def _has_lines(path: Path, kind: str, text: str) -> bool:
-    """Whether a file that begins so has a row a line: .json may be one document."""
+    """Return whether a file with this beginning has a row per line; .json may be one document."""
     if kind != "json":
         return text_kind(kind, text) == "table"
     first, _, rest = text.lstrip().partition("\n")
@@ -108,7 +118,7 @@ def _has_lines(path: Path, kind: str, text: str) -> bool:
 
 
 def _has_texts(path: Path, how: Written) -> bool:
-    """Return whether a file has a text a line: one column without a name, or no columns at all."""
+    """Return whether a file has a text per line: one column without a name, or no columns."""
     if how.no_header:
         return False
     try:
@@ -116,14 +126,14 @@ def _has_texts(path: Path, how: Written) -> bool:
     except DataError:
         with opened(path) as file:
             first, second = file.readline(), file.readline()
-        # A text with a comma is no row of names, and one text alone is no name of a column.
+        # A text with a comma is not a row of names, and the only text is not the name of a column.
         return b"\t" not in first and (b"," in first or b";" in first or not second)
     names = [key_of(name) for name in table.columns]
     return table.has_header and len(names) == 1 and names[0] not in ONE_COLUMN
 
 
 ONE_COLUMN = ("text", "texts", "sentence", "sentences", "content", "review", "tweet", "comment")
-"""What the only column of a table of texts is called."""
+"""Usual keys of the name of the only column in a table of texts."""
 
 
 def _of_whole(path: Path, how: Written) -> Iterator[Table]:
@@ -151,7 +161,10 @@ def _blocks(
     encoding: str,
     is_whole: Callable[[bytes], int] = lambda block: block.rfind(b"\n") + 1,
 ) -> Iterator[Block]:
-    """A file's text in blocks of whole rows; `is_whole` says how many bytes of one are."""
+    """Yield a file's text in blocks of whole rows.
+
+    `is_whole` returns how many of the given bytes are whole rows.
+    """
     rest, above = b"", 0
     while True:
         more = read(PART_BYTES)
@@ -160,7 +173,7 @@ def _blocks(
         block, rest = rest[:end], rest[end:]
         if block:
             text, notes = text_of(path, block, encoding, above)
-            # What the first letter beyond ASCII was read as, all are.
+            # The encoding of the first letter beyond ASCII is used for the rest of the file.
             encoding = encoding or ("cp1252" if notes else "" if block.isascii() else "utf-8")
             yield above, text, notes
             above += block.count(b"\n")
@@ -171,7 +184,10 @@ def _blocks(
 def _lines(
     path: Path, read: Read, how: Written, *, is_text: bool | None = False
 ) -> Iterator[Table]:
-    """Parts of a file with an object a line, or a text; None looks at the first line."""
+    """Yield parts of a file with an object per line or, with `is_text`, a text per line.
+
+    If `is_text` is None, the first line decides.
+    """
     if how.no_header:
         refuse_no_header(path)
     for above, text, notes in _blocks(path, read, how.encoding):
@@ -183,18 +199,19 @@ def _lines(
             table = objects_table(path, rows, "line")
         else:
             table = object_lines(path, text, [(n, line) for n, line in lines if line.strip()])
-        if table.ids or table.notes:  # a last line that is left out has no row, but a note
+        if table.ids or table.notes:  # a truncated last line gives no row, but a note
             yield replace(table, notes=(*notes, *table.notes))
 
 
 def _rows(path: Path, read: Read, how: Written) -> Iterator[Table]:
-    """Parts of a table, each below the names of the columns."""
+    """Yield parts of a table, each with the names of the columns."""
     quoted, delimiter = True, ""
 
     def whole(block: bytes) -> int:
         if not quoted:
             return block.rfind(b"\n") + 1
-        # A quoted field may hold line breaks: a row ends where as many quotes open as close.
+        # A quoted field may hold line breaks: a row ends with a line if the number of quotes up to
+        # there is even.
         lines = block.split(b"\n")[:-1]
         sums = accumulate(line.count(b'"') for line in lines)
         ends = accumulate(len(line) + 1 for line in lines)

@@ -1,4 +1,4 @@
-"""Which files somebody's rows are in, and of which split each is: files, folders and archives."""
+"""Find the files of each split in a user's file, folder or archive."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -29,18 +29,20 @@ ENDINGS = {
 
 
 def split_of(name: str) -> str:
-    """The split that a file's name says, empty where it says none."""
-    # "train-00000-of-00002.parquet" is of train; "train_test.csv" names two splits, so none.
+    """Return the only split that a name contains as a word; "" if it has none or several."""
+    # "train-00000-of-00002.parquet" is in train; "train_test.csv" names two splits, so none.
     words = set(re.findall("[a-z]+", name.lower()))
     found = [split for split, names in SPLIT_NAMES.items() if words & names]
     return found[0] if len(found) == 1 else ""
 
 
 def split_files(path: Path) -> dict[str, list[Place]]:
-    """The files of each split of a folder or an archive; of one file "all".
+    """Return the files of each split of a folder or an archive; a single file is the split "all".
 
-    Parts of one file, which differ in their digits alone, are read one after the other. A folder
-    whose folders are classes stands for a file.
+    Files whose names differ only in digits are parts of one file, in order. A folder that is read
+    as a whole, such as one with a folder per class, is returned instead of files.
+
+    Raises DataError if there is no train file, or if a split has files that do not belong together.
     """
     if path.is_file() and not path.name.lower().endswith(ARCHIVES):
         return {"all": [path]}
@@ -49,12 +51,12 @@ def split_files(path: Path) -> dict[str, list[Place]]:
         return {"all": [place]}
     folders = [child for child in children(place) if child.is_dir()]
     rows = _files_of_rows(place)
-    # The hub's clones have their files in "data".
+    # Clones of the hub's repositories have their files in "data".
     if not rows and [folder.name for folder in folders] == ["data"]:
         rows, folders = _files_of_rows(folders[0]), []
     found = _by_split([f for f in folders if _is_classes(f) or _is_table(f)])
     found = found if "train" in found else _by_split(rows)
-    # A folder for each split, as `DatasetDict.save_to_disk` makes them.
+    # A folder for each split, as `DatasetDict.save_to_disk` writes them.
     found = found if "train" in found or rows else _in_folders(folders)
     _check_parts(path, found)
     if "train" in found:
@@ -70,7 +72,7 @@ def split_files(path: Path) -> dict[str, list[Place]]:
 
 
 def _check_parts(path: Path, found: Mapping[str, Sequence[Place]]) -> None:
-    """DataError where a split has files that are no parts of one, nor texts and their labels."""
+    """Raise DataError if files of a split are neither parts of one nor texts and their labels."""
     # "train-00000-of-00002.parquet" and "train-00001-of-00002.parquet" are parts of one file.
     for split, files in found.items():
         is_one = len({re.sub(r"\d", "", file.name) for file in files}) == 1
@@ -83,7 +85,7 @@ _LABELS = frozenset(("label", "labels", "solution", "solutions", "gold", "answer
 
 
 def with_labels_apart(files: Sequence[Place]) -> tuple[Place, Place] | None:
-    """Two files of which one has the labels of the other, this one first: test, test_labels."""
+    """Return a file of texts and the file of their labels (test, test_labels); else None."""
     words = [re.findall(r"[^\W_]+", file.name.lower().partition(".")[0]) for file in files]
     if len(files) != 2 or words[0] == words[1]:
         return None
@@ -97,18 +99,18 @@ def with_labels_apart(files: Sequence[Place]) -> tuple[Place, Place] | None:
 def _files_of_rows(folder: Place) -> list[Place]:
     found = [child for child in children(folder) if child.is_file() and kind_of(child)]
     rows = [child for child in found if child.name not in _ABOUT]
-    # XML is mostly about other files (UD's stats.xml).
+    # XML files mostly describe other files (UD's stats.xml).
     return [child for child in rows if kind_of(child) != "xml"] or rows
 
 
 def _in_folders(folders: Sequence[Place]) -> dict[str, list[Place]]:
-    """The files of rows of folders that are called as splits; of one folder each."""
+    """Return the files of rows in the first folder that is named as each split."""
     named = _by_split(folders)
     return {split: rows for split, (first, *_) in named.items() if (rows := _files_of_rows(first))}
 
 
 _ABOUT = ("dataset_dict.json", "dataset_info.json", "state.json")
-"""What `Dataset.save_to_disk` writes beside rows."""
+"""Files of metadata that `Dataset.save_to_disk` writes next to the rows."""
 
 
 def _by_split(places: Sequence[Place]) -> dict[str, list[Place]]:
@@ -121,7 +123,7 @@ def _by_split(places: Sequence[Place]) -> dict[str, list[Place]]:
 
 @lru_cache(maxsize=2)
 def _archive(path: Path, _stamp: tuple[int, int]) -> Place:
-    """An archive's folder, below folders that hold nothing but the next one."""
+    """Open an archive; return its outermost folder that holds more than a single folder."""
     try:
         place: Place = open_archive(path, path.name)
     except DataError as error:
@@ -132,14 +134,14 @@ def _archive(path: Path, _stamp: tuple[int, int]) -> Place:
 
 
 def children(folder: Place) -> list[Place]:
-    """What is in a folder by name, without hidden files; DataError where it cannot be read."""
+    """Return a folder's visible contents sorted by name; raise DataError if it cannot be read."""
     if not folder.is_dir():
         raise DataError(f"the data file {str(folder)!r} does not exist: give a file or a folder.")
     return sorted(held(folder), key=lambda child: child.name)
 
 
 def _is_classes(folder: Place) -> bool:
-    """Whether its folders are classes: two or more that hold texts, none named as a split."""
+    """Return whether a folder has two or more folders of texts, none of them named as a split."""
     classes = [p for p in children(folder) if p.is_dir()] if folder.is_dir() else []
     return len(classes) > 1 and all(
         not split_of(place.name) and any(map(is_text, place.iterdir())) for place in classes
@@ -149,14 +151,14 @@ def _is_classes(folder: Place) -> bool:
 _POLAR = frozenset(
     ("pos", "neg", "neutral", "positive", "negative", "ham", "spam", "fake", "true", "real")
 )
-"""Classes that files are called by."""
+"""Names of classes that the names of files may contain."""
 
 
 def class_files(folder: Place) -> dict[str, Place]:
-    """The file of each class by its name, of lines or a table; empty for a folder of other files.
+    """Return the file of each class, of lines or a table, by the class's name; else an empty dict.
 
-    Such are rt-polarity.pos and rt-polarity.neg, pos.txt and neg.txt, or Fake.csv and True.csv.
-    Other names say less: train.en and train.de have the same texts in two languages.
+    Examples are rt-polarity.pos and rt-polarity.neg, pos.txt and neg.txt, or Fake.csv and True.csv.
+    Only well-known classes count: train.en and train.de have the same texts in two languages.
     """
     if not folder.is_dir():
         return {}
@@ -172,20 +174,20 @@ def class_files(folder: Place) -> dict[str, Place]:
 
 
 def is_text(place: Place) -> bool:
-    """Whether a file in a class's folder is a text: a .txt, or one named by a number alone."""
+    """Return whether a file in a class's folder is a text: a .txt file, or a number for a name."""
     return place.name.endswith(".txt") or place.name.isdigit()
 
 
 def is_brat(folder: Place) -> bool:
-    """Return whether a folder holds texts with brat's annotations beside them."""
+    """Return whether a folder holds texts, next to them files of brat's annotations (.ann)."""
     names = {child.name for child in children(folder)} if folder.is_dir() else set()
     return any(n.endswith(".ann") and f"{n.removesuffix('.ann')}.txt" in names for n in names)
 
 
 def scored_files(folder: Place) -> dict[Place, Place]:
-    """Files of pairs with the file of their scores: STS.input.news.txt and STS.gs.news.txt.
+    """Map files of pairs to the files of their scores: STS.input.news.txt to STS.gs.news.txt.
 
-    Empty where a file of pairs has none, or where files are called as splits.
+    Empty if a file of pairs has no scores, or if any file is named as a split.
     """
     files = {c.name: c for c in children(folder) if c.is_file()} if folder.is_dir() else {}
     pairs = {name: name.replace(".input.", ".gs.") for name in files if ".input." in name}
@@ -194,27 +196,28 @@ def scored_files(folder: Place) -> dict[Place, Place]:
 
 
 def _is_table(folder: Place) -> bool:
-    """Return whether files of a folder belong together line by line, or text by text."""
+    """Return whether the files of a folder make one table, line by line or text by text."""
     return is_brat(folder) or bool(scored_files(folder))
 
 
 def ending_of(path: Place) -> str:
-    """A file's ending, of a .gz that of the file in it."""
+    """Return a file's ending in lower case; for a .gz the ending of the file in it."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def kind_of(path: Place) -> str:
-    """Which reader a file has by its ending; empty where none is known."""
+    """Return the name of the reader for a file's ending; "" if there is none."""
     ending = ending_of(path)
-    # CoNLL-2003's "eng.train" and "eng.testa" end in a split's name; their text tells the layout.
+    # CoNLL-2003's "eng.train" and "eng.testa" end in a split's name; their text shows the layout.
     is_named = ending.lstrip(".") in {name for names in SPLIT_NAMES.values() for name in names}
     return ENDINGS.get(ending, "text" if is_named else "")
 
 
 def stamp_of(path: Place) -> tuple[int, int]:
-    """What changes with a file's content, or with the files of a folder: size and time.
+    """Return a file's size and modification time (ns), by which a changed file is recognized.
 
-    Members of an archive are others where that has changed.
+    For a folder these are the total size and the latest time. Members of an archive always have (1,
+    0): a changed archive is opened again and has new members.
     """
     if not isinstance(path, Path):
         return 1, 0

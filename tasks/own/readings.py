@@ -1,4 +1,4 @@
-"""Find the mappings of columns to roles that fit a table, of which there must be one."""
+"""Find the mapping of a table's columns to roles; exactly one mapping must fit."""
 
 import re
 from collections import Counter, defaultdict
@@ -48,19 +48,19 @@ from benchharness.tasks.sources.formats import fields_of
 
 
 def is_headless(table: Table) -> bool:
-    """Whether line 1 of a table is surely a row, below which no names are needed."""
-    # Whole questions (Google Forms) stand above texts too, but above no answers that they are.
+    """Return whether line 1 of a table is surely a row rather than the names of its columns."""
+    # Names may be whole questions (Google Forms), but then do not occur among the values.
     if not (table.has_header and any(name in values for name, values in table.columns.items())):
         return False
     columns = [Column(name, values) for name, values in table.columns.items()]
-    # "toxic" above "toxic" and "clean" may be a name: texts above texts are none.
+    # "toxic" above "toxic" and "clean" may be a name, but prose above prose is not.
     above = [c.name for c in columns if c.is_text and c.mean_words > SHORT_WORDS]
     is_prose = bool(above) and all(len(name.split()) > NAME_WORDS for name in above)
     return is_prose and is_row_above(table, columns)
 
 
 def count_readings(table: Table) -> int:
-    """Count the mappings that fit a table."""
+    """Return the number of mappings that fit a table; 0 if the table is refused."""
     try:
         return len(_mappings(table)[0])
     except DataError:
@@ -68,7 +68,10 @@ def count_readings(table: Table) -> int:
 
 
 def find_mapping(table: Table) -> ColumnMapping:
-    """The one mapping that fits a table; DataError with all of them where several do, or none."""
+    """Return the only mapping that fits a table.
+
+    Raises DataError if none fits, or if several do, with a list of them.
+    """
     found, columns = _mappings(table)
     if len(found) == 1:
         return found[0]
@@ -91,7 +94,7 @@ def find_mapping(table: Table) -> ColumnMapping:
 
 
 def _mappings(table: Table) -> tuple[list[ColumnMapping], list[Column]]:
-    """Find all mappings that fit a table, and return them with the columns that may have roles."""
+    """Return all mappings that fit a table, and the columns that may have roles."""
     every = [Column(name, values) for name, values in table.columns.items()]
     check_header(table, every)
     split = split_column(table)
@@ -100,8 +103,8 @@ def _mappings(table: Table) -> tuple[list[ColumnMapping], list[Column]]:
         every = [
             Column(n, values) for n, values in accepted(table, verdict, "label").columns.items()
         ]
-    # A column without any value says nothing of what it holds, and one that is written twice
-    # (Argilla's "text" and "inputs.text") says it once.
+    # A column without any value fits no role, and a column that repeats another one (Argilla's
+    # "text" and "inputs.text") is not needed.
     skipped = {
         split,
         *(verdict if is_sure else "",),
@@ -114,7 +117,7 @@ def _mappings(table: Table) -> tuple[list[ColumnMapping], list[Column]]:
         found = next((list(r) for find in FINDERS if (r := list(find(columns)))), [])
         if found and found[0].kind == "tags":
             found += _named_labels(columns, found[0])
-    # Boxes that were ticked are the labels of a text, whatever else may be one.
+    # Ticked boxes are the labels of a text, whatever other columns may be labels.
     if table.ticked:
         found = [r for r in found if {*r.columns.get("labels", ())} == {*table.ticked}] or found
     _check_odd(table, columns, found)
@@ -143,7 +146,7 @@ def _beside(mapping: ColumnMapping, split: str, verdict: str) -> ColumnMapping:
 
 
 def _made(table: Table, columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """Yield the mapping of words and tags made from spans, and those of named classes."""
+    """Yield the mapping of words and tags made from spans, and mappings to named classes."""
     words, tags, _ = table.made
     mapping = ColumnMapping(kind="tags", columns={"words": (words,), "tags": (tags,)})
     yield mapping
@@ -151,7 +154,7 @@ def _made(table: Table, columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _named_labels(columns: Sequence[Column], tags: ColumnMapping) -> Iterator[ColumnMapping]:
-    """Yield mappings to a class whose column is named as one, next to tags of the same text."""
+    """Yield mappings to columns that are named as a class, next to tags of the same text."""
     rest = [column for column in columns if column.name not in tags.columns["tags"]]
     for mapping in _labels(rest):
         (target,) = mapping.columns.get("label", ("",))[:1]
@@ -163,7 +166,7 @@ def _named_labels(columns: Sequence[Column], tags: ColumnMapping) -> Iterator[Co
 
 
 def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMapping]) -> None:
-    """Raise DataError for a cell that is no number in a column of numbers that may be meant."""
+    """Raise DataError for a non-number in a nearly numeric column that may be the target."""
     targets = {n for r in found for role in ("label", "labels") for n in r.columns.get(role, ())}
     is_open = not any(c.key in NAMED["label"] for c in columns if c.name in targets)
     for column in columns if all(r.kind in ("class", "labels", "number") for r in found) else ():
@@ -186,7 +189,7 @@ def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMa
 
 
 def check_header(table: Table, columns: Sequence[Column]) -> None:
-    """DataError where the first line of a table is a row: names are none of the values."""
+    """Raise DataError if the first line of a table is a row rather than names of its columns."""
     if is_row_above(table, columns):
         raise DataError(
             f"line 1 of {table.name} is a row and no names: say --no-header, which numbers the "
@@ -196,7 +199,8 @@ def check_header(table: Table, columns: Sequence[Column]) -> None:
 
 def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
     """Return whether the first line of a table is a row, by its values."""
-    # Names above dates or numbers, or questions (Google Forms), are names whatever their length.
+    # A name above dates or numbers shows that line 1 has names, however long they are. Questions
+    # (Google Forms) are names too.
     is_named = any(
         (column.numbers is not None or column.is_date)
         and not DATE.fullmatch(column.name)
@@ -205,8 +209,8 @@ def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
         if column.known
     )
     for column in columns if table.has_header else ():
-        # Rows that give themselves away: "pos" above few values of which it is one, "3.5" above
-        # numbers, or a whole sentence above sentences.
+        # Signs of a row: "pos" above few different values of which it is one, "3.5" above numbers,
+        # or a whole sentence above sentences.
         is_value = column.name in column.distinct and len(column.distinct) < len(column.known) / 2
         is_number = re.fullmatch(r"-?\d+(\.\d+)?", column.name) and column.numbers is not None
         is_long = len(column.name.split()) > LONG_NAME and not column.name.rstrip().endswith("?")
@@ -216,9 +220,10 @@ def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
 
 
 def split_column(table: Table) -> str:
-    """The column that says of each row which split it is of; empty where there is none.
+    """Return the name of the column with the split of each row; "" if there is none.
 
-    DataError where one says so of some rows, or by names that are not known.
+    Raises DataError if the column has values for several splits that are not all known and
+    different.
     """
     for name, values in table.columns.items():
         found = dict.fromkeys("" if value is None else str(value) for value in values)
@@ -231,7 +236,7 @@ def split_column(table: Table) -> str:
         if not any(splits.values()) and key_of(name) not in ("split", "splits"):
             continue
         odd = [value for value, split in splits.items() if not split]
-        # Two words for one split, such as "val" and "dev", leave open which of them is meant.
+        # Two words for one split, such as "val" and "dev", are ambiguous.
         if odd or len(set(splits.values())) < len(splits) or "train" not in splits.values():
             raise DataError(
                 f"{table.name} has {', '.join(map(repr, odd or splits))} in the column {name!r}: "
@@ -243,7 +248,7 @@ def split_column(table: Table) -> str:
 
 
 def _mapping(kind: Kind, **roles: Column | Sequence[Column] | None) -> ColumnMapping:
-    """The columns by role, without those of no column."""
+    """Return a mapping of this kind, without roles that have no column."""
     found = {r: (c,) if isinstance(c, Column) else c for r, c in roles.items() if c}
     return ColumnMapping(
         kind=kind, columns={role: tuple(c.name for c in each) for role, each in found.items()}
@@ -251,7 +256,7 @@ def _mapping(kind: Kind, **roles: Column | Sequence[Column] | None) -> ColumnMap
 
 
 def _called(columns: Sequence[Column], role: str) -> Column | None:
-    """The first column that is called as those of a role are."""
+    """Return the first column with a usual name for a role; None if there is none."""
     return _first(columns, NAMED[role])
 
 
@@ -273,7 +278,7 @@ def _spans(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         return
     rows = zip(context.values, answer.values, strict=True)
     pairs = [(c, a if isinstance(a, list) else [a]) for c, a in rows if c and a]
-    # An answer that is a span stands in its context, but for some that are spelled otherwise.
+    # An answer that is a span occurs in its context, apart from a few that are spelled differently.
     inside = sum(any(isinstance(t, str) and t in c for t in found) for c, found in pairs)
     if answer.numbers is not None or inside < 0.9 * max(1, len(pairs)):
         return
@@ -284,7 +289,7 @@ def _spans(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 def _placed(
     texts: Sequence[Column], columns: Sequence[Column], question: Column
 ) -> tuple[Column, Column, Column] | None:
-    """Find a context, answers and their places by what stands there, whatever they are called."""
+    """Find columns of contexts, answers and their positions by content, whatever their names."""
     places = [c for c in columns if c.is_whole or (c.is_list and set(map(len, c.known)) == {2})]
     whole = [c for c in texts if c is not question and c.mean_words > SHORT_WORDS]
     for context, answer, start in product(whole, texts, places):
@@ -297,7 +302,7 @@ def _placed(
 
 
 def _is_at(context: Any, answer: str, place: Any) -> bool:
-    """Return whether an answer stands at a place: its start, or its start and its end."""
+    """Return whether a context has an answer at a position: its start, or its start and end."""
     start, *ends = map(str, place if isinstance(place, list) else [place])
     if not re.fullmatch("[0-9]{1,9}", start) or not _text(context).startswith(answer, int(start)):
         return False
@@ -311,9 +316,9 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         if len(lists) > 1:
             yield from _conll(lists)
         return
-    # Words are a list, or a text that is as long in words.
+    # Words are a list, or a text with as many words as there are tags.
     texts = [c for c in columns if c.mean_words > 1]
-    # Objects of a word and its tag make the columns "tokens.text" and "tokens.ner".
+    # Objects of a word and its tag became the columns "tokens.text" and "tokens.ner".
     inner = next(
         (c for c in lists if re.fullmatch(r"(tokens|words)\.(text|word|form)", c.name)), None
     )
@@ -322,9 +327,10 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         beside = [c for c in columns if c is not words and (c.is_list or c.mean_words > 1)]
         fitting = [c for c in beside if _fits(lengths, c)]
         entities = [c for c in fitting if _are_spans(c)]
-        # Other texts are no tags, nor are words, nor is any list beside a text.
+        # Tags are spans, or a list that is not named as words; next to a text it must be named as
+        # tags.
         fitting = [c for c in fitting if c in entities or (c.is_list and _may_be_tags(words, c))]
-        # Any list of the same lengths may be the tags, unless one of them is called so.
+        # Any list of the same lengths may be the tags, unless one of them is named as tags.
         named = [c for c in fitting if c.key in NAMED["tags"]] or fitting
         chosen = [c for c in named if c in entities] or named
         for tags in chosen:
@@ -338,9 +344,11 @@ def _may_be_tags(words: Column, column: Column) -> bool:
 
 
 def _conll(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """CoNLL's columns: the word first, its tag last; in CoNLL-U the fourth.
+    """Yield the mappings of CoNLL's columns, which have the word first and its tag last.
 
-    Where words are numbered they are the second, and any column of spans behind may be meant.
+    If the first column numbers the words, the word is in the second. Its tag is then in the fourth
+    column of CoNLL-U; otherwise any later column of spans, or with few different values, may have
+    it.
     """
     first, *others = columns
     is_numbered = {value[0] for value in first.known} == {"1"}
@@ -356,7 +364,7 @@ def _conll(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 FEW_TAGS = 100
-"""Columns with more different values hold lemmas or heads rather than tags."""
+"""Number of different values from which on a column has lemmas or heads rather than tags."""
 
 
 def _parts(value: Any) -> Sequence[Any]:
@@ -364,7 +372,7 @@ def _parts(value: Any) -> Sequence[Any]:
 
 
 def _fits(lengths: Sequence[int], column: Column) -> bool:
-    """Check that a column has a value for each word, apart from a few rows."""
+    """Return whether a column has a value per word, apart from empty rows and a few others."""
     found = [len(_parts(value)) for value in column.values]
     same = sum(a == b for a, b in zip(found, lengths, strict=True))
     none = sum(not b for b in found)
@@ -372,13 +380,16 @@ def _fits(lengths: Sequence[int], column: Column) -> bool:
 
 
 def _are_spans(column: Column) -> bool:
-    """Check for tags that begin or continue spans."""
+    """Return whether a column has tags that begin or continue spans."""
     tags = Counter(str(each) for value in column.known for each in _parts(value))
     return any(is_entity_tag(tag) and tag != "O" for tag in tags) and bool(spelling_of(tags).kinds)
 
 
 def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """A row a word, with what tells sentences apart beside it."""
+    """Yield mappings of a table with a row per word and a column that distinguishes sentences.
+
+    Raises DataError if the rows have tags of entities and there is no such column.
+    """
     word = _called(columns, "words")
     if word is None or word.is_list or any(" " in str(value) for value in word.known):
         return
@@ -400,7 +411,7 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _tells_apart(column: Column) -> bool:
-    """Whether it has a value for each sentence: on all of its words, or on the first alone."""
+    """Return whether a column has a value per sentence: on all of its words, or on the first."""
     # On the first word alone: "Sentence: 1", "", "", "Sentence: 2", ...
     on_first = column.values[0] in column.known and len(column.known) == len(column.distinct)
     if len(column.known) < len(column.values) and on_first:
@@ -422,15 +433,16 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         return
     pairs = zip(options.values, rights, strict=True)
     both = [(right, given) for given, right in pairs if given and right not in (None, "")]
-    # ARC has the options' names beside them: choices.text ["red", "blue"], choices.label ["A",
+    # ARC names the options in another column: choices.text ["red", "blue"], choices.label ["A",
     # "B"] and answerKey "B".
     start = options.name.removesuffix(".text")
     keys = _first(columns, {key_of(f"{start}.label"), key_of(f"{start}.id")})
     if keys is not None and keys.is_list:
         named = zip(options.values, keys.values, rights, strict=True)
         places = [(place_of(r, g), place_of(r, g, k)) for g, k, r in named if g and k and r]
-        # By the keys "1" to "4" the answer "1" is the first option, as a number from 0 it is the
-        # second: where both ways differ the keys decide, if they name every answer.
+        # By the keys "1" to "4" the answer "1" is the first option, but as a number from 0 it is
+        # the second. If both readings differ the keys decide, provided that they name nearly all
+        # answers.
         if any(one != other for one, other in places):
             if _nearly_all(other is not None for _, other in places):
                 yield from _choice(columns, (options,), answer, keys)
@@ -441,19 +453,19 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _nearly_all(found: Iterable[bool]) -> bool:
-    """Check that all but a few are true; the few are reported when rows are read."""
+    """Return whether all but a few are true; the few are reported when rows are read."""
     every = list(found)
     return sum(every) >= (1 - FEW_ODD) * len(every)
 
 
-# Keys such as "optiona", "ending0", "choice1" and "b" alone, of "option_a" or "Option A".
+# Keys of options: "optiona" for "option_a" or "Option A", "ending0", "choice1", or "b" alone.
 WIDE = re.compile(r"(option|choice|ending|answer|opt|alternative|candidate)?([a-h]|\d)")
 
 
 def _option_columns(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     if columns and all(
         column.name.isdigit() for column in columns
-    ):  # without names: the answer's letter last
+    ):  # without names: the answer's letter is last
         # Three columns are too few: a question, two options and the letter are four.
         question, *between, last = columns if len(columns) > 3 else (columns[0], columns[-1])
         rows = zip(last.values, *(column.values for column in between), strict=True)
@@ -477,20 +489,20 @@ def _option_columns(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _are_answers(answer: Column, options: Sequence[Column]) -> bool:
-    """Return whether answers call options by their numbers, letters or texts."""
+    """Return whether answers refer to options by their numbers, letters or texts."""
     rows = zip(answer.values, *(column.values for column in options), strict=True)
     pairs = [(right, given) for right, *given in rows if right not in (None, "")]
     first = first_number(pairs)
-    # 1 is "Answer 1" or, counted from 0, the second one: no row tells.
+    # 1 may be "Answer 1" or, counted from 0, the second option: no row decides.
     if not first and options[0].head[-1] == "1" and 0 not in (answer.numbers or [0]):
         return False
-    # Of two options nothing tells a mistake from a column that is about something else.
+    # With two options a mistake cannot be distinguished from a column about something else.
     is_near = _nearly_all if len(options) > 2 else all
     return is_near(place_of(right, given, first=first) is not None for right, given in pairs)
 
 
 def _distractors(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """The right answer in one column, and wrong ones in others or in a list."""
+    """Yield the mapping of a right answer in one column and wrong ones in others or in a list."""
     wrong = [c for c in columns if c.head.rstrip("0123456789") in NAMED["distractor"]]
     rest = [column for column in columns if column not in wrong]
     answer = next((c for c in rest if c.head in (*NAMED["answer"], "correct", "right")), None)
@@ -499,8 +511,8 @@ def _distractors(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     rows = zip(answer.values, *(column.values for column in wrong), strict=True)
     pairs = [(right, listed(others)) for right, *others in rows if right not in (None, "")]
     most = max((len(others) for _, others in pairs), default=0)
-    # As few different answers as there are options are letters or numbers of them; and an answer
-    # that is among the others is no right one beside wrong ones.
+    # Answers with no more different values than options are letters or numbers; and an answer that
+    # occurs among the others cannot be right if these are wrong.
     is_one = most > 1 and len(answer.distinct) > most + 1
     if is_one and _nearly_all(right not in others for right, others in pairs):
         yield from _choice(columns, [*wrong, answer], answer)
@@ -512,13 +524,14 @@ def _choice(
     answer: Column,
     keys: Column | None = None,
 ) -> Iterator[ColumnMapping]:
-    # What explains the answer is no context: it gives the answer away.
+    # An explanation of the answer is not a context: it gives the answer away.
     rest = [c for c in columns if c not in (*options, answer, keys) and not c.is_id]
     rest = [column for column in rest if column.key not in NAMED["why"]]
     texts = [column for column in rest if column.is_text]
     question = _called(rest, "question") or _whole(texts)
     if question is None:
-        # Options are no plain class, whatever the question is: with several the user is asked.
+        # Options do not make a plain class, whichever text is the question: with several texts the
+        # user is asked.
         for text in texts:
             yield _mapping("choice", question=text, options=options, keys=keys, answer=answer)
         return
@@ -533,7 +546,7 @@ def _choice(
 
 
 def _whole(texts: Sequence[Column]) -> Column | None:
-    """The text that holds all others, row by row, as SWAG's startphrase holds sent1."""
+    """Return the text that contains the others in each row (SWAG's startphrase), else None."""
     for column in texts:
         values = [str(value) for value in column.values]
         if all(all(map(contains, values, map(_text, other.values))) for other in texts):
@@ -546,7 +559,7 @@ def _text(value: Any) -> str:
 
 
 def _options_in_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """Rows of which exactly one for each question is right: options, or pairs to be judged."""
+    """Yield both mappings of rows, one per question right: options, or pairs to classify."""
     question = _called(columns, "question")
     flags = [column for column in columns if column.is_flag and not column.is_id]
     texts = [c for c in columns if c.is_text and c is not question]
@@ -556,13 +569,13 @@ def _options_in_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     for asked, flag in zip(question.values, flags[0].values, strict=True):
         right[str(asked)].append(float(flag))
     if all(len(found) > 1 and sum(found) == 1 for found in right.values()):
-        # The rows do not tell which is meant: with both, the user is asked.
+        # The rows do not show which is meant: with both mappings the user is asked.
         yield _mapping("choice", question=question, option=texts[0], label=flags[0])
         yield _mapping("class", text=question, text2=texts[0], label=flags[0])
 
 
 def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """Texts with a class, labels or a number."""
+    """Yield mappings of texts with a class, several labels or a number."""
     if (released := _released(columns)) is not None:
         yield released
         return
@@ -572,17 +585,18 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     texts = list(_text_roles([column for column in rest if not column.is_id]))
     used = {name for roles in texts for names in roles.values() for name in names}
     free = [column for column in rest if column.name not in used and not column.is_id]
-    # STS has the genre of two sentences beside their score.
+    # STS has the genre of two sentences next to their score.
     keys = {column.key for column in columns}
     if {"sentence1", "sentence2"} <= keys and _first(free, NAMED["number"]):
         free = [column for column in free if column.key != "genre"]
-    # "Q4_theme" is of the text in "Q4".
+    # "Q4_theme" judges the text in "Q4".
     names = {name for roles in texts for name in roles["text"]}
     coded = [c for c in free if _label_roles(c) and any(_codes(c, name) for name in names)]
     named = [c for c in free if c not in coded and (_is_label(c) or _is_called_label(c))]
     targets = _targets(coded if coded and not named else free)
     taken = {name for target in targets for names in target.values() for name in names}
-    # A text that comes again and again may be the second one of a pair: "headline", 171 hypotheses.
+    # A text that often repeats may be the second one of a pair, such as a headline or one of 171
+    # hypotheses.
     again = [c for c in free if c.mean_words > SHORT_WORDS and c.name not in taken]
     again = list(filter(_is_of_most_rows, again))
     _check_answers(columns, used | taken, is_named=any(_is_label(c) for c in free))
@@ -595,7 +609,7 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 MOST_ALIKE = 0.05
-"""The share of texts up to which other labels of the same text are the noise of people."""
+"""Largest share of texts with contradictory labels that counts as noise of the annotators."""
 
 
 def _with_aspects(
@@ -604,9 +618,10 @@ def _with_aspects(
     columns: Sequence[Column],
     free: Sequence[Column],
 ) -> Sequence[dict[str, tuple[str, ...]]]:
-    """Add what is judged in a text as a second text, where the text alone has several labels.
+    """Add the aspect that is judged in a text as a second text, if equal texts have several labels.
 
-    Without the text alone where that is an aspect by its name, or stands in the text.
+    The mapping without an aspect is kept, unless the aspect's name shows its role, or the aspect
+    occurs in the text.
     """
     by_name = {column.name: column for column in columns}
     (names,) = target.values()
@@ -616,7 +631,7 @@ def _with_aspects(
     odd = _count_odd([text], label)
     if odd <= max(2, MOST_ALIKE * len(text.distinct)):
         return texts
-    # Words that, with the text, leave one label each, but for a few.
+    # Columns of words that together with the text determine the label, apart from a few rows.
     found = [c for c in free if c not in (text, label) and c.mean_words and not c.is_origin]
     found = [c for c in found if len(c.distinct) > 1]
     found = [c for c in found if _count_odd([text, c], label) <= FEW_ODD * odd]
@@ -626,13 +641,13 @@ def _with_aspects(
 
 
 def _is_within(part: Column, whole: Column) -> bool:
-    """Return whether nearly all values of a column are words of those of another."""
+    """Return whether nearly all values of a column occur as words in another column."""
     pairs = [(one, str(text)) for one, text in zip(part.values, whole.values, strict=True) if one]
     return _nearly_all(bool(re.search(rf"\b{re.escape(one)}\b", text)) for one, text in pairs)
 
 
 def _count_odd(given: Sequence[Column], label: Column) -> int:
-    """Count the values of columns that have several labels."""
+    """Return the number of combinations of the columns' values that have several labels."""
     labels: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
     for value, *key in zip(label.values, *(column.values for column in given), strict=True):
         if value not in (None, ""):
@@ -641,13 +656,14 @@ def _count_odd(given: Sequence[Column], label: Column) -> int:
 
 
 GRADES = (5, 7, 10)
-"""Where scales of grades end."""
+"""Highest numbers of the usual scales of grades."""
 
 
 def _released(columns: Sequence[Column]) -> ColumnMapping | None:
-    """Read all the columns of a table without names: a class, and a text or a title and a text.
+    """Return the mapping of a table without names to a class and a text, or a title and a text.
 
-    AG News and others were released so. Numbers that end as grades do may be such.
+    AG News and others were released in this layout. Return None if the columns do not fit, or if
+    the classes may be grades, because their highest number is that of a scale.
     """
     if [column.name for column in columns] not in (["1", "2"], ["1", "2", "3"]):
         return None
@@ -662,7 +678,7 @@ def _released(columns: Sequence[Column]) -> ColumnMapping | None:
 
 
 def _is_title(title: Column, text: Column) -> bool:
-    """Return whether a text is a title of another: shorter, no sentence, and no part of it."""
+    """Return whether texts are titles: shorter, mostly no sentences, no part of the other text."""
     pairs = [
         (str(one).strip(), str(other)) for one, other in zip(title.values, text.values, strict=True)
     ]
@@ -688,7 +704,7 @@ def _is_label(column: Column) -> bool:
 
 
 def _codes(column: Column, text: str) -> bool:
-    """Return whether a name is that of a text with a word for a judgement behind it."""
+    """Return whether a column's name is a text's name and a word for a judgement ("Q4_theme")."""
     suffix = column.name.removeprefix(text) if text and column.name.startswith(text) else ""
     parts = re.split(r"[\W_]+", suffix.lower())
     return len(parts) == 2 and not parts[0] and parts[1] in NAMED["coded"]
@@ -702,18 +718,18 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
     texts = _texts(columns)
     by_key = _by_key(columns, texts)
     for one, other in PAIRS:
-        # Phrases of a word or two are texts where they are called so and nothing else is.
+        # Phrases of a word or two make a pair if their names do and no other column is a text.
         if not {one, other} <= by_key.keys():
             continue
         if by_key[one] in texts or by_key[other] in texts or not texts:
             pair = (by_key[one].name, by_key[other].name)
             yield {"text": pair[:1], "text2": pair[1:]}
-            # An answer beside a question on a passage may be what is judged.
+            # An answer to a question on a passage may be judged together with the question.
             answer = _called([column for column in texts if column.name not in pair], "answer")
             if one == "question" and answer is not None:
                 yield {"text": (pair[0], answer.name), "text2": pair[1:]}
             return
-    # Two texts with other names may be a pair, or one of them is beside the point: all three ways.
+    # Two texts with other names may be a pair, or only one of them may matter: yield all three.
     for column in texts:
         yield {"text": (column.name,)}
     if len(texts) == 2:
@@ -723,7 +739,7 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
 
 
 TITLES = ("title", "headline", "heading")
-"""The last words of names of titles."""
+"""Last words of the names of columns with titles."""
 
 
 def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Column]:
@@ -735,20 +751,20 @@ def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Col
     titles = [part[-1] in TITLES for part in parts]
     if sorted(titles) == [False, True]:
         title, body = texts[titles.index(True)], texts[titles.index(False)]
-        # What is shorter than its title, or was written with the label in sight, is no body.
+        # A body is longer than its title, and was not written with the label in sight.
         if title.mean_words < body.mean_words and body.key not in NAMED["why"] | NAMED["answer"]:
             by_key |= {"title": title, "body": body}
     return by_key
 
 
 def _texts(columns: Sequence[Column]) -> list[Column]:
-    """Return the columns of texts: of prose where there is any, or else of words."""
+    """Return the columns of texts: of prose if there is any, else of words."""
     texts = [column for column in columns if column.is_text and column.key not in NAMED["label"]]
-    # A remark on some rows, or where they come from, is no text where another is.
+    # Remarks on some rows, and facts on their origin, are texts only if no other column is.
     texts = list(filter(_is_of_most_rows, texts)) or texts
     if any(column.mean_words > SHORT_WORDS for column in texts):
         return [column for column in texts if column.mean_words > NAME_WORDS]
-    # Texts of a word or two, where a column is called so.
+    # Texts of a word or two, in a column that is named as a text.
     named = [c for c in columns if c.key in {"text", "sentence", "review", "word", "term"}]
     return texts or [c for c in named if c.numbers is None and not c.is_list]
 
@@ -758,11 +774,11 @@ def _is_of_most_rows(column: Column) -> bool:
 
 
 def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
-    """What may be the label, with its role."""
+    """Return the possible targets, each as its role and its columns."""
     fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
-    # What describes a row is no label, where anything else may be one.
+    # A column that describes the row is not a label if any other column may be one.
     plain = [pair for pair in fitting if not pair[0].is_origin]
-    # But what is called a label in "meta" may be one, where nothing else is called so.
+    # But a column that is named as a label inside "meta" may be one if no other is named so.
     called = [p for p in fitting if _is_label(p[0]) or _is_called_label(p[0])]
     if any(p in plain for p in called) or not any(column.is_meta for column, _ in called):
         fitting = plain or fitting
@@ -771,24 +787,24 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
         fitting = [pair for pair in fitting if not pair[0].is_fact or pair[0].is_flag]
     best = [pair for pair in fitting if _is_label(pair[0])]
     named = [pair for pair in fitting if _is_called_label(pair[0])]
-    # Of "label" and "sentiment" with the same classes one may be what a model said.
+    # Of "label" and "sentiment" with the same classes one may be a model's prediction.
     if len(best) == 1 and best[0][0].key in {"label", "labels", "class"}:
         best += [p for p in named if p not in best and p[0].distinct == best[0][0].distinct]
-    # "target" may name what a stance is taken on, which is one thing: then it is no label.
+    # "target" may name the topic of a stance, which is the same in all rows: it is not a label.
     varied = [pair for pair in [*best, *named] if len(pair[0].distinct) > 1]
     if best and varied and all(len(column.distinct) < 2 for column, _ in best):
         best, named = [], varied
-    # Or on several: then the stance may be the label as well.
+    # If there are several topics, the stance may be the label as well.
     if [column.key for column, _ in best] == ["target"] and best[0][0].numbers is None:
         best += [p for p in named if p[0].words & {"stance", "sentiment", "polarity"}]
     flags = [column for column, _ in fitting if column.is_flag]
-    # A column for each label, such as "toxic" and "insult". Where every row has exactly one 1 they
+    # A column for each label, such as "toxic" and "insult". If every row has exactly one 1, they
     # may be classes as well.
     if len(best) != 1 and len(flags) > 1 and len(flags) == len(fitting):
         names = tuple(column.name for column in flags)
         one = all(sum(map(float, row)) == 1 for row in zip(*(c.values for c in flags), strict=True))
         return [{"label": names}, {"labels": names}] if one else [{"labels": names}]
-    # "label" goes before "sentiment" and "score", and these before any column that could be one.
+    # "label" goes before "sentiment" and "score", and these before any other column that fits.
     chosen = best or named or fitting
     together = [{"labels": tuple(column.name for column in flags)}]
     return (together if chosen is fitting and len(flags) > 1 else []) + [
@@ -797,13 +813,13 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
 
 
 def _is_called_label(column: Column) -> bool:
-    """Return whether a word of the name is one for classes, or for numbers above numbers."""
+    """Return whether a word of the name is one for classes or, unless it is a flag, for numbers."""
     called = NAMED["category"] | {"category", "label", "class"}
     return bool(column.words & (called if column.is_flag else called | NAMED["number"]))
 
 
 def _label_roles(column: Column) -> tuple[str, ...]:
-    """The roles that a column can have as what is predicted: none, one or two of them."""
+    """Return the roles that a column can have as the target: none, one or two."""
     if column.is_list:
         return _list_roles(column)
     # A label of one value stays, so that an error can name that value.
@@ -813,30 +829,30 @@ def _label_roles(column: Column) -> tuple[str, ...]:
         return _number_roles(column)
     is_bool = all(isinstance(value, bool) for value in column.known)
     are_tags = _are_sentences_of_tags(column)
-    # Of three numbers between commas none is a decimal.
+    # Three numbers between commas are not a decimal.
     are_several = any(len(found) > 2 for found in _sets_in(column.distinct))
     if not (is_bool or are_tags) and (are_several or separator_of(column.known)):
         return ("labels",)
     if are_tags or column.odd_number is not None:
-        return ()  # an odd number is said, if nothing else is meant
-    # A class has at least three rows on the average; of two classes that is not asked.
+        return ()  # `_check_odd` reports it if no other column fits
+    # A class has at least three rows on average, unless there are only two classes.
     most = min(MOST_CLASSES, max(2, len(column.known) / 3), len(column.known) - 1)
     is_few = len(column.distinct) <= most
     return ("label",) if is_bool or (is_few and not column.is_text) else ()
 
 
 def _list_roles(column: Column) -> tuple[str, ...]:
-    """The roles that a column of lists can have as what is predicted."""
+    """Return the roles that a column of lists can have as the target."""
     inner = [each for value in column.known for each in value]
     words = all(isinstance(each, str) for each in inner)
     if not words or column.key in NAMED["words"] or not any(column.known):
         return ()
-    # Tags of words are no labels of a text, nor is what labels are chosen from (Prodigy).
+    # Tags of words are not labels of a text, nor are the options of labels (Prodigy).
     is_menu = column.key.startswith("options") and len(column.distinct) == 1
     if all(map(is_entity_tag, inner)) or is_menu:
         return ()
-    # Lists of exactly one are classes; with empty lists among them both readings are possible,
-    # but where these are few: then they are texts that nobody has labelled yet.
+    # Lists of exactly one item are classes. With empty lists among them both readings are possible,
+    # unless these are few: then they are texts that nobody has labelled yet.
     counts = frozenset(map(len, column.known))
     empty = sum(not value for value in column.known)
     if counts == {0, 1} and empty <= FEW_ODD * len(column.known):
@@ -846,13 +862,13 @@ def _list_roles(column: Column) -> tuple[str, ...]:
 
 
 def _are_sentences_of_tags(column: Column) -> bool:
-    """Check that every value is a sequence of tags, with any sign between them."""
+    """Return whether every value is a sequence of tags, with any separator."""
     parts = [each for value in column.known for each in re.split(r"[\s,;|]+", str(value).strip())]
     return len(parts) > len(column.known) and all(map(is_entity_tag, parts))
 
 
 def _number_roles(column: Column) -> tuple[str, ...]:
-    # "1,2" beside "3" is 1.2, or the labels 1 and 2.
+    # "1,2" in a column with "3" is 1.2, or the labels 1 and 2.
     if column.decimal == ",":
         is_mixed = not all("," in word for word in column.distinct - MISSING)
         if is_mixed and _are_sets(column.distinct - MISSING):
@@ -872,12 +888,15 @@ def _number_roles(column: Column) -> tuple[str, ...]:
 
 
 SETS, LASTS = 8, 3
+"""Minimum number of values with several labels, and of different last labels in them, that show
+that values are sets of labels."""
 
 
 def _are_sets(values: Collection[str]) -> bool:
-    """Return whether values such as "3" and "3,5" are numbers of labels, and no decimals.
+    """Return whether values such as "3" and "3,5" are numbers of labels rather than decimals.
 
-    Numbers of a set ascend, and each stands alone in other rows; decimals do so by chance.
+    The numbers in a value ascend, and each also occurs alone in other rows. Decimals do so only by
+    chance.
     """
     several, alone = _sets_in(values), {value for value in values if value.isdigit()}
     is_known = all(part in alone for found in several for part in found)
@@ -885,10 +904,11 @@ def _are_sets(values: Collection[str]) -> bool:
 
 
 def _may_be_sets(values: Collection[str], *, is_even: bool = False) -> bool:
-    """Return whether values such as "3,10" ascend as the numbers of labels do.
+    """Return whether values such as "3,10" may be numbers of labels.
 
-    Decimals do so too where they are of one length, which `is_even` allows. But nobody writes
-    3,10 next to 25,9 for decimals.
+    The numbers of labels in a value ascend. Decimals of equal length may look the same, which only
+    `is_even` accepts. Otherwise the parts behind the last comma must differ in length, and may also
+    end in 0 instead of ascending: nobody writes the decimals 3,10 and 25,9 in one column.
     """
     several = _sets_in(values)
     lasts = {found[-1] for found in several}
@@ -901,7 +921,7 @@ def _may_be_sets(values: Collection[str], *, is_even: bool = False) -> bool:
 
 
 def _sets_in(values: Collection[str]) -> list[list[str]]:
-    """Return the numbers in the values of two or more; none where a value holds anything else."""
+    """Return the numbers in each value with several; empty if any value is not made of numbers."""
     parts = [
         re.split(r"\s*,\s*", value.strip()) for value in values if value.lower() not in MISSING
     ]
@@ -910,10 +930,10 @@ def _sets_in(values: Collection[str]) -> list[list[str]]:
 
 
 def separator_of(values: Sequence[Any]) -> str:
-    """What stands between the labels of a value that has several; empty where values are single.
+    """Return the separator of the labels in values that have several; "" if values are single.
 
-    The parts come again and again, and fewer of them are different than whole values are; or each
-    stands alone too. Empty values say nothing.
+    The parts between a separator must repeat, and fewer of them may be different than of the whole
+    values; or each part must occur alone too. Empty values are ignored.
     """
     known = [normalize("NFC", str(value)) for value in values if value not in (None, "")]
     for separator in SEPARATORS + RARE_SEPARATORS if known else "":
@@ -922,8 +942,8 @@ def separator_of(values: Sequence[Any]) -> str:
         several = sum(len(found) > 1 for found in parts)
         short = all(0 < len(part.split()) <= SHORT_WORDS for part in counts)
         whole = len(set(known))
-        # The share of values that have several is at most 1: with any such value the parts may be
-        # as many as the whole values.
+        # The share of values with several parts is at most 1, so that there may be as many
+        # different parts as whole values if any value has several.
         is_new = len(counts) < whole + several / len(parts)
         repeats = min(counts.values()) > 1 or len(counts) < len(parts) / 3
         alone = {found[0] for found in parts if len(found) == 1}
@@ -947,4 +967,5 @@ FINDERS: tuple[Finder, ...] = (
     _options_in_rows,
     _labels,
 )
-"""The first that finds any mapping is followed: what only one kind of task has goes before."""
+"""Functions that yield mappings, of which the first that yields any is used. Layouts that only one
+kind of task has are tried first."""

@@ -1,19 +1,19 @@
 """The roles of a table's columns, and the kinds of tasks that they make.
 
-A mapping gives columns roles, and the roles make the kind of task:
+A mapping gives columns roles, and the roles determine the kind of task:
 
-    text [text2] label          one class                (label=a+b: the one column that holds 1)
+    text [text2] label          one class                (label=a+b: the only column that holds 1)
     text [text2] labels         several labels, or none  (labels=a+b: each column that holds 1)
     text [text2] number         a number
-    words tags [sentence]       a tag for every word     (with `sentence` a row is a word)
+    words tags [sentence]       a tag per word           (with `sentence` a row is a word)
     context question answer [start]   a span of the context
-    question options answer [context] one of the options (options=a+b: a column an option)
-    question option label [context]   the same, a row an option
+    question options answer [context] one of the options (options=a+b: a column per option)
+    question option label [context]   the same, with a row per option
 
-`group` may be beside any of them: rows of one group stay on one side of a split that is made. So
-may `split`, which says of each row whether it is of train, dev or test, and `verdict`, which says
-whether it counts (see verdicts.py). `keys` are what the answer calls the options, where that is
-neither their place nor their text.
+Any task may have the roles `group`, `split` and `verdict` as well. Rows of one group are all in
+train or all in dev if dev is held out. `split` contains train, dev or test for each row, and
+`verdict` whether the row counts (see verdicts.py). `keys` are names of the options that the answer
+uses instead of their positions or texts.
 """
 
 import re
@@ -27,15 +27,15 @@ from benchharness.tasks.own.verdicts import VERDICT
 Kind = Literal["class", "labels", "number", "tags", "spans", "choice"]
 
 Columns = Mapping[str, tuple[str, ...]]
-"""The columns of each role; most roles have one."""
+"""Names of the columns of each role; most roles have one column."""
 
 
 BESIDE = ("group", VERDICT)
-"""The roles that any kind of task may have too, but for `split`."""
+"""Roles that any kind of task may have in addition, apart from `split`."""
 
 
 class Shape(NamedTuple):
-    """A kind's roles, those that it may have too, and how errors and the task's line call it."""
+    """Roles that a kind of task needs and allows, and its names in errors and in notes."""
 
     needed: tuple[str, ...]
     allowed: tuple[str, ...]
@@ -63,34 +63,34 @@ SPLIT = "split"
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnMapping:
-    """One way to read a table."""
+    """A kind of task, and the roles of the columns that make it."""
 
     kind: Kind
     columns: Columns
 
     @property
     def words(self) -> str:
-        """What follows --columns."""
+        """The mapping as a value of `--columns`."""
         return ",".join(f"{role}={'+'.join(names)}" for role, names in self.columns.items())
 
     @property
     def names(self) -> set[str]:
-        """All columns that have a role."""
+        """Names of all columns that have a role."""
         return {name for names in self.columns.values() for name in names}
 
     @property
     def is_long_choice(self) -> bool:
-        """Whether a row is an option."""
+        """Return whether a row is an option rather than a question with its options."""
         return "option" in self.columns
 
 
 def parse_columns(words: str) -> ColumnMapping:
-    """The mapping that `--columns` gives; BenchError where roles or their sum make no task."""
+    """Return the mapping that `--columns` gives; raise BenchError if its roles make no task."""
     return mapping_of(parse_roles(words), words)
 
 
 def parse_roles(words: str) -> dict[str, tuple[str, ...]]:
-    """The columns of each role that `--columns` gives; BenchError where a part is none."""
+    """Return the columns of each role in `--columns`; raise BenchError if a part is malformed."""
     columns: dict[str, tuple[str, ...]] = {}
     for part in words.split(","):
         role, equals, names = (each.strip() for each in part.partition("="))
@@ -104,7 +104,10 @@ def parse_roles(words: str) -> dict[str, tuple[str, ...]]:
 
 
 def mapping_of(columns: Columns, words: str) -> ColumnMapping:
-    """The mapping of columns with roles; `words` is how an error names them."""
+    """Return the mapping of columns with roles; raise BenchError if the roles make no task.
+
+    `words` names the columns in the error.
+    """
     given = set(columns) - {SPLIT}
     if set(LONG_CHOICE) <= given <= {*LONG_CHOICE, "context", *BESIDE}:
         return ColumnMapping(kind="choice", columns=columns)
@@ -116,7 +119,7 @@ def mapping_of(columns: Columns, words: str) -> ColumnMapping:
 
 
 def listed(given: Sequence[Any]) -> list[Any]:
-    """The options of a row that are there; a column may hold one or a list of them."""
+    """Return the options of a row without missing ones; a column may hold one option or a list."""
     every = [each for one in given for each in (one if isinstance(one, list) else [one])]
     return [each for each in every if each not in (None, "")]
 
@@ -125,16 +128,17 @@ _NUMBERS = re.compile(r"\d{1,2}(\.0)?(\s*[,;/|+&]\s*\d{1,2})*")
 
 
 def numbers_in(right: object) -> list[int]:
-    """The numbers of options in an answer such as "3" or "1,4"; none where it is anything else."""
+    """Return the numbers of options in an answer such as "3" or "1,4"; empty for anything else."""
     word = str(right).strip()
     is_one = _NUMBERS.fullmatch(word) and not isinstance(right, bool)
     return [*map(int, re.findall(r"\d+", word.removesuffix(".0")))] if is_one else []
 
 
 def first_number(pairs: Sequence[tuple[object, Sequence[object]]]) -> int:
-    """What the first option is counted as, by answers with their options: 0, or surely 1.
+    """Return the number that answers give the first option: 1 if that is certain, else 0.
 
-    Counted from 1, the last option of a row has a number that is none from 0.
+    `pairs` are answers with their options. If answers count from 1, some answer is the number of
+    its options, which does not exist when counting from 0.
     """
     named = [(numbers_in(right), len(listed(options))) for right, options in pairs]
     if not named or not all(numbers and 0 < max(numbers) <= count for numbers, count in named):
@@ -152,9 +156,13 @@ def place_of(
     keys: Sequence[object] | None = None,
     first: int = 0,
 ) -> int | None:
-    """The right option's place from 0: by its key, by that number, by a letter, or by its text.
+    """Return the index of the right option; None if the answer names none.
 
-    Numbers count from `first`; from 1 they go before texts.
+    Args:
+        right: The answer: a key, a number, a letter or the text of an option.
+        options: The options of the row.
+        keys: The names of the options; the answer is then one of them.
+        first: The number of the first option; with 1 the answer is always a number.
     """
     word = str(right).strip()
     if keys is not None:
@@ -165,7 +173,7 @@ def place_of(
     # The text goes before the number: of the options "3", "2", "1" the answer "2" is the second.
     if right in options or word in options:
         return options.index(right if right in options else word)
-    # "2.0" is what pandas writes for 2 in a column with missing values.
+    # pandas writes "2.0" for 2 in a column with missing values.
     if re.fullmatch(r"\d+(\.0)?", word):
         return int(float(word)) if int(float(word)) < len(options) else None
     if len(word) == 1 and 0 <= (place := ord(word.lower()) - ord("a")) < len(options):

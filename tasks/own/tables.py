@@ -1,7 +1,7 @@
-"""Files of rows as people have them, read into tables whose every row knows its place.
+"""Read users' files of rows into tables that know the place of every row.
 
-The layout is told by a file's ending and its content alone, so that whoever reads the file again
-reads the same. Texts stay as they are written: "NA" and "null" are text.
+The layout is determined by a file's ending and content alone, so that a file is always read in the
+same way. Texts stay as they are written: "NA" and "null" are texts.
 """
 
 import csv
@@ -62,18 +62,24 @@ from benchharness.tasks.sources.formats import content_of, fields_of
 from benchharness.tasks.sources.source import Place
 
 MOST_BYTES = 2 * 2**30
-"""A file is read as a whole, and takes several times its size in memory."""
+"""Largest size of a file, which is read as a whole and takes several times its size in memory."""
 
 
 # Reading a file.
 
 
 def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = False) -> Table:
-    """The rows of a file, or of its parts one after the other.
+    """Read the rows of a file, of its parts one after the other, or of a folder.
 
-    `encoding` is what it is written in, where that cannot be told; `no_header` says that the first
-    line of a table is a row, which numbers its columns from 1. Raises DataError, with line and
-    column, where a file is not what it seems to be.
+    Args:
+        files: The file, the parts of one file, or a file of texts and the file of their labels.
+        encoding: The encoding of the files; "" to detect it.
+        no_header: Whether line 1 of a table is a row, so that its columns are numbered from 1.
+
+    Raises:
+        DataError: A file is malformed, has no rows, or has other columns than another part. Where
+            possible, the error names the line and the column.
+        BenchError: The option `no_header` or `encoding` makes no sense for this file.
     """
     pair = with_labels_apart(files)
     tables = [_read(path, encoding, no_header, stamp_of(path)) for path in pair or files]
@@ -85,7 +91,8 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
     for table in tables[1:]:
         if list(table.columns) != list(first.columns):
             raise DataError(f"{table.name} has other columns than {first.name}.")
-    # Each part counts its lines from 1, so that the part stands before: "0:7", "1:7".
+    # Each part counts its lines from 1, so that ids begin with the number of the part: "0:7",
+    # "1:7".
     return replace(
         first,
         name=files[0].parent.name,
@@ -95,7 +102,10 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
 
 
 def _with_labels(texts: Table, labels: Table) -> Table:
-    """Rows with their labels from another file, by the one column that both have."""
+    """Join texts with their labels from another file, by the only column that both have.
+
+    Raises DataError if there is no such column, or if labels have equal values in it.
+    """
     common = [name for name in texts.columns if name in labels.columns]
     key = common[0] if len(common) == 1 else ""
     rows = {str(value): row for row, value in enumerate(labels.columns.get(key, ()))}
@@ -118,8 +128,8 @@ def _with_labels(texts: Table, labels: Table) -> Table:
 
 @lru_cache(maxsize=4)
 def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -> Table:
-    """A run looks at the same file for its columns, and for each of its splits."""
-    # A member of an archive has the stamp (1, 0): of an empty one the readers find no rows.
+    """Read a file; the result is cached, because a run reads a file once for each split."""
+    # A member of an archive has the stamp (1, 0): in an empty one the readers find no rows.
     if stamp[0] == 0:
         raise DataError(f"{path.name} is empty: expected rows.")
     _check_size(path, stamp[0])
@@ -139,7 +149,7 @@ def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -
 
 
 def _as_table(path: Place, kind: str, encoding: str, *, is_said: bool, no_header: bool) -> Table:
-    """The rows of a file of that kind; `is_said` where its ending says the kind."""
+    """Read the table in a file of this kind; `is_said` is whether its ending gives the kind."""
     notes: tuple[str, ...] = ()
     if kind in FOLDERS:
         rows: Table | Lines = FOLDERS[kind](path, encoding)
@@ -156,14 +166,17 @@ def _as_table(path: Place, kind: str, encoding: str, *, is_said: bool, no_header
 
 
 def refuse_no_header(path: Place) -> None:
-    """Raise BenchError, because --no-header is of tables and a file is none."""
+    """Raise BenchError, because --no-header is for tables and the file is not one."""
     raise BenchError(f"--no-header is of tables, and {path.name} is none: leave it out.")
 
 
 def _of_text(
     path: Place, kind: str, encoding: str, *, is_said: bool
 ) -> tuple[Table | Lines, tuple[str, ...]]:
-    """The rows of a file of text, with notes; `is_said` where its ending says what it is."""
+    """Return the rows of a text file, and notes on how it was read.
+
+    `is_said` is whether the file's ending gives the kind.
+    """
     text, notes = text_of(path, _content(path), encoding)
     kind = text_kind(kind, text)
     if not is_said:
@@ -185,7 +198,7 @@ def _check_size(path: Place, size: int) -> None:
 
 @contextmanager
 def reading(path: Place) -> Iterator[None]:
-    """A block that reads a file; DataError where its bytes cannot be read or unpacked."""
+    """Raise DataError if the block fails to read or to unpack a file."""
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -196,7 +209,7 @@ def reading(path: Place) -> Iterator[None]:
 
 @contextmanager
 def opened(path: Place) -> Iterator[IO[bytes]]:
-    """A file's bytes as they are asked for, unpacked where it is a .gz; DataError as `reading`."""
+    """Open a file as a stream of bytes, unpacked if it is a .gz; raise DataError as `reading`."""
     with reading(path), ExitStack() as stack:
         file: Any = path.open("rb") if isinstance(path, Path) else BytesIO(content_of(path))
         stack.enter_context(file)
@@ -206,11 +219,11 @@ def opened(path: Place) -> Iterator[IO[bytes]]:
 
 
 CHUNK_BYTES = 2**22
-"""How much is unpacked before it is asked again whether the rest fits into memory."""
+"""Number of bytes that are unpacked between two checks of the free memory."""
 
 
 def _content(path: Place, *, is_text: bool = True) -> bytes:
-    """A file's bytes, unpacked where it is a .gz; DataError where they do not fit into memory."""
+    """Return a file's bytes, unpacked if it is a .gz; raise DataError if memory is too small."""
     with opened(path) as file:
         parts = [file.read(HEAD_BYTES)]
         each, size = cells_per_byte(parts[0]) if is_text else 0.0, len(parts[0])
@@ -225,7 +238,7 @@ def _content(path: Place, *, is_text: bool = True) -> bytes:
 
 
 def _class_folders(folder: Place, encoding: str) -> Table:
-    """A text a file, its label the name of its folder; in "unsup" nobody has labelled them."""
+    """Read a text per file, labelled with its folder's name; texts in "unsup" have no label."""
     rows: list[tuple[str, Any]] = []
     notes: list[str] = []
     for place in (child for child in children(folder) if child.is_dir()):
@@ -240,7 +253,7 @@ def _class_folders(folder: Place, encoding: str) -> Table:
 
 
 def _class_lines(folder: Place, encoding: str) -> Table:
-    """A text a line, or the rows of tables; the label of each is the name of its file."""
+    """Read a text per line, or the rows of tables, labelled with the class that names the file."""
     found = class_files(folder)
     if any(kind_of(path) == "table" for path in found.values()):
         whole = read_table([*found.values()], encoding)
@@ -265,7 +278,7 @@ def _class_lines(folder: Place, encoding: str) -> Table:
 
 
 def _brat(folder: Place, encoding: str) -> Table:
-    """A text a file, with the spans of the file of annotations beside it."""
+    """Read a text per file, with the spans in the file of annotations next to it."""
     rows: list[tuple[str, Any]] = []
     notes: list[str] = []
     left: Counter[str] = Counter()
@@ -284,7 +297,7 @@ def _brat(folder: Place, encoding: str) -> Table:
 
 
 def _scored(folder: Place, encoding: str) -> Table:
-    """A pair of texts a line, with the score in the same line of a file beside it."""
+    """Read a pair of texts per line, with the score in the same line of another file."""
     rows: list[tuple[str, Any]] = []
     notes: tuple[str, ...] = ()
     for pairs, scores in scored_files(folder).items():
@@ -323,7 +336,7 @@ FOLDERS: Mapping[str, Callable[[Place, str], Table]] = {
 
 
 def _kind_within(path: Place, encoding: str) -> str:
-    """Tell a file of rows of which the ending says nothing by its text; empty where it is none."""
+    """Return the kind of a file whose ending is unknown, by its text; "" if it has no rows."""
     try:
         text, _ = text_of(path, _content(path), encoding)
     except DataError:
@@ -343,7 +356,10 @@ def _kind_within(path: Place, encoding: str) -> str:
 
 
 def text_kind(kind: str, text: str) -> str:
-    """The reader of a text: tables have tabs, columns of words have empty lines too."""
+    """Return the kind of a text, which may be more specific than the kind that its ending gives.
+
+    Columns of words differ from tables by the empty lines between sentences.
+    """
     if kind in ("table", "conll", "text") and text.startswith(WEBANNO):
         return "webanno"
     if kind not in ("text", "table"):
@@ -351,14 +367,14 @@ def text_kind(kind: str, text: str) -> str:
     if kind == "text" and (own := next((name for name, fits in LINES.items() if fits(text)), "")):
         return own
     lines = [line.removesuffix("\r") for line in text[:20_000].split("\n")]
-    # The last line may be cut in the middle, and an empty line at an end parts no sentences.
+    # The last line may be truncated, and an empty line at an end separates no sentences.
     blank = sum(not line.strip() for line in lines[1:-1])
     said = [line for line in lines[:-1] if line.strip() and not line.startswith("#")]
     widths = {len(fields_of(line)) for line in said}
     is_even = bool(blank) and len(widths) == 1 and widths != {1}
     if kind == "text":
         return "conll" if is_even else "table"
-    # A .tsv is a table, but where nearly every field is one word and sentences have several.
+    # A .tsv is a table, unless nearly every field is a single word and sentences have several.
     fields = [field for line in said for field in line.split("\t")]
     are_words = sum(" " in field for field in fields) < 0.1 * len(fields)
     are_columns = is_even and are_words and len(said) > 2 * blank
@@ -379,17 +395,18 @@ def _delimited(path: Place, text: str) -> Lines:
 
 
 def delimiter_of(path: Place, text: str) -> tuple[str, int]:
-    """What cuts the rows of a table, and how many rows at its top say so and are none."""
-    said = re.match(r"sep=([,;|\t])\r?\n", text)  # Excel's way to name what cuts the rows
+    """Return a table's delimiter, and the number of rows at its top that only declare it."""
+    said = re.match(r"sep=([,;|\t])\r?\n", text)  # Excel's declaration of the delimiter
     if said:
-        return said[1], 1  # it is read as a row, so that the lines below have their own numbers
+        return said[1], 1  # read as a row, so that the lines below keep their numbers
     return "\t" if ending_of(path) in (".tsv", ".tab") else _delimiter(path, text), 0
 
 
 def without_comments(path: Place, text: str) -> tuple[str, int]:
-    """Empty the lines above a table that begin with "#", and count them.
+    """Replace comments above a table, lines that begin with "#", by empty lines, and count them.
 
-    Empty lines keep the numbers of the lines below. "#id" above rows of as many fields is a name.
+    Empty lines keep the numbers of the lines below. A line such as "#id" that is directly above
+    rows with as many fields has the names of the columns, and is kept.
     """
     lines = text.split("\n")
     top = list(takewhile(lambda line: not line.strip() or line.startswith("#"), lines))
@@ -411,7 +428,7 @@ _TOTAL = re.compile(
 
 
 def _without_total(path: Place, rows: Lines) -> tuple[Lines, tuple[str, ...]]:
-    """Leave out a last row that sums up the others, with a note."""
+    """Return the rows without a last row of totals, and a note on that row."""
     number, last = rows[-1] if len(rows) > 2 else (0, [])
     words = [str(value).strip() for value in last if value != ""]
     is_total = bool(words) and bool(_TOTAL.fullmatch(words[0].rstrip(":")))
@@ -421,7 +438,7 @@ def _without_total(path: Place, rows: Lines) -> tuple[Lines, tuple[str, ...]]:
 
 
 def check_widths(path: Place, rows: Lines, header: Sequence[Any], delimiter: str) -> None:
-    """DataError where a row has not as many fields as line 1."""
+    """Raise DataError if a row has another number of fields than line 1."""
     for number, fields in rows:
         if len(fields) != len(header):
             raise DataError(
@@ -431,8 +448,11 @@ def check_widths(path: Place, rows: Lines, header: Sequence[Any], delimiter: str
 
 
 def _delimiter(path: Place, text: str) -> str:
-    """What cuts the first rows evenly; else what the first line has most of, outside of quotes."""
-    # What stands in quotes says nothing: "Rome, in winter" or "he said ""no, never""".
+    """Return the delimiter that gives the first rows equally many fields.
+
+    If there are several, or none, it is the most frequent one in the first line outside of quotes.
+    """
+    # Delimiters within quotes do not count: "Rome, in winter" or "he said ""no, never""".
     bare = re.sub(r'"(?:[^"]|"")*"', "", text.lstrip("\r\n").partition("\n")[0])
     ranked = sorted(DELIMITERS, key=bare.count, reverse=True)
 
@@ -447,7 +467,7 @@ def _delimiter(path: Place, text: str) -> str:
 
 
 def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
-    """Rows below the names of their columns, which are numbers from 1 where no row has them."""
+    """Make a table of rows, with names from the first lines or, with `no_header`, from numbers."""
     if not no_header:
         return _with_names(path, named_table(path, rows))
     header: Sequence[Any] = rows[0][1] if rows else []
@@ -461,10 +481,11 @@ _SET = re.compile(r"[0-9]{1,3}(?:\s*,\s*[0-9]{1,3})*")
 
 
 def _with_names(path: Place, table: Table) -> Table:
-    """Name the numbers of labels that count the lines of the one file of names in the folder.
+    """Replace numbers of labels by the lines of the only file of names in the table's folder.
 
-    Such are values as "3,10", and with classes.txt those in column 1. All files of the folder's
-    splits tell together whether they count from 0.
+    Numbers of labels are sets such as "3,10" or, in column 1 of a table without names, single
+    numbers from 1. The cells in the files of all splits together show whether the numbers begin
+    with 0 or 1; if they do not, the file of names must be classes.txt.
     """
     beside = [p for p in children(path.parent) if p.is_file() and p.name != path.name]
     files = [p for p in beside if _NAMES.fullmatch(p.name.lower()) and not split_of(p.name)]
@@ -475,7 +496,7 @@ def _with_names(path: Place, table: Table) -> Table:
     splits = [p for p in beside if split_of(p.name) and kind_of(p) == "table"]
     splits = splits if split_of(path.name) else []
     for column, values in table.columns.items():
-        is_row = table.has_header and _SET.fullmatch(column)  # line 1 is a row, and no names
+        is_row = table.has_header and _SET.fullmatch(column)  # line 1 is a row rather than names
         known = [value for value in values if value != ""]
         if (
             is_row
@@ -503,7 +524,7 @@ def _with_names(path: Place, table: Table) -> Table:
 
 
 def _cells_in(path: Place, column: str, has_header: bool) -> Sequence[str]:
-    """Return the cells of a column of another file that are numbers."""
+    """Return the cells of a column of another file that are numbers or sets of numbers."""
     text, _ = text_of(path, _content(path), "")
     rows = [row for _, row in table_rows(path, text, delimiter_of(path, text)[0])]
     head = rows[0] if has_header and rows else []
@@ -513,23 +534,23 @@ def _cells_in(path: Place, column: str, has_header: bool) -> Sequence[str]:
 
 
 def numbers_of(row: Sequence[Any]) -> list[str]:
-    """The names of columns that have none: their numbers, from 1."""
+    """Return names for columns that have none: their numbers, from 1."""
     return [str(number) for number, _ in enumerate(row, start=1)]
 
 
 def named_table(path: Place, rows: Lines, notes: tuple[str, ...] = ()) -> Table:
-    """Rows with the names of their columns above them as a table."""
+    """Make a table of rows, whose first lines have the names of the columns."""
     rows, total = _without_total(path, rows)
     header, body, said = split_header(path.name, rows)
     return replace(table_of_rows(path, header, body), notes=(*said, *total, *notes))
 
 
 def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
-    """Rows as a table; DataError where two of its columns have one name."""
-    # Sheets have columns to the right that hold nothing, not even a name.
+    """Make a table of rows; raise DataError if two of its columns have one name."""
+    # Sheets may have columns at the right that are empty and without a name.
     empty = {n for n, name in enumerate(header) if name == "" and not any(f[n] for _, f in body)}
     kept = [n for n in range(len(header)) if n not in empty]
-    is_index = sum(header[n] == "" for n in kept) == 1  # pandas'
+    is_index = sum(header[n] == "" for n in kept) == 1  # of pandas
     header = [header[n] if header[n] != "" or is_index else f"unnamed {n + 1}" for n in kept]
     body = [(number, [f[n] for n in kept]) for number, f in body]
     doubled = [name for name, count in Counter(header).items() if count > 1]
@@ -546,14 +567,21 @@ def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
 def table_rows(
     path: Place, text: str, delimiter: str, above: int = 0, *, is_quoted: bool | None = None
 ) -> Iterator[tuple[int, list[str]]]:
-    """Each row with the number of its first line; rows of no fields are none.
+    """Yield each row that is not empty, with the number of its first line.
 
-    `above` lines of the file stand before the text; `is_quoted` says whether quotes in a file with
-    tabs are its own, where that is known.
+    Args:
+        path: The file, for errors.
+        text: The text of the file, or of a part of it.
+        delimiter: The character between fields.
+        above: The number of the file's lines before the text.
+        is_quoted: Whether quotes delimit fields in a file with tabs; None to detect it.
+
+    Raises:
+        DataError: A quote is not closed, or a row is malformed.
     """
     # No splitlines: a text may hold any other line break of Unicode, such as U+2028.
     lines = text.removesuffix("\n").split("\n")
-    # With tabs a quote is mostly text: `csv` would take all lines up to the next one for a field.
+    # With tabs a quote is mostly text: `csv` would read all lines up to the next quote as a field.
     if delimiter == "\t" and not (has_quotes(lines) if is_quoted is None else is_quoted):
         for number, line in enumerate(lines, start=above + 1):
             if line.strip("\r"):
@@ -582,7 +610,10 @@ def table_rows(
 
 
 def has_quotes(lines: Sequence[str]) -> bool:
-    """Whether quotes in a file with tabs are its own: fields that begin with one end with one."""
+    """Return whether quotes delimit fields in a file with tabs.
+
+    Fields that begin with a quote must end with one, unless numbers of tabs differ between lines.
+    """
     quoted = [f for line in lines for f in line.rstrip("\r").split("\t") if f.startswith('"')]
     whole = sum(len(f) > 1 and f.endswith('"') and f.count('"') % 2 == 0 for f in quoted)
     # Lines with more or fewer tabs than others are a sign of a quoted tab or line break.
@@ -591,7 +622,7 @@ def has_quotes(lines: Sequence[str]) -> bool:
 
 
 def _open_quote(line: str, delimiter: str) -> int:
-    """The column, from 1, of the last quote that begins a field."""
+    """Return the column, from 1, of the last quote that begins a field; 1 if there is none."""
     places = [m.end() for m in re.finditer(rf'(?:^|{re.escape(delimiter)})"', line)]
     return places[-1] if places else 1
 
@@ -607,7 +638,7 @@ SAID = {
     "pubtator": "PubTator's documents",
     "tagged": "words with their tags behind them",
 }
-"""The layouts of texts as notes call them."""
+"""Names of the layouts of texts in notes."""
 
 READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
     "table": _delimited,
@@ -627,7 +658,7 @@ READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
 
 @contextmanager
 def reading_parquet(path: Place) -> Iterator[Any]:
-    """The module that reads a file of Parquet; DataError where that is not whole."""
+    """Provide the module that reads Parquet; raise DataError if the block finds a damaged file."""
     from pyarrow import parquet  # noqa: PLC0415  (half a second)
 
     with _reading_arrow(f"{path.name} is not whole Parquet: write it again."):
@@ -640,7 +671,7 @@ def _reading_arrow(else_said: str) -> Iterator[None]:
 
     try:
         yield
-    except MemoryError:  # one of Arrow's own too
+    except MemoryError:  # Arrow's error of this name too
         raise
     except (OSError, ValueError, ArrowException) as error:
         raise DataError(else_said) from error
@@ -650,10 +681,10 @@ def _parquet(path: Place, content: bytes) -> Table:
     with reading_parquet(path) as parquet:
         said = parquet.read_metadata(BytesIO(content))
         size = sum(said.row_group(n).total_byte_size for n in range(said.num_row_groups))
-        # Equal values together take nearly nothing in the file, and a byte or more in memory.
+        # Runs of equal values take nearly no space in the file, but at least a byte each in memory.
         cells = said.num_rows * said.num_columns
         check_memory(path, max(size, cells), cells)
-        # Texts stay packed, so that equal ones are counted before each row has its own.
+        # Texts stay dictionary-encoded, so that memory is checked before each row has its own text.
         schema = said.schema.to_arrow_schema()
         texts = [column.name for column in schema if str(column.type) in _TEXTS]
         file = parquet.ParquetFile(BytesIO(content), read_dictionary=texts)
@@ -661,7 +692,7 @@ def _parquet(path: Place, content: bytes) -> Table:
 
 
 def _arrow(path: Place, content: bytes) -> Table:
-    """A file of `Dataset.save_to_disk`, or of Feather."""
+    """Read a file in Arrow's format, as `Dataset.save_to_disk` or Feather writes it."""
     from pyarrow import ipc  # noqa: PLC0415  (half a second)
 
     with _reading_arrow(f"{path.name} is not a whole file of Arrow: save it again."):
@@ -676,7 +707,7 @@ def _arrow(path: Place, content: bytes) -> Table:
 _TEXTS = ("string", "large_string", "binary", "large_binary")
 
 _BATCH_ROWS = 4096
-"""How many rows are unpacked before it is asked again whether the others fit into memory."""
+"""Number of rows that are unpacked between two checks of the free memory."""
 
 
 def _of_arrow(path: Place, schema: Any, batches: Iterable[Any]) -> Table:
@@ -697,7 +728,7 @@ def _of_arrow(path: Place, schema: Any, batches: Iterable[Any]) -> Table:
 
 
 def _unpacked_bytes(column: Any) -> int:
-    """The bytes of a column's values, where equal texts are kept once but each row has its own."""
+    """Return the bytes of a column's values if every row has its own copy of an encoded text."""
     from pyarrow import compute, types  # noqa: PLC0415  (half a second)
 
     if types.is_dictionary(column.type) and str(column.type.value_type) in _TEXTS:
@@ -707,7 +738,7 @@ def _unpacked_bytes(column: Any) -> int:
 
 
 def _python_values(path: Place, name: str, batches: Iterable[Any], place: int) -> list[Any]:
-    """The values of a column; DataError where Python has no such value, as the year 50,000."""
+    """Return a column's values; raise DataError if Python cannot hold one, as the year 50,000."""
     try:
         return [value for batch in batches for value in batch.column(place).to_pylist()]
     except (OverflowError, ValueError) as error:
@@ -718,7 +749,7 @@ def _python_values(path: Place, name: str, batches: Iterable[Any], place: int) -
 
 
 def label_names(schema: Any) -> dict[str, Sequence[str]]:
-    """The names of labels by column, as the library `datasets` writes them into a schema."""
+    """Return the names of labels by column that the library `datasets` writes into a schema."""
     try:
         said = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
         features = said.get("info", {}).get("features", {})
@@ -726,12 +757,15 @@ def label_names(schema: Any) -> dict[str, Sequence[str]]:
             name: names for name, each in features.items() if (names := names_of(each)) is not None
         }
     except (AttributeError, ValueError, RecursionError):
-        return {}  # of another writer, who names nothing
+        return {}  # metadata of another writer
     return found
 
 
 def _workbook(path: Place, content: bytes) -> Table | Lines:
-    """The rows of a workbook, cells as text or numbers."""
+    """Read the rows of a workbook, whose cells are texts or numbers.
+
+    Raises DataError if openpyxl is not installed, or if the workbook is damaged.
+    """
     try:
         from openpyxl import load_workbook  # noqa: PLC0415  (an extra)
     except ImportError:
@@ -746,21 +780,22 @@ def _workbook(path: Place, content: bytes) -> Table | Lines:
         sheets = {sheet.title: list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets}
     except (DataError, MemoryError):
         raise
-    except Exception as error:  # whatever its parsers of zip and XML raise
+    except Exception as error:  # the parsers of zip and XML raise many types
         raise DataError(f"{path.name} is no whole workbook: save the sheet as CSV.") from error
     held = {title: rows for title, rows in sheets.items() if any(map(any, rows))}
     return _of_sheets(path, {title: _filled(rows) for title, rows in held.items()})
 
 
 MOST_LEGEND = 20
-"""Lines of a sheet that explains another one at most; it has a tenth of its lines at most too."""
+"""Maximum number of lines of a legend, a sheet that explains another one. A legend also has at most
+a tenth of the other sheet's lines."""
 
 
 def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
-    """The rows of the one sheet that is a table, or of one for each split with its name beside."""
+    """Return the rows of the only sheet that is a table, or of all sheets if each is a split."""
     tables = {title: rows for title, rows in sheets.items() if _is_sheet_of_rows(rows)}
     if len(tables) > 1 and not any(map(split_of, tables)):
-        # Code books and notes may be tables too, of which nothing can be learned.
+        # Code books and notes may be tables too, but make no task.
         readable = {
             title: rows
             for title, rows in tables.items()
@@ -795,7 +830,7 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
 
 
 def _is_sheet_of_rows(rows: Lines) -> bool:
-    """Whether a sheet is a table: names above two columns or more, and rows that fill most."""
+    """Return whether a sheet is a table: two or more columns with names, and mostly filled rows."""
     if len(rows) < 3 or len(rows[0][1]) < 2:
         return False
     header, body, _ = split_header("", rows)
@@ -805,7 +840,7 @@ def _is_sheet_of_rows(rows: Lines) -> bool:
 
 def _filled(rows: Sequence[Sequence[Any]]) -> Lines:
     numbered = [(n, list(map(_cell, row))) for n, row in enumerate(rows, 1)]
-    # Cells to the right that only have a format are there too, and empty.
+    # openpyxl also returns cells at the right that are empty and only have a format.
     width = max((at for _, row in numbered for at, v in enumerate(row, 1) if v != ""), default=0)
     return [(n, row[:width]) for n, row in numbered if any(value != "" for value in row)]
 
@@ -822,7 +857,7 @@ BINARY: Mapping[str, Callable[[Place, bytes], Table | Lines]] = {
 
 
 def hub_table(name: str, dataset: Any) -> Table:
-    """The rows of a data set of the hub, class labels as names, -1 as a missing one."""
+    """Make a table of a data set of the hub, with class labels as names and -1 as None."""
     flat = dataset.flatten()
     columns = {}
     for column in flat.column_names:

@@ -1,8 +1,9 @@
 """Recognise how tags of words are spelled: spans in one of the usual schemes, or plain tags.
 
-Spans are written B-PER and I-PER (IOB1, IOB2), with E-, S-, L-, U- or M- (IOBES, BILOU, BMES), with
-another sign between, in small letters, with the letter behind (PER-B), by the letter alone (B, I),
-or by the name alone where most words are outside (PER, PER, O). All of them become B- and I-.
+Spans may be written B-PER and I-PER (IOB1, IOB2), with the letters E, S, L, U or M (IOBES, BILOU,
+BMES), with another separator, in small letters, with the letter at the end (PER-B), as a letter
+alone (B, I), or, if most words are outside of spans, as a name alone (PER, PER, O). All of them
+become B- and I-.
 """
 
 import re
@@ -13,19 +14,20 @@ from typing import NamedTuple
 OUTSIDE = "O"
 
 IN_IOB = {"B": "B", "I": "I", "E": "I", "L": "I", "M": "I", "S": "B", "U": "B"}
-"""The letters of IOBES, BILOU and BMES in IOB."""
+"""IOB letter for each letter of IOBES, BILOU and BMES."""
 
 OUTSIDES = frozenset(("o", "0", "_", "-", "out", "outside", "none", "null", "nil", "other"))
 """Tags of words outside of all spans, in lower case."""
 
 SPAN = "SPAN"
-"""The kind of spans whose tags are a letter alone."""
+"""Kind of the spans whose tags are a letter alone."""
 
 MOSTLY = 0.5
-"""The smallest share of words outside for which bare names are spans."""
+"""Smallest share of words outside of spans for which bare names are tags of spans."""
 
 FEW_MISTAKES = 0.25
-"""The largest ratio of tags that break the scheme to tags that follow it; more make no scheme."""
+"""Largest ratio of tags that break a scheme to tags that follow it. With more it is not the
+scheme."""
 
 _BEFORE = re.compile(r"([BIESLUMbieslum])[-_.:/|](.+)")
 _BEHIND = re.compile(r"(.+)[-_.:/|]([BIESLUM])")
@@ -33,10 +35,12 @@ _ALONE = re.compile(r"([BIESLUM])[-_]?")
 
 
 class Spelling(NamedTuple):
-    """The spelling of a file's tags.
+    """Spelling of a file's tags.
 
-    `kinds` are the names of its spans, none where it has none; `odd` are the tags of no scheme
-    among others, and `said` is what to tell of a spelling that is not the usual one.
+    Attributes:
+        kinds: The kinds of spans; empty if the tags are plain.
+        odd: Tags that do not follow the scheme of the others.
+        said: A note for the user on an unusual spelling, or "".
     """
 
     kinds: frozenset[str]
@@ -45,12 +49,12 @@ class Spelling(NamedTuple):
 
 
 def is_entity_tag(tag: str) -> bool:
-    """Check for O, or a tag that begins, continues or ends a span in a usual scheme."""
+    """Return whether a tag is O, or begins, continues or ends a span in a usual scheme."""
     return tag == OUTSIDE or (tag[:1] in IN_IOB and tag[1:2] == "-" and len(tag) > 2)
 
 
 def spelling_of(tags: Mapping[str, int]) -> Spelling:
-    """Find the spelling of tags from their counts."""
+    """Return the spelling of tags, given their counts."""
     for scheme in (_usual, _before, _behind, _alone):
         if (found := scheme(tags)) is not None:
             return found
@@ -58,13 +62,16 @@ def spelling_of(tags: Mapping[str, int]) -> Spelling:
 
 
 def to_iob(tag: str, kinds: Collection[str]) -> str | None:
-    """Convert a tag to O, B- or I- of one of these kinds; None if it follows no scheme."""
+    """Convert a tag to O, B-KIND or I-KIND; None if it follows no scheme.
+
+    A reading with one of the given `kinds` is preferred.
+    """
     for letter, kind in _parts(tag):
         if kind in kinds:
             return f"{IN_IOB[letter]}-{kind}"
     if tag in kinds:
         return f"I-{tag}"
-    if is_entity_tag(tag):  # of a kind that train lacks
+    if is_entity_tag(tag):  # of a kind that is not in train
         return tag if tag == OUTSIDE else f"{IN_IOB[tag[0]]}-{tag[2:]}"
     for letter, kind in _parts(tag):
         if kind != SPAN:
@@ -73,7 +80,7 @@ def to_iob(tag: str, kinds: Collection[str]) -> str | None:
 
 
 def kinds_of(labels: Sequence[str]) -> frozenset[str]:
-    """Return the kinds of spans in IOB labels; none if any label is no span's."""
+    """Return the kinds of spans in IOB labels; empty if any label is not one of a span."""
     if not all(label == OUTSIDE or label[:2] in ("B-", "I-") for label in labels):
         return frozenset()
     return frozenset(label[2:] for label in labels if label != OUTSIDE)
@@ -118,7 +125,7 @@ def _alone(tags: Mapping[str, int]) -> Spelling | None:
         found = _ALONE.fullmatch(tag)
         return (found[1], SPAN) if found else None
 
-    # With these alone every word is in a span, as in the segmentation of Chinese.
+    # If all tags are letters, every word is in a span, as in the segmentation of Chinese.
     letters = {tag[0] for tag in tags if parts(tag)}
     is_whole = all(map(parts, tags)) and "B" in letters and bool(letters & set("IME"))
     return _spelled(tags, parts, has_outside=not is_whole)
@@ -130,7 +137,7 @@ def _spelled(
     *,
     has_outside: bool = True,
 ) -> Spelling | None:
-    """Match another spelling: one tag is outside, and some of the others begin a span."""
+    """Return the spelling that `parts` reads, if a tag is outside and some others begin spans."""
     read = {tag: found for tag in tags if (found := parts(tag))}
     rest = [tag for tag in tags if tag not in read]
     outside = next((tag for tag in rest if tag.lower() in OUTSIDES), None)
@@ -149,7 +156,7 @@ def _spelled(
 
 
 def _by_name(tags: Mapping[str, int]) -> Spelling | None:
-    """Match bare names in files where most words are outside; numbers are no names."""
+    """Return the spelling of bare names, if most words are outside; "0" is not such a tag."""
     words = sum(tags.values())
     outside = next((tag for tag in tags if tag.lower() in OUTSIDES - {"0"}), None)
     kinds = frozenset(tag for tag in tags if tag != outside)
@@ -163,7 +170,7 @@ def _by_name(tags: Mapping[str, int]) -> Spelling | None:
 def _are_mistakes(
     tags: Mapping[str, int], odd: Sequence[str], is_read: Callable[[str], bool]
 ) -> bool:
-    """Check that the tags that break a scheme are few."""
+    """Return whether the tags that break a scheme are few."""
     counted = Counter(tags)
     spans = sum(n for tag, n in counted.items() if is_read(tag) and tag.lower() not in OUTSIDES)
     return sum(counted[tag] for tag in odd) <= FEW_MISTAKES * spans

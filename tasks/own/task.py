@@ -1,7 +1,7 @@
-"""The definition of a task that was found in somebody's data, and the task that it makes.
+"""Definitions of tasks in users' data, and the tasks that they make.
 
-A definition is a value: it travels with a job, into the store and to workers, so that nobody needs
-more than it and the rows.
+A definition is a plain value that travels with a job, to the store and to workers. It and the rows
+are all that is needed to make the task.
 """
 
 import hashlib
@@ -54,20 +54,32 @@ from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Tas
 
 @dataclass(frozen=True, kw_only=True)
 class OwnData:
-    """All that makes a task of somebody's data, but for where a file lies.
+    """Definition of a task in a user's data, except for the location of files.
 
-    `title` is the file's name without its ending. `columns` are the columns by role (see roles.py),
-    `labels` the names in the order of the logits: of classes, labels or tags. `metrics` are words
-    of `--metric`, of which those that are scripts have an entry in `scripts`. `separator` is what
-    stands between several labels, `value_range` and `scale` are a number's, as in PairTask, and
-    `first_option` is the number that an answer calls the first option by.
-
-    `splits` are the hub's names by ours, empty names for files; `held_out` is the share of train
-    that is made dev, where the data have none. `encoding` and `no_header` are set where they were
-    said, `decimal` is what numbers have before their decimals. `hub`, `config` and `revision` (a
-    commit) say where on the hub the rows are. `unseen` are the labels that dev or test has and
-    train lacks: they are among `labels`, and a row of theirs counts as wrong. `digits` are those
-    of the name, where paths of scripts that made them were left out.
+    Attributes:
+        title: The file's name without its ending.
+        kind: The kind of task (see roles.py).
+        columns: The names of the columns of each role.
+        metrics: The values of `--metric`.
+        labels: The names of classes, labels or tags, in the order of the logits.
+        unseen: The labels that dev or test has and train lacks. They are among `labels`, and
+            predictions for their rows count as wrong.
+        scripts: The code and the best score of the metrics that are scripts, by their word.
+        separator: The separator of several labels in a cell.
+        value_range: The lowest and the highest number, as in PairTask.
+        scale: The offset and the divisor that normalize a number, as in PairTask.
+        no_answer: Whether a question may have no answer in its context.
+        first_option: The number with which an answer names the first option, 0 or 1.
+        splits: The hub's name of each split; the names are empty for files.
+        held_out: The share of train that becomes dev if the data have no dev; else 0.
+        encoding: The encoding of the files if the user gave it.
+        no_header: Whether line 1 of a table is a row.
+        decimal: The decimal mark of numbers.
+        hub: The hub's repository with the rows; "" for files.
+        config: The config of the repository.
+        revision: The commit of the repository.
+        digits: The digits of the task's name, kept if paths of scripts that determine them were
+            removed from the definition; else "".
     """
 
     title: str
@@ -94,14 +106,14 @@ class OwnData:
 
     @property
     def name(self) -> str:
-        """The task's name: the title, and digits that tell it from others of that title."""
+        """Task name "TITLE-DIGITS/TITLE"; the digits distinguish it from others of that title."""
         text = json.dumps(self.to_json(), sort_keys=True)
         digits = self.digits or hashlib.sha256(text.encode()).hexdigest()[:6]
         return f"{self.title}-{digits}/{self.title}"
 
     @property
     def source(self) -> Source:
-        """Its rows on the hub, or read from files."""
+        """Source of the task's rows, on the hub or in files."""
         return Source(
             hub=self.hub,
             config=self.config,
@@ -112,18 +124,18 @@ class OwnData:
 
     @property
     def code(self) -> list[Code]:
-        """What code its metrics are."""
+        """Code of the metrics that are scripts."""
         return codes_of(self.metrics, self.scripts)
 
     @property
     def mapping(self) -> ColumnMapping:
-        """Its columns."""
+        """Mapping of the columns to roles."""
         return mapping_of(self.columns, self.title)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data, without what is as it is by default."""
-        # Defaults are left out, so that a field that comes later leaves the names of stored tasks
-        # as they are. Through JSON tuples are lists on both sides.
+        """Return the definition as plain data, without fields that have their default value."""
+        # Defaults are left out, so that new fields do not change the names of stored tasks. The
+        # round trip through JSON turns tuples into lists on both sides.
         default = OwnData(title="", kind="class", columns={}, metrics=())
         found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         plain = json.loads(json.dumps(asdict(default)))
@@ -132,7 +144,7 @@ class OwnData:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "OwnData":
-        """What `to_json` wrote; DataError where it is something else."""
+        """Return the definition that `to_json` wrote; raise DataError if the data are damaged."""
         try:
             found: dict[str, Any] = {
                 n: tuple(v) if isinstance(v, list) else v for n, v in data.items()
@@ -153,10 +165,10 @@ class OwnData:
 
 
 def define(data: Mapping[str, Any]) -> Task:
-    """The task of a stored definition, in the tables of tasks from then on.
+    """Return the task of a stored definition, and register it in the tables of tasks.
 
-    A definition that makes its own digits goes before one that was given them: that has lost the
-    paths of its scripts, or was made by somebody to look like this one.
+    A definition whose digits are computed replaces a registered one whose digits are given: the
+    latter has lost the paths of its scripts, or was made by somebody to look like this one.
     """
     own = OwnData.from_json(data)
     known = TASKS.get(own.name)
@@ -166,7 +178,7 @@ def define(data: Mapping[str, Any]) -> Task:
 
 
 def add(task: Task) -> Task:
-    """Puts a task of somebody's data, as a suite of its own, into the tables of tasks."""
+    """Register a task of a user's data, as a suite of its own, and return the registered task."""
     if task.suite not in SUITES:
         cells = {task.name: tuple(metric.name for metric in task.metrics)}
         rule = ScoreRule(name=f"score of {task.title}", cells=cells, cite="what --metric says")
@@ -177,9 +189,9 @@ def add(task: Task) -> Task:
 
 
 def own_task(own: OwnData, name: str = "") -> Task:
-    """The task of a definition; a plugin may give it another name ("mine/reviews").
+    """Make the task of a definition; a plugin may give it another name ("mine/reviews").
 
-    What code a plugin's definition names is loaded, because the plugin is code that is trusted.
+    With a name the code that the metrics use may be loaded, because a plugin is trusted.
     """
     if name:
         name_code_of_plugin(own.code)
@@ -209,7 +221,7 @@ def own_task(own: OwnData, name: str = "") -> Task:
 
 
 def _is_incomplete(split: str, example: Example) -> bool:
-    """A row without a text or, where it is trained on or scored, without a label."""
+    """Return whether a row of train or dev lacks a text or label, or is unlearnable in train."""
     traits = example.traits
     unlearnable = split == "train" and traits.is_unlearnable
     return not split.startswith("test") and (example.is_hidden or traits.is_blank or unlearnable)
@@ -223,9 +235,9 @@ def _rows(own: OwnData, split: str, place: Path | None) -> list[Row]:
 
 
 def examples_of(own: OwnData, split: str, place: Path | None) -> Sequence[Example]:
-    """The examples of a split of a file or a folder; of the hub where `place` is None.
+    """Return the examples of a split of a file or folder or, if `place` is None, of the hub.
 
-    Raises DataError, with the row's place, for a row that does not fit the definition.
+    Raises DataError, with the place of the row, for a row that does not fit the definition.
     """
     if own.held_out and split in ("train", "dev"):
         train, dev = part(own, table_of(own, "train", place))
@@ -235,7 +247,7 @@ def examples_of(own: OwnData, split: str, place: Path | None) -> Sequence[Exampl
 
 
 def table_of(own: OwnData, split: str, place: Path | None) -> Table:
-    """The rows of a split as they are."""
+    """Return the rows of a split as a table, without rows that a verdict rejects."""
     table = _of_split(own, split, place)
     if VERDICT not in own.columns:
         return table
@@ -250,7 +262,7 @@ def _of_split(own: OwnData, split: str, place: Path | None) -> Table:
     (name,) = own.columns[SPLIT]
     if name not in table.columns:
         raise no_column(table, name)
-    # A dev that is held out is made of the rows of train.
+    # A held-out dev consists of rows of train.
     wanted = "train" if split == "dev" and own.held_out else split
     found = table.columns[name]
     return table.take([row for row, value in enumerate(found) if split_of(str(value)) == wanted])
@@ -268,17 +280,18 @@ def _all_rows(own: OwnData, split: str, place: Path | None) -> Table:
 
 
 def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
-    """Rows as train and dev, with the labels in their proportions.
+    """Split rows into train and dev, with the labels in the same proportions.
 
-    Rows of one group, of one text or nearly so, or on one context stay on one side. Which rows dev
-    has depends on their ids alone, and a label is never in dev alone.
+    Rows that share a group, a context or nearly the same text are all in train or all in dev. The
+    rows of dev depend on the ids alone, and a label is never in dev alone. Raises DataError if the
+    rows cannot be split.
     """
     examples = list(to_examples(own, table))
     whole = [e for e in examples if not _is_incomplete("train", e)]
     named = [table.columns[name] for name in own.columns.get("group", ())]
     # An empty cell is no group: its rows need not stay together.
     given = {n: v for values in named for n, v in zip(table.ids, values, strict=True) if v}
-    for is_near in (True, False):  # where most texts are nearly one, those that are equal
+    for is_near in (True, False):  # if most texts are nearly the same, group equal ones only
         groups = duplicate_groups(examples, given, is_near=is_near)
         dev_ids = _dev_of(own, whole, groups)
         # Whole groups seldom add up to the share; with less than half of it they are too large.
@@ -296,10 +309,10 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
 
 
 def _dev_of(own: OwnData, whole: Sequence[Example], groups: Mapping[str, str]) -> set[str]:
-    """The rows that dev has, by id."""
+    """Return the ids of the rows in dev."""
     held = set(sample(whole, max(1, round(own.held_out * len(whole))), lambda e: groups[e.id]))
     known = {label for n, e in enumerate(whole) if n not in held for label in e.traits.labels}
-    # The rest of its group goes back with a row.
+    # A row goes back to train with the rest of its group.
     back = {groups[whole[n].id] for n in held if not set(whole[n].traits.labels) <= known}
     return {whole[n].id for n in held if groups[whole[n].id] not in back}
 
@@ -308,7 +321,7 @@ def _dev_of(own: OwnData, whole: Sequence[Example], groups: Mapping[str, str]) -
 
 
 def to_examples(own: OwnData, table: Table, *, may_hide: bool = False) -> Iterator[Example]:
-    """The examples of a table; `may_hide` where it need not have labels."""
+    """Yield the examples of a table; with `may_hide` rows need not have labels."""
     mapping = own.mapping
     table = _folded(mapping, table, may_hide=may_hide)
     for number, values in enumerate(_role_values(mapping, table, may_hide=may_hide)):
@@ -319,7 +332,7 @@ def to_examples(own: OwnData, table: Table, *, may_hide: bool = False) -> Iterat
 
 
 def _folded(mapping: ColumnMapping, table: Table, *, may_hide: bool) -> Table:
-    """A table with a row for each sentence, or each question, where it has one for each part."""
+    """Join rows into a row per sentence or question, if the table has one per word or option."""
     if "sentence" in mapping.columns:
         keys, parts = mapping.columns["sentence"], ("words", "tags")
     elif mapping.is_long_choice:
@@ -337,8 +350,8 @@ def _folded(mapping: ColumnMapping, table: Table, *, may_hide: bool) -> Table:
     key: tuple[Any, ...] = ()
     for number, found in enumerate(zip(*(table.columns[name] for name in keys), strict=True)):
         if any(value not in (None, "") for value in found):
-            key = tuple(map(str, found))  # an empty cell goes on with what was above it
-        # Rows of one key are one example, also where others stand between them.
+            key = tuple(map(str, found))  # an empty cell continues the key above it
+        # Rows of one key are one example, even if other rows are between them.
         rows.setdefault(key, []).append(number)
     folded = table.take([numbers[0] for numbers in rows.values()])
     whole = {name: [[table.columns[name][n] for n in ns] for ns in rows.values()] for name in lists}
@@ -346,9 +359,9 @@ def _folded(mapping: ColumnMapping, table: Table, *, may_hide: bool) -> Table:
 
 
 def _shown(own: OwnData) -> Callable[[Any], Any]:
-    """Make a function that turns a hidden label into None and leaves others alone."""
+    """Return a function that turns a hidden label into None and returns others unchanged."""
     hidden = HIDDEN_LABELS - {*own.labels}
-    if own.kind == "number":  # of the numbers -1 may be one
+    if own.kind == "number":  # -1 may be a plain number
         hidden = HIDDEN_LABELS if own.value_range and own.value_range[0] > -1 else frozenset()
 
     def shown(value: Any) -> Any:
@@ -364,7 +377,7 @@ HIDDEN_LABELS = frozenset(("-1", "-1.0", "-100", "?"))
 """Values with which a test split hides a label, unless train has such a label."""
 
 HIDDEN = ("label", "labels", "number", "tags", "answer", "start")
-"""The roles that rows without labels need not have."""
+"""Roles whose columns may be missing if rows need not have labels."""
 
 
 def _role_values(
@@ -376,14 +389,14 @@ def _role_values(
         is_optional = role in ("group", VERDICT) or (may_hide and role in HIDDEN)
         if len(there) < len(names) and not is_optional:
             raise no_column(table, next(name for name in names if name not in table.columns))
-        # A role whose column is not there has no values in any row: a test file without labels.
+        # A role whose column is missing has no values in any row, as in a test file without labels.
         columns[role] = [table.columns[name] for name in there] if len(there) == len(names) else []
     for number in range(len(table.ids)):
         yield {role: [values[number] for values in each] for role, each in columns.items()}
 
 
 def no_column(table: Table, name: str) -> DataError:
-    """What to say of a column that is not there."""
+    """Return the error for a column that a table does not have."""
     names = ", ".join(map(repr, table.columns))
     hint = " (--no-header numbers them from 1)" if name.isdigit() and table.has_header else ""
     return DataError(f"{table.name} has no column {name!r}: it has {names}{hint}.")
@@ -400,7 +413,8 @@ def _pair(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> 
 
 
 _NO_TEXTS = (["NULL"], ["\\N"])
-"""What a dump of a database has for no text; a second text may say so of what it names."""
+"""Values of a first text that mean that it is missing, as dumps of databases write them. In a
+second text, such as an aspect, they are kept."""
 
 
 def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None:
@@ -424,13 +438,13 @@ def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None
 
 
 _NO_LABELS = ("-", "--", "---", "?", "??", "n/a", "#n/a", "todo", "tbd", "unknown", *NULLS)
-"""What stands for no label, in lower case: SNLI's "-" where its annotators did not agree, what
-programs write where there is nothing, and what people write who have yet to fill it in. "unknown"
-is a class but where it stands among others of these."""
+"""Values that mean "no label", in lower case: SNLI's "-" if its annotators did not agree, marks
+that programs write for nothing, and placeholders that people have yet to replace. "unknown" is a
+class unless it occurs together with others of these."""
 
 
 def may_be_no_label(name: str) -> bool:
-    """Return whether a label's name may stand for none; "none" and "NONE" are classes."""
+    """Return whether a label's name may mean "no label"; "none" and "NONE" are classes."""
     return name.casefold() in _NO_LABELS or name == "None"
 
 
@@ -440,9 +454,9 @@ def is_null(value: Any) -> bool:
 
 
 def class_name(value: Any) -> str:
-    """A label's name: as a file writes it, whole numbers without a point, letters in one form.
+    """Return a label's name: whole numbers without a point, booleans in lower case, texts in NFC.
 
-    "é" may be one character of Unicode or two, which look the same.
+    In Unicode "é" may be one character or two, which look the same.
     """
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
@@ -461,13 +475,13 @@ def _several(own: OwnData, row: Mapping[str, list[Any]], place: str) -> tuple[st
     if not values or values[0] is None or (is_null(values[0]) and values[0] not in own.labels):
         return None
     found = set(label_parts(values[0], own.separator))
-    # In the order of the logits; labels that train lacks go last and are refused later.
+    # In the order of the logits; labels that the task lacks go last and are refused later.
     order = {label: number for number, label in enumerate(own.labels)}
     return tuple(sorted(found, key=lambda label: (order.get(label, len(order)), label)))
 
 
 def label_parts(value: Any, separator: str) -> list[str]:
-    """The labels of a cell: of a list, or of a text with something between them."""
+    """Return the labels in a cell, which is a list or a text with a separator."""
     single = [value] if not separator else str(value).split(separator)
     parts = value if isinstance(value, list) else single
     return [name for part in parts if (name := class_name(part))]
@@ -498,7 +512,7 @@ _LABELS: Mapping[str, Any] = {"class": _class, "labels": _several, "number": _nu
 
 
 def _joined(values: Sequence[Any], place: str) -> str:
-    """The text of a column, or those of several one after the other."""
+    """Return the text of a column, or the texts of several columns joined by blanks."""
     texts = [_text(value, place) for value in values]
     return texts[0] if len(texts) == 1 else " ".join(filter(None, texts))
 
@@ -518,12 +532,13 @@ def _tagged(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -
         raise DataError(f"{place} has no list of words with a list of tags.")
     if tags is not None and len(tags) != len(words):
         raise DataError(f"{place} has {len(words)} words and {len(tags)} tags.")
-    # A sentence without any tag is one to be predicted; in another one a missing tag is a gap.
+    # A sentence without any tag is unlabelled; in other sentences a missing tag is a mistake.
     missing = [tag in (None, "") for tag in tags or ()]
     if any(missing) and not all(missing):
         raise DataError(f"{place} has no tag for the word {words[missing.index(True)]!r}.")
     named = None if tags is None or any(missing) else tuple(map(class_name, tags))
-    # One sentence does not tell: where any label of the task is no entity's, tags stay as written.
+    # The task's labels decide, not those of one sentence: if any label is not one of entities, tags
+    # stay as they are written.
     if named is not None and (kinds := kinds_of(own.labels)):
         read = [to_iob(tag, kinds) for tag in named]
         if None in read:
@@ -542,10 +557,11 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
         texts = row["answer"][0]
         texts = texts if isinstance(texts, list) else [texts] if texts else []
         starts = row["start"][0] if row.get("start") else None
-        # A place may be a start and an end.
+        # A position may be a start and an end.
         if isinstance(starts, list) and (len(texts), len(starts)) == (1, 2):
             starts = starts[:1]
-        # A single start is the single answer's; without one each answer's first place is meant.
+        # A single start belongs to the single answer; without one each answer's first occurrence is
+        # meant.
         starts = starts if isinstance(starts, list) else [starts] * len(texts)
         if len(starts) != len(texts):
             raise DataError(f"{place} has {len(texts)} answers and {len(starts)} starts.")
@@ -554,18 +570,18 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
             for text, start in zip(texts, starts, strict=True)
             if not (text in NO_ANSWERS and context.endswith(text))
         ]
-        # Answers that the context does not hold go last: training takes the first.
+        # Answers that the context does not contain go last, because training uses the first.
         found = tuple(sorted(placed, key=lambda answer: answer[1] < 0))
     question = _text(row["question"][0], place)
     return SpanExample(id=name, question=question, context=context, answers=found)
 
 
 NO_ANSWERS = ("ANSWERNOTFOUND", "CANNOTANSWER")
-"""Words at the end of each context (SubjQA, QuAC) that are the answer where there is none."""
+"""Words at the end of each context (SubjQA, QuAC) that are the answer of unanswerable questions."""
 
 
 def _start(value: Any, place: str) -> int:
-    """A character's place; without one the first place of the answer is meant."""
+    """Return an answer's start in characters; 0 without one: its first occurrence is meant."""
     if value is None or value == "":
         return 0
     try:
@@ -575,7 +591,10 @@ def _start(value: Any, place: str) -> int:
 
 
 def answers_in(own: OwnData, table: Table) -> list[tuple[Any, Sequence[Any]]]:
-    """Return the answers that call options by their numbers or texts, each with its options."""
+    """Return the answers that name options by numbers or texts, each with its options.
+
+    The list is empty if each row is an option, or if options have keys.
+    """
     if "option" in own.columns or "keys" in own.columns:
         return []
     asked = [_asked(own, row) for row in _role_values(own.mapping, table, may_hide=True)]
@@ -587,7 +606,8 @@ def _asked(own: OwnData, row: Mapping[str, list[Any]]) -> tuple[Any, Sequence[An
     right, given = row["answer"][0] if row["answer"] else None, row["options"]
     right = right[0] if isinstance(right, list) and len(right) == 1 else right
     if "question" in row and {*own.columns["answer"]} < {*own.columns["options"]}:
-        # In a column of its own the right one would always have the same place.
+        # The right option has its own column, so without sorting it would always be at the same
+        # place.
         return right, sorted(listed(given), key=str)
     is_list = len(given) == 1 and isinstance(given[0], list | None)
     return right, given[0] or () if is_list else given
@@ -604,7 +624,7 @@ def _chosen(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -
     else:
         right, options = _asked(own, row)
         keys = row["keys"][0] if row.get("keys") else None
-        # Several right ones are read as none.
+        # Several right options are read as no label.
         is_one = right not in (None, "") and not (own.first_option and len(numbers_in(right)) > 1)
         found = place_of(right, options, keys, own.first_option) if is_one else None
         if found is None and is_one:

@@ -1,11 +1,11 @@
-"""A task of your own as a TOML file: what it is called, where its rows are, what its columns are.
+"""Read a task from a user's TOML file, which has its name, its rows, its columns and its metrics.
 
     name = "mine/reviews"
-    data = "reviews.csv"               # a file, folder or archive, from this file's folder;
+    data = "reviews.csv"               # a file, folder or archive, relative to this file;
                                        # or hub = "org/name:config@revision"
     columns = { text = "review", label = "stars" }
-    labels = ["1", "2", "3"]           # of a class; a number has range = [0, 5]
-    metrics = ["accuracy", "f1"] # as --metric takes them
+    labels = ["1", "2", "3"]           # for a class; a number has range = [0, 5]
+    metrics = ["accuracy", "f1"]       # as for --metric
     recipe = { epochs = 5, max_tokens = 256 }
 
 Roles of columns are those of `--columns`. Nothing is guessed, and no row is read before a run.
@@ -38,23 +38,23 @@ KEYS: Mapping[str, tuple[type, str]] = {
     "no_header": (bool, "true or false"),
     "recipe": (dict, "a value for each setting, such as { epochs = 5 }"),
 }
-"""What a file may say: the type of each value, and how errors describe it."""
+"""Keys that a file may have: the type of each value, and its description in errors."""
 
 
 def read_task(file: Path) -> tuple[Task, Mapping[str, Any]]:
-    """The task of a file and its values for recipes; BenchError with a line for each mistake."""
+    """Return a file's task and its recipe's settings; raise BenchError with a line per mistake."""
     try:
         said = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise BenchError(f"{file} is no TOML file that can be read: {error}.") from error
-    # What fits together can only be asked of values that have the right types.
+    # Whether values fit together is only checked if they have the right types.
     mistakes = list(_mistakes(said)) or list(_misfits(said))
     if mistakes:
         raise BenchError(*(f"{file.name}: {mistake}." for mistake in mistakes))
     place = None if "hub" in said else (file.parent / Path(said["data"]).expanduser()).resolve()
     own = _definition(said, place)
     known = known_metrics(own.kind, own.labels, no_answer=False)
-    metrics_of(own.metrics, known, own.labels, {})  # refuses what fits no such task
+    metrics_of(own.metrics, known, own.labels, {})  # refuses metrics that do not fit
     own = replace(own, metrics=own.metrics or tuple(known)[:1])
     task = own_task(own, said["name"])
 
@@ -65,7 +65,7 @@ def read_task(file: Path) -> tuple[Task, Mapping[str, Any]]:
 
 
 def _mistakes(said: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the keys, and with their values one by one."""
+    """Yield the mistakes in the keys and in the types of their values."""
     for key, value in said.items():
         if key not in KEYS:
             yield f"{key!r} means nothing, expected {', '.join(KEYS)}"
@@ -78,7 +78,7 @@ def _mistakes(said: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _misfits(said: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with values that have the right types."""
+    """Yield the mistakes in values that have the right types."""
     suite, _, title = said["name"].partition("/")
     if not suite or not title or "/" in title:
         yield f"name is {said['name']!r}, expected {KEYS['name'][1]}"
@@ -97,7 +97,7 @@ def _misfits(said: Mapping[str, Any]) -> Iterator[str]:
         yield f"its labels are missing, expected {KEYS['labels'][1]}"
     bounds = said.get("range", ())
     if kind == "number" and not (
-        # By its type, for `isinstance` takes true and false for whole numbers.
+        # By type, because `isinstance` accepts booleans as integers.
         len(bounds) == 2 and all(type(end) in (int, float) for end in bounds)
     ):
         yield f"its range is missing, expected {KEYS['range'][1]}"

@@ -1,6 +1,6 @@
 """Leave out rows that a tool or a person rejected, ignored or did not finish.
 
-The column with the role `verdict` says so of each row; those that are left out are counted.
+The column with the role `verdict` has a word for each row; a note counts the rows left out.
 """
 
 from collections import Counter
@@ -24,7 +24,7 @@ _BY_REASON = {
 SAID: Mapping[str, str] = {
     word: reason for reason, words in _BY_REASON.items() for word in words.split()
 }
-"""Words, in lower case, for which a row is left out, and the reason to report."""
+"""Words, in lower case, for which a row is left out, each with its reason in the note."""
 
 _COUNTED = """
     accept accepted valid validated approved approve submitted completed complete confirmed done
@@ -43,17 +43,17 @@ _FLAGS = frozenset(
     for start in ("is", "")
     for word in ("confirmed", "approved", "accepted", "validated", "valid", "reviewed")
 )
-"""Names of columns of verdicts: those with words, and those with yes or no."""
+"""Keys of columns of verdicts: those with words (_STATES), and those with yes or no (_FLAGS)."""
 
 _OF_TOOLS = frozenset(("isconfirmed", "isapproved"))
 _YES_OR_NO = frozenset(("true", "false", "yes", "no", "1", "0"))
 _PRODIGY = frozenset(("accept", "reject", "ignore"))
 _RESPONSES = ".responses.status"
-"""The end of the name of Argilla's column for the status of each answer."""
+"""End of the name of Argilla's column for the status of each answer."""
 
 
 def verdict_column(table: Table) -> tuple[str, bool]:
-    """Find a column of verdicts, and tell whether it is surely a tool's; empty if there is none."""
+    """Return the column of verdicts, and whether it is surely a tool's; "" if there is none."""
     for name in table.columns:
         if name.endswith(_RESPONSES) and name.removesuffix(".status") in table.columns:
             return name, True
@@ -70,7 +70,7 @@ def verdict_column(table: Table) -> tuple[str, bool]:
 
 
 def _is_of_tool(table: Table, name: str, words: set[str]) -> bool:
-    if name == "answer":  # Prodigy's, of a label, of choices or of spans
+    if name == "answer":  # Prodigy's verdict on a label, choices or spans
         judged = {"label", "accept", "spans"} & set(table.columns) or table.made
         return bool(judged) and words <= _PRODIGY
     if name == "status":  # Argilla's before version 2
@@ -81,7 +81,7 @@ def _is_of_tool(table: Table, name: str, words: set[str]) -> bool:
 
 
 def beside_responses(table: Table, column: str) -> set[str]:
-    """Return Argilla's other columns of a question: who answered, and what a model suggested."""
+    """Return Argilla's other columns of a question, such as those of annotators and suggestions."""
     question = column.removesuffix(_RESPONSES)
     starts = (f"{question}.responses.", f"{question}.suggestion")
     found = {name for name in table.columns if name.startswith(starts)} | {"status"}
@@ -101,16 +101,24 @@ def _word(value: Any) -> str:
 
 
 def _reason(value: Any) -> str:
-    """Return the reason to leave a row out; none if it counts or one of its answers does."""
+    """Return the reason to leave a row out; "" if it counts, or if one of its answers does."""
     found = [SAID.get(_word(each), "") for each in _each(value)]
     return "" if not all(found) or not found else found[0]
 
 
 def accepted(table: Table, column: str, label: str = "") -> Table:
-    """Keep the rows that count, by a column of verdicts; `label` is the column of a class.
+    """Return the rows that count according to a column of verdicts, with a note on the others.
 
-    Where all rows have the one label that they were asked about (Prodigy's binary tasks), a
-    rejected one is of the class "not LABEL".
+    Of Argilla's answers the submitted one is kept. If all rows have the single label that they were
+    asked about (Prodigy's binary tasks), a rejected row is kept with the class "not LABEL".
+
+    Args:
+        table: The rows.
+        column: The column of verdicts. Without it the table is returned unchanged.
+        label: The column of classes, or "" if there is none.
+
+    Raises:
+        DataError: Several submitted answers to a row differ.
     """
     if column not in table.columns:
         return table
@@ -139,7 +147,7 @@ def accepted(table: Table, column: str, label: str = "") -> Table:
 
 
 def _agreed(place: str, answers: Any, verdicts: Any) -> Any:
-    """Return the answer that was submitted; raise DataError if several differ."""
+    """Return the submitted answer, else None; raise DataError if several of them differ."""
     if not isinstance(answers, list) or len(answers) != len(_each(verdicts)):
         return answers
     kept = [a for a, v in zip(answers, _each(verdicts), strict=True) if _word(v) not in SAID]

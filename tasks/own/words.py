@@ -1,4 +1,4 @@
-"""Read files of lines: columns of words, words with their tags, PubTator's, labels and texts."""
+"""Read files of lines: CoNLL's columns, tagged words, PubTator's documents, labelled texts."""
 
 import re
 from collections import Counter
@@ -14,10 +14,11 @@ from benchharness.tasks.own.tags import is_entity_tag
 from benchharness.tasks.sources.formats import DOCUMENT, Word, fields_of, sentences_of
 from benchharness.tasks.sources.source import Place
 
-# CoNLL's columns, which are numbered from 1: a word a line, an empty line after a sentence.
+# CoNLL's columns, which are numbered from 1: a word per line, an empty line after a sentence.
 
 CONLLU, NO_WORD = 10, re.compile(r"\d+[-.]\d+")
-"""The columns of CoNLL-U: the word is the second, its part of speech the fourth."""
+"""Number of columns of CoNLL-U, whose second column has the word and whose fourth its part of
+speech; and the pattern of the first column in lines that are not plain words."""
 
 
 def read_conll(path: Place, text: str) -> Table:
@@ -25,11 +26,11 @@ def read_conll(path: Place, text: str) -> Table:
     rows: list[tuple[str, Any]] = []
     lines = text.split("\n")
     comments = _comments(lines)
-    # As empty lines they keep the numbers of the lines below.
+    # Comments become empty lines, which keep the numbers of the lines below.
     kept = ("" if number in comments else line for number, line in enumerate(lines))
     width = 0
     for found in sentences_of(kept):
-        # CoNLL-U has contractions, whose words follow, and words that are not there.
+        # CoNLL-U also has contractions, whose words follow, and words that are not in the text.
         words = [
             w for w in found if len(w.columns) != CONLLU or not NO_WORD.fullmatch(w.columns[0])
         ]
@@ -56,7 +57,7 @@ def _check_word(path: Place, word: Word, width: int) -> None:
 
 
 def _comments(lines: Sequence[str]) -> set[int]:
-    """Find the lines, from 0, that are comments: they precede a sentence and hold no word of it.
+    """Return the indices of comments: lines before a sentence that have no word of it.
 
     A hash may be a word: its line has as many columns as others, and ends in a tag that they have.
     """
@@ -65,7 +66,7 @@ def _comments(lines: Sequence[str]) -> set[int]:
     width = Counter(map(len, words)).most_common(1)[0][0] if words else 0
     tags = {found[-1] for found in words if len(found) == width}
     hashes = [found[-1] for found in fields if found and found[0] == "#" and len(found) == 2]
-    # A word and a tag that no other word has, again and again.
+    # A tag that only hashes have, but many of them, is a tag too.
     tags |= {tag for tag, count in Counter(hashes).items() if count > len(hashes) / 3 > 1}
     comments: set[int] = set()
     is_first = True
@@ -79,7 +80,7 @@ def _comments(lines: Sequence[str]) -> set[int]:
 
 
 def read_webanno(path: Place, text: str) -> Table:
-    """Read WebAnno's or INCEpTION's sentences, their spans as tags."""
+    """Read WebAnno's or INCEpTION's sentences, with their spans as tags."""
     return replace(
         objects_table(path, webanno_rows(path.name, text), "line"), made=("words", "tags", "")
     )
@@ -95,18 +96,18 @@ _MOST_AT = 20
 
 
 def ends_in_labels(text: str) -> bool:
-    """Return whether each line ends in @ and one of few labels, as the Financial PhraseBank's."""
+    """Return whether each line ends in @ and one of few labels, as in the Financial PhraseBank."""
     labels: Counter[str] = Counter()
     for line in filter(str.strip, text.split("\n")):
         found = _AT.fullmatch(line)
-        if found is None or len(labels) > _MOST_AT:  # as the first line of most files tells
+        if found is None or len(labels) > _MOST_AT:  # mostly after the first line
             return False
         labels[found[2]] += 1
     return 1 < len(labels) <= min(_MOST_AT, labels.total() // 3)
 
 
 def read_at(path: Place, text: str) -> Table:
-    """Read a text and its label behind the last @ of each line."""
+    """Read a text from each line, and its label behind the last @."""
     found = [(str(n), _AT.fullmatch(line)) for n, line in enumerate(text.split("\n"), start=1)]
     rows = [(n, {"text": match[1], "label": match[2]}) for n, match in found if match]
     return objects_table(path, rows, "line")
@@ -123,19 +124,19 @@ def read_fasttext(path: Place, text: str) -> Table:
     return objects_table(path, rows, "line")
 
 
-# Sentences whose every word has its tag behind it: "the_DT dog_NN", "the/DT dog/NN".
+# Sentences in which each word is followed by its tag: "the_DT dog_NN", "the/DT dog/NN".
 
 MOST_TAGS, NEARLY_ALL = 100, 0.95
-"""How many different tags there are at most, and how many words of a line have one at least."""
+"""Maximum number of different tags, and the smallest share of words that have a tag."""
 
-# Penn's and the universal tags, signs, and those of spans; Brown's, which is cut at slashes, are
-# in small letters, as the words of snake_case are.
+# Penn's and the universal tags, signs, and tags of spans. Brown's tags, which follow a slash, are
+# in small letters; after an underscore these would match words in snake_case.
 _TAG = r"[A-Z][A-Z0-9$+*|-]*|[BIESLUO]-\S+|[^\w\s]+|-[A-Z]+-"
 _TAGS = {"_": re.compile(_TAG), "/": re.compile(rf"{_TAG}|[a-z][a-z0-9$+*-]*")}
 
 
 def sign_of_tags(text: str) -> str:
-    """Return the sign between each word of a text and its tag; empty where words have no tags."""
+    """Return the separator of each word and its tag in a text; "" if the words have no tags."""
     words = text[:20_000].rpartition("\n")[0].split()
     lines = sum(bool(line.strip()) for line in text[:20_000].split("\n")[:-1])
     fitting = {sign: tags for sign in _TAGS if (tags := _tags_behind(words, sign))}
@@ -145,17 +146,17 @@ def sign_of_tags(text: str) -> str:
 
 
 def _tags_behind(words: Sequence[str], sign: str) -> set[str]:
-    """Collect the tags behind a sign; none where too many words have none, or tags are many."""
+    """Return the tags behind a separator; empty if too few words have one, or tags are too many."""
     parts = [word.rpartition(sign) for word in words]
     tags = [tag for word, _, tag in parts if word and _TAGS[sign].fullmatch(tag)]
     is_whole = len(tags) >= NEARLY_ALL * len(words)
-    # Words are more than tags are.
+    # There are more different words than tags.
     is_few = len({*tags}) <= min(MOST_TAGS, len(words) / 5, len({word for word, _, _ in parts}))
     return {*tags} if is_whole and is_few else set()
 
 
 def read_tagged(path: Place, text: str) -> Table:
-    """Read a sentence a line, its words with their tags behind them."""
+    """Read a sentence per line, in which each word is followed by its tag."""
     sign, rows = sign_of_tags(text), []
     for number, line in enumerate(text.split("\n"), start=1):
         parts = [word.rpartition(sign) for word in line.split()]
@@ -190,4 +191,4 @@ LINES: Mapping[str, Callable[[str], Any]] = {
     "at": ends_in_labels,
     "tagged": sign_of_tags,
 }
-"""Tests that tell the layouts of plain text."""
+"""Predicates that recognize the layouts of plain text."""
