@@ -164,11 +164,11 @@ def take_run(
         to: Folder to write; a run of several tasks gets a subfolder for each.
         trust: Whether code that comes with the checkpoint may run.
         collapsed_too: Whether to export a model that has learned nothing.
-        anyway: Passed to `save_pretrained.take`: whether to export a model whose answers differ from
+        anyway: Passed to `take`: whether to export a model whose answers differ from
             the stored ones.
 
     Raises:
-        BenchError: The model was not kept, it has learned nothing, or `save_pretrained.take` refuses
+        BenchError: The model was not kept, it has learned nothing, or `take` refuses
             it.
     """
     # Imported late because of torch, which commands that only read the store do not need.
