@@ -41,6 +41,7 @@ from benchharness.driver.plan import Plan
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import folder_beside
+from benchharness.errors import BenchError, DataError, ModelError, shown_place
 from benchharness.leaderboard.boards import published as tables
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
 from benchharness.leaderboard.boards.cell import note_lines
@@ -65,7 +66,6 @@ from benchharness.stored.frames import (
 from benchharness.stored.predictions import StoredPredictions, contrasts_of
 from benchharness.stored.scoring import score_files
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import BenchError, DataError, ModelError, shown_place
 from benchharness.tasks.examples import Example
 from benchharness.tasks.foreign_code import begin
 from benchharness.tasks.own.places import split_of

@@ -21,10 +21,10 @@ from types import ModuleType, NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from benchharness.discovery import loaded
+from benchharness.errors import BenchError
 from benchharness.leaderboard.job import Job, define_task
 from benchharness.models import ModelSpec, add_model
 from benchharness.recipes.read import add_hints
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.foreign_code import modules_digest, modules_in
 from benchharness.tasks.suites import TASKS, ScoreRule, Suite, add_details, add_suite, find_task
 from benchharness.tasks.task import Metric, Task

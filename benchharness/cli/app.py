@@ -23,8 +23,8 @@ from typer.core import TyperCommand, TyperGroup
 from benchharness import __version__
 from benchharness.cli.commands import ELSEWHERE, command, commands, core, inner, named
 from benchharness.discovery import loaded
+from benchharness.errors import BenchError, DataError, JobError
 from benchharness.extension import GROUPS, Command
-from benchharness.tasks.errors import BenchError, DataError, JobError
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a job failed; 2 a wrong argument, name or setting; 3 a regression was "

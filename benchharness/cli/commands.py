@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from benchharness.discovery import extensions
+from benchharness.errors import BenchError
 from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, USE, Command
-from benchharness.tasks.errors import BenchError
 
 CORE: Mapping[str, Command] = {
     "run": Command(

@@ -13,8 +13,8 @@ from benchharness.cli.options import with_options
 from benchharness.cli.output import writing
 from benchharness.driver.options import OF_OWN_DATA, OPTIONS, RunOptions, option
 from benchharness.driver.request import find_own_data
+from benchharness.errors import BenchError
 from benchharness.leaderboard.text import visible, whole_file
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.own.find import Found
 from benchharness.tasks.own.metrics import EVALUATE
 

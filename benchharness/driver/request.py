@@ -9,13 +9,13 @@ from benchharness.driver.options import OF_OWN_DATA, RunOptions
 from benchharness.driver.start_checkpoints import find_teacher, folder_beside
 from benchharness.engines.local import EngineChoice, Placement, find_placement
 from benchharness.engines.slots import Slot, find_gpus
+from benchharness.errors import BenchError
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job, Trust
 from benchharness.machine import main_memory, memory_of
 from benchharness.models import ModelSpec, find_model, find_models
 from benchharness.progress import alive
 from benchharness.recipes.read import Protocol
 from benchharness.recipes.resolve import check_override, protocol_of
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.read import holds
 from benchharness.tasks.suites import (
     COLLECTIONS,

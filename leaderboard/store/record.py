@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, select
 
+from benchharness.errors import DataError, StoreError
 from benchharness.leaderboard.job import (
     Job,
     Stage,
@@ -42,7 +43,6 @@ from benchharness.leaderboard.store import (
     DamagedError,
 )
 from benchharness.leaderboard.text import digest, plain, storable, to_text
-from benchharness.tasks.errors import DataError, StoreError
 
 
 class Run(SimpleNamespace):

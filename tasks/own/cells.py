@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.own.annotations import with_words
 from benchharness.tasks.own.columns import MISSING, Table
 from benchharness.tasks.own.documents import rows_of_objects

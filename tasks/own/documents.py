@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.own.annotations import is_pair, tool_rows
 from benchharness.tasks.own.columns import Table
 from benchharness.tasks.own.places import ending_of, split_of

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.sources.source import Place
 
 MAGIC = {

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.examples import Example
 from benchharness.tasks.own.columns import Table
 from benchharness.tasks.own.labels import with_labels

@@ -7,7 +7,7 @@ from dataclasses import replace
 from statistics import fmean, pstdev
 from typing import Any
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.metrics.entities import are_entity_tags
 from benchharness.tasks.own.cells import value_of
 from benchharness.tasks.own.columns import NULLS, Column, Table

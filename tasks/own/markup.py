@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.own.columns import Table
 from benchharness.tasks.own.documents import objects_table
 from benchharness.tasks.sources.source import Place

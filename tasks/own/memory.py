@@ -6,7 +6,7 @@ import resource
 from contextlib import suppress
 from pathlib import Path
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.sources.source import Place
 
 CONTAINER, MACHINE, PROCESS = (

@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.foreign_code import (
     Code,

@@ -7,7 +7,7 @@ from itertools import accumulate, count
 from pathlib import Path
 from typing import Any
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.own.cells import read_cells
 from benchharness.tasks.own.columns import Table, key_of
 from benchharness.tasks.own.documents import is_object, object_lines, objects_table

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.sources.archives import open_archive
 from benchharness.tasks.sources.files import ARCHIVES, held
 from benchharness.tasks.sources.source import Place

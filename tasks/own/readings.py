@@ -9,7 +9,7 @@ from operator import contains
 from typing import Any
 from unicodedata import normalize
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.own.columns import (
     CLASSES,
     DATE,

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.own.verdicts import VERDICT
 
 Kind = Literal["class", "labels", "number", "tags", "spans", "choice"]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 from zipfile import ZipFile
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.own.annotations import WEBANNO, brat_spans
 from benchharness.tasks.own.cells import read_cells
 from benchharness.tasks.own.columns import Column, Table

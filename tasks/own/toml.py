@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.own.find import HELD_OUT, HUB
 from benchharness.tasks.own.metrics import EVALUATE, known_metrics, metrics_of
 from benchharness.tasks.own.places import split_files

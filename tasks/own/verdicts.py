@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.own.columns import Table, key_of
 
 VERDICT = "verdict"

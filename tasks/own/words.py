@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.own.annotations import pubtator_rows, webanno_rows
 from benchharness.tasks.own.columns import Table
 from benchharness.tasks.own.documents import objects_table

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.sources.files import Data, mini_folder, parse_data
 from benchharness.tasks.sources.formats import OfficialFiles, file_rows
 from benchharness.tasks.sources.hub import hub_rows

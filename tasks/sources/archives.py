@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 
 LARGEST_FILE = 2**30
 """Maximum number of bytes of one file: twice the size of SNLI's training file, the largest one."""

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import Corpus
 from benchharness.tasks.sources.formats import parse_object, read_lines
 from benchharness.tasks.sources.hub import hub_dataset

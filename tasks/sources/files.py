@@ -15,7 +15,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Literal, NamedTuple
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.sources.archives import open_archive
 from benchharness.tasks.sources.source import Place, Source, Split
 

@@ -12,7 +12,7 @@ from io import StringIO
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from benchharness.tasks.errors import DataError, first_line
+from benchharness.errors import DataError, first_line
 from benchharness.tasks.sources.source import Column, Format, Place, Row, Source, Split
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from struct import pack
 from typing import Any
 
-from benchharness.tasks.errors import DataError, first_line
+from benchharness.errors import DataError, first_line
 from benchharness.tasks.sources.formats import FILE
 from benchharness.tasks.sources.source import Row, Source, Split
 

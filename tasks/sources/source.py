@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Union
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 
 if TYPE_CHECKING:
     from benchharness.tasks.sources.archives import Member

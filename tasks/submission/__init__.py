@@ -6,8 +6,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
+from benchharness.errors import BenchError
 from benchharness.tasks.answers.base import AnswerType
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.submission.answer_file import (
     AnswerFile,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from benchharness.tasks.errors import DataError, one_line
+from benchharness.errors import DataError, one_line
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.sources.formats import content_of
 

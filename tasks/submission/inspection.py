@@ -8,7 +8,7 @@ from io import BytesIO
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.submission import (
     SUBMISSIONS,
     Submission,

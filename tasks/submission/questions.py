@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from benchharness.tasks.errors import first_line
+from benchharness.errors import first_line
 from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
 from benchharness.tasks.submission.answer_file import Faults, Reading, conclude, decoded
 

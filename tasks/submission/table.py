@@ -8,7 +8,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import ChoicePrediction
 from benchharness.tasks.submission.answer_file import (
     HEADER,

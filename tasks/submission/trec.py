@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import RankingPrediction
 from benchharness.tasks.metrics import ranked
 from benchharness.tasks.read import SplitRows

@@ -13,11 +13,11 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import ModelError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.models import Trust, find_model
 from benchharness.models.folder import check_loadable
-from benchharness.tasks.errors import ModelError
 from benchharness.tiny import folder as tiny_folder
 from benchharness.training.optimizer import can_be_cut
 from benchharness.worker import job as job_module

@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchharness.driver.start_checkpoints import kept_model
+from benchharness.errors import BenchError
 from benchharness.kept_folders import check_place
 from benchharness.leaderboard.boards.board import select_entry_or_run
 from benchharness.leaderboard.result import Failure, Result, predictions_of
@@ -16,7 +17,6 @@ from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.progress import duration, job_name
 from benchharness.stored import ANYWHERE, Within, find_rows
 from benchharness.stored.predictions import StoredPredictions
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import distinct_title, find_task
 
 if TYPE_CHECKING:

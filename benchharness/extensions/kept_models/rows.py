@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.examples import Example
 from benchharness.tasks.own.annotations import words_in
 from benchharness.tasks.own.columns import NAMED, PAIRS, Table, key_of

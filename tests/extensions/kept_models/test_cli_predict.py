@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import benchharness as bh
+from benchharness.errors import DataError
 from benchharness.leaderboard.result import Result
 from benchharness.splits import read_split
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.own import parts
 from benchharness.tasks.own.parts import read_parts
 from benchharness.tasks.own.tables import read_table

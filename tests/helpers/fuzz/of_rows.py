@@ -18,8 +18,8 @@ from typing import Any
 from unittest.mock import patch
 
 from benchharness.cli.app import load_command
+from benchharness.errors import BenchError, DataError
 from benchharness.stored.scoring import score_files, to_result
-from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.own.find import find_own
 from benchharness.tasks.own.parts import read_parts
 from benchharness.tasks.prediction_files import NoAnswer

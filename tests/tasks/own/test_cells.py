@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.own.cells import read_cells
 from benchharness.tasks.own.columns import Column, Table
 from benchharness.tasks.own.find import find_own

@@ -13,7 +13,7 @@ from unittest.mock import MagicMock
 import pandas as pd
 import pytest
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.examples import PairExample, SpanExample, TagExample
 from benchharness.tasks.own import parts
 from benchharness.tasks.own.find import find_own

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import PairExample, TagExample
 from benchharness.tasks.own.find import find_own
 from benchharness.tasks.own.task import OwnData, define

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import ipc, parquet
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.own import memory, tables
 from benchharness.tasks.own.tables import read_table
 

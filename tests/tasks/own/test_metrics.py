@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sklearn.metrics import balanced_accuracy_score
 
-from benchharness.tasks.errors import BenchError, DataError, ForeignCodeError
+from benchharness.errors import BenchError, DataError, ForeignCodeError
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.foreign_code import Code, begin, require_named
 from benchharness.tasks.own.find import find_own
