@@ -26,12 +26,13 @@ from benchharness.errors import (
     StoreError,
 )
 from benchharness.kept_folders import Holds, SnapshotFolder
-from benchharness.leaderboard.job import Job, code_of
+from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.database import BUSY_SECONDS, is_there
 from benchharness.leaderboard.store.store import Store, as_store_error, open_store
 from benchharness.models.weights import hub_revision, require_checkpoint
 from benchharness.progress import Progress, Watcher, job_name
+from benchharness.tasks.custom import code_of
 from benchharness.tasks.foreign_code import name_code, require_named
 from benchharness.worker.fork_server import modules_of
 

@@ -17,6 +17,7 @@ from benchharness.encoder import load_encoder
 from benchharness.encoder.language_model import load_language_model
 from benchharness.encoder.packing import first_position
 from benchharness.errors import BenchError, ModelError
+from benchharness.extensions.custom_data.find import find_own
 from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.cloze import Asked, predict_untrained
 from benchharness.heads.text import text_head
@@ -30,7 +31,6 @@ from benchharness.recipes.recipe import PairOptions, SpanOptions
 from benchharness.recipes.resolve import ResolvedRecipe, resolve_recipe
 from benchharness.recipes.zero_shot import zero_shot_recipe
 from benchharness.tasks.examples import ChoiceExample, Mark, PairExample, SpanExample, TagExample
-from benchharness.tasks.own.find import find_own
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS

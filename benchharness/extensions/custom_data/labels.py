@@ -8,13 +8,12 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from benchharness.errors import DataError
-from benchharness.tasks.metrics.entities import are_entity_tags
-from benchharness.tasks.own.cells import value_of
-from benchharness.tasks.own.columns import NULLS, Column, Table
-from benchharness.tasks.own.readings import separator_of
-from benchharness.tasks.own.roles import first_number
-from benchharness.tasks.own.tags import Spelling, spelling_of
-from benchharness.tasks.own.task import (
+from benchharness.extensions.custom_data.cells import value_of
+from benchharness.extensions.custom_data.columns import NULLS, Column, Table
+from benchharness.extensions.custom_data.readings import separator_of
+from benchharness.extensions.custom_data.roles import first_number
+from benchharness.extensions.custom_data.tags import Spelling, spelling_of
+from benchharness.extensions.custom_data.task import (
     OwnData,
     answers_in,
     class_name,
@@ -24,6 +23,7 @@ from benchharness.tasks.own.task import (
     no_column,
     to_examples,
 )
+from benchharness.tasks.metrics.entities import are_entity_tags
 from benchharness.tasks.sources.formats import fields_of
 
 

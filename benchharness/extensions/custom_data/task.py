@@ -17,6 +17,23 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.errors import DataError
+from benchharness.extensions.custom_data.cells import read_cells
+from benchharness.extensions.custom_data.columns import MISSING, NULLS, Table, to_number
+from benchharness.extensions.custom_data.leaks import duplicate_groups
+from benchharness.extensions.custom_data.metrics import Script, codes_of, known_metrics, metrics_of
+from benchharness.extensions.custom_data.places import split_files, split_of
+from benchharness.extensions.custom_data.roles import (
+    SPLIT,
+    ColumnMapping,
+    Kind,
+    listed,
+    mapping_of,
+    numbers_in,
+    place_of,
+)
+from benchharness.extensions.custom_data.tables import hub_table, read_table
+from benchharness.extensions.custom_data.tags import kinds_of, to_iob
+from benchharness.extensions.custom_data.verdicts import VERDICT, accepted
 from benchharness.tasks.examples import (
     ChoiceExample,
     Example,
@@ -26,23 +43,6 @@ from benchharness.tasks.examples import (
 )
 from benchharness.tasks.foreign_code import Code, name_code_of_plugin
 from benchharness.tasks.metrics.entities import to_iob2
-from benchharness.tasks.own.cells import read_cells
-from benchharness.tasks.own.columns import MISSING, NULLS, Table, to_number
-from benchharness.tasks.own.leaks import duplicate_groups
-from benchharness.tasks.own.metrics import Script, codes_of, known_metrics, metrics_of
-from benchharness.tasks.own.places import split_files, split_of
-from benchharness.tasks.own.roles import (
-    SPLIT,
-    ColumnMapping,
-    Kind,
-    listed,
-    mapping_of,
-    numbers_in,
-    place_of,
-)
-from benchharness.tasks.own.tables import hub_table, read_table
-from benchharness.tasks.own.tags import kinds_of, to_iob
-from benchharness.tasks.own.verdicts import VERDICT, accepted
 from benchharness.tasks.read import sample
 from benchharness.tasks.sources.formats import fields_of
 from benchharness.tasks.sources.hub import hub_dataset

@@ -5,8 +5,8 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from benchharness.errors import DataError
-from benchharness.tasks.own.columns import Table
-from benchharness.tasks.own.documents import objects_table
+from benchharness.extensions.custom_data.columns import Table
+from benchharness.extensions.custom_data.documents import objects_table
 from benchharness.tasks.sources.source import Place
 
 MOST_LEVELS = 20

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchharness.errors import DataError
-from benchharness.tasks.own.columns import Table, key_of
+from benchharness.extensions.custom_data.columns import Table, key_of
 
 VERDICT = "verdict"
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from benchharness.errors import DataError
-from benchharness.tasks.own.annotations import pubtator_rows, webanno_rows
-from benchharness.tasks.own.columns import Table
-from benchharness.tasks.own.documents import objects_table
-from benchharness.tasks.own.tags import is_entity_tag
+from benchharness.extensions.custom_data.annotations import pubtator_rows, webanno_rows
+from benchharness.extensions.custom_data.columns import Table
+from benchharness.extensions.custom_data.documents import objects_table
+from benchharness.extensions.custom_data.tags import is_entity_tag
 from benchharness.tasks.sources.formats import DOCUMENT, Word, fields_of, sentences_of
 from benchharness.tasks.sources.source import Place
 

@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 
 from benchharness.errors import BenchError, DataError
+from benchharness.extensions.custom_data import parts
+from benchharness.extensions.custom_data.find import find_own
+from benchharness.extensions.custom_data.leaks import find_leaks
+from benchharness.extensions.custom_data.parts import read_parts
+from benchharness.extensions.custom_data.tables import hub_table, read_table
 from benchharness.tasks.examples import PairExample, SpanExample, TagExample
-from benchharness.tasks.own import parts
-from benchharness.tasks.own.find import find_own
-from benchharness.tasks.own.leaks import find_leaks
-from benchharness.tasks.own.parts import read_parts
-from benchharness.tasks.own.tables import hub_table, read_table
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import SUITES, find_suites, find_task

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchharness.errors import BenchError, DataError
+from benchharness.extensions.custom_data.roles import Kind
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.foreign_code import (
@@ -45,7 +46,6 @@ from benchharness.tasks.metrics.entities import (
     word_accuracy,
 )
 from benchharness.tasks.metrics.squad import SQUAD_V1, SQUAD_V2
-from benchharness.tasks.own.roles import Kind
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 from benchharness.tasks.task import Metric, Task
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from benchharness.errors import DataError
-from benchharness.tasks.own.columns import FEW_ODD, Table, key_of
-from benchharness.tasks.own.tags import SPAN
+from benchharness.extensions.custom_data.columns import FEW_ODD, Table, key_of
+from benchharness.extensions.custom_data.tags import SPAN
 
 Numbered = Sequence[tuple[str, Any]]
 """Rows in file order, each after its number or key as text."""

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from benchharness.errors import BenchError
-from benchharness.tasks.own.verdicts import VERDICT
+from benchharness.extensions.custom_data.verdicts import VERDICT
 
 Kind = Literal["class", "labels", "number", "tags", "spans", "choice"]
 

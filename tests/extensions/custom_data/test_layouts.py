@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from benchharness.errors import DataError
+from benchharness.extensions.custom_data.find import find_own
+from benchharness.extensions.custom_data.task import OwnData, define
 from benchharness.tasks.examples import PairExample, TagExample
-from benchharness.tasks.own.find import find_own
-from benchharness.tasks.own.task import OwnData, define
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from tests.helpers.common_layouts import COMMON

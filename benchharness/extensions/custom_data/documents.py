@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from benchharness.errors import DataError
-from benchharness.tasks.own.annotations import is_pair, tool_rows
-from benchharness.tasks.own.columns import Table
-from benchharness.tasks.own.places import ending_of, split_of
+from benchharness.extensions.custom_data.annotations import is_pair, tool_rows
+from benchharness.extensions.custom_data.columns import Table
+from benchharness.extensions.custom_data.places import ending_of, split_of
 from benchharness.tasks.sources.formats import squad_questions
 from benchharness.tasks.sources.source import Place
 

@@ -14,9 +14,9 @@ from benchharness.cli.output import writing
 from benchharness.driver.options import OF_OWN_DATA, OPTIONS, RunOptions, option
 from benchharness.driver.request import find_own_data
 from benchharness.errors import BenchError
+from benchharness.extensions.custom_data.find import Found
+from benchharness.extensions.custom_data.metrics import EVALUATE
 from benchharness.leaderboard.text import visible, whole_file
-from benchharness.tasks.own.find import Found
-from benchharness.tasks.own.metrics import EVALUATE
 
 
 @with_options(plugins=False, but=OPTIONS.keys() - {"data_file", "hf", *OF_OWN_DATA})
@@ -30,7 +30,7 @@ def write_task(
     What the file says can be edited: the name, the labels, the metrics, the share that is dev.
     """
     found = find_own_data(options)
-    if found is None:
+    if not isinstance(found, Found):
         raise BenchError("name your data: --data-file FILE, or --hf ORG/NAME.")
     path = Path(out or f"{found.own.title}.py")
     if path.exists():
@@ -61,13 +61,15 @@ def lines_of(found: Found, folder: Path) -> str:
     imports, here = (_IMPORTS, _HERE) if scripts else ("", "")
     return (
         f'"""{said}."""\n\n{imports}'
-        "from benchharness.tasks.own.task import OwnData, own_task\n\n"
+        "from benchharness.extensions.custom_data.task import OwnData, own_task\n\n"
         f"{here}TASK = own_task(\n    OwnData(\n{indent(fields, ' ' * 8)}    ),\n"
         f"    name={'mine/' + found.own.title!r},\n)\nTASKS = (TASK,)\n"
     )
 
 
-_IMPORTS = "from pathlib import Path\n\nfrom benchharness.tasks.own.metrics import Script\n"
+_IMPORTS = (
+    "from pathlib import Path\n\nfrom benchharness.extensions.custom_data.metrics import Script\n"
+)
 _HERE = "HERE = Path(__file__).resolve().parent\n\n"
 
 

@@ -10,27 +10,31 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchharness.errors import BenchError, DataError
-from benchharness.tasks.examples import Example
-from benchharness.tasks.own.columns import Table
-from benchharness.tasks.own.labels import with_labels
-from benchharness.tasks.own.leaks import find_leaks
-from benchharness.tasks.own.metrics import (
+from benchharness.extensions.custom_data.columns import Table
+from benchharness.extensions.custom_data.labels import with_labels
+from benchharness.extensions.custom_data.leaks import find_leaks
+from benchharness.extensions.custom_data.metrics import (
     EVALUATE,
     check_script,
     known_metrics,
     metric_names,
     metric_of,
 )
-from benchharness.tasks.own.notes import label_notes, leak_note, row_notes, what_is_found
-from benchharness.tasks.own.places import SPLIT_NAMES, split_files, split_of
-from benchharness.tasks.own.readings import (
+from benchharness.extensions.custom_data.notes import (
+    label_notes,
+    leak_note,
+    row_notes,
+    what_is_found,
+)
+from benchharness.extensions.custom_data.places import SPLIT_NAMES, split_files, split_of
+from benchharness.extensions.custom_data.readings import (
     count_readings,
     find_mapping,
     is_headless,
     split_column,
 )
-from benchharness.tasks.own.roles import SPLIT, parse_columns
-from benchharness.tasks.own.task import (
+from benchharness.extensions.custom_data.roles import SPLIT, parse_columns
+from benchharness.extensions.custom_data.task import (
     OwnData,
     add,
     examples_of,
@@ -38,7 +42,8 @@ from benchharness.tasks.own.task import (
     own_task,
     table_of,
 )
-from benchharness.tasks.own.verdicts import VERDICT, verdict_column
+from benchharness.extensions.custom_data.verdicts import VERDICT, verdict_column
+from benchharness.tasks.examples import Example
 from benchharness.tasks.sources import Data, missing_files
 from benchharness.tasks.sources.hub import hub_splits
 from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS

@@ -8,11 +8,11 @@ import pytest
 from sklearn.metrics import balanced_accuracy_score
 
 from benchharness.errors import BenchError, DataError, ForeignCodeError
+from benchharness.extensions.custom_data.find import find_own
+from benchharness.extensions.custom_data.metrics import load_script, metric_names
+from benchharness.extensions.custom_data.task import OwnData, own_task
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.foreign_code import Code, begin, require_named
-from benchharness.tasks.own.find import find_own
-from benchharness.tasks.own.metrics import load_script, metric_names
-from benchharness.tasks.own.task import OwnData, own_task
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.task import score

@@ -10,8 +10,8 @@ import pytest
 from pyarrow import ipc, parquet
 
 from benchharness.errors import DataError
-from benchharness.tasks.own import memory, tables
-from benchharness.tasks.own.tables import read_table
+from benchharness.extensions.custom_data import memory, tables
+from benchharness.extensions.custom_data.tables import read_table
 
 ROW = "a rather long line of words,pos\n"
 

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.errors import BenchError
-from benchharness.tasks.own.find import HELD_OUT, HUB
-from benchharness.tasks.own.metrics import EVALUATE, known_metrics, metrics_of
-from benchharness.tasks.own.places import split_files
-from benchharness.tasks.own.roles import mapping_of
-from benchharness.tasks.own.task import OwnData, examples_of, own_task
+from benchharness.extensions.custom_data.find import HELD_OUT, HUB
+from benchharness.extensions.custom_data.metrics import EVALUATE, known_metrics, metrics_of
+from benchharness.extensions.custom_data.places import split_files
+from benchharness.extensions.custom_data.roles import mapping_of
+from benchharness.extensions.custom_data.task import OwnData, examples_of, own_task
 from benchharness.tasks.task import Task
 
 KEYS: Mapping[str, tuple[type, str]] = {

@@ -7,10 +7,10 @@ import pytest
 
 from benchharness import plugins
 from benchharness.errors import BenchError
+from benchharness.extensions.custom_data.toml import read_task
 from benchharness.models import MODELS
 from benchharness.recipes.read import HINTS
 from benchharness.recipes.resolve import resolve_sweep
-from benchharness.tasks.own.toml import read_task
 from tests.helpers.doc_blocks import blocks
 from tests.helpers.fuzz.of_models import tables_as_they_were
 from tests.helpers.own_files import as_csv, labelled, sentence

@@ -21,21 +21,21 @@ from typing import IO, Any
 from zipfile import ZipFile
 
 from benchharness.errors import BenchError, DataError
-from benchharness.tasks.own.annotations import WEBANNO, brat_spans
-from benchharness.tasks.own.cells import read_cells
-from benchharness.tasks.own.columns import Column, Table
-from benchharness.tasks.own.documents import (
+from benchharness.extensions.custom_data.annotations import WEBANNO, brat_spans
+from benchharness.extensions.custom_data.cells import read_cells
+from benchharness.extensions.custom_data.columns import Column, Table
+from benchharness.extensions.custom_data.documents import (
     is_object,
     named,
     names_of,
     objects_table,
     read_json,
 )
-from benchharness.tasks.own.encodings import text_of
-from benchharness.tasks.own.headers import Lines, split_header
-from benchharness.tasks.own.markup import read_xml
-from benchharness.tasks.own.memory import HEAD_BYTES, cells_per_byte, check_memory
-from benchharness.tasks.own.places import (
+from benchharness.extensions.custom_data.encodings import text_of
+from benchharness.extensions.custom_data.headers import Lines, split_header
+from benchharness.extensions.custom_data.markup import read_xml
+from benchharness.extensions.custom_data.memory import HEAD_BYTES, cells_per_byte, check_memory
+from benchharness.extensions.custom_data.places import (
     ENDINGS,
     children,
     class_files,
@@ -48,8 +48,8 @@ from benchharness.tasks.own.places import (
     stamp_of,
     with_labels_apart,
 )
-from benchharness.tasks.own.readings import count_readings
-from benchharness.tasks.own.words import (
+from benchharness.extensions.custom_data.readings import count_readings
+from benchharness.extensions.custom_data.words import (
     LINES,
     read_at,
     read_conll,

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.errors import DataError
-from benchharness.tasks.own.cells import read_cells
-from benchharness.tasks.own.columns import Table, key_of
-from benchharness.tasks.own.documents import is_object, object_lines, objects_table
-from benchharness.tasks.own.encodings import text_of
-from benchharness.tasks.own.headers import Lines, split_header
-from benchharness.tasks.own.places import ending_of, kind_of
-from benchharness.tasks.own.tables import (
+from benchharness.extensions.custom_data.cells import read_cells
+from benchharness.extensions.custom_data.columns import Table, key_of
+from benchharness.extensions.custom_data.documents import is_object, object_lines, objects_table
+from benchharness.extensions.custom_data.encodings import text_of
+from benchharness.extensions.custom_data.headers import Lines, split_header
+from benchharness.extensions.custom_data.places import ending_of, kind_of
+from benchharness.extensions.custom_data.tables import (
     check_widths,
     delimiter_of,
     has_quotes,

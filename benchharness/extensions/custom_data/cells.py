@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from benchharness.errors import DataError
-from benchharness.tasks.own.annotations import with_words
-from benchharness.tasks.own.columns import MISSING, Table
-from benchharness.tasks.own.documents import rows_of_objects
+from benchharness.extensions.custom_data.annotations import with_words
+from benchharness.extensions.custom_data.columns import MISSING, Table
+from benchharness.extensions.custom_data.documents import rows_of_objects
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _ITEM = rf"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|{_NUMBER}|True|False)"

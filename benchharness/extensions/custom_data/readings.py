@@ -10,7 +10,7 @@ from typing import Any
 from unicodedata import normalize
 
 from benchharness.errors import DataError
-from benchharness.tasks.own.columns import (
+from benchharness.extensions.custom_data.columns import (
     CLASSES,
     DATE,
     FEW,
@@ -30,8 +30,8 @@ from benchharness.tasks.own.columns import (
     Table,
     key_of,
 )
-from benchharness.tasks.own.places import SPLIT_NAMES, split_of
-from benchharness.tasks.own.roles import (
+from benchharness.extensions.custom_data.places import SPLIT_NAMES, split_of
+from benchharness.extensions.custom_data.roles import (
     SHAPES,
     SPLIT,
     ColumnMapping,
@@ -41,9 +41,14 @@ from benchharness.tasks.own.roles import (
     mapping_of,
     place_of,
 )
-from benchharness.tasks.own.tags import is_entity_tag, spelling_of
-from benchharness.tasks.own.verdicts import VERDICT, accepted, beside_responses, verdict_column
-from benchharness.tasks.own.words import CONLLU
+from benchharness.extensions.custom_data.tags import is_entity_tag, spelling_of
+from benchharness.extensions.custom_data.verdicts import (
+    VERDICT,
+    accepted,
+    beside_responses,
+    verdict_column,
+)
+from benchharness.extensions.custom_data.words import CONLLU
 from benchharness.tasks.sources.formats import fields_of
 
 

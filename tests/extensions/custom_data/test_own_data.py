@@ -13,12 +13,12 @@ import torch
 from torch.nn import functional
 
 import benchharness as bh
+from benchharness.extensions.custom_data.find import find_own
+from benchharness.extensions.custom_data.task import OwnData, own_task
 from benchharness.heads import head_for
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.examples import PairExample
-from benchharness.tasks.own.find import find_own
-from benchharness.tasks.own.task import OwnData, own_task
 from benchharness.tasks.suites import TASKS
 from benchharness.worker.job import run_job
 from tests.helpers.fake_worker import make_job

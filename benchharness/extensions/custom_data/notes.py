@@ -5,15 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from unicodedata import category, normalize
 
-from benchharness.tasks.examples import Example, PairExample
-from benchharness.tasks.metrics.entities import are_entity_tags
-from benchharness.tasks.own.columns import Table, looks_grouped, to_number
-from benchharness.tasks.own.labels import spelling_in, written_tags
-from benchharness.tasks.own.leaks import Leak
-from benchharness.tasks.own.metrics import EVALUATE
-from benchharness.tasks.own.roles import BESIDE, SHAPES, SPLIT, numbers_in
-from benchharness.tasks.own.tags import to_iob
-from benchharness.tasks.own.task import (
+from benchharness.extensions.custom_data.columns import Table, looks_grouped, to_number
+from benchharness.extensions.custom_data.labels import spelling_in, written_tags
+from benchharness.extensions.custom_data.leaks import Leak
+from benchharness.extensions.custom_data.metrics import EVALUATE
+from benchharness.extensions.custom_data.roles import BESIDE, SHAPES, SPLIT, numbers_in
+from benchharness.extensions.custom_data.tags import to_iob
+from benchharness.extensions.custom_data.task import (
     NO_ANSWERS,
     OwnData,
     answers_in,
@@ -21,6 +19,8 @@ from benchharness.tasks.own.task import (
     is_null,
     may_be_no_label,
 )
+from benchharness.tasks.examples import Example, PairExample
+from benchharness.tasks.metrics.entities import are_entity_tags
 from benchharness.tasks.task import Task
 
 MOST_NAMED = 3

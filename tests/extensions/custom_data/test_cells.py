@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from benchharness.errors import DataError
-from benchharness.tasks.own.cells import read_cells
-from benchharness.tasks.own.columns import Column, Table
-from benchharness.tasks.own.find import find_own
-from benchharness.tasks.own.tags import spelling_of, to_iob
-from benchharness.tasks.own.task import OwnData, define
+from benchharness.extensions.custom_data.cells import read_cells
+from benchharness.extensions.custom_data.columns import Column, Table
+from benchharness.extensions.custom_data.find import find_own
+from benchharness.extensions.custom_data.tags import spelling_of, to_iob
+from benchharness.extensions.custom_data.task import OwnData, define
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.sources.formats import fields_of, sentences_of
