@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         score,
     )
     from benchharness.callback import BenchCallback
-    from benchharness.tasks.errors import BenchError
+    from benchharness.errors import BenchError
 
 __version__ = "0.1.0"
 """Version of the package, which each result records."""

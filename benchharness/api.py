@@ -10,7 +10,6 @@ written to stderr or into the notebook's cell. Errors are BenchErrors whose text
 its place and a remedy. Ctrl-C in a notebook stops the workers, and the same call resumes the run.
 """
 
-import hashlib
 import re
 import time
 import warnings
@@ -41,6 +40,7 @@ from benchharness.driver.plan import Plan
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import folder_beside
+from benchharness.errors import BenchError, DataError, ModelError, shown_place
 from benchharness.leaderboard.boards import published as tables
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
 from benchharness.leaderboard.boards.cell import note_lines
@@ -65,11 +65,9 @@ from benchharness.stored.frames import (
 from benchharness.stored.predictions import StoredPredictions, contrasts_of
 from benchharness.stored.scoring import score_files
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import BenchError, DataError, ModelError, shown_place
+from benchharness.tasks.custom import custom_tasks
 from benchharness.tasks.examples import Example
 from benchharness.tasks.foreign_code import begin
-from benchharness.tasks.own.places import split_of
-from benchharness.tasks.own.tables import hub_table
 from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_suites, find_task, title_of
@@ -316,33 +314,12 @@ def saved_rows(rows: Any, db: str) -> str | None:
     """
     if rows is None or isinstance(rows, str | Path):
         return None if rows is None else str(rows)
-    tables = dict(rows) if isinstance(rows, Mapping) else {"train": rows}
-    splits = {split_of(str(name)): table for name, table in tables.items()}
-    if "" in splits or len(splits) < len(tables):
-        raise BenchError(
-            f"data_file has {', '.join(map(str, tables))}: expected rows, or rows by the names "
-            "train, dev and test, each once."
-        )
 
     def save(whole: Path) -> str:
-        digest = hashlib.sha256()
         (whole / "rows").mkdir(parents=True)
-        for split, table in splits.items():
-            place = whole / "rows" / f"{split}.parquet"
-            frame_of(table).to_parquet(place, index=False)
-            digest.update(split.encode() + place.read_bytes())
-        return digest.hexdigest()[:12]
+        return custom_tasks().save_rows(rows, whole / "rows")
 
-    try:
-        return str(_saved("data", folder_beside(db) / "data", save) / "rows")
-    except (NotImplementedError, TypeError, ValueError) as error:
-        raise DataError(f"the rows of data_file cannot be written as Parquet: {error}.") from error
-
-
-def frame_of(rows: Any) -> pd.DataFrame:
-    """Convert a table of rows to a data frame; a `datasets.Dataset` gets its labels' names."""
-    is_dataset = hasattr(rows, "features") and hasattr(rows, "flatten")
-    return pd.DataFrame(hub_table("", rows).columns if is_dataset else rows).rename(columns=str)
+    return str(_saved("data", folder_beside(db) / "data", save) / "rows")
 
 
 # Reading the store.

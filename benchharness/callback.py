@@ -20,7 +20,7 @@ from transformers import TrainerCallback
 
 from benchharness.api import Results, run, saved_rows
 from benchharness.driver.options import DATABASE, listed
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 
 _LOG = logging.getLogger("benchharness")
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Literal, TypeVar
 
+from benchharness.errors import BenchError
 from benchharness.extension import Extension
-from benchharness.tasks.errors import BenchError
 
 GROUP = "benchharness.extensions"
 """Group of the entry points that name the extensions of installed packages."""

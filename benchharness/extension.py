@@ -51,6 +51,8 @@ class Extension:
         calls: The functions and classes of `import benchharness`, as `module:name`.
         engines: The functions that make a Placement from an EngineChoice, as `module:name`, keyed
             by the value of `--engine`.
+        custom_tasks: The module that makes tasks of users' own data, with the functions of
+            `benchharness.tasks.custom.CustomTasks`.
         pytest_plugins: The modules that pytest loads.
     """
 
@@ -60,4 +62,5 @@ class Extension:
     commands: Mapping[str, Command] = field(default_factory=dict)
     calls: Mapping[str, str] = field(default_factory=dict)
     engines: Mapping[str, str] = field(default_factory=dict)
+    custom_tasks: str = ""
     pytest_plugins: tuple[str, ...] = ()

@@ -24,10 +24,10 @@ from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from typing import Any
 
+from benchharness.errors import BenchError, JobError, StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.text import flush_to_disk
 from benchharness.models.weights import file_digest
-from benchharness.tasks.errors import BenchError, JobError, StoreError
 
 MANIFEST = "manifest.json"
 

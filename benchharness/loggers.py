@@ -22,12 +22,12 @@ from queue import SimpleQueue
 from types import MappingProxyType
 from typing import Any, Protocol, Self
 
+from benchharness.errors import BenchError, shown_place, unknown_name, without_passwords
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.sharing import shared_job, shared_outcome
 from benchharness.leaderboard.text import table_cell
 from benchharness.progress import Progress, Watcher
-from benchharness.tasks.errors import BenchError, shown_place, unknown_name, without_passwords
 
 Value = str | int | float | bool
 

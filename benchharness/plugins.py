@@ -9,7 +9,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from hashlib import sha256
-from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import entry_points
@@ -21,10 +20,11 @@ from types import ModuleType, NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from benchharness.discovery import loaded
-from benchharness.leaderboard.job import Job, define_task
+from benchharness.errors import BenchError
+from benchharness.leaderboard.job import Job
 from benchharness.models import ModelSpec, add_model
 from benchharness.recipes.read import add_hints
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.custom import custom_tasks, define_task
 from benchharness.tasks.foreign_code import modules_digest, modules_in
 from benchharness.tasks.suites import TASKS, ScoreRule, Suite, add_details, add_suite, find_task
 from benchharness.tasks.task import Metric, Task
@@ -318,7 +318,7 @@ def _spec_of(file: Path) -> ModuleSpec:
 
 def _read_toml(file: Path) -> ModuleType:
     """Read the task of a TOML file into a module; its recipe values override benchharness's."""
-    task, values = import_module("benchharness.tasks.own.toml").read_task(file)
+    task, values = custom_tasks().read_task(file)
     add_hints(file, task.name, values)
     module = ModuleType(_NAME)
     module.__file__ = str(file)

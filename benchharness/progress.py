@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+from benchharness.errors import ModelError
 from benchharness.leaderboard.job import Job, recipe_words
 from benchharness.leaderboard.result import MARK, Failure, Result
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import distinct_title
 
 

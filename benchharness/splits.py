@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from benchharness.errors import DataError
 from benchharness.leaderboard.job import Job, Setting
 from benchharness.leaderboard.result import Evaluation, to_row
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.read import SplitRows, document_digest, read, read_train
 from benchharness.tasks.sources import parse_data

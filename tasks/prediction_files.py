@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.answers.base import AnswerType
-from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import (
     ChoicePrediction,
     Prediction,

@@ -11,6 +11,7 @@ from math import fsum
 from types import MappingProxyType
 from typing import Any
 
+from benchharness.errors import BenchError, unknown_name
 from benchharness.tasks.conll import CONLL2012_TASKS, NER
 from benchharness.tasks.encoders import (
     BEIR_TASKS,
@@ -19,7 +20,6 @@ from benchharness.tasks.encoders import (
     OWN_FOLDER,
     SPEEDS,
 )
-from benchharness.tasks.errors import BenchError, unknown_name
 from benchharness.tasks.glue import GLUE_TASKS, SNLI
 from benchharness.tasks.multiple_choice import BLIMP, PAIR_TASKS, PERPLEXITY, RACE, SWAG
 from benchharness.tasks.reading import COQA, HOTPOT, QUAC

@@ -12,7 +12,7 @@ from operator import add
 from statistics import fmean
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,

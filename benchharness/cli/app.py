@@ -21,10 +21,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from benchharness import __version__
-from benchharness.cli.commands import ELSEWHERE, command, commands, core, inner, named
+from benchharness.cli.commands import CORE, ELSEWHERE, command, commands, inner, named
 from benchharness.discovery import loaded
+from benchharness.errors import BenchError, DataError, JobError
 from benchharness.extension import GROUPS, Command
-from benchharness.tasks.errors import BenchError, DataError, JobError
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a job failed; 2 a wrong argument, name or setting; 3 a regression was "
@@ -268,7 +268,7 @@ def load_command(name: str) -> Any:
     if not place:
         return InnerGroup(name)
     find = partial(resolve_name, place)
-    found = find() if name in core() else loaded(f"the command {name}", find)
+    found = find() if name in CORE else loaded(f"the command {name}", find)
     # Typer builds click commands only for a whole app, so this app has a single command.
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     alone.callback()(lambda: None)

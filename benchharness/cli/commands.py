@@ -4,18 +4,15 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from benchharness.discovery import extensions
+from benchharness.errors import BenchError
 from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, USE, Command
-from benchharness.tasks.errors import BenchError
 
 CORE: Mapping[str, Command] = {
     "run": Command(
-        "run:run", "Fine-tune models, score them and show the board.", "run --model roberta --suite glue", MEASURE
-    ),
-    "run --write-task": Command(
-        "task:write_task",
-        "Write the task of your data to a file; nothing is run.",
-        "run --data-file reviews.csv --write-task",
-        "Your own data",
+        "run:run",
+        "Fine-tune models, score them and show the board.",
+        "run --model roberta --suite glue",
+        MEASURE,
     ),
     "watch": Command(
         "watch:watch", "Watch a run from another terminal.", "watch", MEASURE, old="run watch"
@@ -124,27 +121,21 @@ sections by purpose, and in each section the common commands first."""
 
 
 @cache
-def core() -> Mapping[str, Command]:
-    """Return the core's commands, with the full paths of their functions."""
-    return _placed(CORE, __name__.rpartition(".")[0])
-
-
-@cache
 def commands() -> Mapping[str, Command]:
     """Return all commands in the order of the help, keyed by the words that call them.
 
     Raises:
-        BenchError: An extension's command has the name of another command, begins with a word of
-            the core's commands, or has no section of the help.
+        BenchError: An extension's command has the name of another command, or has no section of
+            the help.
     """
-    found = dict(core())
+    found = _placed(CORE, __name__.rpartition(".")[0])
     for extension in extensions():
         for name, line in _placed(extension.commands, extension.package).items():
             first = name.partition(" ")[0]
-            if name in found or first in CORE:
+            if name in found:
                 raise BenchError(
-                    f"the extension {extension.name} has a command {name!r}, and {first!r} is "
-                    "there already: give it another name."
+                    f"the extension {extension.name} has a command {name!r}, which is there "
+                    "already: give it another name."
                 )
             if line.group not in GROUPS and first not in found:
                 raise BenchError(
@@ -155,17 +146,9 @@ def commands() -> Mapping[str, Command]:
     return found
 
 
-def table_with(first: str) -> Mapping[str, Command]:
-    """Return a table that includes all commands that begin with a word.
-
-    Extensions are not loaded if the core has such commands.
-    """
-    return core() if first in CORE else commands()
-
-
 def command(name: str) -> Command | None:
     """Return the command with this name, or None."""
-    return table_with(name.partition(" ")[0]).get(name)
+    return commands().get(name)
 
 
 def _placed(lines: Mapping[str, Command], package: str) -> dict[str, Command]:
@@ -214,7 +197,7 @@ def inner(name: str) -> dict[str, Command]:
     """Return the subcommands of a command, keyed by the word or flag that selects them."""
     return {
         word: line
-        for words, line in table_with(name).items()
+        for words, line in commands().items()
         for first, _, word in [words.partition(" ")]
         if word and first == name
     }

@@ -11,6 +11,7 @@ from benchharness.cli.chosen import Chosen, System, board_facts, print_heading
 from benchharness.cli.options import with_options
 from benchharness.cli.output import print_json, print_table, tell_marks
 from benchharness.driver.options import option
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.cell import marked
 from benchharness.leaderboard.boards.naming import full_label, heads
 from benchharness.leaderboard.comparing.contrast import Contrast
@@ -19,7 +20,6 @@ from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import counted, visible
 from benchharness.stored import Rows
 from benchharness.stored.predictions import contrasts_of, known_cells
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import title_of
 
 Split = Annotated[

@@ -17,6 +17,7 @@ import typer
 
 from benchharness.cli.commands import inner
 from benchharness.driver.options import DATABASE
+from benchharness.errors import BenchError
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible
 from benchharness.loggers import LOGGERS
@@ -24,7 +25,6 @@ from benchharness.models import MODELS
 from benchharness.plugins import load_plugins, plugin_loggers
 from benchharness.recipes.read import packaged_names, read_recipe
 from benchharness.recipes.recipe import SETTINGS
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS, find_suites, title_of
 
 Proposal = tuple[str, str]

@@ -17,11 +17,11 @@ from benchharness.cli.output import print_json, print_table
 from benchharness.driver.options import DATABASE
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.engines.slots import find_gpus
+from benchharness.errors import StoreError, shown_place
 from benchharness.kept_folders import KEPT_MODELS, checkpoints_in, is_whole, shown_bytes
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import counted
 from benchharness.machine import OF_GPUS, cpu_has_bf16, cpu_model, library_versions, source_commit
-from benchharness.tasks.errors import StoreError, shown_place
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 
 FULL_BYTES = 2 * 2**30

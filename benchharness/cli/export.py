@@ -14,6 +14,7 @@ from benchharness.cli.options import AsJson, Database, NoTexts, ShowPaths, argum
 from benchharness.cli.output import print_json, tell_notes, writing
 from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE, OUTPUT, WHAT, option
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
 from benchharness.leaderboard.exports.cards import (
@@ -47,7 +48,6 @@ from benchharness.stored.answers import (
     with_parity,
 )
 from benchharness.stored.predictions import ties_of
-from benchharness.tasks.errors import BenchError
 
 
 class Format(StrEnum):

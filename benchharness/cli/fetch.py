@@ -23,12 +23,12 @@ from benchharness.cli.doctor import cache_folders
 from benchharness.cli.options import AsJson, with_options
 from benchharness.cli.output import print_json
 from benchharness.driver.options import OPTIONS, RunOptions, option
+from benchharness.errors import BenchError, DataError, ModelError
 from benchharness.models import Trust, find_model
 from benchharness.models.spec import called
 from benchharness.models.weights import download
 from benchharness.plugins import load_plugins
 from benchharness.recipes.resolve import with_start_tasks
-from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.sources.hub import go_offline_if_unreachable

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 import typer
 
 from benchharness.driver.options import DATABASE, OPTIONS, OUTPUT, RARE, TRUST, WHAT, Option, option
+from benchharness.errors import shown_place
 from benchharness.plugins import load_plugins
-from benchharness.tasks.errors import shown_place
 from benchharness.tasks.foreign_code import begin
 
 

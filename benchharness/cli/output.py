@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from benchharness.errors import BenchError, JobError, ModelError
 from benchharness.leaderboard.boards.cell import note_lines
 from benchharness.leaderboard.boards.published import PublishedRow, System, rows_of_model
 from benchharness.leaderboard.boards.reproduction import made_by, parity_of
@@ -27,7 +28,6 @@ from benchharness.leaderboard.text import visible
 from benchharness.models import ModelSpec
 from benchharness.recipes import ResolvedRecipe
 from benchharness.recipes.recipe import shown_value
-from benchharness.tasks.errors import BenchError, JobError, ModelError
 from benchharness.tasks.suites import (
     TASKS,
     Suite,

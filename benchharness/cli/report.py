@@ -24,6 +24,7 @@ from benchharness.cli.options import (
 from benchharness.cli.output import tell_notes
 from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE, option
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.report.plots.section import Pages as Links
 from benchharness.leaderboard.store.store import open_store
@@ -38,7 +39,6 @@ from benchharness.stored.answers import (
 )
 from benchharness.stored.predictions import StoredPredictions
 from benchharness.stored.report import Wanted, make_report
-from benchharness.tasks.errors import BenchError
 
 
 @dataclass(frozen=True, kw_only=True)

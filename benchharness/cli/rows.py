@@ -18,6 +18,7 @@ from benchharness.cli.output import tell_notes, writing
 from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE, option
 from benchharness.driver.start_checkpoints import delete_models, kept_model
+from benchharness.errors import BenchError, StoreError
 from benchharness.leaderboard.boards.board import select_entry
 from benchharness.leaderboard.boards.naming import short_name
 from benchharness.leaderboard.result import RunRow
@@ -28,7 +29,6 @@ from benchharness.leaderboard.store.record import StoredRun
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import counted, visible, whole_file
 from benchharness.stored import gather_boards, stored_name
-from benchharness.tasks.errors import BenchError, StoreError
 from benchharness.tasks.suites import distinct_title
 
 Row = Annotated[

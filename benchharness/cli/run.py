@@ -22,6 +22,7 @@ from benchharness.driver.request import Request
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import compared
+from benchharness.errors import BenchError, JobError
 from benchharness.leaderboard.boards.board import TOP, Board, boards_of, top_of, unranked
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result, reading_words, truncated_words
@@ -31,7 +32,6 @@ from benchharness.leaderboard.text import check_place, visible
 from benchharness.plugins import plugin_files
 from benchharness.progress import Watcher
 from benchharness.stored import LARGE_STORE, Within, gained, gather_boards, is_reported, left_out
-from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.read import odd_sentences
 from benchharness.tasks.suites import distinct_title
 

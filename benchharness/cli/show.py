@@ -39,6 +39,7 @@ from benchharness.cli.output import (
     task_facts,
 )
 from benchharness.driver.options import DATABASE, option
+from benchharness.errors import BenchError, ModelError, unknown_name
 from benchharness.leaderboard.boards.published import PublishedRow, find_system, systems
 from benchharness.leaderboard.boards.published import published as published_rows
 from benchharness.leaderboard.result import MARK
@@ -48,7 +49,6 @@ from benchharness.progress import MOST_SCORES
 from benchharness.recipes.read import file_facts, packaged_names
 from benchharness.recipes.recipe import shown_value
 from benchharness.recipes.resolve import compare_recipes, resolve_sweep, with_start
-from benchharness.tasks.errors import BenchError, ModelError, unknown_name
 from benchharness.tasks.suites import (
     COLLECTIONS,
     SUITES,

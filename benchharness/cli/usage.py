@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from benchharness.errors import BenchError, unknown_name
 from benchharness.recipes.recipe import SETTINGS
-from benchharness.tasks.errors import BenchError, unknown_name
 
 
 def usage_error(error: Any, words: Sequence[str]) -> BenchError:

@@ -24,8 +24,8 @@ from benchharness.driver.display import (
 from benchharness.driver.live import Followed, is_alive, live_files
 from benchharness.driver.options import DATABASE, option
 from benchharness.driver.start_checkpoints import folder_beside
+from benchharness.errors import JobError, shown_place
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import JobError, shown_place
 
 LOOK_SECONDS = 0.25
 """Seconds between two looks at the live files."""

@@ -18,20 +18,21 @@ from benchharness.driver.schedule import Schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.local import Placement
 from benchharness.engines.process import Orders, Outcome, ended_at_last
-from benchharness.kept_folders import Holds, SnapshotFolder
-from benchharness.leaderboard.job import Job, code_of
-from benchharness.leaderboard.result import Failure, Result
-from benchharness.leaderboard.store.database import BUSY_SECONDS, is_there
-from benchharness.leaderboard.store.store import Store, as_store_error, open_store
-from benchharness.models.weights import hub_revision, require_checkpoint
-from benchharness.progress import Progress, Watcher, job_name
-from benchharness.tasks.errors import (
+from benchharness.errors import (
     BusyStoreError,
     DataError,
     ForeignCodeError,
     ModelError,
     StoreError,
 )
+from benchharness.kept_folders import Holds, SnapshotFolder
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.store.database import BUSY_SECONDS, is_there
+from benchharness.leaderboard.store.store import Store, as_store_error, open_store
+from benchharness.models.weights import hub_revision, require_checkpoint
+from benchharness.progress import Progress, Watcher, job_name
+from benchharness.tasks.custom import code_of
 from benchharness.tasks.foreign_code import name_code, require_named
 from benchharness.worker.fork_server import modules_of
 

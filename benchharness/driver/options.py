@@ -18,8 +18,8 @@ from types import MappingProxyType
 from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 from benchharness.discovery import places
+from benchharness.errors import BenchError
 from benchharness.leaderboard.job import Trust
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.foreign_code import begin
 
 DATABASE = "results/leaderboard.sqlite"

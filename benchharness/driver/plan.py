@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 from benchharness.driver.request import Request, leading_tasks
 from benchharness.driver.technique import Technique, techniques_of
 from benchharness.engines.slots import have_bf16, machine_of
+from benchharness.errors import BenchError, DataError, ModelError
 from benchharness.leaderboard.job import MACHINE, Job, Kind, Setting, Start
 from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
@@ -34,7 +35,6 @@ from benchharness.recipes.zero_shot import (
     zero_shot_recipe,
 )
 from benchharness.splits import languages_of
-from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.read import SplitRows, document_digest, has_split, read, read_train
 from benchharness.tasks.sources import Data, missing_files, parse_data
 from benchharness.tasks.suites import TASKS, find_task

@@ -11,6 +11,7 @@ from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan
 from benchharness.driver.start_checkpoints import StartCheckpoints, model_bytes
 from benchharness.engines.slots import Slot, place_of
+from benchharness.errors import ModelError
 from benchharness.kept_folders import require_room, shown_bytes
 from benchharness.leaderboard.job import FEATURES_SETTING, Job
 from benchharness.leaderboard.result import RunRow
@@ -22,7 +23,6 @@ from benchharness.models import find_model
 from benchharness.models.weights import config_of
 from benchharness.progress import duration, job_name, job_names
 from benchharness.recipes.recipe import Recipe
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 
 

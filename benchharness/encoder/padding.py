@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from benchharness.encoder.network import takes_input
-from benchharness.tasks.errors import ModelError, first_line
+from benchharness.errors import ModelError, first_line
 
 SEES_PADDING = frozenset({"convbert", "funnel"})
 """Known families with such layers; `try_out` tests a family that nobody has checked."""

@@ -27,11 +27,11 @@ from benchharness.engines.process import (
     worker_command,
 )
 from benchharness.engines.slots import Sharing, Slot, find_slots
+from benchharness.errors import BenchError, JobError, unknown_name
 from benchharness.kept_folders import checkpoint_folder, scratch_folder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress, job_name
-from benchharness.tasks.errors import BenchError, JobError, unknown_name
 from benchharness.worker.fork_server import modules_for
 
 POLL_SECONDS = 0.1

@@ -17,11 +17,11 @@ from typing import IO, Any, Protocol
 
 from benchharness.engines.fork_server import ANSWER_SECONDS, Fork
 from benchharness.engines.slots import Slot
+from benchharness.errors import first_line
 from benchharness.kept_folders import KEPT_MODELS, Holds, SnapshotFolder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
-from benchharness.tasks.errors import first_line
 
 Outcome = Result | Failure
 Report = Callable[[Job, Progress], None]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+from benchharness.errors import BenchError
 from benchharness.machine import is_instance, machine_name
-from benchharness.tasks.errors import BenchError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,9 +17,9 @@ from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.packing import Packing
+from benchharness.errors import BenchError, ModelError
 from benchharness.models.folder import GPT
 from benchharness.recipes.recipe import HeadOptions, SpanOptions
-from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.task import CorefTask, SpanTask, Task
 from benchharness.training.batching import Features

@@ -15,11 +15,11 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
+from benchharness.errors import DataError
 from benchharness.heads import Head, Limits, divergence, with_language_model, with_losses
 from benchharness.heads.classifiers import TextClassifier, attend_globally
 from benchharness.heads.tokens import Frame, Ids, join, tokenize_ids
 from benchharness.recipes.recipe import PairOptions
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 from benchharness.tasks.task import ChoiceTask
 from benchharness.training.batching import MICRO_BATCH_TOKENS, Features

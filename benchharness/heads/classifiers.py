@@ -15,8 +15,8 @@ from transformers.activations import ACT2FN
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.network import is_foreign
+from benchharness.errors import ModelError
 from benchharness.models.families import CHECKED
-from benchharness.tasks.errors import ModelError
 
 # The layers with which each family was published to classify a text: one entry of POOLINGS.
 #

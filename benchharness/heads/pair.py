@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.packing import Packing
+from benchharness.errors import DataError
 from benchharness.heads import (
     Head,
     Limits,
@@ -24,7 +25,6 @@ from benchharness.heads import (
 from benchharness.heads.classifiers import TextClassifier, attend_globally
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize, tokenize_ids
 from benchharness.recipes.recipe import ADDED_ORDERS, BOTH_ORDERS, PairOptions
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Mark, PairExample, PairPrediction
 from benchharness.tasks.read import SplitRows, fingerprint
 from benchharness.tasks.task import PairTask

@@ -19,11 +19,11 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
+from benchharness.errors import DataError
 from benchharness.heads import Head, Limits
 from benchharness.heads.classifiers import last_state, take_pooler
 from benchharness.heads.tokens import Frame, join, tokenize_ids
 from benchharness.recipes.recipe import FIRST, LAST, RankingOptions
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import QueryExample, RankingPrediction
 from benchharness.tasks.read import SplitRows, part_of
 from benchharness.tasks.task import RankingTask

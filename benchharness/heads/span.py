@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchharness.encoder import Encoder
+from benchharness.errors import DataError, ModelError
 from benchharness.heads import Head, Limits, best_windows, cut_windows, divergence
 from benchharness.heads.classifiers import TokenClassifier, attend_globally
 from benchharness.heads.tokens import Frame, Ids, Tokens, edges_of, join, spread, tokenize
 from benchharness.recipes.recipe import MAX_ANSWER_TOKENS, SpanOptions
-from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.task import SpanTask
 from benchharness.training.batching import Features

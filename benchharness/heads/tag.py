@@ -19,11 +19,11 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.packing import send
+from benchharness.errors import DataError, ModelError
 from benchharness.heads import Head, Limits, best_windows, cut_windows, divergence
 from benchharness.heads.classifiers import TokenClassifier
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, spread, tokenize
 from benchharness.recipes.recipe import DOCUMENT, TagOptions
-from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import RoleExample, Surroundings, TagExample, TagPrediction
 from benchharness.tasks.task import RoleTask, TagTask
 from benchharness.training.batching import Features, expand

@@ -16,9 +16,9 @@ from torch.nn import functional
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from benchharness.encoder import Encoder
+from benchharness.errors import DataError
 from benchharness.heads import Head, Limits
 from benchharness.heads.tokens import Frame, Ids, join, tokenize_ids
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.task import Task
 from benchharness.tasks.text_to_text import Cast, cast_of

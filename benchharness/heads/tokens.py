@@ -23,11 +23,11 @@ from tokenizers import Tokenizer
 from tokenizers.models import BPE, Unigram
 from tokenizers.pre_tokenizers import ByteLevel
 
+from benchharness.errors import ModelError
 from benchharness.heads import Limits
 from benchharness.leaderboard.job import METHOD
 from benchharness.leaderboard.text import whole_file
 from benchharness.machine import cache_folder
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.read import SplitRows
 from benchharness.training.batching import Features, expand
 

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from benchharness.errors import ModelError
 from benchharness.leaderboard.job import Trust
 from benchharness.models.spec import shown
-from benchharness.tasks.errors import ModelError
 
 LARGEST = 16 * 2**20
 """Largest size, in bytes, of a pickle without its tensors. A Trainer's arguments take 5,000

@@ -43,9 +43,9 @@ from math import prod
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.job import START_FROM, TOGETHER, Setting
 from benchharness.recipes.recipe import EACH, check_setting
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, find_task
 
 # Grids: a hyperparameter with several values, "2e-5,3e-5,5e-5", stands for one recipe per value.

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, get_args, get_type_hints
 
+from benchharness.errors import BenchError, ModelError, unknown_name
 from benchharness.leaderboard.job import Setting
-from benchharness.tasks.errors import BenchError, ModelError, unknown_name
 
 FINE_TUNED = "fine-tuned"
 FEATURES = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from benchharness.errors import BenchError, ModelError, unknown_name
 from benchharness.leaderboard.job import FEATURES_SETTING as FEATURES
 from benchharness.leaderboard.job import (
     PRETRAINED,
@@ -52,7 +53,6 @@ from benchharness.recipes.recipe import (
     kept_layers,
     least_layers,
 )
-from benchharness.tasks.errors import BenchError, ModelError, unknown_name
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
 from benchharness.tasks.text_to_text import cast_of

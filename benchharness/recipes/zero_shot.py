@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from benchharness.errors import BenchError, ModelError
 from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Setting
 from benchharness.models.folder import stated_pooling
 from benchharness.models.spec import ModelSpec
@@ -23,7 +24,6 @@ from benchharness.recipes.resolve import (
     resolve_sweep,
     within_reach,
 )
-from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import ChoiceTask, RankingTask, Task, TimedTask
 

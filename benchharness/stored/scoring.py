@@ -11,13 +11,13 @@ from types import MappingProxyType
 from typing import Any
 
 from benchharness import __version__
+from benchharness.errors import BenchError, DataError
 from benchharness.leaderboard.job import Job, Setting
 from benchharness.leaderboard.result import Cost, Evaluation, Result, predictions_of
 from benchharness.machine import library_versions, source_commit
 from benchharness.plugins import plugins_of
 from benchharness.splits import evaluate_split, read_split
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.prediction_files import (
     THRESHOLD,

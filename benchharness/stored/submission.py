@@ -7,12 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchharness.errors import BenchError, DataError
 from benchharness.leaderboard.result import Result, RunRow, predictions_of
 from benchharness.leaderboard.store.store import Store
 from benchharness.splits import ChangedRowsError
 from benchharness.stored.predictions import StoredPredictions
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Example
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data

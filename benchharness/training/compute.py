@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchharness.encoder.packing import OF_PACKING, Packing, parts_of, send
+from benchharness.errors import BenchError
 from benchharness.machine import STORE, count_processes, own_rank
-from benchharness.tasks.errors import BenchError
 from benchharness.training.batching import Features, Indices, expand, pad, tail_of
 
 # Data-parallel training: processes that train one network, each on its share of every batch.

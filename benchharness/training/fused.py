@@ -22,7 +22,7 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from benchharness.encoder.packing import PACKING, Packing
-from benchharness.tasks.errors import first_line
+from benchharness.errors import first_line
 
 PROGRAMS = 256
 """Number of programs of a backward pass: each sums the gradients of weights over its share of the

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from benchharness.encoder.packing import can_checkpoint, checkpoint_activations, is_packed
+from benchharness.errors import JobError
 from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
-from benchharness.tasks.errors import JobError
 from benchharness.training.batching import (
     Features,
     Indices,

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchharness.errors import JobError
 from benchharness.leaderboard.result import CurvePoint
 from benchharness.progress import Progress, Reporter
 from benchharness.recipes.recipe import Recipe
-from benchharness.tasks.errors import JobError
 from benchharness.training.batching import count_steps
 from benchharness.training.compute import Compute
 

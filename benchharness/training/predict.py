@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchharness.encoder.packing import is_packed
+from benchharness.errors import JobError
 from benchharness.progress import Progress, Reporter
-from benchharness.tasks.errors import JobError
 from benchharness.training.batching import Features, Indices, length_batches
 from benchharness.training.compute import Compute, Layout, Part
 from benchharness.training.meter import DivergedError

@@ -23,14 +23,15 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
+from benchharness.errors import BenchError, DataError, JobError
 from benchharness.kept_folders import EVERY_SECONDS
-from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Job, code_of
+from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.text import whole_file
 from benchharness.machine import STORE, forget_others, own_rank
 from benchharness.plugins import plugins_for
 from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
-from benchharness.tasks.errors import BenchError, DataError, JobError
+from benchharness.tasks.custom import code_of
 from benchharness.tasks.foreign_code import name_code
 from benchharness.worker import die_with, importing
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from benchharness.tasks.errors import BenchError, ModelError
+from benchharness.errors import BenchError, ModelError
 from benchharness.worker.technique import Prepared, Technique
 
 

@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from benchharness.encoder import Encoder
+from benchharness.errors import BenchError, JobError, ModelError, first_line
 from benchharness.heads import Limits
 from benchharness.kept_folders import (
     HEAD,
@@ -29,7 +30,6 @@ from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import CurvePoint, Evaluation, flags_by_task
 from benchharness.leaderboard.text import digest
 from benchharness.models.pickles import DAMAGED
-from benchharness.tasks.errors import BenchError, JobError, ModelError, first_line
 
 WEIGHTS = "model.safetensors"
 """File name of the weights that transformers expects."""

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from benchharness.encoder import Encoder, layers_of
+from benchharness.errors import JobError, ModelError
 from benchharness.heads.teacher import Teacher, with_teacher
 from benchharness.kept_folders import check_checkpoint
 from benchharness.machine import text_digest
 from benchharness.recipes.recipe import StudentOptions, kept_layers
-from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.optimizer import UsedVocabulary
 from benchharness.worker.checkpoint import KeptRun, folder_of_a_run
 from benchharness.worker.kept_network import kept_network

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchharness.errors import ModelError
 from benchharness.heads.classifiers import TextClassifier
 from benchharness.progress import Reporter
 from benchharness.recipes.recipe import LAYER
-from benchharness.tasks.errors import ModelError
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute
 from benchharness.worker.layer_states import Source, every_layer, layer_states, network_digest

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchharness.errors import BenchError, JobError, first_line
 from benchharness.heads.tokens import encode_once
 from benchharness.kept_folders import EVERY_SECONDS
 from benchharness.leaderboard.job import Job
@@ -28,7 +29,6 @@ from benchharness.models.folder import stated_pooling
 from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import evaluate_split, headline
-from benchharness.tasks.errors import BenchError, JobError, first_line
 from benchharness.tasks.read import SplitRows, count_repeats, counts_of
 from benchharness.tasks.suites import distinct_title
 from benchharness.tasks.task import Task

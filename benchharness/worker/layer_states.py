@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchharness.encoder.network import is_foreign, takes_input
+from benchharness.errors import JobError, ModelError
 from benchharness.leaderboard.job import METHOD
 from benchharness.leaderboard.text import whole_file
 from benchharness.machine import cache_folder
 from benchharness.progress import Progress, Reporter
-from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.batching import Features, Indices, length_batches
 from benchharness.training.compute import Compute, Part
 from benchharness.training.predict import PREDICTION_TOKENS, reported

@@ -11,8 +11,8 @@ from torch import nn
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.network import is_foreign
+from benchharness.errors import ModelError
 from benchharness.heads import Head
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.task import Task
 from benchharness.worker.task_setup import TaskSetup
 from benchharness.worker.technique import Technique

@@ -21,6 +21,7 @@ from transformers import BertConfig
 
 from benchharness.encoder import Encoder, check_reach
 from benchharness.encoder.network import draw_network
+from benchharness.errors import JobError
 from benchharness.heads import Limits
 from benchharness.heads.pair import encode
 from benchharness.heads.tokens import Frame, join
@@ -30,7 +31,6 @@ from benchharness.machine import machine_name
 from benchharness.progress import Progress, Reporter
 from benchharness.recipes.recipe import SHAPES, Recipe, Schedule
 from benchharness.splits import evaluate_split, read_split
-from benchharness.tasks.errors import JobError
 from benchharness.tasks.examples import TimedExample, TimedPrediction
 from benchharness.training.batching import Features, Indices
 from benchharness.training.compute import Compute

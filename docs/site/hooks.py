@@ -68,11 +68,11 @@ FOR_PLUGINS = {
     "Models": ("models.ModelSpec",),
     "Loggers": ("loggers.Logger",),
     "Errors": (
-        "tasks.errors.BenchError",
-        "tasks.errors.DataError",
-        "tasks.errors.ModelError",
-        "tasks.errors.JobError",
-        "tasks.errors.StoreError",
+        "errors.BenchError",
+        "errors.DataError",
+        "errors.ModelError",
+        "errors.JobError",
+        "errors.StoreError",
     ),
 }
 """What plugins import, below `benchharness`, by the part of the page that has it."""

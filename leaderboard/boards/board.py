@@ -10,6 +10,7 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.cell import Cell, marked, shown
 from benchharness.leaderboard.boards.entry import Entry, build_entry
 from benchharness.leaderboard.boards.grouping import (
@@ -22,7 +23,6 @@ from benchharness.leaderboard.boards.naming import called, is_called, short_name
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.sharing import shared_row
 from benchharness.leaderboard.text import grouped, visible
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, ScoreRule, Suite, complete_mean, find_task
 from benchharness.tasks.task import Task, suffix_of
 

@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
+from benchharness.errors import BenchError, first_line
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.exports.lines import ScoreLine, score_lines, the_model
 from benchharness.leaderboard.text import counted, visible
-from benchharness.tasks.errors import BenchError, first_line
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 from benchharness.tasks.suites import TASKS, full_title
 from benchharness.tasks.task import Task

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.exports.table import (
     SPREAD_NOTE,
@@ -22,7 +23,6 @@ from benchharness.leaderboard.exports.table import (
     build_tables,
 )
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import BenchError
 
 _NARROW = 4  # most columns of numbers and facts that fit one column of a page
 

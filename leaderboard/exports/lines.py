@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields, replace
 from itertools import chain
 from statistics import fmean, median
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import spread_of
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import called, short_name
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.text import inert, visible
-from benchharness.tasks.errors import BenchError
 
 
 @dataclass(frozen=True, kw_only=True)

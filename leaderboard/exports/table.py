@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import (
     column_title,
@@ -23,7 +24,6 @@ from benchharness.leaderboard.boards.published import (
 )
 from benchharness.leaderboard.result import MARK
 from benchharness.leaderboard.text import grouped, visible
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_task, title_of
 
 SCORE = "score"

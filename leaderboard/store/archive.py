@@ -15,6 +15,7 @@ from typing import IO, Any, NamedTuple
 
 from platformdirs import user_data_path
 
+from benchharness.errors import BenchError, DataError, StoreError
 from benchharness.leaderboard.store.numbers import Known, fitting
 from benchharness.leaderboard.store.record import (
     Run,
@@ -24,7 +25,6 @@ from benchharness.leaderboard.store.record import (
     stored_to_run,
 )
 from benchharness.leaderboard.text import flush_to_disk, to_text, whole_file
-from benchharness.tasks.errors import BenchError, DataError, StoreError
 
 _FORMAT = "benchharness archive"
 

@@ -36,11 +36,7 @@ from sqlalchemy.exc import (
     ProgrammingError,
 )
 
-from benchharness.leaderboard.store import SCHEMA, DamagedError
-from benchharness.leaderboard.store.archive import write_archive
-from benchharness.leaderboard.store.record import StoredRun
-from benchharness.leaderboard.text import check_place, flush_to_disk, whole_file
-from benchharness.tasks.errors import (
+from benchharness.errors import (
     LIBPQ,
     SECRET,
     BenchError,
@@ -49,6 +45,10 @@ from benchharness.tasks.errors import (
     first_line,
     shown_place,
 )
+from benchharness.leaderboard.store import SCHEMA, DamagedError
+from benchharness.leaderboard.store.archive import write_archive
+from benchharness.leaderboard.store.record import StoredRun
+from benchharness.leaderboard.text import check_place, flush_to_disk, whole_file
 
 BUSY_SECONDS = 300
 """Seconds that a transaction waits for another one. 64 simultaneous writers waited 3.8 s at most,

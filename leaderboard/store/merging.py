@@ -18,6 +18,7 @@ from sqlalchemy.exc import (
     StatementError,
 )
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.store import (
     FINISHED,
     HEADLINES,
@@ -41,7 +42,6 @@ from benchharness.leaderboard.store.record import (
     shared_stored,
 )
 from benchharness.leaderboard.text import plain
-from benchharness.tasks.errors import StoreError
 
 _UNFIT = (IntegrityError, InterfaceError, ProgrammingError)
 """Exceptions of a database for a row that does not fit its schema."""

@@ -13,14 +13,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, select
 
-from benchharness.leaderboard.job import (
-    Job,
-    Stage,
-    Teacher,
-    define_task,
-    recipe_digest,
-    trained_tasks,
-)
+from benchharness.errors import DataError, StoreError
+from benchharness.leaderboard.job import Job, Stage, Teacher, recipe_digest, trained_tasks
 from benchharness.leaderboard.result import (
     Failure,
     Measure,
@@ -42,7 +36,7 @@ from benchharness.leaderboard.store import (
     DamagedError,
 )
 from benchharness.leaderboard.text import digest, plain, storable, to_text
-from benchharness.tasks.errors import DataError, StoreError
+from benchharness.tasks.custom import define_task
 
 
 class Run(SimpleNamespace):

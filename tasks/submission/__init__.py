@@ -1,4 +1,4 @@
-"""The zips that servers take, by suite, and how their files are written and read."""
+"""Submission zips that the servers of GLUE and SuperGLUE take: their files, written and read."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
+from benchharness.errors import BenchError
 from benchharness.tasks.answers.base import AnswerType
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.submission.answer_file import (
     AnswerFile,
@@ -41,12 +41,12 @@ from benchharness.tasks.submission.table import (
 
 
 def _same(*names: str) -> Labels:
-    """Labels that are written by their names."""
+    """Return labels that are written as their names."""
     return Labels(written={name: name for name in names})
 
 
 def _numbered(*names: str) -> Labels:
-    """Labels that are written as their places in the task's own order."""
+    """Return labels that are written as their indices in the task's own order."""
     return Labels(written={name: str(number) for number, name in enumerate(names)})
 
 
@@ -59,7 +59,7 @@ def _file(name: str, task: str, rows: int, answers: Answers, fill: str, **rest: 
 
 
 def _table(name: str, task: str, *facts: Any, split: str = "test") -> AnswerFile:
-    """One of GLUE's files."""
+    """Describe one of GLUE's files."""
     return _file(f"{name}.tsv", f"glue/{task}", *facts, split=split)
 
 
@@ -76,7 +76,7 @@ GLUE_FILES = (
     _table("WNLI", "wnli", 146, _numbered("not_entailment", "entailment"), "not_entailment"),
     _table("AX", "ax", 1104, THREE, "entailment"),
 )
-"""In the order of the tasks."""
+"""GLUE's files, in the order of the tasks."""
 
 
 # SuperGLUE's submission: ten files of JSON lines in one zip.
@@ -84,7 +84,7 @@ GLUE_FILES = (
 # File names and labels are those of nyu-mll/jiant-v1-legacy (jiant/evaluate.py); the numbers of
 # rows are those of the official test files, ReCoRD's that of Zhang et al. (2018).
 
-# In questions of yes and no every source numbers no 0 and yes 1.
+# For yes/no questions every source numbers no as 0 and yes as 1.
 YES_NO = Labels(written={"False": "false", "True": "true"}, synonyms={"0": "false", "1": "true"})
 CAPITAL_YES_NO = Labels(
     written={"False": "False", "True": "True"}, synonyms={"0": "False", "1": "True"}
@@ -95,7 +95,7 @@ CHOICES = Labels(written={"0": 0, "1": 1}, synonyms={"choice1": "0", "choice2": 
 
 
 def _json_lines(name: str, task: str, *facts: Any, **rest: Any) -> AnswerFile:
-    """One of SuperGLUE's files."""
+    """Describe one of SuperGLUE's files."""
     return _file(f"{name}.jsonl", f"superglue/{task}", *facts, **{"format": "jsonl", **rest})
 
 
@@ -116,14 +116,18 @@ SUPERGLUE_FILES = (
     _json_lines("AX-b", "axb", 1104, TWO, "entailment"),
     _json_lines("AX-g", "axg", 356, TWO, "entailment"),
 )
-"""In the order of the tasks."""
+"""SuperGLUE's files, in the order of the tasks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """A zip of answer files. `aliases` are what others call them, as `bare_stem` gives it.
+    """A zip of answer files.
 
-    `flat` says that they must not lie in a folder.
+    Attributes:
+        suite: The name of the benchmark.
+        files: The files that the zip must hold.
+        aliases: The stem of a file by another stem that is in use (see `bare_stem`).
+        flat: Whether the files must not be in a folder.
     """
 
     suite: str
@@ -132,14 +136,17 @@ class Submission:
     flat: bool
 
     def file_for(self, name: str) -> AnswerFile | None:
-        """The file that a member of a zip must be, by its name in any case and extension."""
+        """Return the file that a member of a zip must be, by its stem; None for other members."""
         stems = {bare_stem(file.name): file for file in self.files}
         stem = bare_stem(name)
         return stems.get(self.aliases.get(stem, stem))
 
 
 def bare_stem(name: str) -> str:
-    """A file's name without extension, case and separators: "MNLI-mm.tsv" is "mnlimm"."""
+    """Return a name without extension, case and separators: "mnlimm" for "MNLI-mm.tsv".
+
+    A leading "predict_results", as some scripts write it, is removed too.
+    """
     stem = name.rpartition(".")[0] or name
     letters = "".join(c for c in stem.casefold() if c.isalnum())
     return letters.removeprefix("predictresults")
@@ -162,7 +169,7 @@ GLUE = Submission(
 SUPERGLUE = Submission(suite="superglue", files=SUPERGLUE_FILES, aliases={}, flat=False)
 
 SUBMISSIONS: Mapping[str, Submission] = MappingProxyType({s.suite: s for s in (GLUE, SUPERGLUE)})
-"""By suite."""
+"""Submissions by suite."""
 
 
 # From stored predictions to the bytes of a file.
@@ -174,10 +181,17 @@ def compose(
     predictions: Iterable[Prediction],
     examples: Iterable[Example] = (),
 ) -> bytes:
-    """The file that the server wants, with the predictions in the order of their indices.
+    """Return the file that the server expects, with the predictions in the order of their indices.
 
-    `examples` are needed where `needs_examples` says so. Raises BenchError where the predictions
-    are not those of the official test set: too few, too many or not of its rows.
+    Args:
+        file: The file to write.
+        kind: The kind of the task's answers.
+        predictions: A prediction for each row of the test set.
+        examples: The rows of the test set, if `needs_examples` requires them.
+
+    Raises:
+        BenchError: The predictions are not those of the official test set: there are too few, too
+            many, or some for other rows.
     """
     known = {example.id: example for example in examples}
     faults = Faults(file.name)
@@ -202,34 +216,40 @@ FORMATS: Mapping[str, tuple[Callable[..., Reading], Callable[[Sequence[Any]], by
 
 
 def read_answer_file(file: AnswerFile, content: bytes, ids: Sequence[int] | None = None) -> Reading:
-    """The answers and the faults of a file: of a submission, or of other rows by their `ids`."""
+    """Read a file's answers and faults.
+
+    `ids` are the indices of its rows, by default 0 to `file.rows` - 1.
+    """
     return FORMATS[file.format][0](file, content, range(file.rows) if ids is None else ids)
 
 
 def write_answers(file: AnswerFile, answers: Sequence[object]) -> bytes:
-    """The file's bytes for answers that are in order and as the server wants them."""
+    """Return the file's bytes for answers that are in order and in the server's form."""
     return FORMATS[file.format][1](answers)
 
 
 def needs_examples(file: AnswerFile, *, fill: bool = False) -> bool:
-    """Whether the file holds what predictions do not: option texts; to `fill` MultiRC, its ids."""
+    """Return whether writing the file needs the examples, because it has texts of options.
+
+    With `fill`, MultiRC's file needs them too, for the ids of its answers.
+    """
     return isinstance(file.answers, Text) or (fill and file.format == "multirc")
 
 
 def filled(
     file: AnswerFile, kind: AnswerType, examples: Sequence[Example] = ()
 ) -> list[Prediction]:
-    """The same answer to every row, for a task that was not run."""
+    """Return the same answer to every row, for a task that was not run."""
     rows = examples or [Example(id=str(index)) for index in range(file.rows)]
     names = list(file.answers.written) if isinstance(file.answers, Labels) else [str(file.fill)]
     return [kind.from_name(row, str(file.fill), names) for row in rows]
 
 
 def _row(file: AnswerFile, kind: AnswerType, prediction: Prediction, example: Any) -> Numbered:
-    """A prediction with its index in the file."""
+    """Return a prediction in the server's form, with its index in the file."""
     if isinstance(file.answers, Text):
         return Numbered(0, int(prediction.id), kind.spoken(prediction, example))
-    # An answer in words that is no label takes the label of a task that was not run.
+    # An answer in words that is no label is replaced by the answer of a task that was not run.
     is_label = not kind.is_invalid(prediction)
     answer = file.answers.write(kind.written(prediction) or "" if is_label else file.fill)
     if file.format == "multirc":

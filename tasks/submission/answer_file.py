@@ -1,4 +1,4 @@
-"""One file of a submission: which predictions it holds and how they are written."""
+"""Answer files of submissions: the answers that they may have, and the faults found in them."""
 
 import json
 import math
@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from benchharness.tasks.errors import DataError, one_line
+from benchharness.errors import DataError, one_line
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.sources.formats import content_of
 
-# Which answers a file may give, and what an answer that is written otherwise must have meant.
+# The answers that a file may have, and the meaning of an answer that is written differently.
 
 Scalar = str | int | float | bool | None
-"""What a cell of a table or a value in JSON may be."""
+"""Value of a cell in a table, or of a single value in JSON."""
 
 
 class Understood(NamedTuple):
-    """An answer as the server wants it, and what is wrong with it as it stands ("" for nothing).
+    """An answer as the server expects it, and the problem with how it was written ("" for none).
 
-    `value` is None where no single answer can have been meant.
+    `value` is None if the answer has no single meaning.
     """
 
     value: str | int | None
@@ -30,21 +30,24 @@ class Understood(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    """One label of a few. `written` maps a task's own names to what the server wants to read.
+    """One of a few labels.
 
-    `synonyms` are other writings that can mean one label only ("1" for "true"); numbers for labels
-    such as "entailment" are none, because every source numbers them in another order.
+    Attributes:
+        written: The server's text or number for each of the task's own names.
+        synonyms: The server's text for each other spelling that can mean one label only ("1" for
+            "true"). Numbers for labels such as "entailment" are not among them, because every
+            source numbers these in another order.
     """
 
     written: Mapping[str, str | int]
     synonyms: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, name: str | float) -> str | int:
-        """What is written for one of the task's names."""
+        """Return the server's text or number for one of the task's names."""
         return self.written[str(name)]
 
     def understand(self, found: Scalar) -> Understood:
-        """Which label a value stands for."""
+        """Return the label that a value stands for."""
         # Equal, and of one type: JSON's true is not 1, and its 1 is not "1".
         if any(type(found) is type(value) and found == value for value in self.written.values()):
             return Understood(found if isinstance(found, int) else str(found))
@@ -61,12 +64,12 @@ class Labels:
         return Understood(None, f"the label is {found!r}, expected {expected}")
 
     def _meant(self) -> dict[str, str | int]:
-        """Every writing that means one label, without its case and separators."""
+        """Return the label that each spelling means; spellings are without case and separators."""
         values = {str(value): value for value in self.written.values()}
         names = {_bare(name): value for name, value in self.written.items()}
         others = {_bare(other): values[value] for other, value in self.synonyms.items()}
         decimals = {f"{value}.0": value for text, value in values.items() if text.isdecimal()}
-        # The last ones win: what the server reads is never taken for another writing of a label.
+        # The last ones win: what the server reads is never taken for a spelling of another label.
         return names | others | decimals | {_bare(text): value for text, value in values.items()}
 
     def _is_numbered(self) -> bool:
@@ -81,11 +84,11 @@ class Number:
     high: float
 
     def write(self, value: str | float) -> str:
-        """The number, clipped to the range."""
+        """Return the number as text, clipped to the range."""
         return f"{min(max(float(value), self.low), self.high):.3f}"
 
     def understand(self, found: Scalar) -> Understood:
-        """The number that a value is."""
+        """Return the number that a value is."""
         has_range = math.isfinite(self.low) and math.isfinite(self.high)
         expected = f"a number from {self.low:g} to {self.high:g}" if has_range else "a number"
         if not _is_number(found) or math.isnan(number := float(str(found))):
@@ -101,16 +104,16 @@ class Number:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """Any text (ReCoRD's entities); an empty one only where that is an answer like any other."""
+    """Any text, such as an entity of ReCoRD; with `may_be_empty` "" is an answer too."""
 
     may_be_empty: bool = False
 
     def write(self, text: str | float) -> str:
-        """The text itself."""
+        """Return the text itself."""
         return str(text)
 
     def understand(self, found: Scalar) -> Understood:
-        """The text, where it is one."""
+        """Return the text if the value is one."""
         if isinstance(found, str) and (self.may_be_empty or found.strip()):
             return Understood(found)
         return Understood(None, f"the label is {found!r}, expected the text of an entity")
@@ -118,23 +121,23 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelSet:
-    """Any number of a few labels, as JSON's list of their names in the task's own order.
+    """Any number of a few labels, written as a JSON list of names in the task's own order.
 
-    A file may have that list, the names with a mark between, one name, or nothing for none.
+    A file may have this list, names with a separator between, one name, or nothing for no label.
     """
 
     names: Sequence[str]
 
     def write(self, name: str | float) -> str:
-        """The list of a name alone."""
+        """Return the list of a single name."""
         return self.listed([str(name)])
 
     def listed(self, found: Collection[str]) -> str:
-        """The list of some of the names."""
+        """Return the list of some of the names."""
         return json.dumps([name for name in self.names if name in found])
 
     def understand(self, found: Scalar) -> Understood:
-        """The labels that a value names."""
+        """Return the labels that a value names."""
         labels = self._labels(str(found).strip())
         if isinstance(found, str) and labels is not None and set(labels) <= set(self.names):
             return Understood(self.listed(labels))
@@ -153,7 +156,8 @@ class LabelSet:
             return []
         if text in self.names:
             return [text]
-        # By the first mark that leaves nothing but names: a name may have one in it.
+        # Split at the first separator that leaves only names, because a name may contain another
+        # one.
         parts = ([each.strip() for each in text.split(mark)] for mark in ("|", ";", ",", None))
         return next((found for found in parts if set(found) <= set(self.names)), None)
 
@@ -162,13 +166,16 @@ Answers = Labels | Number | Text | LabelSet
 
 
 def _bare(found: Scalar) -> str:
-    """A label without its case, quotes and separators: "Not-Entailment " is "not_entailment"."""
+    """Return a label without case, quotes, separators: "not_entailment" for "Not-Entailment "."""
     text = str(found).strip().strip("\"'").strip().casefold()
     return "_".join(text.replace("-", " ").replace("_", " ").split())
 
 
 def _is_number(found: Scalar) -> bool:
-    """Also "1e-3" and "nan", but none of the digits and underscores that only Python reads."""
+    """Return whether a value is a number, such as 1, "1e-3" or "nan".
+
+    Digits beyond ASCII, and underscores, are refused: only Python reads them.
+    """
     if isinstance(found, bool) or found is None:
         return False
     text = str(found)
@@ -183,9 +190,9 @@ def _is_number(found: Scalar) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One fault: the file, its line from 1 (0: the file as a whole), and what is wrong there.
+    """A fault: the file, its line from 1 (0: the file as a whole), and what is wrong there.
 
-    A `mendable` one has a single right answer, which `repair` writes.
+    A `mendable` fault has a single right answer, which `repair` writes.
     """
 
     file: str
@@ -198,12 +205,12 @@ class Fault:
 
     @property
     def in_file(self) -> str:
-        """The same where the file has been named."""
+        """The fault without the name of its file."""
         return one_line(f"line {self.line}: {self.sentence}" if self.line else self.sentence)
 
 
 class Faults:
-    """The faults of one file, gathered while it is read; one that comes again is counted."""
+    """Faults of one file, collected while it is read; repetitions are counted."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -211,7 +218,7 @@ class Faults:
         self._again: Counter[tuple[str, bool]] = Counter()
 
     def add(self, sentence: str, line: int = 0, *, mendable: bool = False, kind: str = "") -> None:
-        """Take a fault of a line; those of one kind become one fault, as the first of them says it.
+        """Add a fault of a line; faults of one kind become one, with the sentence of the first.
 
         Without a `kind` equal sentences are of one kind.
         """
@@ -220,7 +227,7 @@ class Faults:
         self._found.setdefault(fault, (sentence, line))
 
     def all(self) -> tuple[Fault, ...]:
-        """Every fault once, in the order in which they were found, and how often it comes again."""
+        """Return every fault once, in the order found, with the number of its repetitions."""
         again = {fault: f" (and {times} more)" for fault, times in self._again.items() if times}
         return tuple(
             Fault(
@@ -235,14 +242,23 @@ HEADER = ("index", "prediction")
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerFile:
-    """A file by the name that the server looks for.
+    """A file of answers.
 
-    `rows` is how many answers it must hold, `fill` the answer, by the task's own name, that stands
-    on every row of a task that was not run. "tsv" is GLUE's table of index and prediction, "lines"
-    an answer a line (XTREME), "jsonl" an object a line with idx and label, "multirc" an object a
-    line for each paragraph, of which there are `paragraphs` with `questions` in all (None: however
-    many). With `missing_are_wrong` rows may be left out: their answer is None. `names` are words
-    for the rows' numbers, `header` a table's columns.
+    Attributes:
+        name: The file name that the server looks for.
+        task: The task whose predictions the file holds.
+        rows: The number of answers that the file must hold.
+        answers: The answers that the file may have.
+        fill: The answer, by the task's own name, to every row of a task that was not run.
+        split: The split of the task.
+        format: "tsv" is GLUE's table of index and prediction, "lines" an answer per line (XTREME),
+            "jsonl" an object per line with idx and label, and "multirc" an object per line and
+            paragraph.
+        paragraphs: The number of MultiRC's paragraphs; None for any number.
+        questions: The number of MultiRC's questions in all paragraphs; None for any number.
+        missing_are_wrong: Whether rows may be left out; their answers are then None.
+        names: The index of a row for each text that a file may have instead.
+        header: The names of a table's columns.
     """
 
     name: str
@@ -261,9 +277,9 @@ class AnswerFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What was found in a file: its answers as the server wants them, and every fault.
+    """Answers in a file as the server expects them, and every fault.
 
-    `answers` is None where a fault leaves more than one answer possible.
+    `answers` is None if a fault leaves more than one answer possible.
     """
 
     answers: Sequence[Any] | None
@@ -271,7 +287,7 @@ class Reading:
 
 
 def conclude(answers: Sequence[Any] | None, faults: Faults) -> Reading:
-    """The reading of a file, whose answers count only where every fault can be mended."""
+    """Return the reading of a file, without its answers unless every fault can be mended."""
     found = faults.all()
     is_clear = all(fault.mendable for fault in found)
     return Reading(answers=answers if is_clear else None, faults=found)
@@ -280,13 +296,13 @@ def conclude(answers: Sequence[Any] | None, faults: Faults) -> Reading:
 # The bytes of a file as lines: UTF-8 without a mark, lines that end in a line feed.
 
 Line = tuple[int, str]
-"""A line's number from 1, and its text without its end."""
+"""Number of a line, from 1, and its text without the line break."""
 
 MARK = "\ufeff"
 
 
 def decoded(content: bytes, faults: Faults) -> str | None:
-    """The text, without a byte order mark; None, and one fault, where it is not UTF-8."""
+    """Decode a text without a byte order mark; return None and add a fault if it is not UTF-8."""
     if _is_wide(content):
         faults.add("it is not UTF-8 text but UTF-16, or another with several bytes a character")
         return None
@@ -302,14 +318,17 @@ def decoded(content: bytes, faults: Faults) -> str | None:
 
 
 def _is_wide(content: bytes) -> bool:
-    """Whether it is text of two or four bytes a character: by its mark, or mostly zeros beside."""
-    # Of UTF-16 every other byte of ASCII letters is zero, of UTF-32 three of four.
+    """Return whether bytes are text in UTF-16 or UTF-32, by a mark or by many zero bytes."""
+    # For ASCII letters every other byte of UTF-16 is zero, and three of four bytes of UTF-32.
     some = content[:1000]
     return some[:2] in (b"\xff\xfe", b"\xfe\xff") or some.count(0) * 3 > len(some)
 
 
 def lines_of(content: bytes, faults: Faults, expected: str) -> list[Line]:
-    """The lines that are not empty; a fault where there is none of what is `expected`."""
+    """Return the lines that are not empty; add a fault if there are none.
+
+    `expected` names the expected content in the fault.
+    """
     text = decoded(content, faults)
     if text is None or not text.strip():
         if text is not None:
@@ -329,19 +348,23 @@ def lines_of(content: bytes, faults: Faults, expected: str) -> list[Line]:
 # A file of predictions for a split whose labels are known.
 
 SHOWN = 3
-"""Faults that an error names."""
+"""Maximum number of faults that an error names."""
 
 Tags = tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionFile:
-    """One prediction for each example, in order, and what had to be read leniently to get them.
+    """A prediction for each example, in order, and notes on what was read leniently.
 
-    `left_out` counts missing rows whose predictions do not say so. `sweep_order` are the question
-    ids in the order of the no-answer scores, which decides between equal ones where SQuAD's script
-    looks for the best threshold. `columns` are CoNLL's last two, gold and predicted tags, by
-    sentence.
+    Attributes:
+        predictions: The predictions.
+        notes: Sentences on mendable faults of the file.
+        left_out: The number of missing rows whose predictions are not marked as `missing`.
+        sweep_order: The ids of questions in the order in which the file lists no-answer scores.
+            This order decides between equal scores when SQuAD's script looks for the best
+            threshold.
+        columns: The predicted and the gold tags of each sentence in CoNLL's columns.
     """
 
     predictions: tuple[Prediction, ...]
@@ -352,12 +375,12 @@ class PredictionFile:
 
     @property
     def missing(self) -> int:
-        """How many rows the file leaves out."""
+        """Number of rows that the file leaves out."""
         return self.left_out + sum(bool(getattr(p, "missing", False)) for p in self.predictions)
 
 
 def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:
-    """Notes of the faults that leave no doubt; DataError where one does."""
+    """Return the mendable faults as notes; raise DataError if there are others."""
     doubts = [
         fault.in_file if fault.file == path.name else str(fault)
         for fault in faults
@@ -371,7 +394,7 @@ def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:
 
 
 def text_of(path: Path) -> tuple[str, tuple[str, ...]]:
-    """A file's text, with notes; DataError where it is none."""
+    """Return a file's text, and notes; raise DataError if it is not text."""
     faults = Faults(path.name)
     text = decoded(content_of(path), faults)
     return text or "", require_clear(path, faults.all())

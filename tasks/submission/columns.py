@@ -1,9 +1,9 @@
-"""Columns with a word a line: CoNLL-2003's tags, CoNLL-2012's roles and clusters.
+"""Read and write columns with a word per line: CoNLL-2003's tags, CoNLL-2012's roles and clusters.
 
-The last column is what is predicted. Roles are columns for srl-eval.pl, which holds two such files
-against each other: the predicates, and one column for each of a sentence's. Clusters are columns
-for scorer.pl, whose key is the official *_gold_conll file. No server takes either, because the
-labels are public.
+The last column of tags and clusters is the prediction. Roles are columns for srl-eval.pl, which
+compares two such files: the predicates, and a column for each predicate of a sentence. Clusters are
+columns for scorer.pl, whose key is the official *_gold_conll file. No server takes roles or
+clusters, because the labels are public.
 """
 
 import re
@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.examples import (
     ClusterPrediction,
     Clusters,
@@ -36,14 +36,14 @@ from benchharness.tasks.task import CorefTask, RoleTask, TagTask
 
 OUTSIDE = "O"
 
-# CoNLL's columns: a word a line, the last column its predicted tag, an empty line in between.
+# CoNLL's columns: a word per line, its predicted tag last, and an empty line between sentences.
 
 
 def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> PredictionFile:
-    """The predicted tags of every sentence, in IOB1 or IOB2, as IOB2.
+    """Read the predicted tags of every sentence, and convert them from IOB1 to IOB2.
 
-    The words, where there is a column of them, must be those of the examples, so that no tag is
-    taken for that of another word.
+    The words, if the file has them, must be the words of the examples, so that no tag is taken for
+    the tag of another word. Raises DataError for other words, sentences or tags.
     """
     text, notes = text_of(path)
     sentences = list(sentences_of(text.split("\n")))
@@ -62,7 +62,7 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> Predi
 def _check_sentences(
     path: Path, found: Sequence[Sequence[Word]], noun: str, examples: Sequence[Any]
 ) -> None:
-    """DataError where there are other sentences than the examples', or of other lengths."""
+    """Raise DataError for another number of sentences, or a sentence of another length."""
     if len(found) != len(examples):
         raise DataError(
             f"{path} has {len(found)} {noun}, expected {len(examples)}: an empty line ends each, "
@@ -94,10 +94,10 @@ def _tags(path: Path, task: TagTask, sentence: Sequence[Word], example: TagExamp
 def _columns(
     task: TagTask, sentences: Sequence[Sequence[Word]], examples: Sequence[TagExample]
 ) -> Iterator[tuple[Tags, Tags]]:
-    """The predicted and gold tags that conlleval reads in the file, sentence by sentence.
+    """Yield the predicted and gold tags that conlleval reads in the file, sentence by sentence.
 
-    Where the column before the last is not the gold one, the examples' tags stand for it, in IOB1
-    if the predictions are in it. A document's line counts where the file has the gold column.
+    If the column before the last does not have the gold tags, they are those of the examples, in
+    IOB1 if the predictions are. Document lines are included if the file has the gold tags.
     """
     own = [sentence for sentence in sentences if sentence[0].columns[0] != DOCUMENT]
     if all(_has_gold(task, sentence, e) for sentence, e in zip(own, examples, strict=True)):
@@ -112,7 +112,7 @@ def _columns(
 
 
 WITH_GOLD = 3
-"""Columns at least: a word, its gold tag, its predicted one."""
+"""Minimum number of columns of a file with gold tags: a word, its gold tag, its predicted tag."""
 
 
 def _column(sentence: Sequence[Word], place: int) -> Tags:
@@ -120,7 +120,7 @@ def _column(sentence: Sequence[Word], place: int) -> Tags:
 
 
 def _has_gold(task: TagTask, sentence: Sequence[Word], example: TagExample) -> bool:
-    """Whether the column before the last has the gold tags, in IOB1 or IOB2."""
+    """Return whether the column before the last has the gold tags, in IOB1 or IOB2."""
     if any(len(word.columns) < WITH_GOLD for word in sentence):
         return False
     found = _column(sentence, -2)
@@ -131,10 +131,10 @@ def _has_gold(task: TagTask, sentence: Sequence[Word], example: TagExample) -> b
 
 
 def read_roles(path: Path, task: RoleTask, rows: SplitRows, _: object) -> PredictionFile:
-    """The predicted arguments of every predicate: of a sentence's predicates, a column each.
+    """Read the predicted arguments of every predicate from its column in the sentence.
 
-    A predicate that the file leaves out has no argument, and one that is none is skipped, as the
-    script does both. Sentences without a predicate may stand in the file or not.
+    As in the script, a predicate that the file lacks has no arguments, and a word that is not a
+    predicate is skipped. Sentences without a predicate may be in the file or not.
     """
     text, notes = text_of(path)
     examples: Sequence[Any] = rows.examples
@@ -155,7 +155,7 @@ def read_roles(path: Path, task: RoleTask, rows: SplitRows, _: object) -> Predic
 
 
 def _role_columns(path: Path, task: RoleTask, sentence: Sequence[Word]) -> Mapping[int, Tags]:
-    """The tags of each predicate, by its place."""
+    """Return the tags of each predicate, by the index of its word."""
     place = f"{path} line {sentence[0].line}"
     predicates = [n for n, word in enumerate(sentence) if word.columns[0] != "-"]
     for line, columns in sentence:
@@ -178,7 +178,7 @@ BEGIN = re.compile(r"#begin document \((.*)\); part (\d+)")
 
 
 def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> PredictionFile:
-    """The predicted clusters of every document, from the last column of its lines."""
+    """Read the predicted clusters of every document from the last column of its lines."""
     text, notes = text_of(path)
     documents: dict[str, list[Word]] = {}
     words: list[Word] = []
@@ -209,11 +209,12 @@ def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> Pr
 
 
 MOST_AGAIN = 10
-"""Of a file scorer.pl 8.01 takes no more repeated mentions (CorScorer.pm, IdentifMentions)."""
+"""Maximum number of repeated gold mentions in a file for scorer.pl 8.01 (CorScorer.pm,
+IdentifMentions)."""
 
 
 def _said_of(path: Path, again: int) -> Iterator[str]:
-    """A note where some mentions stand again; DataError where too many do."""
+    """Yield a note if gold mentions are repeated; raise DataError if too many are."""
     if again > MOST_AGAIN:
         raise DataError(
             f"{path} has {again} gold mentions again, and scorer.pl takes at most {MOST_AGAIN}: "
@@ -228,7 +229,7 @@ def _mentions_of(chains: Clusters) -> int:
 
 
 def _once(chains: Clusters, gold: Clusters) -> Clusters:
-    """The chains with each gold mention where it stands first; what no gold chain has stays."""
+    """Return the chains with each gold mention only at its first place; other mentions are kept."""
     right, seen = {mention for chain in gold for mention in chain}, set[Mention]()
     found = list[tuple[Mention, ...]]()
     for chain in chains:
@@ -267,9 +268,9 @@ WORD_COLUMN = 3
 
 
 def write_roles(predictions: Sequence[TagPrediction], examples: Sequence[RoleExample]) -> bytes:
-    """A file for srl-eval.pl, "(ARG0*", "*", "*)"; the predictions are of these examples.
+    """Return a file for srl-eval.pl ("(ARG0*", "*", "*)") with the predictions of these examples.
 
-    The first column has the predicate's word, so the gold file is to be written in this way too.
+    The first column has the predicate's word, so the gold file must be written in this way too.
     """
     pairs = zip(examples, predictions, strict=True)
     lines = (
@@ -291,10 +292,10 @@ def _role_lines(group: list[tuple[RoleExample, TagPrediction]]) -> Iterator[str]
 
 
 def _start_end(tags: Sequence[str]) -> Iterator[str]:
-    """IOB2 tags as the cells of a column."""
+    """Yield the cells of a column for IOB2 tags."""
     for tag, after in zip(tags, [*tags[1:], OUTSIDE], strict=True):
         prefix, _, role = tag.partition("-")
-        # An argument ends with its word if the next one does not go on with it.
+        # An argument ends with its word if the next word does not continue it.
         ends = tag != OUTSIDE and after != f"I-{role}"
         yield f"{'(' + role if prefix == 'B' else ''}*{')' if ends else ''}"
 
@@ -302,7 +303,7 @@ def _start_end(tags: Sequence[str]) -> Iterator[str]:
 def write_clusters(
     predictions: Sequence[ClusterPrediction], examples: Sequence[DocumentExample]
 ) -> bytes:
-    """A response for scorer.pl; the predictions are of these examples, in their order."""
+    """Return a response for scorer.pl with the predictions of these examples, in their order."""
     lines = (
         line
         for example, prediction in zip(examples, predictions, strict=True)
@@ -314,7 +315,7 @@ def write_clusters(
 def _document_lines(example: DocumentExample, clusters: Clusters) -> Iterator[str]:
     name, _, part = example.id.rpartition("/")
     marks: list[list[str]] = [[] for _ in example.words]
-    # Where several begin at a word the longest first, where several end there the shortest.
+    # Of several mentions at a word the longest begins first, and the shortest ends first.
     numbered = [(a, b, n) for n, cluster in enumerate(clusters) for a, b in cluster]
     for start, end, number in sorted(numbered, key=lambda mention: (mention[0], -mention[1])):
         if end == start + 1:

@@ -1,4 +1,4 @@
-"""Every fault of anybody's submission, and the repair of those that have one right answer."""
+"""Find every fault of a submission, and repair those with a single right answer."""
 
 import zipfile
 import zlib
@@ -8,7 +8,7 @@ from io import BytesIO
 from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.submission import (
     SUBMISSIONS,
     Submission,
@@ -18,40 +18,40 @@ from benchharness.tasks.submission import (
 from benchharness.tasks.submission.answer_file import AnswerFile, Fault, Faults
 from benchharness.tasks.submission.questions import read_answers, rewrite_answers
 
-# Zips: which files one holds, without trusting it, and how one is written.
+# Zips: read the files of one without trusting it, and write one.
 
 LARGEST = 100 * 2**20
-"""Bytes. The largest submission, GLUE's, has less than 10 MB; what unpacks to far more is a mistake
-or an attack."""
+"""Maximum number of bytes of a submission. The largest one, GLUE's, has less than 10 MB; far more
+bytes are a mistake or an attack."""
 
 DATE = (1980, 1, 1, 0, 0, 0)
-"""The earliest that a zip can say; the same answers give the same bytes."""
+"""Earliest time that a zip can have, used so that equal answers give equal bytes."""
 
 
 ZIP = b"PK\x03\x04"
-"""What a zip with files begins with."""
+"""First bytes of a zip with files."""
 
 DAMAGE = (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, zlib.error, LZMAError)
-"""What `zipfile` raises for bytes that are no zip, or one of a kind that it cannot read."""
+"""Exceptions of `zipfile` for bytes that are no zip, or a zip of a kind that it cannot read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A file in a zip: where the zip says that it lies, and its bytes (None: they are damaged)."""
+    """A file in a zip: its path according to the zip, and its bytes (None if they are damaged)."""
 
     path: PurePosixPath
     content: bytes | None
 
     @property
     def is_inside(self) -> bool:
-        """Whether it lies in the folder in which a zip is unpacked, on any system."""
+        """Return whether the file stays in the folder where the zip is unpacked, on any system."""
         # Outside are "/etc/passwd", "../RTE.tsv" and "C:/RTE.tsv".
         parts = self.path.parts
         return not (self.path.is_absolute() or ".." in parts or parts[0].endswith(":"))
 
 
 def read_zip(content: bytes, faults: Faults) -> list[Member]:
-    """The files of a zip, also of one inside it; what cannot be read is a fault."""
+    """Return the files of a zip, and of zips inside it; add a fault for what cannot be read."""
     members: list[Member] = []
     for member in _files(content, "it", faults) or ():
         if member.path.suffix.casefold() != ".zip" or member.content is None:
@@ -65,7 +65,7 @@ def read_zip(content: bytes, faults: Faults) -> list[Member]:
 
 
 def _files(content: bytes, name: str, faults: Faults) -> list[Member] | None:
-    """The files of one zip; None, and one fault, where it cannot be read."""
+    """Return the files of one zip; return None and add a fault if it cannot be read."""
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
             infos = [info for info in archive.infolist() if not info.filename.endswith("/")]
@@ -87,7 +87,7 @@ def _files(content: bytes, name: str, faults: Faults) -> list[Member] | None:
 
 
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, faults: Faults) -> bytes | None:
-    # The first bit of the flags says that the file is encrypted.
+    # The first bit of the flags is set for an encrypted file.
     if info.flag_bits & 1:
         faults.add(f"{info.filename} needs a password")
         return None
@@ -99,28 +99,28 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, faults: Faults) ->
 
 
 def write_zip(path: Path, files: Mapping[str, bytes]) -> None:
-    """Write files into one flat zip, the same bytes for the same files."""
+    """Write files into one flat zip; equal files give equal bytes."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             info = zipfile.ZipInfo(name, DATE)
-            # The upper half has Unix's rights: everybody may read the file.
+            # The upper half has Unix permissions: everybody may read the file.
             info.external_attr = 0o644 << 16
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, content)
 
 
 def check(path: Path) -> tuple[Fault, ...]:
-    """Every fault of a submission: GLUE's or SuperGLUE's zip, SQuAD's JSON.
+    """Return every fault of a submission: GLUE's or SuperGLUE's zip, or SQuAD's JSON.
 
-    Raises DataError where there is no such file.
+    Raises DataError if the file cannot be read.
     """
     return _examine(path).faults
 
 
 def repair(path: Path, out: Path) -> tuple[Fault, ...]:
-    """Write the submission as it must have been meant, and give the faults that were mended.
+    """Write the submission as it must have been meant to `out`, and return the mended faults.
 
-    Raises DataError, and writes nothing, where a fault has more than one possible remedy.
+    Raises DataError, and writes nothing, if a fault has no remedy or more than one.
     """
     found = _examine(path)
     stuck = [fault for fault in found.faults if not fault.mendable]
@@ -139,7 +139,7 @@ def repair(path: Path, out: Path) -> tuple[Fault, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Examined:
-    """A submission's faults, and what it should be: `files` of a zip, or a `whole` file."""
+    """Faults of a submission, and its mended content: `files` of a zip, or a `whole` file."""
 
     faults: tuple[Fault, ...]
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -150,8 +150,8 @@ def _examine(path: Path) -> _Examined:
     content = _read(path)
     faults = Faults(path.name)
     suffix = path.suffix.casefold()
-    # A zip's list of files is at its end: one that is cut short is none for `zipfile`, and still
-    # begins as one.
+    # A zip's list of files is at its end: a truncated zip is none for `zipfile`, but still begins
+    # as one.
     if zipfile.is_zipfile(path):
         if suffix != ".zip":
             faults.add("it is a zip, but its name does not end in .zip", mendable=True)
@@ -185,7 +185,7 @@ def _read(path: Path) -> bytes:
 
 
 def _suite_of(members: Sequence[Member]) -> Submission | None:
-    """The submission that most of the files belong to, by their names."""
+    """Return the submission to which most of the files belong by name; None if none do."""
 
     def fitting(submission: Submission) -> int:
         return len({file.name for m in members if (file := submission.file_for(m.path.name))})
@@ -219,7 +219,7 @@ def _examine_members(members: Sequence[Member], faults: Faults) -> _Examined:
 def _sorted_out(
     submission: Submission, members: Sequence[Member], faults: Faults
 ) -> dict[str, bytes | None]:
-    """The contents of the members by the names that they should have."""
+    """Return the contents of the members by the names that they should have; add faults."""
     found: dict[str, bytes | None] = {}
     for member in members:
         path, file = member.path, submission.file_for(member.path.name)

@@ -1,4 +1,4 @@
-"""SuperGLUE's files: a JSON object a line, with an idx and a label."""
+"""Read and write SuperGLUE's files: a JSON object per line, with an idx and a label."""
 
 import json
 from collections import Counter
@@ -20,24 +20,24 @@ from benchharness.tasks.submission.answer_file import (
 from benchharness.tasks.submission.table import Numbered, in_order, missing_indices
 
 Object = tuple[int, Mapping[str, Any]]
-"""A line's number from 1 and the object on it."""
+"""Number of a line, from 1, and the object on it."""
 
 LABEL_NAMES = ("label", "prediction", "pred", "answer")
-"""What others call the label."""
+"""Keys of the label that are accepted; the first one is the server's."""
 
 
 def write_json_lines(answers: Sequence[str | int]) -> bytes:
-    """The file's bytes, one answer a line."""
+    """Return the file's bytes, with an answer per line."""
     return write_objects({"idx": index, "label": answer} for index, answer in enumerate(answers))
 
 
 def write_objects(objects: Iterable[Mapping[str, Any]]) -> bytes:
-    """Objects as JSON, one a line."""
+    """Return objects as JSON, one per line."""
     return "".join(json.dumps(each) + "\n" for each in objects).encode()
 
 
 def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
-    """The answers of a file by anybody, with everything that is wrong with it."""
+    """Read the answers of a file from any source, and all of its faults."""
     faults = Faults(file.name)
     objects = read_objects(content, faults)
     if not objects:
@@ -49,7 +49,7 @@ def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Rea
     if not file.missing_are_wrong:
         return conclude(in_order(rows, ids, faults, file.names), faults)
     places = {row.place for row in rows}
-    # Only what is there must be whole and in order; what is not is None among the answers.
+    # Only rows in the file must be complete and in order; missing rows are None in the answers.
     there = [place for place in ids if place in places]
     answers = in_order(rows, there, faults)
     if len(there) < len(ids):
@@ -61,7 +61,7 @@ def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Rea
 
 
 def read_objects(content: bytes, faults: Faults) -> list[Object]:
-    """The objects of a file; what is none is a fault, and so is a file without any."""
+    """Return the objects of a file; add faults for other lines, and for a file without objects."""
     objects: list[Object] = []
     for number, value in _values(lines_of(content, faults, "an object on each line"), faults):
         if isinstance(value, dict):
@@ -73,10 +73,10 @@ def read_objects(content: bytes, faults: Faults) -> list[Object]:
 
 
 def _values(lines: Sequence[Line], faults: Faults) -> Iterator[tuple[int, Any]]:
-    """What the lines are, or the items of the array that all of them are."""
+    """Yield (number, JSON value) of each line, or of each item of the array that all lines make."""
     text = "\n".join(line for _, line in lines)
-    # An array may go over any number of lines, so all of them are read as one text. Its items are
-    # counted in the place of lines.
+    # An array may span any number of lines, so all of them are read as one text. Its items are
+    # numbered instead of lines.
     whole = _loaded(text, 1, faults) if text.lstrip().startswith("[") else None
     if not isinstance(whole, list):
         yield from ((number, _loaded(line, number, faults)) for number, line in lines)
@@ -91,8 +91,8 @@ _NO_JSON = object()
 
 
 def _loaded(text: str, line: int, faults: Faults) -> Any:
-    """What the JSON says, or _NO_JSON; a key that an object has twice is a fault."""
-    # Of two values under one key Python keeps the last, and says nothing.
+    """Parse JSON, or return _NO_JSON; add a fault for a key that an object has twice."""
+    # Of two values with one key Python keeps the last without an error.
     doubled: list[str] = []
 
     def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _loaded(text: str, line: int, faults: Faults) -> Any:
 
 
 def _index(file: AnswerFile, line: int, found: Mapping[str, Any], faults: Faults) -> Scalar:
-    if "UID" in found and "pairID" in found:  # BLiMP's
+    if "UID" in found and "pairID" in found:  # BLiMP's ids
         return f"{found['UID']}/{found['pairID']}"
     index = found.get("idx")
     if isinstance(file.answers, Text) and isinstance(index, Mapping) and "query" in index:
@@ -124,7 +124,7 @@ def _index(file: AnswerFile, line: int, found: Mapping[str, Any], faults: Faults
 def _answer(
     file: AnswerFile, line: int, found: Mapping[str, Any], faults: Faults
 ) -> str | int | None:
-    """What the label of an object means."""
+    """Return the meaning of an object's label; return None and add a fault if there is none."""
     _check_keys(line, found, faults)
     name = next((name for name in LABEL_NAMES if name in found), None)
     if name is None:
@@ -144,20 +144,19 @@ def _answer(
 
 
 def _check_keys(line: int, found: Mapping[str, Any], faults: Faults) -> None:
-    """Names that are not the server's; the answer is what one of LABEL_NAMES says."""
+    """Add a fault for keys other than the server's; one of LABEL_NAMES still gives the answer."""
     others = [name for name in found if name not in ("idx", "label")]
     if others and "idx" in found:
         names = ", ".join(map(repr, others))
         faults.add(f"the object has {names}, expected idx and label", line, mendable=True)
 
 
-# MultiRC's file: a JSON object for each paragraph, its questions in it, their answers in them.
-#
-# The ids of questions and answers run on over the whole file.
+# MultiRC's file: a JSON object per paragraph, with its questions and their answers. The ids of
+# questions and answers continue over the whole file.
 
 
 class Option(NamedTuple):
-    """One answer option of a question: where it stands, and the label given to it."""
+    """An answer option: its paragraph, its question, and its label."""
 
     paragraph: int
     question: int
@@ -165,7 +164,7 @@ class Option(NamedTuple):
 
 
 def write_multirc(options: Sequence[Option]) -> bytes:
-    """The file's bytes; `options` are in order, and their places are their ids."""
+    """Return the file's bytes; `options` are in order, and their positions are their ids."""
     numbered = list(enumerate(options))
     return write_objects(
         {"idx": paragraph, "passage": {"questions": _questions(inside)}}
@@ -181,7 +180,7 @@ def _questions(options: Iterable[tuple[int, Option]]) -> list[dict[str, Any]]:
 
 
 def read_multirc(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
-    """The options of a file by anybody, with everything that is wrong with it."""
+    """Read the options of a file from any source, and all of its faults."""
     faults = Faults(file.name)
     objects = read_objects(content, faults)
     if not objects:
@@ -204,7 +203,7 @@ class _Found(NamedTuple):
 
 
 def _flat(objects: Sequence[Object], faults: Faults) -> Iterator[_Found]:
-    """Every answer of every object; also of rows that were never put together again."""
+    """Yield every answer of every object, also of objects that hold a single answer."""
     for line, found in objects:
         idx = found.get("idx")
         if isinstance(idx, Mapping):
@@ -217,7 +216,7 @@ def _flat(objects: Sequence[Object], faults: Faults) -> Iterator[_Found]:
             yield _Found(line, idx.get("answer"), place, found.get("label"))
             continue
         try:
-            # A list, so that an object which is broken further on gives no answers at all.
+            # A list, so that an object that is broken further on gives no answers at all.
             yield from [
                 _Found(line, answer["idx"], (found["idx"], question["idx"]), answer["label"])
                 for question in found["passage"]["questions"]
@@ -245,8 +244,8 @@ def _option(
 
 
 def _check_places(file: AnswerFile, options: Sequence[Option], faults: Faults) -> None:
-    """Paragraphs and questions must be numbered as they come: ids run on over the file."""
-    # A paragraph that comes again after another one is in this list twice.
+    """Add faults unless paragraphs and questions are numbered in order over the whole file."""
+    # A paragraph that is repeated after another one is in this list twice.
     paragraphs = [paragraph for paragraph, _ in groupby(option.paragraph for option in options)]
     if file.paragraphs is not None and paragraphs != list(range(file.paragraphs)):
         last = file.paragraphs - 1

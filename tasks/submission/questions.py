@@ -1,13 +1,13 @@
-"""Files of answers to questions: SQuAD's, QuAC's, CoQA's and HotpotQA's.
+"""Read and write answers to questions: SQuAD's, QuAC's, CoQA's and HotpotQA's files.
 
 SQuAD has predictions.json, {question id: text}, and na_prob.json, {question id: number}. The server
 (CodaLab, evaluate-v1.1.py and evaluate-v2.0.py) gets predictions.json alone, so the no-answer
 threshold is applied before it is written: "" is "no answer".
 
-QuAC (scorer.py): a JSON object a dialog and line, with the lists "qid", "best_span_str", "yesno"
-and "followup". CoQA (evaluate-v1.0.py): a list of {"id", "turn_id", "answer"}. HotpotQA
-(hotpot_evaluate_v1.py): {"answer": {id: text}, "sp": {id: [[title, sentence's number], ...]}}. The
-test sets are hidden behind CodaLab worksheets, which run the same scripts on such files.
+QuAC (scorer.py) has a JSON object per dialog, one per line, with the lists "qid", "best_span_str",
+"yesno" and "followup". CoQA (evaluate-v1.0.py) has a list of {"id", "turn_id", "answer"}. HotpotQA
+(hotpot_evaluate_v1.py) has {"answer": {id: text}, "sp": {id: [[title, sentence's number], ...]}}.
+The test sets are hidden behind CodaLab worksheets, which run the same scripts on such files.
 """
 
 import json
@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from benchharness.tasks.errors import first_line
+from benchharness.errors import first_line
 from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
 from benchharness.tasks.submission.answer_file import Faults, Reading, conclude, decoded
 
-# SQuAD's.
+# SQuAD's files.
 
 QUESTIONS = {
     10_570: "1.1 dev",
@@ -29,16 +29,16 @@ QUESTIONS = {
     11_873: "2.0 dev",
     8_862: "2.0 test",
 }
-"""How many questions each set has (Rajpurkar et al., 2018, table 2)."""
+"""Names of the sets by their number of questions (Rajpurkar et al., 2018, table 2)."""
 
 UNANSWERABLE = (11_873, 8_862)
-"""The sets in which about half of the questions have no answer."""
+"""Sizes, in questions, of the sets in which about half of the questions have no answer."""
 
 
 def write_predictions(predictions: Sequence[SpanPrediction], threshold: float | None) -> bytes:
-    """predictions.json; "" where the no-answer score exceeds the threshold (None: every text).
+    """Return predictions.json; "" if the no-answer score exceeds the threshold (None: never).
 
-    Questions that a file left out are left out.
+    Questions that a file left out are left out again.
     """
     answers = {
         p.id: p.text if threshold is None or p.no_answer_score <= threshold else ""
@@ -49,20 +49,20 @@ def write_predictions(predictions: Sequence[SpanPrediction], threshold: float | 
 
 
 def write_no_answer_scores(predictions: Sequence[SpanPrediction]) -> bytes:
-    """na_prob.json: the scores as they are, so that a swept threshold can be used as it is."""
+    """Return na_prob.json with unchanged scores, so that a swept threshold can be used as it is."""
     return rewrite_answers([(p.id, p.no_answer_score) for p in predictions])
 
 
 def rewrite_answers(answers: Sequence[tuple[str, str | float]]) -> bytes:
-    """Either file, for pairs of id and text or number."""
+    """Return either file, given pairs of id and text or number."""
     return (json.dumps(dict(answers), allow_nan=False) + "\n").encode()
 
 
 @dataclass(frozen=True, kw_only=True)
 class SquadReading(Reading):
-    """`answers` are pairs of id and text, or of id and number.
+    """Content of either file of SQuAD: `answers` are pairs of id and text, or of id and number.
 
-    `no_answer_scores` are pairs of id and number where a list of answers has both, else None.
+    `no_answer_scores` are pairs of id and number if a list of answers has both, else None.
     """
 
     no_answer_scores: Sequence[tuple[str, float]] | None = None
@@ -79,11 +79,15 @@ def read_answers(
     kind: Kind | None = None,
     missing_are_wrong: bool = False,
 ) -> SquadReading:
-    """Either of the two files by anybody.
+    """Read predictions.json or na_prob.json from any source.
 
-    `questions` are the ids that it must have; without them it must have as many as an official set.
-    `kind` is what the file should hold; without it what it does hold is told by its values. With
-    `missing_are_wrong` questions may be left out, as for evaluate-v1.1.py, but not all of them.
+    Args:
+        name: The name of the file, for faults.
+        content: The bytes of the file.
+        questions: The ids that the file must have; without them it must have as many as an official
+            set.
+        kind: The content that is expected; without it the values show which file it is.
+        missing_are_wrong: Whether questions may be left out, as for evaluate-v1.1.py, but not all.
     """
     faults = Faults(name)
     text = decoded(content, faults)
@@ -92,7 +96,7 @@ def read_answers(
         return SquadReading(answers=None, faults=faults.all())
     pairs, odds = table
     numbers = sum(_is_number(value) for _, value in pairs)
-    # By the most of them, because an answer may be a number too: "1912".
+    # The majority decides, because an answer may be a number too: "1912".
     found: Kind = kind or ("scores" if 2 * numbers > len(pairs) else "texts")
     answers = [(question, _value(question, each, found, faults)) for question, each in pairs]
     scores = odds and [
@@ -115,7 +119,7 @@ def read_answers(
 def _check_official(
     answers: Sequence[tuple[str, Any]], count: int, scores: Any, faults: Faults
 ) -> None:
-    """What a server would refuse, or would not get to see."""
+    """Add faults for content that a server would refuse, or would not receive."""
     if count not in QUESTIONS:
         sets = ", ".join(f"{number} ({name})" for number, name in QUESTIONS.items())
         faults.add(f"it has {count} questions, expected {sets}")
@@ -128,13 +132,13 @@ def _check_official(
         faults.add('no answer is "": the server gets no na_prob.json, so apply the threshold')
 
 
-# What the values are: texts, or numbers, which may be quoted.
+# Values: texts, or numbers, which may be quoted.
 
 _NAMES = {list: "a list (n best answers?)", tuple: "an object", type(None): "null"}
 
 
 def _value(question: str, value: Any, kind: Kind, faults: Faults) -> Any:
-    """A text, or a number; a fault where it is neither."""
+    """Return a value as a text or a number; add a fault if it is neither."""
     if kind == "texts" and isinstance(value, str):
         return value
     if kind == "scores" and _is_number(value):
@@ -149,13 +153,13 @@ def _value(question: str, value: Any, kind: Kind, faults: Faults) -> Any:
 
 
 Pairs = list[tuple[str, Any]]
-"""Ids and values, also of one id twice."""
+"""Ids and values; an id may occur twice."""
 
 
 def _table(text: str, faults: Faults) -> tuple[Pairs, Pairs | None] | None:
-    """What the file holds, and the scores beside it if there are any.
+    """Return the answers or scores in a file, and the scores next to its answers if there are any.
 
-    None, and one fault, where that is nothing of the kind.
+    Return None and add a fault if the file has neither.
     """
     try:
         # Objects as tuples of pairs: a dict would drop the first of two answers to one question.
@@ -178,13 +182,13 @@ def _table(text: str, faults: Faults) -> tuple[Pairs, Pairs | None] | None:
 
 
 PROBABILITY = "no_answer_probability"
-"""What the hub's metric squad_v2 takes with each answer."""
+"""Key of an answer's no-answer score, as in the hub's metric squad_v2."""
 
 
 def _listed(
     found: Sequence[Pairs], rows: Sequence[dict[str, Any]], faults: Faults
 ) -> tuple[Pairs, Pairs | None]:
-    """The rows of a list, as the hub's metrics take them."""
+    """Return the answers in a list, as for the hub's metrics, and their scores if it has any."""
     if any(len(row) < len(pairs) for row, pairs in zip(rows, found, strict=True)):
         faults.add("an object of its list has one key twice")
     others = {key for row in rows for key in row} - {"id", "prediction_text", PROBABILITY}
@@ -210,7 +214,11 @@ def _is_number(value: Any) -> bool:
 def _compare(
     found: Set[str], missing: Sequence[str], asked: Sequence[str], faults: Faults, script: str
 ) -> None:
-    """Answers to other questions do no harm, nor does a missing one, if a `script` takes it so."""
+    """Add faults for missing questions, and for answers to other questions.
+
+    Answers to other questions are mendable, and missing questions are if a `script` counts them as
+    wrong.
+    """
     if len(missing) == len(asked):
         faults.add(f"none of its {len(found)} answers is to one of the {len(asked)} questions")
     elif missing:
@@ -225,26 +233,29 @@ def _compare(
         faults.add(f"{others} of its answers are to other questions", mendable=True)
 
 
-# QuAC's, CoQA's and HotpotQA's.
+# QuAC's, CoQA's and HotpotQA's files.
 
 CANNOT_ANSWER = "CANNOTANSWER"
 
 
 Found = dict[str, SpanPrediction]
-"""By the question's id. One with supporting sentences and no answer is `missing`."""
+"""Predictions by the question's id. One with supporting sentences and no answer is `missing`."""
 
 
 def write_conversations(
     layout: str, predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample] = ()
 ) -> bytes:
-    """The file of a layout; HotpotQA's needs the examples, whose sentences it names."""
+    """Return the file of a layout; HotpotQA's needs the examples, whose sentences it names."""
     return WRITERS[layout]([p for p in predictions if not p.missing], examples).encode()
 
 
 def read_conversations(
     name: str, content: bytes, layout: str, examples: Sequence[SpanExample]
 ) -> Reading:
-    """A file by anybody; its answers are predictions by id, and some may be missing."""
+    """Read a file from any source; its answers are pairs of id and prediction.
+
+    Some questions may be missing, as for the official scripts.
+    """
     faults = Faults(name)
     text = decoded(content, faults)
     try:
@@ -268,7 +279,7 @@ LAYOUTS = {
 
 
 def _loaded(text: str) -> Any:
-    """What the JSON says; ValueError for NaN and Infinity, which only Python reads."""
+    """Parse JSON; raise ValueError for NaN and Infinity, which only Python reads."""
 
     def refuse(name: str) -> None:
         raise ValueError(f"{name} is no number of JSON")
@@ -277,7 +288,7 @@ def _loaded(text: str) -> Any:
 
 
 def _is_whole(value: Any) -> bool:
-    """A number that equals a whole one, as 1.0 does: the scripts look it up in a dict."""
+    """Return whether a value equals a whole number, as 1.0 does: scripts look it up in a dict."""
     return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
 
 
@@ -287,7 +298,7 @@ def _text(value: Any) -> str:
     return value
 
 
-# QuAC: a dialog a line.
+# QuAC: a dialog per line.
 
 
 def _write_quac(predictions: Sequence[SpanPrediction], _examples: Sequence[SpanExample]) -> str:
@@ -299,7 +310,7 @@ def _write_quac(predictions: Sequence[SpanPrediction], _examples: Sequence[SpanE
         {
             "qid": [p.id for p in turns],
             "best_span_str": [CANNOT_ANSWER if p.abstains else p.text for p in turns],
-            # Where a file said neither: an answer that is neither, after which one may ask on.
+            # Without classes: neither yes nor no ("x"), and a follow-up question is optional ("m").
             "yesno": [(p.classes or ("x", "m"))[0] for p in turns],
             "followup": [(p.classes or ("x", "m"))[1] for p in turns],
         }
@@ -342,7 +353,7 @@ def _read_coqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Fo
     parts = {example.id: example.id.rpartition("/") for example in examples}
     asked = {(story, int(turn)): question for question, (story, _, turn) in parts.items()}
     rows = [(row["id"], row["turn_id"], _text(row["answer"])) for row in _loaded(text)]
-    # A turn that nobody asked for is named by its pair, "('story', 3)", which is no question's id.
+    # An unknown turn is named by its pair, "('story', 3)", which is no question's id.
     named = [(asked.get(row[:2], str(row[:2])), row[2]) for row in rows]
     found = {name: SpanPrediction(id=name, text=answer) for name, answer in named}
     if odd := [turn for _, turn, _ in rows if not _is_whole(turn)]:
@@ -354,7 +365,7 @@ def _read_coqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Fo
     return found
 
 
-# HotpotQA: answers, and supporting facts by their paragraph's title and their number in it.
+# HotpotQA: answers, and supporting facts as the title of a paragraph and a number in it.
 
 
 def _write_hotpotqa(predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]) -> str:
@@ -368,7 +379,7 @@ def _write_hotpotqa(predictions: Sequence[SpanPrediction], examples: Sequence[Sp
 def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Found:
     document = _loaded(text)
     answers, facts = document["answer"], document["sp"]
-    # Backwards, so that of two sentences of one name the first has it.
+    # In reverse, so that of two sentences of one name the first is found.
     known = {
         example.id: {name: number for number, name in reversed(fact_names(example).items())}
         for example in examples
@@ -379,7 +390,7 @@ def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -
         said = dict.fromkeys(map(_fact, facts.get(question, ())))
         odd += [fact for fact in said if not (len(fact) > 1 and _is_whole(fact[1]))]
         numbers = known.get(question, {})
-        # A fact that is none of these has a number below 0: it is wrong, and counts.
+        # An unknown fact gets a number below 0, and counts as a wrong one.
         places = [numbers.get(fact, -1 - place) for place, fact in enumerate(said)]
         answer = answers.get(question)
         found[question] = SpanPrediction(
@@ -413,4 +424,4 @@ READERS: Mapping[str, Callable[[str, Sequence[SpanExample], Faults], Found]] = {
     "coqa": _read_coqa,
     "hotpotqa": _read_hotpotqa,
 }
-"""By layout."""
+"""Readers by layout."""

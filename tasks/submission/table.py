@@ -1,11 +1,14 @@
-"""GLUE's and RACE's tables: a header, then an index and an answer a line, between them a tab."""
+"""Read and write GLUE's and RACE's tables: a header, then an index and an answer per line.
+
+Columns are separated by tabs.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import ChoicePrediction
 from benchharness.tasks.submission.answer_file import (
     HEADER,
@@ -22,11 +25,11 @@ from benchharness.tasks.submission.answer_file import (
 # The indices of a file's answers: every expected one once, in order (mostly 0 to n - 1).
 
 LONGEST = 15
-"""Digits of an index; Python refuses to read numbers of thousands."""
+"""Maximum number of digits of an index; Python refuses to read numbers of thousands of digits."""
 
 
 class Numbered(NamedTuple):
-    """An answer with its index as written, and the line it stands on."""
+    """An answer with its index as written, and its line."""
 
     line: int
     place: Scalar
@@ -39,9 +42,9 @@ def in_order(
     faults: Faults,
     names: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Any] | None:
-    """The answers in the order of `ids`; None, with faults that say why, where they do not fit.
+    """Return the answers in the order of `ids`; if they do not fit, add faults and return None.
 
-    `names` are words that a file may have for indices.
+    `names` are texts that a file may have instead of indices.
     """
     if len(rows) != len(ids):
         faults.add(_count(len(rows), len(ids)))
@@ -73,7 +76,7 @@ def _count(found: int, wanted: int) -> str:
 
 
 def _find_odd(places: Sequence[tuple[int, int]], ids: Sequence[int], faults: Faults) -> None:
-    """Indices, each with its line, that stand there twice or are not expected; missing ones."""
+    """Add faults for indices that are repeated, not expected, or missing."""
     lines: dict[int, int] = {}
     for place, line in places:
         if place in lines:
@@ -90,14 +93,14 @@ def _find_odd(places: Sequence[tuple[int, int]], ids: Sequence[int], faults: Fau
 
 
 def missing_indices(missing: Sequence[int]) -> str:
-    """How many are missing, and the first of them."""
+    """Return a phrase with the number of missing indices, and the first of them."""
     some = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
     noun = "index is" if len(missing) == 1 else "indices are"
     return f"{len(missing)} {noun} missing: {some}"
 
 
 def _number(row: Numbered, names: Mapping[str, int], faults: Faults) -> int | None:
-    """The index as a number, None where it is none."""
+    """Return the index as a number; return None and add a fault if it is none."""
     if str(row.place) in names:
         return names[str(row.place)]
     if isinstance(row.place, int) and not isinstance(row.place, bool) and row.place >= 0:
@@ -114,33 +117,34 @@ def _number(row: Numbered, names: Mapping[str, int], faults: Faults) -> int | No
 
 
 def _offset(indices: Sequence[int | None], ids: Sequence[int]) -> int:
-    """Where the indices begin, if they should begin at 0 and are complete otherwise; else 0."""
+    """Return the first index if the indices are complete but do not begin at 0, else 0."""
     known = {index for index in indices if index is not None}
     low, count = min(known, default=0), len(ids)
-    # Counted from 1, mostly. Ids that are no 0 to n - 1 are not moved.
+    # Mostly 1. Indices are not shifted if other ids than 0 to n - 1 are expected.
     is_whole = len(indices) == count and known == set(range(low, low + count))
     return low if is_whole and set(ids) == set(range(count)) else 0
 
 
 INDEX_NAMES = ("index", "idx", "id", "")
 PAIR = ("uid", "pairid")
-"""BLiMP's paradigm and number, which make an id with a slash between."""
+"""Columns of BLiMP's paradigm and number, which make an id with a slash between."""
 PREDICTION_NAMES = ("prediction", "predictions", "pred", "label", "labels", "answer")
-"""What others write above the columns: DeBERTa "predictions", pandas "" for its index."""
+"""Accepted names of the column of predictions; DeBERTa writes "predictions". Among the names of the
+index is "", which pandas writes."""
 
 
 def write_rows(rows: Sequence[tuple[str, str]]) -> bytes:
-    """The bytes of a table: tabs, no quotes, UTF-8, lines that end in a line feed."""
+    """Return the bytes of a table: tabs, no quotes, UTF-8, lines that end in a line feed."""
     return "".join("\t".join(row) + "\n" for row in rows).encode()
 
 
 def write_table(answers: Sequence[str]) -> bytes:
-    """GLUE's table."""
+    """Return the bytes of GLUE's table."""
     return write_rows([HEADER, *((str(index), answer) for index, answer in enumerate(answers))])
 
 
 def read_table(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
-    """The answers of a table by anybody, with everything that is wrong with it."""
+    """Read the answers of a table from any source, and all of its faults."""
     faults = Faults(file.name)
     lines = lines_of(content, faults, f"{len(ids)} answers")
     if not lines:
@@ -152,12 +156,12 @@ def read_table(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
 
 
 def write_lines(answers: Sequence[str]) -> bytes:
-    """An answer a line."""
+    """Return the bytes of a file with an answer per line."""
     return "".join(f"{answer}\n" for answer in answers).encode()
 
 
 def read_single(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
-    """The answers of a file that has one a line and nothing else, in the order of the rows."""
+    """Read the answers of a file that has nothing but one per line, in the order of the rows."""
     faults, known = Faults(file.name), dict[str, Understood]()
     lines = lines_of(content, faults, f"{len(ids)} answers")
     rows = [Numbered(number, place, line) for place, (number, line) in enumerate(lines)]
@@ -170,7 +174,7 @@ def read_single(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading
 def _answer(
     file: AnswerFile, row: Numbered, known: dict[str, Understood], faults: Faults
 ) -> str | None:
-    """What the row's answer means; `known` are the writings seen before."""
+    """Return the meaning of a row's answer; `known` caches the answers that were seen before."""
     if row.answer not in known:
         known[row.answer] = file.answers.understand(row.answer)
     value, problem = known[row.answer]
@@ -180,7 +184,7 @@ def _answer(
 
 
 def read_rows(lines: Sequence[Line], faults: Faults, header: tuple[str, str]) -> list[Numbered]:
-    """Index and prediction of each line below the header, which should be `header`."""
+    """Return index and prediction of each line below the header, which should be `header`."""
     split = _splitter(lines[0][1], faults)
     number, first = lines[0][0], split(lines[0][1])
     names = [name.strip().strip("\"'").casefold() for name in first]
@@ -197,7 +201,7 @@ def read_rows(lines: Sequence[Line], faults: Faults, header: tuple[str, str]) ->
 
 
 def _splitter(header: str, faults: Faults) -> Callable[[str], list[str]]:
-    """How lines come apart: at tabs, or else at whatever separates the header."""
+    """Return a function that splits lines at tabs, or else at whatever separates the header."""
     # Without any of the three it is None, for which `split` cuts at white space.
     separator = next((s for s in ("\t", ",", ";") if s in header), None)
     if separator != "\t" and len(header.split(separator)) > 1:
@@ -211,11 +215,11 @@ def _splitter(header: str, faults: Faults) -> Callable[[str], list[str]]:
 
 
 Columns = tuple[Sequence[int], int]
-"""Where the index stands, or its parts, and the prediction."""
+"""Positions of the index, or of its parts, and the position of the prediction."""
 
 
 def _columns(header: Sequence[str]) -> Columns | None:
-    """By the names that are in use."""
+    """Return the positions of index and prediction by their names; None if one is missing."""
     pair = [header.index(name) for name in PAIR if name in header]
     index = [header.index(name) for name in INDEX_NAMES if name in header][:1]
     prediction = next((header.index(name) for name in PREDICTION_NAMES if name in header), None)
@@ -242,14 +246,14 @@ def _cells(
 
 
 def _index(cell: str) -> str | int:
-    """A number where it is written as one."""
-    # "007" stays as it is written, so that `_number` says so.
+    """Return a number if the cell is plainly one, else the cell."""
+    # "007" stays as it is written, so that `_number` reports it.
     is_plain = cell.isascii() and cell.isdecimal() and len(cell) <= LONGEST
     return int(cell) if is_plain and str(int(cell)) == cell else cell
 
 
 def _unquoted(cell: str, line: int, faults: Faults) -> str:
-    """The cell without quotes and white space around it."""
+    """Return the cell without quotes and white space around it; add a fault if it had any."""
     bare = cell.strip()
     if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'":
         faults.add("the cells are quoted, expected plain text", line, mendable=True)
@@ -259,16 +263,18 @@ def _unquoted(cell: str, line: int, faults: Faults) -> str:
     return bare
 
 
-# RACE's answers: no server takes them, so the table is our own, an id and a letter a line.
+# RACE's answers: no server takes them, so the table is benchharness's own, with an id and a letter
+# per line.
 
 RACE_HEADER = ("id", "answer")
 LETTERS = "ABCD"
 QUESTIONS = 4934
-"""Of the test set: 1436 middle and 3498 high (Lai et al., EMNLP 2017, table 2)."""
+"""Number of questions in the test set: 1436 middle and 3498 high (Lai et al., EMNLP 2017, table
+2)."""
 
 
 def write_race(predictions: Sequence[ChoicePrediction]) -> bytes:
-    """The table; BenchError where the predictions are not those of the whole test set."""
+    """Return the table; raise BenchError if the predictions are not those of the whole test set."""
     if len(predictions) != QUESTIONS:
         raise BenchError(
             f"RACE's test set has {QUESTIONS} questions, found {len(predictions)} predictions: "

@@ -1,4 +1,4 @@
-"""A TREC run file: a document of a ranking on each line, as trec_eval and its kin read it.
+"""Read and write TREC run files, as for trec_eval: a document of a ranking per line.
 
 Its six columns are the query, "Q0", the document, its rank from 1, its score and the run's name.
 """
@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import RankingPrediction
 from benchharness.tasks.metrics import ranked
 from benchharness.tasks.read import SplitRows
@@ -22,13 +22,14 @@ from benchharness.tasks.task import RankingTask
 _NAME = "benchharness"
 
 _BLANKS = re.compile(r"[ \t\n\v\f\r]+")
-"""What parts columns in C, where trec_eval is at home: an id may hold any other blank."""
+"""Pattern of the blanks that separate columns in C, the language of trec_eval: an id may contain
+any other blank."""
 
 
 def write_run(predictions: Sequence[RankingPrediction]) -> bytes:
-    """The rankings in trec_eval's order, which sorts by the score again: equal ones by id, falling.
+    """Return a file of rankings in trec_eval's order: falling scores, and falling ids on a tie.
 
-    Raises DataError for an id that the columns, which blanks part, cannot hold.
+    Raises DataError for an id that is empty or contains a blank, which separates the columns.
     """
     return "".join(f"{line}\n" for each in predictions for line in _lines(each)).encode()
 
@@ -43,15 +44,15 @@ def _lines(prediction: RankingPrediction) -> Iterator[str]:
 
 
 Ranking = dict[str, tuple[float, str]]
-"""The score and the rank of each document, as a file has them."""
+"""Score and rank of each document, as a file has them."""
 
 
 def read_run(path: Path, _task: RankingTask, rows: SplitRows, _: object) -> PredictionFile:
-    """The ranking of each query by the scores; the ranks that the file says are not read.
+    """Read the ranking of each query by the scores; the ranks in the file are not used.
 
-    As in trec_eval a query that the split has not is left out, and with its option -c one without
-    a line counts 0. What the corpus has not is a document like others, which is not relevant unless
-    it was judged. A document twice for a query is refused, as there.
+    As in trec_eval, unknown queries are left out and, with its option -c, a query without a line
+    counts 0. A document that the corpus lacks is like any other, and not relevant unless it was
+    judged. Raises DataError if a document is repeated for a query, which trec_eval refuses too.
     """
     faults = Faults(path.name)
     text = decoded(content_of(path), faults)
@@ -95,7 +96,7 @@ def _rankings(text: str, faults: Faults) -> dict[str, Ranking]:
 
 
 def _number(score: str) -> float | None:
-    """The number that a column says; None where it is none, or endless."""
+    """Return the number in a column; None if it is no number, or not finite."""
     try:
         value = float(score) if score.isascii() and "_" not in score else math.nan
     except ValueError:
@@ -104,7 +105,7 @@ def _number(score: str) -> float | None:
 
 
 def _compare(found: Mapping[str, Ranking], examples: Sequence[Any], faults: Faults) -> None:
-    """What is in a file and not in the split, or the other way round."""
+    """Add faults for queries and documents in only one of file and split, and for odd ranks."""
     asked = {example.id for example in examples}
     missing, others = len(asked - found.keys()), len(found.keys() - asked)
     if missing == len(asked):
@@ -125,7 +126,7 @@ def _compare(found: Mapping[str, Ranking], examples: Sequence[Any], faults: Faul
 
 
 def _is_out_of_order(ranking: Ranking) -> bool:
-    """Return whether a higher score has a lower rank; equal ones may have any."""
+    """Return whether the ranks contradict the scores; equal scores may have any ranks."""
     if not all(rank.isascii() and rank.isdecimal() for _, rank in ranking.values()):
         return False
     listed = sorted(ranking.values(), key=lambda each: (len(each[1]), each[1]))

@@ -15,7 +15,7 @@ from benchharness import __version__
 from benchharness.cli import app as module
 from benchharness.cli.commands import commands as all_commands
 from benchharness.cli.commands import named, old_words
-from benchharness.tasks.errors import BenchError, DataError, JobError, ModelError, StoreError
+from benchharness.errors import BenchError, DataError, JobError, ModelError, StoreError
 from benchharness.tasks.suites import find_task
 from tests.helpers.extensions import with_all_extensions
 

@@ -3,10 +3,10 @@ from dataclasses import replace
 
 import pytest
 
+from benchharness.errors import BenchError, DataError
 from benchharness.leaderboard.store.store import open_store
 from benchharness.splits import evaluate_split, read_split
 from benchharness.stored.scoring import make_ensemble
-from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import PairPrediction
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchharness.cli import rows as rows_module
+from benchharness.errors import StoreError
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_evaluation, make_failure, make_job, make_result
 
 DB = ("--db", "board.sqlite")

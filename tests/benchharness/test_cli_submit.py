@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.result import Evaluation, to_row
 from benchharness.leaderboard.store.store import open_store
 from benchharness.stored.submission import choose_runs
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import ChoicePrediction, PairPrediction, Prediction, SpanPrediction
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data

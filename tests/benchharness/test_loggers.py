@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.loggers import (
     LOGGERS,
     Listening,
@@ -16,7 +17,6 @@ from benchharness.loggers import (
     open_loggers,
 )
 from benchharness.progress import Progress
-from benchharness.tasks.errors import BenchError
 from tests.helpers.results import make_failure, make_job, make_result
 
 TRAINING = Progress(phase="training", step=7, steps=20, loss=0.61, examples_per_second=30.0)

@@ -24,12 +24,12 @@ from benchharness.cli import model, which
 from benchharness.cli.app import load_command
 from benchharness.cli.commands import commands
 from benchharness.cli.export import PREDICTIONS, PUSHED, Format
+from benchharness.extensions.custom_data import metrics
 from benchharness.leaderboard import sharing
 from benchharness.leaderboard.exports import cards
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.store.store import open_store
 from benchharness.stored import submission
-from benchharness.tasks.own import metrics
 from benchharness.tasks.submission import inspection
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
@@ -401,7 +401,7 @@ WRITING = {
     "benchharness/extensions/kept_models/predict_command.py": "predict --out",
     "benchharness/cli/rows.py": "a copy of deleted runs, which stays",
     "benchharness/cli/submit.py": "submit --out",
-    "benchharness/cli/task.py": "run --write-task --out",
+    "benchharness/extensions/custom_data/command.py": "run --write-task --out",
     "benchharness/extensions/kept_models/card.py": "model --to",
     "benchharness/extensions/kept_models/onnx_files.py": "model --to",
     "benchharness/extensions/kept_models/save_pretrained.py": "model --to",

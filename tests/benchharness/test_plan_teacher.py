@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.kept_folders import is_whole
 from benchharness.leaderboard.job import Job, Setting, Teacher
 from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import ModelSpec, find_model
 from benchharness.stored import Within, gather_boards
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import Protocol, packaged_names, read_recipe
 from benchharness.recipes.recipe import DISTILLATION, SETTINGS
 from benchharness.recipes.resolve import protocol_of, start_task, with_start
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS
 
 BERT = MODELS["bert-base-uncased"]

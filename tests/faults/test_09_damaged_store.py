@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError, StoreError
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.results import filled_store, make_result
 
 

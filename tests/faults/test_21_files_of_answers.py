@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.examples import SpanPrediction
 from benchharness.tasks.prediction_files import NoAnswer, read_predictions
 from benchharness.tasks.read import SplitRows, read

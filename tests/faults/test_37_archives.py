@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.leaderboard.store.archive import check_archive
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.submission.inspection import check
 from tests.helpers.small_submissions import clean, shrink_all, zipped
 

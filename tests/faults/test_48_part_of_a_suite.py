@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from benchharness.cli.app import app
+from benchharness.errors import DataError
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import SCORES, make_job

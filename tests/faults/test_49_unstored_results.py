@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from benchharness.driver import drive
+from benchharness.errors import StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers import ROOT
 from tests.helpers.full_disk import room_for
 from tests.helpers.made_engine import MadeEngine, Told, driven, jobs_of

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.database import open_engine, writing
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers.made_engine import MadeEngine, driven, jobs_of
 from tests.helpers.postgres import server
 from tests.helpers.results import make_job, make_result

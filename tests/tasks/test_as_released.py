@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import PairPrediction
 from benchharness.tasks.glue import EMPTY
 from benchharness.tasks.multiple_choice import OTHER_LETTER

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.tasks.conll import COREF, KINDS, REPEATED, SHARED, SRL, TAGS
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import (
     ClusterPrediction,
     DocumentExample,

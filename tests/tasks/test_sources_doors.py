@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.read import has_split, holds, read
 from benchharness.tasks.sources import Data, missing_files, parse_data
 from benchharness.tasks.sources.files import mini_folder

@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.tasks.encoders import EFFICIENCY_TASKS
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.multiple_choice import PAIR_TASKS
 from benchharness.tasks.suites import (
     COLLECTIONS,

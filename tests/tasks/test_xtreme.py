@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from seqeval.metrics import f1_score, precision_score, recall_score
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import (
     PairExample,
     PairPrediction,

@@ -23,12 +23,13 @@ from benchharness.engines.process import (
     worker_command,
 )
 from benchharness.engines.slots import WAITING, Slot, find_gpus, make_slot
-from benchharness.leaderboard.job import METHOD, Job, define_task
+from benchharness.errors import BenchError, JobError
+from benchharness.leaderboard.job import METHOD, Job
 from benchharness.leaderboard.result import Failure
 from benchharness.machine import estimate_memory
 from benchharness.plugins import VARIABLE
 from benchharness.progress import Progress
-from benchharness.tasks.errors import BenchError, JobError
+from benchharness.tasks.custom import define_task
 
 # A job for another machine: the message from the driver to a node, and its execution there.
 

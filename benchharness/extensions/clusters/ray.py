@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchharness.engines.local import EngineChoice, Placement
+from benchharness.errors import BenchError, first_line, unknown_name
 from benchharness.extensions.clusters.cluster import (
     CANCEL_SECONDS,
     NUMBERS,
@@ -23,7 +24,6 @@ from benchharness.extensions.clusters.cluster import (
     run_remote,
 )
 from benchharness.progress import Progress
-from benchharness.tasks.errors import BenchError, first_line, unknown_name
 
 try:
     import ray.util.scheduling_strategies

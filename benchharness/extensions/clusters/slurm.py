@@ -12,6 +12,7 @@ from typing import Any
 
 from benchharness.engines.local import EngineChoice, Placement
 from benchharness.engines.slots import find_gpus
+from benchharness.errors import BenchError
 from benchharness.extensions.clusters.cluster import (
     CANCEL_SECONDS,
     NUMBERS,
@@ -25,7 +26,6 @@ from benchharness.extensions.clusters.cluster import (
     run_remote,
 )
 from benchharness.progress import Progress
-from benchharness.tasks.errors import BenchError
 
 try:
     import submitit.core.utils

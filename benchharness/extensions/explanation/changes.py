@@ -11,6 +11,7 @@ from benchharness.driver.options import OPTIONS, Names, RunOptions
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import check_request
 from benchharness.driver.session import Session
+from benchharness.errors import BenchError
 from benchharness.extensions.explanation.differences import Difference, Explanation
 from benchharness.leaderboard.job import Job, recipe_digest
 from benchharness.leaderboard.report.run import command_of
@@ -18,7 +19,6 @@ from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.statistics import student_t
 from benchharness.leaderboard.store.store import open_store
 from benchharness.recipes.recipe import SETTINGS
-from benchharness.tasks.errors import BenchError
 
 SEEDS = 3
 """Number of seeds of the unchanged run, for its noise; a change is tried with the run's seed

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from benchharness.errors import BenchError
 from benchharness.extensions.explanation.training import (
     ALL_DECAY,
     PRECISIONS,
@@ -18,7 +19,6 @@ from benchharness.extensions.explanation.training import (
 )
 from benchharness.leaderboard.job import value_text
 from benchharness.recipes.recipe import ADAFACTOR, SETTINGS
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, distinct_title, find_task
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from benchharness.errors import BenchError, DataError
 from benchharness.extensions.explanation.pickled import read_arguments, read_groups
 from benchharness.extensions.explanation.training import (
     ALL_DECAY,
@@ -37,7 +38,6 @@ from benchharness.models.folder import stated_pooling
 from benchharness.models.pickles import LARGEST
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.recipe import SETTINGS
-from benchharness.tasks.errors import BenchError, DataError
 
 _KEY = re.compile(r"[0-9a-f]{4,64}")
 

@@ -6,8 +6,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from benchharness.errors import DataError
 from benchharness.models.pickles import DAMAGED, LARGEST, OLD_PICKLES, Described, Machine
-from benchharness.tasks.errors import DataError
 
 _LIBRARIES = ("transformers", "accelerate", "peft", "trl", "sentence_transformers", "setfit")
 """Libraries whose classes occur in the arguments of the Trainer and of trainers built on it."""

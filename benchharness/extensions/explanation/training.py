@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.job import START_FROM, Job, value_text
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.text import digest
@@ -17,7 +18,6 @@ from benchharness.models.folder import read_object
 from benchharness.models.pickles import Described
 from benchharness.models.weights import config_folder
 from benchharness.recipes.recipe import ADAFACTOR, ADAMW, LINEAR, SETTINGS
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, find_task
 
 

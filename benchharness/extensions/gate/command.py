@@ -13,6 +13,7 @@ from benchharness.cli.options import AsJson, with_options
 from benchharness.cli.output import print_json, print_table, tell_notes, writing
 from benchharness.driver.display import displayed
 from benchharness.driver.options import OF_CHECK, OPTIONS, WHAT, RunOptions, option
+from benchharness.errors import BenchError
 from benchharness.extensions.gate.gate import (
     BASELINE,
     DEFAULT_ALPHA,
@@ -39,7 +40,6 @@ from benchharness.extensions.gate.verdict_text import (
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, visible, whole_file
 from benchharness.stored import Rows, find_rows
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import distinct_title
 
 

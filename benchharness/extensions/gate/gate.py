@@ -25,6 +25,7 @@ from benchharness.driver.options import OF_CHECK, Precision, RunOptions, takes_o
 from benchharness.driver.plan import Plan
 from benchharness.driver.request import Request
 from benchharness.driver.session import Session
+from benchharness.errors import BenchError, DataError
 from benchharness.extensions.gate.judge import (
     FAILED_JOB,
     NOT_COMPARED,
@@ -49,7 +50,6 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.machine import cache_folder, library_versions, source_digest
 from benchharness.plugins import load_plugins
 from benchharness.stored.predictions import StoredPredictions
-from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.suites import SUITES, ScoreRule, distinct_title, find_task
 
 BASELINE = "results/baseline.json"

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its submodules are loaded on first use
 
+from benchharness.errors import DataError
 from benchharness.extensions.gate.sample import Change, Sample, find_change
 from benchharness.leaderboard.sharing import without_paths
 from benchharness.leaderboard.statistics import holm
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.suites import distinct_title
 
 Array = npt.NDArray[np.float64]

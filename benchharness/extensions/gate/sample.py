@@ -9,11 +9,11 @@ from statistics import fmean
 from types import UnionType
 from typing import Any
 
+from benchharness.errors import DataError
 from benchharness.leaderboard.boards.cell import spread_of
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Evaluation, Result, predictions_of
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Example
 from benchharness.tasks.suites import find_task
 

@@ -15,6 +15,7 @@ from benchharness.driver.display import displayed
 from benchharness.driver.options import RunOptions, option
 from benchharness.driver.retrain import retrain as train_again
 from benchharness.driver.schedule import Schedule
+from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.export import Found, check_learned, find_run, take_run
 from benchharness.extensions.kept_models.onnx_command import (
     Variants,
@@ -26,7 +27,6 @@ from benchharness.leaderboard.boards.cell import note_lines
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import visible
 from benchharness.progress import Watcher
-from benchharness.tasks.errors import BenchError
 
 if TYPE_CHECKING:
     from benchharness.extensions.kept_models.measure import Check

@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its parts are loaded on first use
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.comparing import Array, Pairs, PredictedSplit, headline_pairs
 from benchharness.leaderboard.comparing.contrast import FEWEST, bootstrap_interval, flips_of
 from benchharness.leaderboard.comparing.noise import difference, sample_of
 from benchharness.leaderboard.statistics import Interval
-from benchharness.tasks.errors import BenchError
 
 ALPHA = 0.05
 """Chance of calling a variant worse that is as good, and of calling one not worse that is worse

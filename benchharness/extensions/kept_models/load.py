@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchharness.errors import BenchError, ModelError
 from benchharness.heads import Head, Limits
 from benchharness.kept_folders import HEAD, JOB, MANIFEST, TAKEN, DamagedError, check_folder
-from benchharness.leaderboard.job import Job, define_task
+from benchharness.leaderboard.job import Job
 from benchharness.machine import cpu_has_bf16
 from benchharness.recipes.recipe import Recipe
-from benchharness.tasks.errors import BenchError, ModelError
+from benchharness.tasks.custom import define_task
 from benchharness.tasks.task import Task
 from benchharness.training.compute import Compute
 from benchharness.worker.checkpoint import (

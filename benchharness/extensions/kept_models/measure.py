@@ -16,6 +16,7 @@ import transformers
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoTokenizer
 
+from benchharness.errors import BenchError, DataError, first_line
 from benchharness.extensions.kept_models.check import (
     name_fault,
     own_rows,
@@ -38,7 +39,6 @@ from benchharness.recipes.classes import KINDS
 from benchharness.splits import read_split
 from benchharness.tasks.answers import answer_type, compare_answers
 from benchharness.tasks.answers.base import CONSTANT
-from benchharness.tasks.errors import BenchError, DataError, first_line
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.suites import SUITES, distinct_title
 from benchharness.tasks.task import ChoiceTask, score

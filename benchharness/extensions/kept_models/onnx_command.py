@@ -10,9 +10,9 @@ import typer
 from benchharness.cli.chosen import is_there, opened
 from benchharness.cli.output import print_json, print_table, tell_notes
 from benchharness.driver.options import option
+from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.export import Found
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import BenchError
 
 if TYPE_CHECKING:
     from benchharness.extensions.kept_models.measure import Check

@@ -15,13 +15,13 @@ import typer
 from benchharness.cli.options import Database, with_options
 from benchharness.cli.output import tell_notes, writing
 from benchharness.driver.options import DATABASE, option
+from benchharness.errors import BenchError
+from benchharness.extensions.custom_data.parts import STDIN, read_parts
 from benchharness.extensions.kept_models.model_folder import model_folder
 from benchharness.leaderboard.boards.cell import note_lines
 from benchharness.leaderboard.result import unread_words
 from benchharness.leaderboard.text import counted, inert, visible, whole_file
 from benchharness.progress import alive
-from benchharness.tasks.errors import BenchError
-from benchharness.tasks.own.parts import STDIN, read_parts
 from benchharness.tasks.suites import distinct_title
 from benchharness.worker import importing
 

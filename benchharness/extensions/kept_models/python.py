@@ -7,17 +7,17 @@ from typing import Any
 
 import pandas as pd
 
-from benchharness.api import frame_of
 from benchharness.driver.options import DATABASE, listed, speaks_python
+from benchharness.errors import DataError
+from benchharness.extensions.custom_data.cells import read_cells
+from benchharness.extensions.custom_data.columns import Table
+from benchharness.extensions.custom_data.documents import objects_table
+from benchharness.extensions.custom_data.parts import read_parts
+from benchharness.extensions.custom_data.tasks import frame_of
 from benchharness.extensions.kept_models.export import find_run, take_run
 from benchharness.extensions.kept_models.model_folder import model_folder
 from benchharness.leaderboard.store.store import open_store
 from benchharness.stored import Within
-from benchharness.tasks.errors import DataError
-from benchharness.tasks.own.cells import read_cells
-from benchharness.tasks.own.columns import Table
-from benchharness.tasks.own.documents import objects_table
-from benchharness.tasks.own.parts import read_parts
 
 
 @speaks_python

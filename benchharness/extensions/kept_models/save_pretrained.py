@@ -24,6 +24,7 @@ from safetensors.torch import save_file
 
 from benchharness.encoder.network import is_foreign
 from benchharness.encoder.tokenizer import save_tokenizer
+from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.check import (
     Checked,
     Dev,
@@ -40,7 +41,6 @@ from benchharness.leaderboard.sharing import shared_outcome
 from benchharness.models.families import is_causal
 from benchharness.recipes.classes import BODY, Published, published_class
 from benchharness.recipes.zero_shot import POOLINGS
-from benchharness.tasks.errors import BenchError
 from benchharness.worker.checkpoint import WEIGHTS, KeptRun
 from benchharness.worker.frozen import LiveEncoder
 

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
 
+from benchharness.errors import BenchError
 from benchharness.extensions.paper.tables import LongTable, Paper, PaperTable, paper_tables
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.naming import full_label
@@ -24,7 +25,6 @@ from benchharness.leaderboard.text import check_place, counted, grouped, whole_f
 from benchharness.stored import Rows, gained, read_outcomes
 from benchharness.stored.predictions import add_uncertainty, contrasts_of, ties_of
 from benchharness.stored.report import known_sizes
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, split_title, title_of
 
 Results = Mapping[str, Result]

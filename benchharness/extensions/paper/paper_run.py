@@ -10,10 +10,10 @@ from typing import Self
 from benchharness.driver.options import OF_OWN, OF_WHICH, RunOptions, names_in
 from benchharness.driver.plan import Plan
 from benchharness.driver.session import Session
+from benchharness.errors import BenchError
 from benchharness.extensions.paper.folder import check_paper, make_paper
 from benchharness.leaderboard.result import Failure
 from benchharness.models import BASELINES
-from benchharness.tasks.errors import BenchError
 
 OF_PAPER = OF_WHICH - {*OF_OWN, "task", "text_to_text", "start_from", "keep_models"} | {
     *("model", "seed", "skip_missing", "dry_run"),

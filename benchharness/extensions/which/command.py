@@ -16,6 +16,7 @@ from benchharness.driver.options import OF_WHICH, OPTIONS, WHAT, RunOptions, opt
 from benchharness.driver.search import Search
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import kept_model
+from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.command import take_found, train_kept
 from benchharness.extensions.kept_models.export import check_learned, find_seed, take_run
 from benchharness.extensions.kept_models.onnx_command import Variants
@@ -26,7 +27,6 @@ from benchharness.leaderboard.boards.cell import marked, note_lines, shown
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.text import counted, visible
 from benchharness.progress import job_name, job_names
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import distinct_title
 
 

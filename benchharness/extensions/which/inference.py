@@ -12,10 +12,10 @@ import time
 
 import torch
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.job import Job
 from benchharness.plugins import plugins_for
 from benchharness.splits import read_split
-from benchharness.tasks.errors import BenchError
 from benchharness.training.predict import predict
 from benchharness.worker.job import find_compute, peak_memory
 from benchharness.worker.task_setup import load_run

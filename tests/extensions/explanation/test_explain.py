@@ -17,9 +17,9 @@ import torch
 from transformers import TrainingArguments
 
 import benchharness as bh
+from benchharness.errors import DataError
 from benchharness.extensions.explanation.beside import explain_run
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import DataError
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.foreign_training import OF_4, train, write_arguments, write_folder
 from tests.helpers.learned_engine import LearnedEngine

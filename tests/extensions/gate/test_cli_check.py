@@ -12,8 +12,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from filelock import Timeout
 
-from benchharness.tasks.errors import ModelError
-from benchharness.tasks.own.find import find_own
+from benchharness.errors import ModelError
+from benchharness.extensions.custom_data.find import find_own
 from tests.helpers import own_files
 from tests.helpers.doc_blocks import DOCS, block
 from tests.helpers.learned_engine import CONSTANT, LearnedEngine

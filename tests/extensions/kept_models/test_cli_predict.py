@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 
 import benchharness as bh
+from benchharness.errors import DataError
+from benchharness.extensions.custom_data import parts
+from benchharness.extensions.custom_data.parts import read_parts
+from benchharness.extensions.custom_data.tables import read_table
 from benchharness.leaderboard.result import Result
 from benchharness.splits import read_split
-from benchharness.tasks.errors import DataError
-from benchharness.tasks.own import parts
-from benchharness.tasks.own.parts import read_parts
-from benchharness.tasks.own.tables import read_table
 from benchharness.worker.job import run_job
 from tests.helpers.mini_jobs import make_job, make_shared_job
 
@@ -310,7 +310,7 @@ def test_written_answers_steer_no_spreadsheet_and_no_terminal(bench, kept, tmp_p
 STREAMS = """
 import sys
 from benchharness.cli import app, predict
-from benchharness.tasks.own.parts import read_parts
+from benchharness.extensions.custom_data.parts import read_parts
 app.load_command = lambda name: None
 app._open_what_is_closed()
 print(len(list(read_parts("-"))))

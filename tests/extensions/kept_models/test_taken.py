@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
 import benchharness as bh
+from benchharness.errors import BenchError, JobError
 from benchharness.extensions.kept_models import check as checking
 from benchharness.extensions.kept_models import take as taking
 from benchharness.extensions.kept_models.check import Dev, check
@@ -32,7 +33,6 @@ from benchharness.recipes.classes import published_class
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import read_split
 from benchharness.tasks.answers import compare_answers, moves
-from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.examples import PairPrediction
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job

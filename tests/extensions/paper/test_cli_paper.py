@@ -12,11 +12,11 @@ import pytest
 
 import benchharness
 from benchharness.cli.app import main
+from benchharness.errors import BenchError
 from benchharness.extensions.paper.folder import _write as write_paper
 from benchharness.extensions.paper.folder import check_paper
 from benchharness.leaderboard.store.archive import read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError
 from tests.helpers.bench_process import BENCH, environment
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.learned_engine import LearnedEngine

@@ -18,6 +18,8 @@ from benchharness.cli.app import main
 from benchharness.driver.search import Size, Trial, in_turn
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.slots import Slot
+from benchharness.errors import JobError
+from benchharness.extensions.custom_data.find import find_own
 from benchharness.extensions.which import inference
 from benchharness.extensions.which.choose import Inference, check_tasks, measure_inference, measured
 from benchharness.extensions.which.inference import measure_prediction
@@ -26,8 +28,6 @@ from benchharness.leaderboard.job import ZERO_SHOT
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks import suites
-from benchharness.tasks.errors import JobError
-from benchharness.tasks.own.find import find_own
 from benchharness.tasks.suites import find_task
 from tests.helpers import own_files
 from tests.helpers.checkpoints import save_checkpoint

@@ -18,10 +18,10 @@ from typing import Any
 from unittest.mock import patch
 
 from benchharness.cli.app import load_command
+from benchharness.errors import BenchError, DataError
+from benchharness.extensions.custom_data.find import find_own
+from benchharness.extensions.custom_data.parts import read_parts
 from benchharness.stored.scoring import score_files, to_result
-from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.own.find import find_own
-from benchharness.tasks.own.parts import read_parts
 from benchharness.tasks.prediction_files import NoAnswer
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data

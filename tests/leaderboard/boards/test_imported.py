@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from benchharness.errors import DataError
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.imported import (
     ImportedScore,
@@ -21,7 +22,6 @@ from benchharness.leaderboard.exports.lines import score_lines, to_csv, to_json
 from benchharness.leaderboard.report.write import render_report
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store
-from benchharness.tasks.errors import DataError
 from tests.helpers.boards import GLUE, make_job, make_rows, one_board, row_of
 from tests.helpers.hostile import HOSTILE_CELLS
 from tests.helpers.results import make_result

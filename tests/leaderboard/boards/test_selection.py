@@ -2,8 +2,8 @@
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import boards_with, select_entry, select_entry_or_run
-from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import make_row, one_board
 
 

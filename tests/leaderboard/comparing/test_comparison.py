@@ -2,11 +2,11 @@ from collections.abc import Iterable
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import boards_with, select_entry
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.comparing import Known
 from benchharness.leaderboard.comparing.power import SCORE, compare_seeds
-from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import TASKS, make_rows, one_board
 
 

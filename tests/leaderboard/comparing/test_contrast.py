@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.comparing.contrast import (
     FEWEST,
     Contrast,
@@ -17,7 +18,6 @@ from benchharness.leaderboard.comparing.contrast import (
     slices_of,
 )
 from benchharness.leaderboard.statistics import Interval
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,

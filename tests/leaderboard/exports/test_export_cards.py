@@ -9,6 +9,7 @@ import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.exports.cards import (
     to_eval_results,
@@ -16,7 +17,6 @@ from benchharness.leaderboard.exports.cards import (
 )
 from benchharness.leaderboard.exports.lines import score_lines
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS
 from tests.helpers.boards import make_rows, one_board
 from tests.helpers.hostile import HOSTILE_CELLS

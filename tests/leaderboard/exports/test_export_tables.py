@@ -9,6 +9,7 @@ from html import unescape
 import pytest
 from markdown_it import MarkdownIt
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.exports.lines import (
     COLUMNS,
@@ -20,7 +21,6 @@ from benchharness.leaderboard.exports.lines import (
 )
 from benchharness.leaderboard.exports.table import to_markdown
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import make_row, make_rows, one_board
 from tests.helpers.hostile import HOSTILE_CELLS
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import DataError, StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
 from benchharness.leaderboard.store.record import StoredRun, _run_of, stored_to_run
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import whole_file
-from benchharness.tasks.errors import DataError, StoreError
 from tests.helpers.results import make_failure, make_job, make_result
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError, StoreError
 from benchharness.leaderboard.store.database import check_new
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
 
 DAMAGES = {

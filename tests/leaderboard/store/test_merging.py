@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store import merging
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_cost, make_failure, make_job, make_result
 
 

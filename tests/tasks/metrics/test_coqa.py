@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.metrics.reading import COQA_F1, COQA_SCRIPT
 from benchharness.tasks.prediction_files import read_predictions

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.tasks.conll import COREF
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ClusterPrediction, Clusters, DocumentExample
 from benchharness.tasks.metrics.entities import b_cubed, ceaf_e, muc
 from benchharness.tasks.prediction_files import read_predictions

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.metrics.reading import QUAC_DETAILS, QUAC_F1, QUAC_SCRIPT
 from benchharness.tasks.prediction_files import read_predictions

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import pytrec_eval
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import Corpus, QueryExample, RankingPrediction
 from benchharness.tasks.metrics import ndcg, ranked, recall, reciprocal_rank
 from benchharness.tasks.submission.trec import write_run

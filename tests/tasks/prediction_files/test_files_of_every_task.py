@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.plugins import load_plugins
 from benchharness.stored.scoring import ScoredSplit, score_files
 from benchharness.stored.submission import FORMS
 from benchharness.stored.submission import SUBMITTED as SUBMITTED_SUITES
 from benchharness.tasks import suites
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoicePrediction, Example, Prediction
 from benchharness.tasks.prediction_files import NoAnswer, read_predictions
 from benchharness.tasks.read import SplitRows, read

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import ChoicePrediction, PairPrediction, Prediction
 from benchharness.tasks.prediction_files import NoAnswer, read_predictions
 from benchharness.tasks.read import SplitRows, read

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.stored.scoring import score_files
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import PairPrediction
 from benchharness.tasks.metrics import ndcg, ranked, recall, reciprocal_rank
 from benchharness.tasks.prediction_files import read_predictions

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.submission.inspection import check, repair
 from tests.helpers.small_submissions import (
     Files,

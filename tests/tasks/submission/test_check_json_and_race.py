@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import ChoicePrediction, SpanPrediction
 from benchharness.tasks.submission.inspection import check, repair
 from benchharness.tasks.submission.questions import write_no_answer_scores, write_predictions

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.submission.inspection import check, repair
 from tests.helpers.small_submissions import (
     Files,

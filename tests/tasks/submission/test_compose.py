@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.answers.base import AnswerType
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
