@@ -111,7 +111,9 @@ CORE: Mapping[str, Command] = {
         "Delete stored runs; asks first and keeps an archive.",
         "db delete --model bert --task glue/rte",
     ),
-    "doctor": Command("doctor:doctor", "Check this machine, its caches and the hub.", "doctor", KEEP),
+    "doctor": Command(
+        "doctor:doctor", "Check this machine, its caches and the hub.", "doctor", KEEP
+    ),
 }
 """Commands of the core, keyed by the words that call them; the second word may be a flag.
 

@@ -71,9 +71,7 @@ def _show_layers(found: Iterable[tuple[Board, LayerCurve]]) -> None:
             for _, curve in group
             for point in curve.points
         )
-    typer.echo(
-        "layer: 0 is the embeddings. ±: half of the 95 % interval of the median over seeds."
-    )
+    typer.echo("layer: 0 is the embeddings. ±: half of the 95 % interval of the median over seeds.")
 
 
 def _show_stages(found: Iterable[tuple[Board, StageCurve]]) -> None:

@@ -94,9 +94,7 @@ class Written:
     form: Format = option(
         Format.CSV, "Format of the file.", flag="--format", metavar="|".join(Format), head=OUTPUT
     )
-    out: Path | None = option(
-        None, "File to write. Default: stdout.", metavar="FILE", head=OUTPUT
-    )
+    out: Path | None = option(None, "File to write. Default: stdout.", metavar="FILE", head=OUTPUT)
     predictions: bool = option(
         False, "Export every prediction instead of scores, as csv, jsonl or parquet.", head=OUTPUT
     )
@@ -231,7 +229,10 @@ def _boards(
 def _archive(chosen: Chosen, everything: Path, *, paths: bool) -> None:
     """Write all that is stored to an archive."""
     if everything.suffix != ".gz":
-        raise BenchError(f"an archive is a .jsonl.gz file, found {everything.name!r}: give a name with this ending.")
+        raise BenchError(
+            f"an archive is a .jsonl.gz file, found {everything.name!r}: give a name with this "
+            "ending."
+        )
     store = chosen.open()
     with store, writing(everything), whole_file(everything) as file:
         count = write_archive(file, store.stored_runs(), paths=paths)

@@ -68,7 +68,8 @@ class Written:
 
     out: Out = None
     predictions: bool = option(
-        False, "Also write a page with every prediction of each cell, into a folder next to the page."
+        False,
+        "Also write a page with every prediction of each cell, into a folder next to the page.",
     )
     no_texts: NoTexts = False
     open_it: bool = option(False, "Open the report in the browser.", flag="--open")

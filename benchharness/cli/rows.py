@@ -44,7 +44,9 @@ Rows = Annotated[
         "stored_models",
     ),
 ]
-Keys = Annotated[list[str] | None, argument("KEY...", "The first characters of runs' keys.", "keys")]
+Keys = Annotated[
+    list[str] | None, argument("KEY...", "The first characters of runs' keys.", "keys")
+]
 
 SHOWN = 10
 """Number of kinds of runs that are named before they are deleted."""
@@ -76,7 +78,10 @@ def rename(row: Row, name: NewName, *, db: Database = DATABASE) -> None:
 
 @with_options()
 def hide(
-    rows: Rows = None, *, undo: bool = option(False, "Show the rows again."), db: Database = DATABASE
+    rows: Rows = None,
+    *,
+    undo: bool = option(False, "Show the rows again."),
+    db: Database = DATABASE,
 ) -> None:
     """Hide models, or single rows, from boards, the report and exports; --undo shows them again.
 
@@ -100,7 +105,10 @@ def hide(
 
 @with_options()
 def delete(
-    keys: Keys = None, *, of: OfRuns, yes: bool = option(False, "Delete without asking.", flag="--yes -y")
+    keys: Keys = None,
+    *,
+    of: OfRuns,
+    yes: bool = option(False, "Delete without asking.", flag="--yes -y"),
 ) -> None:
     """Delete stored runs, selected by key or by the options of `bench show runs`. Asks first.
 

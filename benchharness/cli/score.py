@@ -27,7 +27,9 @@ Files = Annotated[
 class Predicted:
     """Options that describe the predictions and the labelled rows."""
 
-    task: str = option(..., "Task of the predictions, such as glue/cola.", metavar="NAME", proposes="tasks")
+    task: str = option(
+        ..., "Task of the predictions, such as glue/cola.", metavar="NAME", proposes="tasks"
+    )
     data: str = option(
         "hub",
         "Source of the labelled rows.",
@@ -57,7 +59,9 @@ class Kept:
     strict: bool = option(False, "Refuse a file with missing answers.")
     store: bool = option(False, 'Store the scores; the board lists them as "scored here".')
     allow_missing: bool = option(False, "With --store: store them even if answers are missing.")
-    model: str | None = option(None, "With --store: name of the system that made the predictions.", metavar="NAME")
+    model: str | None = option(
+        None, "With --store: name of the system that made the predictions.", metavar="NAME"
+    )
     db: Database = DATABASE
 
 

@@ -30,11 +30,12 @@ class Submitted:
         None, "Model whose stored runs are submitted.", metavar="NAME", proposes="stored_models"
     )
     suite: str | None = option(
-        None, f"Suite to submit: {', '.join(SUBMITTED[:-1])} or {SUBMITTED[-1]}.", metavar="NAME", proposes=SUBMITTED
+        None,
+        f"Suite to submit: {', '.join(SUBMITTED[:-1])} or {SUBMITTED[-1]}.",
+        metavar="NAME",
+        proposes=SUBMITTED,
     )
-    seed: int | None = option(
-        None, "Submit this seed. Default: the best seed on dev.", metavar="N"
-    )
+    seed: int | None = option(None, "Submit this seed. Default: the best seed on dev.", metavar="N")
     fill: bool = option(False, "Fill tasks that were not run with a constant answer.")
     threshold: float | None = option(
         None,
@@ -59,7 +60,9 @@ def submit(
         None, "List every fault of this submission, of any program.", metavar="FILE"
     ),
     repair: str | None = option(
-        None, "Repair faults that have only one right fix, and write the result to --out.", metavar="FILE"
+        None,
+        "Repair faults that have only one right fix, and write the result to --out.",
+        metavar="FILE",
     ),
     as_json: AsJson = False,
 ) -> None:

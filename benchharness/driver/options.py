@@ -103,9 +103,7 @@ class RunOptions:
     skip_missing: bool = _option(
         WHAT, False, "Skip tasks whose files are missing from the folder, and list them."
     )
-    limit: int | None = _option(
-        WHAT, None, "Keep at most N rows per split.", metavar="N", least=1
-    )
+    limit: int | None = _option(WHAT, None, "Keep at most N rows per split.", metavar="N", least=1)
     test: bool = _option(WHAT, False, "Also predict the test splits, for `bench submit`.")
     seeds: int | None = _option(
         WHAT,
@@ -141,7 +139,9 @@ class RunOptions:
     encoding: str | None = _option(
         OWN, None, "Character encoding of your file, if not UTF-8.", metavar="NAME"
     )
-    no_header: bool = _option(OWN, False, "Read line 1 of your table as a row, and number the columns.")
+    no_header: bool = _option(
+        OWN, False, "Read line 1 of your table as a row, and number the columns."
+    )
     recipe: str | None = _option(
         HOW,
         None,
@@ -279,7 +279,9 @@ class RunOptions:
         TRUST, False, "Run the Python code that comes with a checkpoint: read it first."
     )
     allow_pickle: bool = _option(
-        TRUST, False, "Load weights from pickles that contain more than weights; no code in them is run."
+        TRUST,
+        False,
+        "Load weights from pickles that contain more than weights; no code in them is run.",
     )
     db: str = _option(
         OUTPUT,

@@ -241,9 +241,10 @@ def _unchecked_families(models: Iterable[ModelSpec]) -> Iterator[str]:
         # A model that cannot be loaded is refused right after this.
         if config and is_unchecked(config) and _is_loadable(model):
             yield (
-                f"{model.name} is of the family {config['model_type']}, and nobody has checked how "
-                "its authors classify a text: a new layer reads the state of its first token, or "
-                "of its last one where a trial shows that it sees only what precedes it."
+                f"{model.name} is of the family {config['model_type']}, and it is not known how "
+                "its "
+                "authors classify a text: a new layer reads the state of the first token, or of "
+                "the last token if a trial shows that each token sees only the tokens before it."
             )
 
 

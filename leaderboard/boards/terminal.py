@@ -323,7 +323,9 @@ def over_seeds_alone(board: Board) -> Iterator[str]:
     """Yield each distinct reason why a board's intervals cover seeds alone, as a sentence."""
     found = [e.uncertainty for e in board.entries if e.uncertainty is not None]
     reasons = (cell.reason for uncertainty in found for cell in uncertainty.cells.values())
-    yield from (f"intervals over seeds alone: {reason}" for reason in dict.fromkeys(reasons) if reason)
+    yield from (
+        f"intervals over seeds alone: {reason}" for reason in dict.fromkeys(reasons) if reason
+    )
 
 
 def _intervals(board: Board) -> Iterator[str]:
@@ -410,8 +412,8 @@ _FEW_COLUMNS = 4  # most columns with which protocol and date fit on the line of
 
 _LEGENDS = {
     "published": "as printed, in percent, unranked; sources and metrics: `bench show published`.",
-    "imported": "imported with `bench db import`, in percent, unranked; sources: `bench leaderboard "
-    "--json`.",
+    "imported": "imported with `bench db import`, in percent, unranked; sources: `bench "
+    "leaderboard --json`.",
 }
 
 

@@ -189,8 +189,8 @@ def _about_texts(predicted: PredictedTask, known: bool) -> str:
             f"{hidden}"
         )
     return (
-        f"The texts are from {predicted.data}, whose licence applies to them, and were read when this "
-        f"page was written; --no-texts leaves them out.{hidden}"
+        f"The texts are from {predicted.data}, whose licence applies to them, and were read when "
+        f"this page was written; --no-texts leaves them out.{hidden}"
     )
 
 

@@ -181,8 +181,8 @@ _NOTES: Mapping[str, str] = MappingProxyType(
     {
         "published": "as printed in papers, model cards and leaderboards; unranked, because "
         "protocols and metrics differ between rows",
-        "imported": "imported with bench db import; unranked, because benchharness has neither their "
-        "runs nor their data",
+        "imported": "imported with bench db import; unranked, because benchharness has neither "
+        "their runs nor their data",
     }
 )
 

@@ -94,7 +94,10 @@ def _with_heat(cell: CellView, scale: tuple[float, float] | None) -> CellView:
 _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
     {
         "measured": ("Measured here", "fine-tuned and scored by bench run"),
-        "scored": ("Scored here", "prediction files of other programs, scored by bench score; unranked"),
+        "scored": (
+            "Scored here",
+            "prediction files of other programs, scored by bench score; unranked",
+        ),
         "ensemble": ("Ensembles", "averaged from stored predictions; unranked"),
         "zero-shot": ("Zero-shot", "language models that were not trained on the task; unranked"),
         "baseline": ("Baselines", "without an encoder; unranked"),
@@ -316,7 +319,9 @@ def _score(board: Board, entry: Entry) -> CellView:
     if entry.score is None:
         there = len(board.rule.cells) - len(entry.missing)
         missing = ", ".join(map(title_of, entry.missing))
-        return CellView(text=f"{there} of {len(board.rule.cells)} tasks", note=f"missing: {missing}")
+        return CellView(
+            text=f"{there} of {len(board.rule.cells)} tasks", note=f"missing: {missing}"
+        )
     intervals = Intervals() if entry.uncertainty is None else entry.uncertainty.score
     seeds = entry.seed_scores
     note = ""

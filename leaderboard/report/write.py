@@ -18,6 +18,7 @@ from markupsafe import Markup
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.job import shown_source
 from benchharness.leaderboard.report import (
     EntryRuns,
     build_page,

@@ -71,7 +71,9 @@ def explain(key: Key, *, asked: Asked, as_json: AsJson = False) -> None:
         print_table(
             [_row(each) for each in found.differences],
             ("value", "the run", "the other", "effect"),
-            "no value differs." if found.compared else "the other training states no value to compare.",
+            "no value differs."
+            if found.compared
+            else "the other training states no value to compare.",
         )
         for line in _legend(found):
             typer.echo(visible(line))

@@ -56,7 +56,9 @@ class Written:
 def check(
     options: RunOptions,
     *,
-    baseline: str = option(BASELINE, "Baseline file that --write wrote.", metavar="FILE", head=WHAT),
+    baseline: str = option(
+        BASELINE, "Baseline file that --write wrote.", metavar="FILE", head=WHAT
+    ),
     alpha: float = option(0.05, "False-alarm rate of the check."),
     allow_change: bool = option(
         False, "Do not fail if training has changed but no score is worse."

@@ -186,9 +186,7 @@ def _check_options(options: RunOptions, request: Request, baseline: Baseline, al
             f"{_limit(limit)}: use the same limit, or write a baseline of such runs."
         )
     if options.data is options.data_file is options.hf is None and baseline.data == "files":
-        raise BenchError(
-            "the baseline was made on official files: give their folder with --data."
-        )
+        raise BenchError("the baseline was made on official files: give their folder with --data.")
 
 
 def _limit(limit: int | None) -> str:

@@ -56,12 +56,15 @@ def change_line(task: TaskVerdict) -> str:
 def explanations(verdict: Verdict) -> Iterator[str]:
     """Yield sentences that explain the columns."""
     yield from (
-        "Scores are means over seeds on the same examples, times 100; p is corrected for all tasks.",
+        "Scores are means over seeds on the same examples, times 100; p is for all tasks at once.",
         f"If nothing has changed, the chance that any task fails is at most {verdict.alpha:.0%}.",
         "A drop above `tolerated` fails; a true drop of `would see` is detected in 4 of 5 checks.",
     )
     if verdict.collapses.seeds and not verdict.collapses.is_more:
-        yield f"Collapsed runs are tested separately, and are not more than before: {verdict.collapses}."
+        yield (
+            "Collapsed runs are tested separately, and are not more than before: "
+            f"{verdict.collapses}."
+        )
 
 
 def flip_lines(task: TaskVerdict) -> list[str]:
@@ -229,7 +232,9 @@ def annotations(verdict: Verdict) -> Iterator[str]:
     for task in verdict.tasks:
         if task.change:
             kind = "warning" if verdict.may_change else "error"
-            yield _command(kind, f"{distinct_title(task.task)}: training has changed", str(task.change))
+            yield _command(
+                kind, f"{distinct_title(task.task)}: training has changed", str(task.change)
+            )
     if verdict.collapses.is_more:
         yield _command("error", "More runs collapse", str(verdict.collapses))
     for each in verdict.unjudged:

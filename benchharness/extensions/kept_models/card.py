@@ -367,7 +367,10 @@ def _scores(card: Card) -> Iterator[str]:
             f"{said}. Their median is {100 * median(values):.2f}{reach}."
         )
     else:
-        yield f"These are the scores of one seed, {card.job.seed}: other seeds may score more or less."
+        yield (
+            f"These are the scores of one seed, {card.job.seed}: other seeds may score more or "
+            "less."
+        )
 
 
 CHECK_COLUMNS = (
@@ -417,7 +420,8 @@ def _recipe(card: Card) -> Iterator[str]:
     yield f"Recipe {visible(job.recipe)}{changed}, {weights}."
     settings = job.settings.items()
     yield _table(
-        ("setting", "value", "source"), ((name, s.value, shown_source(s.source)) for name, s in settings)
+        ("setting", "value", "source"),
+        ((name, s.value, shown_source(s.source)) for name, s in settings),
     )
     used = (f"{name} {version}" for name, version in card.versions.items() if version)
     yield f"Made with {', '.join(used)}."
@@ -428,8 +432,12 @@ def _limits(card: Card) -> Iterator[str]:
     if card.lacking:
         lines.append(f"{card.lacking}: only `bench predict` loads this folder.")
     if not card.license:
-        lines.append("No licence was given: the licences of the checkpoint and of the data both apply.")
+        lines.append(
+            "No licence was given: the licences of the checkpoint and of the data both apply."
+        )
     if not card.is_official:
         lines.append("The scores are not on the full published data set.")
-    lines.append("The scores hold for texts like the evaluated rows; other texts may get worse predictions.")
+    lines.append(
+        "The scores hold for texts like the evaluated rows; other texts may get worse predictions."
+    )
     yield "\n".join(f"- {visible(line)}" for line in lines)

@@ -32,7 +32,9 @@ class Variants:
     variant: str | None = option(None, "With --check: another folder or file.", metavar="PATH")
     rows: str = option("", "With --check: the current source of the rows, as for --data.")
     margin: float | None = option(
-        None, "Points that a file may lose. Default: 1 from 3,000 rows on, else 2.", metavar="POINTS"
+        None,
+        "Points that a file may lose. Default: 1 from 3,000 rows on, else 2.",
+        metavar="POINTS",
     )
     strict: bool = option(False, "Also exit with 3 if the result is inconclusive.")
     license: str | None = option(None, "Licence of the model, for its card.", metavar="ID")

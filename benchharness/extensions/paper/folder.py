@@ -64,8 +64,8 @@ def make_paper(
     finished = [row.key for row in rows if row.status == "finished"]
     if not finished:
         raise BenchError(
-            f"none of the {counted(len(jobs), 'run')} of this paper has finished, so no tables were "
-            "written: see why with `bench show runs`, or give more --hours."
+            f"none of the {counted(len(jobs), 'run')} of this paper has finished, so no tables "
+            "were written: see why with `bench show runs`, or give more --hours."
         )
     here = store.reading_from(jobs[0].data)
     boards = [board for name in suites for board in build_boards(rows, SUITES[name])]
@@ -218,8 +218,8 @@ def check_paper(folder: Path) -> None:
     for name in sorted(there & known.keys()):
         if sha256((folder / name).read_bytes()).hexdigest() not in known[name]:
             raise BenchError(
-                f"{folder / name} was edited after `bench paper` wrote it: rename the file, or give "
-                "another --to."
+                f"{folder / name} was edited after `bench paper` wrote it: rename the file, or "
+                "give another --to."
             )
 
 

@@ -36,8 +36,9 @@ class Wanted:
 
     to: Path | None = option(
         None,
-        "Export the model of the best encoder, as `bench model` does: its seed nearest to the median, "
-        "trained again unless it was kept (--keep-models). Several tasks get one folder each.",
+        "Export the model of the best encoder, as `bench model` does: its seed nearest to the "
+        "median, trained again unless it was kept (--keep-models). Several tasks get one folder "
+        "each.",
         metavar="DIR",
         head=WHAT,
     )
