@@ -210,8 +210,8 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
             own["teacher"] = more["teacher"] and Teacher(**more["teacher"])
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(
-            f"what lists show of the stored run {str(key)[:12]} is damaged ({error}): `bench db "
-            "check` says what else is, and docs/store.md how to save the rest."
+            f"the lists' entry of the stored run {str(key)[:12]} is damaged ({error}): `bench db "
+            "check` lists every fault, and docs/store.md explains how to save the rest."
         ) from error
     # Without __init__, which sets the fields one by one: it would be most of the cost of a large
     # board.

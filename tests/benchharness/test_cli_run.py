@@ -361,7 +361,7 @@ def test_a_short_name_is_the_task_of_the_folder(bench, tmp_path):
         assert job["task"] == RTE
     ended = bench(*words, "--data", "mini")
     assert ended.code == 2
-    assert "in several suites: say glue/rte or superglue/rte" in ended.err
+    assert "in several suites: use glue/rte or superglue/rte" in ended.err
 
 
 def test_a_bug_keeps_its_traceback(bench, monkeypatch):

@@ -70,7 +70,7 @@ def test_the_task_is_named_after_the_file_and_what_it_is_made_of(tmp_path):
     assert find_own(moved.data, metrics=["accuracy"]).task.name != first.task.name
     assert find_task(first.task.name) is first.task
     assert SUITES[first.task.suite].title == "reviews"
-    with pytest.raises(BenchError, match="the suite 'reviews' is several: say reviews-"):
+    with pytest.raises(BenchError, match="several suites are called 'reviews': use reviews-"):
         find_suites("reviews")
     (tmp_path / "glue.csv").write_text(as_csv([["text", "label"], *TWO]))
     assert find_own(str(tmp_path / "glue.csv")).task.name.endswith("/glue-data")
@@ -385,7 +385,7 @@ def test_texts_that_are_nearly_all_one_are_split_and_said(tmp_path):
     ]
     found = find_own(table(tmp_path, [["text", "label"], *rows]))
     assert found.leaks["dev"][1] > 10
-    assert "which we made both" in found.sentences[-1]
+    assert "although the split was made here" in found.sentences[-1]
 
 
 @pytest.mark.parametrize(
@@ -429,9 +429,11 @@ def test_points_and_commas_group_thousands_or_stand_before_decimals(shown, said,
     if said and said.startswith("1,153"):
         numbers = numbers[1:]
     path = table(tmp_path, [["text", "price"], *([sentence(n), shown(n)] for n in numbers)])
-    sentences = [s for s in find_own(path).sentences if s.startswith("numbers such as")]
+    sentences = [s for s in find_own(path).sentences if ", with a decimal " in s]
     number, _, read_as = (said or "").partition(" as ")
-    assert sentences == ([f"numbers such as {number} are read as {read_as}"] if said else [])
+    mark = "point" if read_as == number.replace(",", "") else "comma"
+    expected = f"{number} is read as {read_as}, with a decimal {mark}"
+    assert sentences == ([expected] if said else [])
 
 
 def test_a_test_file_of_which_some_labels_are_missing_is_said_to_be_unscored(tmp_path):
