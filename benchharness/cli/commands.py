@@ -5,7 +5,7 @@ from functools import cache
 
 from benchharness.discovery import extensions
 from benchharness.errors import BenchError
-from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, USE, Command
+from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, Command
 
 CORE: Mapping[str, Command] = {
     "run": Command(
@@ -13,13 +13,6 @@ CORE: Mapping[str, Command] = {
     ),
     "watch": Command(
         "watch:watch", "Watch a run from another terminal.", "watch", MEASURE, old="run watch"
-    ),
-    "score": Command(
-        "score:score",
-        "Score a prediction file that anyone made.",
-        "score RTE.tsv --task glue/rte",
-        MEASURE,
-        old="submit score",
     ),
     "fetch": Command(
         "fetch:fetch",
@@ -66,19 +59,6 @@ CORE: Mapping[str, Command] = {
         "curve small --task glue/mnli",
         COMPARE,
         old="compare curve",
-    ),
-    "ensemble": Command(
-        "ensemble:ensemble",
-        "Average predictions into one system.",
-        "ensemble bert roberta --task glue/rte --name both",
-        COMPARE,
-        old="compare ensemble",
-    ),
-    "submit": Command(
-        "submit:submit",
-        "Write, check or repair a submission.",
-        "submit --model roberta --suite glue",
-        USE,
     ),
     "export": Command(
         "export:export",
