@@ -143,8 +143,8 @@ def _listed(known: Mapping[str, Command], name: str, line: Command) -> dict[str,
     lines = list(known.items())
     first, _, second = name.partition(" ")
     before = first if second else line.after
-    if before not in known:
-        before = [words for words, each in lines if each.group == line.group][-1]
+    section = [words for words, each in lines if each.group == line.group] or [*known]
+    before = before if before in known else section[-1].partition(" ")[0]
     place = max(n for n, (words, _) in enumerate(lines) if words.partition(" ")[0] == before)
     lines.insert(place + 1, (name, line))
     return dict(lines)
