@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         published,
         run,
         runs,
-        score,
     )
     from benchharness.callback import BenchCallback
     from benchharness.errors import BenchError
@@ -43,7 +42,6 @@ __all__ = (
     "published",
     "run",
     "runs",
-    "score",
 )
 
 

@@ -5,7 +5,7 @@ from functools import cache
 
 from benchharness.discovery import extensions
 from benchharness.errors import BenchError
-from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, USE, Command
+from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, Command
 
 CORE: Mapping[str, Command] = {
     "run": Command(
@@ -16,13 +16,6 @@ CORE: Mapping[str, Command] = {
     ),
     "watch": Command(
         "watch:watch", "Watch a run from another terminal.", "watch", MEASURE, old="run watch"
-    ),
-    "score": Command(
-        "score:score",
-        "Score the prediction files of any program.",
-        "score RTE.tsv --task glue/rte",
-        MEASURE,
-        old="submit score",
     ),
     "fetch": Command(
         "fetch:fetch",
@@ -69,19 +62,6 @@ CORE: Mapping[str, Command] = {
         "curve small --task glue/mnli",
         COMPARE,
         old="compare curve",
-    ),
-    "ensemble": Command(
-        "ensemble:ensemble",
-        "Average predictions into one system.",
-        "ensemble bert roberta --task glue/rte --name both",
-        COMPARE,
-        old="compare ensemble",
-    ),
-    "submit": Command(
-        "submit:submit",
-        "Write, check or repair a submission.",
-        "submit --model roberta --suite glue",
-        USE,
     ),
     "export": Command(
         "export:export",
@@ -166,8 +146,8 @@ def _listed(known: Mapping[str, Command], name: str, line: Command) -> dict[str,
     lines = list(known.items())
     first, _, second = name.partition(" ")
     before = first if second else line.after
-    if before not in known:
-        before = [words for words, each in lines if each.group == line.group][-1]
+    section = [words for words, each in lines if each.group == line.group] or [*known]
+    before = before if before in known else section[-1].partition(" ")[0]
     place = max(n for n, (words, _) in enumerate(lines) if words.partition(" ")[0] == before)
     lines.insert(place + 1, (name, line))
     return dict(lines)

@@ -25,12 +25,12 @@ from benchharness.cli.app import load_command
 from benchharness.cli.commands import commands
 from benchharness.cli.export import PREDICTIONS, PUSHED, Format
 from benchharness.extensions.custom_data import metrics
+from benchharness.extensions.submission import inspection
+from benchharness.extensions.submission import write as submission
 from benchharness.leaderboard import sharing
 from benchharness.leaderboard.exports import cards
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.store.store import open_store
-from benchharness.stored import submission
-from benchharness.tasks.submission import inspection
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.extensions import of_extensions
@@ -400,7 +400,7 @@ WRITING = {
     "benchharness/cli/export.py": "export --out",
     "benchharness/extensions/kept_models/predict_command.py": "predict --out",
     "benchharness/cli/rows.py": "a copy of deleted runs, which stays",
-    "benchharness/cli/submit.py": "submit --out",
+    "benchharness/extensions/submission/command.py": "submit --out",
     "benchharness/extensions/custom_data/command.py": "run --write-task --out",
     "benchharness/extensions/kept_models/card.py": "model --to",
     "benchharness/extensions/kept_models/onnx_files.py": "model --to",
@@ -409,7 +409,7 @@ WRITING = {
     "leaderboard/report/write.py": "report --out",
     "leaderboard/store/archive.py": "export --all",
     "leaderboard/store/database.py": "a copy of the store, which stays",
-    "tasks/submission/inspection.py": "submit --out",
+    "benchharness/extensions/submission/inspection.py": "submit --out",
     **of_extensions({"paper": {"benchharness/extensions/paper/folder.py": "paper --to"}}),
 }
 """The modules that write files for people, by the option that they write for."""

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.cli.submit import _default_name
 from benchharness.errors import BenchError
+from benchharness.extensions.submission.command import _default_name
 from benchharness.kept_folders import checkpoint_folder
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.store.store import open_store

@@ -11,6 +11,7 @@ import pytest
 from seqeval.metrics import f1_score, precision_score, recall_score
 
 from benchharness.errors import DataError
+from benchharness.extensions.submission.prediction_files import read_predictions
 from benchharness.tasks.examples import (
     PairExample,
     PairPrediction,
@@ -19,7 +20,6 @@ from benchharness.tasks.examples import (
     TagExample,
     TagPrediction,
 )
-from benchharness.tasks.prediction_files import read_predictions
 from benchharness.tasks.read import read, read_train
 from benchharness.tasks.sources import Data, hub, missing_files
 from benchharness.tasks.sources.files import mini_folder

@@ -11,7 +11,6 @@ EXTENSION = Extension(
             "Fail if a model is worse than its baseline.",
             "check --model tiny --suite glue --data mini",
             MEASURE,
-            after="score",
         ),
         "check --write": Command(
             "command:write_baseline",

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from benchharness.errors import DataError
+from benchharness.extensions.submission.prediction_files import read_predictions
+from benchharness.extensions.submission.questions import write_conversations
 from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
 from benchharness.tasks.metrics.reading import HOTPOTQA_SCRIPT
-from benchharness.tasks.prediction_files import read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.reading import HOTPOT
 from benchharness.tasks.sources import Data
-from benchharness.tasks.submission.questions import write_conversations
 from tests.helpers import reading_oracle
 from tests.helpers.official_files import write_file
 from tests.helpers.scripts import printed

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from benchharness.errors import BenchError
+from benchharness.extensions.submission.answer_file import Labels
+from benchharness.extensions.submission.files import SUBMISSIONS
+from benchharness.extensions.submission.inspection import check
+from benchharness.extensions.submission.write import choose_runs
 from benchharness.leaderboard.result import Evaluation, to_row
 from benchharness.leaderboard.store.store import open_store
-from benchharness.stored.submission import choose_runs
 from benchharness.tasks.examples import ChoicePrediction, PairPrediction, Prediction, SpanPrediction
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.sources.files import mini_folder
-from benchharness.tasks.submission import SUBMISSIONS
-from benchharness.tasks.submission.answer_file import Labels
-from benchharness.tasks.submission.inspection import check
 from benchharness.tasks.suites import SUITES, find_task
 from benchharness.tasks.task import PairTask
 from tests.helpers.boards import make_row
@@ -33,7 +33,7 @@ CALL = ("submit", "--model", "minilm", "--suite", "glue", "--db", "board.sqlite"
 def small(monkeypatch):
     """Six rows in every file of GLUE's submission."""
     shrunk = {name: shrink(submission) for name, submission in SUBMISSIONS.items()}
-    monkeypatch.setattr("benchharness.stored.submission.SUBMISSIONS", shrunk)
+    monkeypatch.setattr("benchharness.extensions.submission.write.SUBMISSIONS", shrunk)
     shrink_all(monkeypatch)
 
 
@@ -217,8 +217,8 @@ def superglue(monkeypatch, bench):
             if task.trained_on is None:
                 store.add_result(make_result(job, evaluations=(tested,)))
     shrunk = {"superglue": replace(SUBMISSIONS["superglue"], files=tuple(files))}
-    monkeypatch.setattr("benchharness.stored.submission.SUBMISSIONS", shrunk)
-    monkeypatch.setattr("benchharness.tasks.submission.inspection.SUBMISSIONS", shrunk)
+    monkeypatch.setattr("benchharness.extensions.submission.write.SUBMISSIONS", shrunk)
+    monkeypatch.setattr("benchharness.extensions.submission.inspection.SUBMISSIONS", shrunk)
     return shrunk["superglue"]
 
 
@@ -272,7 +272,7 @@ def test_squad_is_a_folder_with_the_threshold_applied(bench):
 
 
 def test_race_is_a_table(bench, monkeypatch):
-    monkeypatch.setattr("benchharness.tasks.submission.table.QUESTIONS", 2)
+    monkeypatch.setattr("benchharness.extensions.submission.table.QUESTIONS", 2)
     choices = [ChoicePrediction(id=f"high{i}/0", option=i) for i in range(2)]
     store_run("race/all", predictions=choices)
     call = ("submit", "--model", "minilm", "--suite", "race", "--db", "board.sqlite")

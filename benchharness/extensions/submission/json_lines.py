@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from benchharness.tasks.submission.answer_file import (
+from benchharness.extensions.submission.answer_file import (
     AnswerFile,
     Faults,
     LabelSet,
@@ -17,7 +17,7 @@ from benchharness.tasks.submission.answer_file import (
     conclude,
     lines_of,
 )
-from benchharness.tasks.submission.table import Numbered, in_order, missing_indices
+from benchharness.extensions.submission.table import Numbered, in_order, missing_indices
 
 Object = tuple[int, Mapping[str, Any]]
 """Number of a line, from 1, and the object on it."""

@@ -9,6 +9,15 @@ from pathlib import Path
 import pytest
 
 from benchharness.errors import BenchError
+from benchharness.extensions.submission.answer_file import AnswerFile, Labels, Number
+from benchharness.extensions.submission.files import (
+    SUBMISSIONS,
+    compose,
+    filled,
+    needs_examples,
+    read_answer_file,
+)
+from benchharness.extensions.submission.inspection import check, write_zip
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.examples import (
@@ -19,15 +28,6 @@ from benchharness.tasks.examples import (
     PairPrediction,
     Prediction,
 )
-from benchharness.tasks.submission import (
-    SUBMISSIONS,
-    compose,
-    filled,
-    needs_examples,
-    read_answer_file,
-)
-from benchharness.tasks.submission.answer_file import AnswerFile, Labels, Number
-from benchharness.tasks.submission.inspection import check, write_zip
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import PairTask
 from tests.helpers.small_submissions import members

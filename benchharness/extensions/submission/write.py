@@ -8,6 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.errors import BenchError, DataError
+from benchharness.extensions.submission.answer_file import AnswerFile
+from benchharness.extensions.submission.columns import write_clusters, write_roles
+from benchharness.extensions.submission.files import (
+    SUBMISSIONS,
+    compose,
+    filled,
+    needs_examples,
+)
+from benchharness.extensions.submission.questions import (
+    write_conversations,
+    write_no_answer_scores,
+    write_predictions,
+)
+from benchharness.extensions.submission.table import write_race
+from benchharness.extensions.submission.trec import write_run
 from benchharness.leaderboard.result import Result, RunRow, predictions_of
 from benchharness.leaderboard.store.store import Store
 from benchharness.splits import ChangedRowsError
@@ -16,21 +31,6 @@ from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import Example
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
-from benchharness.tasks.submission import (
-    SUBMISSIONS,
-    compose,
-    filled,
-    needs_examples,
-)
-from benchharness.tasks.submission.answer_file import AnswerFile
-from benchharness.tasks.submission.columns import write_clusters, write_roles
-from benchharness.tasks.submission.questions import (
-    write_conversations,
-    write_no_answer_scores,
-    write_predictions,
-)
-from benchharness.tasks.submission.table import write_race
-from benchharness.tasks.submission.trec import write_run
 from benchharness.tasks.suites import Suite, find_task
 from benchharness.tasks.task import suffix_of
 

@@ -11,10 +11,10 @@ from benchharness.cli.options import AsJson, Database, TrustCode, argument, with
 from benchharness.cli.output import print_json, tell_notes
 from benchharness.driver.options import DATABASE, option
 from benchharness.errors import BenchError, DataError
+from benchharness.extensions.submission.prediction_files import NoAnswer
+from benchharness.extensions.submission.scoring import Scored, score_files, to_result
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
-from benchharness.stored.scoring import Scored, score_files, to_result
-from benchharness.tasks.prediction_files import NoAnswer
 from benchharness.tasks.suites import split_title
 
 Files = Annotated[

@@ -7,9 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from benchharness.errors import BenchError
-from benchharness.tasks.answers.base import AnswerType
-from benchharness.tasks.examples import Example, Prediction
-from benchharness.tasks.submission.answer_file import (
+from benchharness.extensions.submission.answer_file import (
     AnswerFile,
     Answers,
     Faults,
@@ -18,14 +16,14 @@ from benchharness.tasks.submission.answer_file import (
     Reading,
     Text,
 )
-from benchharness.tasks.submission.json_lines import (
+from benchharness.extensions.submission.json_lines import (
     Option,
     read_json_lines,
     read_multirc,
     write_json_lines,
     write_multirc,
 )
-from benchharness.tasks.submission.table import (
+from benchharness.extensions.submission.table import (
     Numbered,
     in_order,
     read_single,
@@ -33,6 +31,8 @@ from benchharness.tasks.submission.table import (
     write_lines,
     write_table,
 )
+from benchharness.tasks.answers.base import AnswerType
+from benchharness.tasks.examples import Example, Prediction
 
 # GLUE's submission: eleven tables in one flat zip.
 #

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from benchharness.errors import BenchError
+from benchharness.extensions.submission.inspection import check, repair
+from benchharness.extensions.submission.questions import write_no_answer_scores, write_predictions
+from benchharness.extensions.submission.table import write_race
 from benchharness.tasks.examples import ChoicePrediction, SpanPrediction
-from benchharness.tasks.submission.inspection import check, repair
-from benchharness.tasks.submission.questions import write_no_answer_scores, write_predictions
-from benchharness.tasks.submission.table import write_race
 
 QUESTIONS = [f"{number:024x}" for number in range(11_873)]
 SPANS = [

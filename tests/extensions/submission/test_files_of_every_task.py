@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 from benchharness.errors import DataError
+from benchharness.extensions.submission import table
+from benchharness.extensions.submission.prediction_files import NoAnswer, read_predictions
+from benchharness.extensions.submission.scoring import ScoredSplit, score_files
+from benchharness.extensions.submission.write import FORMS
+from benchharness.extensions.submission.write import SUBMITTED as SUBMITTED_SUITES
 from benchharness.plugins import load_plugins
-from benchharness.stored.scoring import ScoredSplit, score_files
-from benchharness.stored.submission import FORMS
-from benchharness.stored.submission import SUBMITTED as SUBMITTED_SUITES
 from benchharness.tasks import suites
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import ChoicePrediction, Example, Prediction
-from benchharness.tasks.prediction_files import NoAnswer, read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.sources.files import mini_folder
-from benchharness.tasks.submission import table
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Metric, Script, Task, ending_of, score
 from tests.helpers.doc_blocks import block

@@ -1,6 +1,6 @@
 import pytest
 
-from benchharness.stored.scoring import average
+from benchharness.extensions.ensemble.average import average
 from benchharness.tasks.examples import (
     ChoicePrediction,
     PairPrediction,

@@ -4,9 +4,9 @@ from dataclasses import replace
 import pytest
 
 from benchharness.errors import BenchError, DataError
+from benchharness.extensions.ensemble.average import make_ensemble
 from benchharness.leaderboard.store.store import open_store
 from benchharness.splits import evaluate_split, read_split
-from benchharness.stored.scoring import make_ensemble
 from benchharness.tasks.examples import PairPrediction
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data

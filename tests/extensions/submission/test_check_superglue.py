@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchharness.errors import BenchError
-from benchharness.tasks.submission.inspection import check, repair
+from benchharness.extensions.submission.inspection import check, repair
 from tests.helpers.small_submissions import (
     Files,
     clean,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.errors import BenchError, DataError
+from benchharness.extensions.submission.answer_file import PredictionFile, Tags, text_of
 from benchharness.tasks.examples import (
     ClusterPrediction,
     Clusters,
@@ -31,7 +32,6 @@ from benchharness.tasks.sources.formats import (
     role_tags,
     sentences_of,
 )
-from benchharness.tasks.submission.answer_file import PredictionFile, Tags, text_of
 from benchharness.tasks.task import CorefTask, RoleTask, TagTask
 
 OUTSIDE = "O"

@@ -9,6 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.errors import BenchError, DataError
+from benchharness.extensions.submission.answer_file import (
+    AnswerFile,
+    Answers,
+    Labels,
+    LabelSet,
+    Number,
+    PredictionFile,
+    Text,
+    require_clear,
+)
+from benchharness.extensions.submission.columns import read_clusters, read_columns, read_roles
+from benchharness.extensions.submission.files import SUBMISSIONS, read_answer_file
+from benchharness.extensions.submission.json_lines import Option
+from benchharness.extensions.submission.questions import read_answers, read_conversations
+from benchharness.extensions.submission.table import LETTERS, RACE_HEADER
+from benchharness.extensions.submission.trec import read_run
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.examples import (
@@ -22,22 +38,6 @@ from benchharness.tasks.read import SplitRows
 from benchharness.tasks.sources.formats import (
     content_of,
 )
-from benchharness.tasks.submission import SUBMISSIONS, read_answer_file
-from benchharness.tasks.submission.answer_file import (
-    AnswerFile,
-    Answers,
-    Labels,
-    LabelSet,
-    Number,
-    PredictionFile,
-    Text,
-    require_clear,
-)
-from benchharness.tasks.submission.columns import read_clusters, read_columns, read_roles
-from benchharness.tasks.submission.json_lines import Option
-from benchharness.tasks.submission.questions import read_answers, read_conversations
-from benchharness.tasks.submission.table import LETTERS, RACE_HEADER
-from benchharness.tasks.submission.trec import read_run
 from benchharness.tasks.task import Metric, SpanTask, Task
 
 

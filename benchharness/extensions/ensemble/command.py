@@ -9,6 +9,7 @@ from benchharness.cli.options import argument, with_options
 from benchharness.cli.output import print_json
 from benchharness.driver.options import option
 from benchharness.errors import BenchError
+from benchharness.extensions.ensemble.average import make_ensemble
 from benchharness.leaderboard.boards.board import boards_of
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import full_label
@@ -16,7 +17,6 @@ from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store
 from benchharness.stored import Rows, Within, find_rows, gather_boards
 from benchharness.stored.predictions import StoredPredictions
-from benchharness.stored.scoring import make_ensemble
 
 Systems = Annotated[
     list[str],

@@ -9,8 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from benchharness.errors import BenchError
-from benchharness.tasks.examples import ChoicePrediction
-from benchharness.tasks.submission.answer_file import (
+from benchharness.extensions.submission.answer_file import (
     HEADER,
     AnswerFile,
     Faults,
@@ -21,6 +20,7 @@ from benchharness.tasks.submission.answer_file import (
     conclude,
     lines_of,
 )
+from benchharness.tasks.examples import ChoicePrediction
 
 # The indices of a file's answers: every expected one once, in order (mostly 0 to n - 1).
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.errors import BenchError, DataError
-from benchharness.tasks.submission.inspection import check, repair
+from benchharness.extensions.submission.inspection import check, repair
 from tests.helpers.small_submissions import (
     Files,
     clean,

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from benchharness.errors import first_line
+from benchharness.extensions.submission.answer_file import Faults, Reading, conclude, decoded
 from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
-from benchharness.tasks.submission.answer_file import Faults, Reading, conclude, decoded
 
 # SQuAD's files.
 

@@ -9,14 +9,14 @@ from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 
 from benchharness.errors import DataError
-from benchharness.tasks.submission import (
+from benchharness.extensions.submission.answer_file import AnswerFile, Fault, Faults
+from benchharness.extensions.submission.files import (
     SUBMISSIONS,
     Submission,
     read_answer_file,
     write_answers,
 )
-from benchharness.tasks.submission.answer_file import AnswerFile, Fault, Faults
-from benchharness.tasks.submission.questions import read_answers, rewrite_answers
+from benchharness.extensions.submission.questions import read_answers, rewrite_answers
 
 # Zips: read the files of one without trusting it, and write one.
 

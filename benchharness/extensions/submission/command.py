@@ -13,12 +13,12 @@ from benchharness.cli.options import AsJson, Database, with_options
 from benchharness.cli.output import print_json, writing
 from benchharness.driver.options import DATABASE, option
 from benchharness.errors import BenchError, DataError
+from benchharness.extensions.submission.answer_file import Fault
+from benchharness.extensions.submission.inspection import check, repair, write_zip
+from benchharness.extensions.submission.write import FORMS, SUBMITTED, Gathered, Wanted, gather
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.models import find_model
-from benchharness.stored.submission import FORMS, SUBMITTED, Gathered, Wanted, gather
-from benchharness.tasks.submission.answer_file import Fault
-from benchharness.tasks.submission.inspection import check, repair, write_zip
 from benchharness.tasks.suites import Suite, find_suite
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from benchharness.errors import DataError
+from benchharness.extensions.submission.prediction_files import NoAnswer, read_predictions
 from benchharness.tasks.examples import ChoicePrediction, PairPrediction, Prediction
-from benchharness.tasks.prediction_files import NoAnswer, read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS

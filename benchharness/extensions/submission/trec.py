@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.errors import DataError
+from benchharness.extensions.submission.answer_file import (
+    Faults,
+    PredictionFile,
+    decoded,
+    require_clear,
+)
 from benchharness.tasks.examples import RankingPrediction
 from benchharness.tasks.metrics import ranked
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.sources.formats import content_of
-from benchharness.tasks.submission.answer_file import Faults, PredictionFile, decoded, require_clear
 from benchharness.tasks.task import RankingTask
 
 _NAME = "benchharness"
