@@ -168,7 +168,10 @@ def test_09_a_number_that_became_infinite_is_damage(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE runs SET cost = replace(cost, '12.5', '1e999')")
         connection.commit()
-    with open_store(path) as store, pytest.raises(StoreError, match="is damaged: its digest does not match"):
+    with (
+        open_store(path) as store,
+        pytest.raises(StoreError, match="is damaged: its digest does not match"),
+    ):
         store.result(store.runs()[0].key)
 
 

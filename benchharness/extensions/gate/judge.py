@@ -137,9 +137,9 @@ class TaskVerdict:
 class Verdict:
     """Result of a regression check.
 
-    `title` names the model and the data: "tiny on mini data, at most 200 rows per split". `notes` are
-    sentences about differences that do not prevent a comparison. A task whose training has changed
-    fails unless `may_change`.
+    `title` names the model and the data: "tiny on mini data, at most 200 rows per split". `notes`
+    are sentences about differences that do not prevent a comparison. A task whose training has
+    changed fails unless `may_change`.
     """
 
     title: str

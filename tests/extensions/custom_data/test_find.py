@@ -415,10 +415,19 @@ def test_a_split_column_is_used_whatever_columns_are_said(tmp_path):
     [
         (lambda n: f"{n:,}", "1,153 is read as 1153, with a decimal point"),
         (lambda n: f"{n:,}".replace(",", "."), "1.153 is read as 1153, with a decimal comma"),
-        (lambda n: f"{n / 1000:.3f}".replace(".", ","), "1,153 is read as 1.153, with a decimal comma"),
-        (lambda n: f"{n + 1000:,}".replace(",", "."), "1.020 is read as 1.02, with a decimal point"),
-        (lambda n: f"{n + 1e3:,.0f},5".replace(",", ".", 1), "1.020,5 is read as 1020.5, with a decimal comma"),
-        (lambda n: f"{n / 1e4:.3f}".replace(".", ","), "0,002 is read as 0.002, with a decimal comma"),
+        (lambda n: f"{n / 1e3:.3f}".replace(".", ","), "1,153 is read as 1.153, with a decimal comma"),
+        (
+            lambda n: f"{n + 1000:,}".replace(",", "."),
+            "1.020 is read as 1.02, with a decimal point",
+        ),
+        (
+            lambda n: f"{n + 1e3:,.0f},5".replace(",", ".", 1),
+            "1.020,5 is read as 1020.5, with a decimal comma",
+        ),
+        (
+            lambda n: f"{n / 1e4:.3f}".replace(".", ","),
+            "0,002 is read as 0.002, with a decimal comma",
+        ),
         (lambda n: f"{n / 1000:g}", None),
         (lambda n: f"{n / 1e4:.3f}", None),
     ],

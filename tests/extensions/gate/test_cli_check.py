@@ -241,7 +241,9 @@ def test_a_baseline_that_sees_nothing_is_refused_or_marked(bench, learn):
     assert "RTE is weak: it has 2 seeds." in bench(*CHECK).err
 
 
-@pytest.mark.parametrize(("seeds", "said"), [(2, "not detect any drop"), (3, "only detect drops of .* or more")])
+@pytest.mark.parametrize(
+    ("seeds", "said"), [(2, "not detect any drop"), (3, "only detect drops of .* or more")]
+)
 def test_a_baseline_says_what_eight_tasks_cannot_see(bench, learn, seeds, said):
     tasks = ("cola", "sst2", "mrpc", "qqp", "mnli", "qnli", "rte", "wnli")
     learn(**dict.fromkeys(tasks, 0.7))

@@ -121,7 +121,9 @@ def test_what_is_somebodys_own_stays(paper, tmp_path):
     (folder / "main.tex").write_text("mine")
     code, printed = paper()
     assert code == 2
-    assert "paper is not empty, and `bench paper` did not create it: give another --to" in printed.err
+    assert (
+        "paper is not empty, and `bench paper` did not create it: give another --to" in printed.err
+    )
     assert _files(folder) == {"main.tex": b"mine"}
     assert not (tmp_path / "results").exists(), "nothing has run"
     assert paper("--to", "new")[0] == 0

@@ -126,9 +126,10 @@ def test_a_metric_that_we_lack_is_not_comparable() -> None:
 def test_what_is_published_on_test_alone_is_of_another_split() -> None:
     wnli = found(make_rows("bert-large-uncased", [0.56, 0.57], data="hub"))["glue/wnli", "accuracy"]
     assert (wnli.ours, wnli.difference, wnli.verdict) == (None, None, "not comparable")
-    assert wnli.reason == "different split: the published score is on test"
+    other = "different split: the published score is on test"
+    assert wnli.reason == other
     small = found(make_rows("bert-tiny", [0.7, 0.8], data="hub"))
-    assert {each.reason for each in small.values()} == {"different split: the published score is on test"}
+    assert {each.reason for each in small.values()} == {other}
 
 
 def test_an_ensemble_and_the_best_of_several_are_another_protocol(
