@@ -485,7 +485,9 @@ def open_loggers(
     """
     others = others or {}
     if taken := sorted(set(others) & set(LOGGERS)):
-        raise BenchError(f"a plugin's logger is called {taken[0]!r} like ours: give it another.")
+        raise BenchError(
+            f"a plugin's logger has the name {taken[0]!r} of a packaged one: give it another."
+        )
     known = {**LOGGERS, **others}
     for name in names:
         if name not in known:

@@ -273,7 +273,7 @@ def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Itera
         counts = [words[digest] for digest in job.fingerprints.values() if digest in words]
         if most is not None and (lost := sum(n > most for split in counts for n in split)):
             rows = f"at least {lost:,} of {sum(map(len, counts)):,} rows"
-            said = f"{rows} are longer than the {most:,} tokens that are read, and lose words"
+            said = f"{rows} are longer than the model's {most:,} tokens and are cut"
             # Seeds, and perhaps models, give the same sentence; one sentence names all of the
             # models.
             found.setdefault(said, {})[job.model] = None

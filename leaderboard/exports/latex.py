@@ -134,7 +134,7 @@ def breakable(text: str) -> str:
 # The text of a table.
 
 _HEADINGS = {
-    "scored": "Predictions of others",
+    "scored": "Scored prediction files",
     "ensemble": "Ensembles",
     "zero-shot": "Zero-shot",
     "baseline": "Baselines",

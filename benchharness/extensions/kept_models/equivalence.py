@@ -104,7 +104,7 @@ class Verdict:
                 return most
             case _:
                 rows = (
-                    f"about {self.needed:,} rows would tell" if self.needed else "it is too close"
+                    f"about {self.needed:,} rows would decide" if self.needed else "it is too close"
                 )
                 return f"inconclusive: {most}, where {_points(self.margin)} are allowed; {rows}"
 
@@ -112,7 +112,7 @@ class Verdict:
     def power_sentence(self) -> str:
         """Sentence about the power of the test on these rows."""
         found = f"{100 * self.power:.0f} % of cases"
-        return f"A loss of {_points(self.margin)} would be found on such rows in {found}."
+        return f"A loss of {_points(self.margin)} would be detected on such rows in {found}."
 
 
 def _points(share: float) -> str:

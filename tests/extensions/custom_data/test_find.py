@@ -415,7 +415,10 @@ def test_a_split_column_is_used_whatever_columns_are_said(tmp_path):
     [
         (lambda n: f"{n:,}", "1,153 is read as 1153, with a decimal point"),
         (lambda n: f"{n:,}".replace(",", "."), "1.153 is read as 1153, with a decimal comma"),
-        (lambda n: f"{n / 1e3:.3f}".replace(".", ","), "1,153 is read as 1.153, with a decimal comma"),
+        (
+            lambda n: f"{n / 1000:.3f}".replace(".", ","),
+            "1,153 is read as 1.153, with a decimal comma",
+        ),
         (
             lambda n: f"{n + 1000:,}".replace(",", "."),
             "1.020 is read as 1.02, with a decimal point",
