@@ -265,7 +265,7 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
     elif not board.has_score:
         yield f"data: {data}."
     else:
-        yield f"score: {visible(board.rule.name)}, over each task's median; data: {data}."
+        yield f"score: {visible(board.rule.name)} of the tasks' medians; data: {data}."
         if any(entry.score is None for entry in board.entries):
             count = len(board.rule.cells)
             yield f"n of {count}: the number of the score's tasks that have a result."

@@ -378,7 +378,7 @@ def _notes(
         test = " and models not significantly different from it in a paired test "
         test += "(p < 0.05, corrected by Holm)"
         yield f"Bold: the best model{test if tied else ''}."
-    if any(not entry.is_single for entry in board.entries):
+    if "rank" in facts and any(not entry.is_single for entry in board.entries):
         yield "Ensembles and baselines have no rank."
     # Rows that are distinguished by their recipes have them in their names.
     recipes = grouped(
