@@ -51,6 +51,7 @@ class Extension:
         calls: The functions and classes of `import benchharness`, as `module:name`.
         engines: The functions that make a Placement from an EngineChoice, as `module:name`, keyed
             by the value of `--engine`.
+        suites: Sequences of `benchharness.tasks.suite.SuiteTasks`, as `module:name`.
         custom_tasks: The module that makes tasks of users' own data, with the functions of
             `benchharness.tasks.custom.CustomTasks`.
         pytest_plugins: The modules that pytest loads.
@@ -62,5 +63,6 @@ class Extension:
     commands: Mapping[str, Command] = field(default_factory=dict)
     calls: Mapping[str, str] = field(default_factory=dict)
     engines: Mapping[str, str] = field(default_factory=dict)
+    suites: tuple[str, ...] = ()
     custom_tasks: str = ""
     pytest_plugins: tuple[str, ...] = ()
