@@ -23,7 +23,6 @@ from benchharness.tasks.encoders import (
 )
 from benchharness.tasks.glue import GLUE_TASKS, SNLI
 from benchharness.tasks.multiple_choice import BLIMP, PAIR_TASKS, PERPLEXITY, RACE, SWAG
-from benchharness.tasks.reading import COQA, HOTPOT, QUAC
 from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.squad import SQUAD_TASKS
 from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
@@ -119,11 +118,6 @@ _ONE = (
      "ours: the mean over sets, each the mean over its groups as babylm-eval has it"),
     ("Pseudo-perplexity", "token_likelihood", ("text/pseudo-perplexity",),
      "Salazar et al., ACL 2020: 1 through exp of the mean loss of all tokens"),
-    ("QuAC", "f1", ("quac/quac",),
-     "Choi et al., QuAC, EMNLP 2018: F1 over questions on which people agree"),
-    ("CoQA", "f1", ("coqa/coqa",), "Reddy et al., CoQA, TACL 2019: F1 over all turns"),
-    ("HotpotQA", "joint_f1", ("hotpotqa/distractor",),
-     "Yang et al., HotpotQA, EMNLP 2018: joint F1, by which its leaderboard is sorted"),
     ("BEIR-14", "ndcg_10", tuple(task.name for task in BEIR_TASKS),
      "ours: the mean of Thakur et al., NeurIPS 2021, with CQADupstack left out"),
     ("Retrieval", "ndcg_10", ("retrieval/folder",), "ours: a folder in BEIR's layout"),
@@ -183,9 +177,6 @@ _add("CoNLL-2012", CONLL2012_TASKS)
 _add("SWAG", [SWAG])
 _add("SNLI", [SNLI])
 _add("BLiMP", [BLIMP], collections=())
-_add("QuAC", [QUAC])
-_add("CoQA", [COQA])
-_add("HotpotQA", [HOTPOT])
 _add("BEIR", BEIR_TASKS, "BEIR-14", collections=("paper",))
 _add("Retrieval", [OWN_FOLDER], collections=())
 _add("Minimal pairs", PAIR_TASKS, "Minimal-pairs", collections=())

@@ -80,7 +80,11 @@ def test_each_extension_is_whole(extension: Extension) -> None:
     for name in extension.commands:
         assert commands()[name].place.startswith(f"{extension.package}.")
         load_command(name)
-    assert all(suite.tasks for p in extension.suites for suite, _ in resolve_name(f"{extension.package}.{p}"))
+    assert all(
+        suite.tasks
+        for p in extension.suites
+        for suite, _ in resolve_name(f"{extension.package}.{p}")
+    )
     for name in extension.engines:
         assert resolve_name(places("engines")[name]).__module__.startswith(f"{extension.package}.")
     for name in extension.calls:

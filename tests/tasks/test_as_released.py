@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from benchharness.errors import DataError
+from benchharness.extensions.reading.tasks import NO_SENTENCE
 from benchharness.extensions.xtreme.tasks import NO_LANGUAGE, NOT_TRANSLATED
 from benchharness.tasks.examples import PairPrediction
 from benchharness.tasks.glue import EMPTY
 from benchharness.tasks.multiple_choice import OTHER_LETTER
 from benchharness.tasks.read import SplitRows, read
-from benchharness.tasks.reading import NO_SENTENCE
 from benchharness.tasks.sources import hub
 from benchharness.tasks.squad import MOVED, NOWHERE
 from benchharness.tasks.suites import find_task
