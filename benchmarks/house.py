@@ -30,7 +30,7 @@ CIRCULAR = "modules in import circles"  # including imports by strings and under
 FIGURES = (LINES, FILES, STRING_IMPORTS, ANY_KEYWORDS, ANY, CIRCULAR)
 
 _LIMITS = {
-    CORE: (64_002, 235, 34, 39, 1_207, 30),
+    CORE: (63_783, 235, 34, 39, 1_195, 39),
     "extensions/kept_models": (3_960, 18, 0, 1, 89, 0),
     "extensions/xtreme": (430, 2, 0, 1, 5, 0),
     "extensions/reading": (883, 3, 0, 0, 0, 0),
@@ -43,6 +43,7 @@ _LIMITS = {
     "extensions/clusters": (856, 4, 0, 0, 28, 0),
     "extensions/sst": (184, 2, 0, 0, 0, 0),
     "extensions/which": (1_074, 7, 0, 1, 5, 0),
+    "extensions/trackers": (242, 2, 0, 0, 12, 0),
     "extensions/submission": (4_000, 16, 0, 2, 86, 0),
 }
 LIMITS: Mapping[str, Mapping[str, int]] = {

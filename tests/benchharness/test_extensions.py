@@ -91,13 +91,14 @@ def test_each_extension_is_whole(extension: Extension) -> None:
         for suite, _ in resolve_name(f"{extension.package}.{place}"):
             assert SUITES[suite.name] is suite
             assert f"`{suite.name}`" in line_of(extension)
-    for name in extension.engines:
-        assert resolve_name(places("engines")[name]).__module__.startswith(f"{extension.package}.")
+    for name, place in (places("engines") | places("loggers")).items():
+        if name in (*extension.engines, *extension.loggers):
+            assert resolve_name(place).__module__.startswith(f"{extension.package}.")
     for name in extension.calls:
         assert getattr(benchharness, name).__module__.startswith(f"{extension.package}.")
     assert [*(ROOT / "tests" / "extensions" / extension.name).glob("test_*.py")]
     line = line_of(extension)
-    added = (*extension.commands, *extension.calls, *extension.engines)
+    added = (*extension.commands, *extension.calls, *extension.engines, *extension.loggers)
     assert [name for name in added if name not in line] == []
 
 
