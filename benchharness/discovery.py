@@ -53,7 +53,7 @@ def extensions() -> tuple[Extension, ...]:
     return tuple(found.values())
 
 
-def places(table: Literal["calls", "engines"]) -> dict[str, str]:
+def places(table: Literal["calls", "engines", "loggers"]) -> dict[str, str]:
     """Return what all extensions add to one of their tables, as `package.module:name` by name."""
     return {
         name: f"{each.package}.{place}"

@@ -51,6 +51,10 @@ class Extension:
         calls: The functions and classes of `import benchharness`, as `module:name`.
         engines: The functions that make a Placement from an EngineChoice, as `module:name`, keyed
             by the value of `--engine`.
+        loggers: The loggers, classes with the methods of `benchharness.loggers.Logger`, as
+            `module:name`, keyed by the value of `--log`. The Python package that each needs has the
+            same name.
+        suites: Sequences of `benchharness.tasks.suite.SuiteTasks`, as `module:name`.
         custom_tasks: The module that makes tasks of users' own data, with the functions of
             `benchharness.tasks.custom.CustomTasks`.
         pytest_plugins: The modules that pytest loads.
@@ -62,5 +66,7 @@ class Extension:
     commands: Mapping[str, Command] = field(default_factory=dict)
     calls: Mapping[str, str] = field(default_factory=dict)
     engines: Mapping[str, str] = field(default_factory=dict)
+    loggers: Mapping[str, str] = field(default_factory=dict)
+    suites: tuple[str, ...] = ()
     custom_tasks: str = ""
     pytest_plugins: tuple[str, ...] = ()

@@ -26,7 +26,8 @@ from benchharness.models import ModelSpec, add_model
 from benchharness.recipes.read import add_hints
 from benchharness.tasks.custom import custom_tasks, define_task
 from benchharness.tasks.foreign_code import modules_digest, modules_in
-from benchharness.tasks.suites import TASKS, ScoreRule, Suite, add_details, add_suite, find_task
+from benchharness.tasks.suite import ScoreRule, Suite
+from benchharness.tasks.suites import TASKS, add_details, add_suite, find_task
 from benchharness.tasks.task import Metric, Task
 
 # Type check of the fields of a plugin's objects.

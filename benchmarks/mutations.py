@@ -37,7 +37,9 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
     "tasks/metrics/entities.py": _tests(
         "tasks/metrics", "entities", "entities_seqeval", "roles", "coreference"
     ),
-    "tasks/metrics/reading.py": _tests("tasks/metrics", "quac", "coqa", "hotpotqa"),
+    "benchharness/extensions/reading/metrics.py": _tests(
+        "extensions/reading", "quac", "coqa", "hotpotqa"
+    ),
     "tasks/metrics/squad.py": _tests("tasks/metrics", "squad_scores"),
     "leaderboard/statistics.py": ("tests/leaderboard/statistics",),
     "leaderboard/job.py": (*_tests("leaderboard", "job"), *_tests("leaderboard/boards", "naming")),

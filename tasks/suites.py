@@ -5,12 +5,13 @@ GLUE with CoNLL-2003: it is shown as the boards of its suites.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
-from math import fsum
+from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import Any
 
+from benchharness.discovery import extensions
 from benchharness.errors import BenchError, unknown_name
 from benchharness.tasks.conll import CONLL2012_TASKS, NER
 from benchharness.tasks.encoders import (
@@ -22,49 +23,11 @@ from benchharness.tasks.encoders import (
 )
 from benchharness.tasks.glue import GLUE_TASKS, SNLI
 from benchharness.tasks.multiple_choice import BLIMP, PAIR_TASKS, PERPLEXITY, RACE, SWAG
-from benchharness.tasks.reading import COQA, HOTPOT, QUAC
 from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.squad import SQUAD_TASKS
+from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
 from benchharness.tasks.superglue import SUPERGLUE_TASKS
 from benchharness.tasks.task import Metric, Task, ending_of
-from benchharness.tasks.text_classes import LEXGLUE_TASKS, SST_TASKS
-from benchharness.tasks.xtreme import XTREME_CELLS, XTREME_TASKS
-
-# Score rules: how the scores of a suite's tasks are averaged into one number.
-#
-# Papers use different rules under the same word "GLUE", so a rule has a name, and two rows with
-# different rules are never ranked together.
-
-Scores = Mapping[str, Mapping[str, float]]
-"""Scores by task name, then by score name ("accuracy", "accuracy_mm")."""
-
-
-def complete_mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values; None if one of them is missing."""
-    known = [value for value in values if value is not None]
-    # Same result as fmean, which takes several times as long for the few values of a cell.
-    return fsum(known) / len(known) if len(known) == len(values) else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreRule:
-    """Rule that averages over tasks the mean of each task's `cells` (score names).
-
-    Values may be fractions or percent, as long as all have the same unit.
-    """
-
-    name: str
-    cells: Mapping[str, tuple[str, ...]]
-    cite: str
-
-    def task_score(self, task: str, scores: Mapping[str, float]) -> float | None:
-        """Return the mean over the task's cells; None if a cell is missing."""
-        return complete_mean([scores.get(cell) for cell in self.cells[task]])
-
-    def score(self, scores: Scores) -> float | None:
-        """Return the suite's score; None if a cell of any task is missing."""
-        return complete_mean([self.task_score(task, scores.get(task, {})) for task in self.cells])
-
 
 GLUE_9 = ScoreRule(
     name="GLUE-9",
@@ -155,15 +118,6 @@ _ONE = (
      "benchharness: the mean over sets, each the mean over its groups as babylm-eval has it"),
     ("Pseudo-perplexity", "token_likelihood", ("text/pseudo-perplexity",),
      "Salazar et al., ACL 2020: 1 through exp of the mean loss of all tokens"),
-    ("SST-5", "accuracy", ("sst/sst5",),
-     "Socher et al., EMNLP 2013: the root's five classes, trained on sentences"),
-    ("LexGLUE-3", "micro_f1", tuple(task.name for task in LEXGLUE_TASKS),
-     "benchharness: the mean micro-F1 of LexGLUE's three tasks of long documents, of seven"),
-    ("QuAC", "f1", ("quac/quac",),
-     "Choi et al., QuAC, EMNLP 2018: F1 over questions on which people agree"),
-    ("CoQA", "f1", ("coqa/coqa",), "Reddy et al., CoQA, TACL 2019: F1 over all turns"),
-    ("HotpotQA", "joint_f1", ("hotpotqa/distractor",),
-     "Yang et al., HotpotQA, EMNLP 2018: joint F1, by which its leaderboard is sorted"),
     ("BEIR-14", "ndcg_10", tuple(task.name for task in BEIR_TASKS),
      "benchharness: the mean of Thakur et al., NeurIPS 2021, with CQADupstack left out"),
     ("Retrieval", "ndcg_10", ("retrieval/folder",), "benchharness: a folder in BEIR's layout"),
@@ -173,12 +127,6 @@ _ONE = (
 # fmt: on
 """Rules that average one score per task: rule name, score name, tasks, citation."""
 
-XTREME_7 = ScoreRule(
-    name="XTREME-7",
-    cells=XTREME_CELLS,
-    cite="Hu et al., XTREME, ICML 2020, without retrieval: languages weigh the same, then tasks",
-)
-
 EFFICIENCY = ScoreRule(
     name="Efficiency",
     cells=dict.fromkeys(("efficiency/fixed-512", "efficiency/drawn-256"), SPEEDS),
@@ -187,63 +135,67 @@ EFFICIENCY = ScoreRule(
 
 _GLUE_RULES = (GLUE_9, GLUE_8, GLUE_8_DEV, GLUE_8_DEV_SPEARMAN, GLUE_9_DEV, SUPERGLUE_8)
 
-RULES: Mapping[str, ScoreRule] = MappingProxyType(
-    {rule.name: rule for rule in (*_GLUE_RULES, XTREME_7, EFFICIENCY)}
-    | {n: ScoreRule(name=n, cells=dict.fromkeys(ts, (s,)), cite=c) for n, s, ts, c in _ONE}
-)
-"""Score rules by name."""
+SEEDS = ("seeds",)
+
+_tasks: dict[str, Task] = {}
+_suites: dict[str, Suite] = {}
+_rules = {rule.name: rule for rule in (*_GLUE_RULES, EFFICIENCY)}
+_rules |= {n: ScoreRule(name=n, cells=dict.fromkeys(ts, (s,)), cite=c) for n, s, ts, c in _ONE}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Suite:
-    """Benchmark; `tasks` are full task names in the order of the board's columns.
-
-    Tasks that the rule leaves out (GLUE's diagnostic set) are run and shown all the same.
-    """
-
-    name: str
-    title: str
-    tasks: tuple[str, ...]
-    rule: ScoreRule
-    cite: str
-
-
-def _suite(title: str, tasks: Sequence[Task], rule: str = "", cite: str = "") -> Suite:
-    """Create a suite and register its tasks.
+def _add(
+    title: str,
+    tasks: Sequence[Task],
+    rule: str = "",
+    cite: str = "",
+    collections: tuple[str, ...] = SEEDS,
+) -> None:
+    """Register a suite and its tasks.
 
     By default the rule is named like the title, and the citation is that of the first task.
     """
     _tasks.update((task.name, task) for task in tasks)
-    return Suite(
+    _suites[tasks[0].suite] = Suite(
         name=tasks[0].suite,
         title=title,
         tasks=tuple(task.name for task in tasks),
-        rule=RULES[rule or title],
+        rule=_rules[rule or title],
         cite=cite or tasks[0].cite,
+        collections=collections,
     )
 
 
 SUPERGLUE_CITE = "Wang et al., SuperGLUE: A Stickier Benchmark, NeurIPS 2019"
+BOTH = ("seeds", "paper")
 
-_tasks: dict[str, Task] = {}
-_suites = {
-    suite.name: suite
-    for suite in (
-        _suite("GLUE", GLUE_TASKS, "GLUE-9", GLUE_TASKS[-1].cite),
-        _suite("SuperGLUE", SUPERGLUE_TASKS, "SuperGLUE-8", SUPERGLUE_CITE),
-        _suite("SQuAD", SQUAD_TASKS, cite="Rajpurkar et al., 2016 and 2018"),
-        *(_suite("RACE", [RACE]), _suite("CoNLL-2003", [NER])),
-        *(_suite("CoNLL-2012", CONLL2012_TASKS), _suite("SWAG", [SWAG])),
-        *(_suite("SNLI", [SNLI]), _suite("BLiMP", [BLIMP]), _suite("SST", SST_TASKS, "SST-5")),
-        *(_suite("QuAC", [QUAC]), _suite("CoQA", [COQA]), _suite("HotpotQA", [HOTPOT])),
-        _suite("LexGLUE", LEXGLUE_TASKS, "LexGLUE-3"),
-        _suite("XTREME", XTREME_TASKS, "XTREME-7", "Hu et al., XTREME, ICML 2020"),
-        *(_suite("BEIR", BEIR_TASKS, "BEIR-14"), _suite("Retrieval", [OWN_FOLDER])),
-        _suite("Minimal pairs", PAIR_TASKS, "Minimal-pairs"),
-        *(_suite("Pseudo-perplexity", [PERPLEXITY]), _suite("Efficiency", EFFICIENCY_TASKS)),
-        _suite("Needle", NEEDLE_TASKS),
-    )
-}
+_add("GLUE", GLUE_TASKS, "GLUE-9", GLUE_TASKS[-1].cite, BOTH)
+_add("SuperGLUE", SUPERGLUE_TASKS, "SuperGLUE-8", SUPERGLUE_CITE, BOTH)
+_add("SQuAD", SQUAD_TASKS, "", "Rajpurkar et al., 2016 and 2018", BOTH)
+_add("RACE", [RACE])
+_add("CoNLL-2003", [NER])
+_add("CoNLL-2012", CONLL2012_TASKS)
+_add("SWAG", [SWAG])
+_add("SNLI", [SNLI])
+_add("BLiMP", [BLIMP], collections=())
+_add("BEIR", BEIR_TASKS, "BEIR-14", collections=("paper",))
+_add("Retrieval", [OWN_FOLDER], collections=())
+_add("Minimal pairs", PAIR_TASKS, "Minimal-pairs", collections=())
+_add("Pseudo-perplexity", [PERPLEXITY], collections=())
+_add("Efficiency", EFFICIENCY_TASKS, collections=())
+_add("Needle", NEEDLE_TASKS, collections=())
+
+
+def _add_of_extensions() -> None:
+    for extension in extensions():
+        for place in extension.suites:
+            added: Sequence[SuiteTasks] = resolve_name(f"{extension.package}.{place}")
+            for suite, tasks in added:
+                _tasks.update((task.name, task) for task in tasks)
+                _suites[suite.name] = suite
+                _rules[suite.rule.name] = suite.rule
+
+
+_add_of_extensions()
 
 TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
 """Tasks by full name ("glue/cola")."""
@@ -251,15 +203,13 @@ TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
 SUITES: Mapping[str, Suite] = MappingProxyType(_suites)
 """Suites by name."""
 
-_APART = {
-    *("blimp", "beir", "retrieval", "pairs", "text"),
-    *("xtreme", "efficiency", "lexglue", "needle"),
-}
+RULES: Mapping[str, ScoreRule] = MappingProxyType(_rules)
+"""Score rules by name."""
 
 COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "seeds": tuple(name for name in SUITES if name not in _APART),
-        "paper": ("glue", "superglue", "squad", "beir"),
+        name: tuple(suite.name for suite in SUITES.values() if name in suite.collections)
+        for name in BOTH
     }
 )
 """Names of the suites of each collection. "seeds" has the benchmarks that lectures on pretrained

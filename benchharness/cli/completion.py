@@ -16,11 +16,11 @@ from pathlib import Path
 import typer
 
 from benchharness.cli.commands import inner
+from benchharness.discovery import places
 from benchharness.driver.options import DATABASE
 from benchharness.errors import BenchError
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible
-from benchharness.loggers import LOGGERS
 from benchharness.models import MODELS
 from benchharness.plugins import load_plugins, plugin_loggers
 from benchharness.recipes.read import packaged_names, read_recipe
@@ -133,7 +133,7 @@ def _trained() -> Iterator[Proposal]:
 
 def trackers(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     """Yield benchharness's loggers and those of plugins."""
-    yield from ((name, "") for name in (*LOGGERS, *plugin_loggers()))
+    yield from ((name, "") for name in (*places("loggers"), *plugin_loggers()))
 
 
 def stored_models(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:

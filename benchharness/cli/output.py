@@ -28,14 +28,8 @@ from benchharness.leaderboard.text import visible
 from benchharness.models import ModelSpec
 from benchharness.recipes import ResolvedRecipe
 from benchharness.recipes.recipe import shown_value
-from benchharness.tasks.suites import (
-    TASKS,
-    Suite,
-    distinct_title,
-    find_suites,
-    split_title,
-    title_of,
-)
+from benchharness.tasks.suite import Suite
+from benchharness.tasks.suites import TASKS, distinct_title, find_suites, split_title, title_of
 from benchharness.tasks.task import Task
 
 PIPE_WIDTH = 100_000

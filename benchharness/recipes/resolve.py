@@ -53,7 +53,7 @@ from benchharness.recipes.recipe import (
     kept_layers,
     least_layers,
 )
-from benchharness.tasks.suites import TASKS
+from benchharness.tasks.suites import SUITES, TASKS
 from benchharness.tasks.task import Task
 from benchharness.tasks.text_to_text import cast_of
 
@@ -61,8 +61,6 @@ BASELINE = "baseline"
 """Name of the baselines' recipe in the store; digests cover it, so it must not change."""
 
 _BAG_OF_WORDS = Path(__file__).parent / "fixed" / "bag_of_words.toml"
-_OF_SUITES = {suite: _BAG_OF_WORDS.with_name(f"{suite}.toml") for suite in ("xtreme", "lexglue")}
-"""Recipe files of suites whose authors give values for all pretrained encoders."""
 
 
 def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
@@ -530,10 +528,10 @@ def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping
     yield from _file_layers(own, tables)
     yield from _of_decoders(spec, tables)
     for table in tables:
-        suite = table.partition("/")[0]
-        if suite not in _OF_SUITES or own.stem == "tiny":
+        suite = SUITES.get(table.partition("/")[0])
+        if suite is None or suite.recipe is None or own.stem == "tiny":
             continue
-        yield from _file_layers(_OF_SUITES[suite], tables)
+        yield from _file_layers(suite.recipe, tables)
         for path in (*_ancestors(own), own):  # a model's own values override the suite's
             yield from _file_layers(path, [table])
     yield from (HINTS[table] for table in tables if table in HINTS)

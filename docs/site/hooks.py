@@ -64,7 +64,7 @@ FOR_PLUGINS = {
         "tasks.metrics.choice_accuracy",
         "tasks.metrics.entities.entity_f1",
     ),
-    "Suites": ("tasks.suites.Suite", "tasks.suites.ScoreRule"),
+    "Suites": ("tasks.suite.Suite", "tasks.suite.ScoreRule"),
     "Models": ("models.ModelSpec",),
     "Loggers": ("loggers.Logger",),
     "Errors": (

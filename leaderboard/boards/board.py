@@ -23,7 +23,8 @@ from benchharness.leaderboard.boards.naming import called, is_called, short_name
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.sharing import shared_row
 from benchharness.leaderboard.text import grouped, visible
-from benchharness.tasks.suites import TASKS, ScoreRule, Suite, complete_mean, find_task
+from benchharness.tasks.suite import ScoreRule, Suite, complete_mean
+from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import Task, suffix_of
 
 _KINDS = ("model", "scored", "ensemble", "zero-shot", "baseline")

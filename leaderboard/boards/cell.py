@@ -8,7 +8,8 @@ from statistics import fmean, median, stdev
 from benchharness.leaderboard.result import COLLAPSED, MARK, RunRow, Selection, selection_labels
 from benchharness.leaderboard.statistics import Interval, selection_gain
 from benchharness.leaderboard.text import counted, grouped
-from benchharness.tasks.suites import ScoreRule, find_task
+from benchharness.tasks.suite import ScoreRule
+from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task, ending_of, suffix_of
 
 

@@ -31,7 +31,8 @@ from benchharness.leaderboard.job import (
 from benchharness.leaderboard.result import RunRow, selection_labels
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import grouped
-from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, title_of
+from benchharness.tasks.suite import ScoreRule, Suite
+from benchharness.tasks.suites import distinct_title, title_of
 
 # Uncertainty of an entry: the intervals of its cells, its score and its rank.
 

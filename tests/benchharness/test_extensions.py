@@ -16,6 +16,7 @@ from benchharness.cli.app import load_command
 from benchharness.cli.commands import commands
 from benchharness.discovery import OURS, extensions, places
 from benchharness.extension import Extension
+from benchharness.tasks.suites import SUITES
 from tests.helpers import ROOT
 
 OWN = [each for each in extensions() if each.package.startswith("benchharness.")]
@@ -42,6 +43,12 @@ def needs(extension: Extension, name: str) -> bool:
 
 def ended(words: tuple[str, ...], **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def line_of(extension: Extension) -> str:
+    """The line of the architecture page on an extension."""
+    (line,) = re.findall(rf"(?m)^\| `{extension.name}` \| .*$", PAGE)
+    return str(line)
 
 
 def listed(text: str) -> set[str]:
@@ -80,22 +87,26 @@ def test_each_extension_is_whole(extension: Extension) -> None:
     for name in extension.commands:
         assert commands()[name].place.startswith(f"{extension.package}.")
         load_command(name)
-    for name in extension.engines:
-        assert resolve_name(places("engines")[name]).__module__.startswith(f"{extension.package}.")
+    for place in extension.suites:
+        for suite, _ in resolve_name(f"{extension.package}.{place}"):
+            assert SUITES[suite.name] is suite
+            assert f"`{suite.name}`" in line_of(extension)
+    for name, place in (places("engines") | places("loggers")).items():
+        if name in (*extension.engines, *extension.loggers):
+            assert resolve_name(place).__module__.startswith(f"{extension.package}.")
     for name in extension.calls:
         assert getattr(benchharness, name).__module__.startswith(f"{extension.package}.")
     assert [*(ROOT / "tests" / "extensions" / extension.name).glob("test_*.py")]
-    (line,) = re.findall(rf"(?m)^\| `{extension.name}` \| .*$", PAGE)
-    added = (*extension.commands, *extension.calls, *extension.engines)
+    line = line_of(extension)
+    added = (*extension.commands, *extension.calls, *extension.engines, *extension.loggers)
     assert [name for name in added if name not in line] == []
 
 
-@pytest.mark.parametrize("words", ["--help", "show --help"])
-def test_a_command_imports_no_module_of_an_extension(words: str) -> None:
+def test_the_help_imports_no_module_of_an_extension() -> None:
     """Only the tables of the extensions are imported."""
     code = (
         "import sys; from benchharness.cli.app import app; "
-        f"app({words.split()!r}, standalone_mode=False); "
+        "app(['--help'], standalone_mode=False); "
         "print('loaded:', *(n for n in sys.modules if n.startswith('benchharness.extensions.')))"
     )
     loaded = ended((sys.executable, "-P", "-c", code)).stdout.splitlines()[-1].split()

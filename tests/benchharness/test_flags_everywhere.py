@@ -9,7 +9,9 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -18,6 +20,7 @@ import pytest
 import benchharness as bh
 from benchharness.cli.commands import commands
 from benchharness.cli.export import PREDICTIONS, Format
+from benchharness.discovery import places
 from benchharness.extensions.which.answers import find_answers
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
@@ -39,7 +42,7 @@ from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.report.write import template_module
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import open_store
-from benchharness.loggers import LOGGERS, Listening
+from benchharness.loggers import Listening
 from benchharness.progress import ending
 from benchharness.stored.predictions import curves_of
 from benchharness.tasks.answers.base import CONSTANT
@@ -433,13 +436,17 @@ def test_a_checkpoint_that_learned_nothing_is_warned_of(
 # Trackers, and what is said of a job at its end.
 
 
-@pytest.mark.parametrize("name", LOGGERS)
+@pytest.mark.parametrize("name", places("loggers"))
 def test_each_tracker_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its package is replaced by one that remembers all that it was called with."""
     package = MagicMock()
-    monkeypatch.setattr("benchharness.loggers.import_module", lambda _: package)
+    monkeypatch.setattr(
+        "benchharness.extensions.trackers.trackers.import_module", lambda _: package
+    )
     watcher = Told()
-    with Listening(watcher, {name: lambda: LOGGERS[name](tmp_path)}) as listening:
+    with Listening(
+        watcher, {name: partial(resolve_name(places("loggers")[name]), tmp_path)}
+    ) as listening:
         listening.finish(collapsed("stuck"))
     assert "has failed" not in str(watcher.notes)
     assert CONSTANT in str(package.mock_calls)

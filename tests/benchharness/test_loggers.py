@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.discovery import places
 from benchharness.errors import BenchError
 from benchharness.loggers import (
-    LOGGERS,
     Listening,
     LoggedRun,
     curve_of,
@@ -225,4 +225,6 @@ def test_every_logger_has_an_extra_of_its_name():
     import tomllib
 
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
-    assert set(LOGGERS) <= tomllib.loads(text)["project"]["optional-dependencies"].keys()
+    assert (
+        places("loggers").keys() <= tomllib.loads(text)["project"]["optional-dependencies"].keys()
+    )

@@ -178,8 +178,9 @@ class Machine:
 def runs(machine):
     found = SimpleNamespace(origin="here")
     machine.patch.setattr(loggers, "find_spec", lambda _: found)
-    machine.patch.setattr(loggers, "LOGGERS", dict.fromkeys(loggers.LOGGERS, _Tracker))
-    logs = [word for name in loggers.LOGGERS for word in ("--log", name)]
+    names = loggers.places("loggers")
+    machine.patch.setattr(loggers, "resolve_name", lambda _: _Tracker)
+    logs = [word for name in names for word in ("--log", name)]
     recipe = ("--recipe", machine.home / "mine.toml")
     words = ("--task", "glue/rte", *recipe, "--seeds", "3", "--test", "--db", machine.db)
     machine.run("run", *words, *logs, "--out", "run.html", codes=(1,))

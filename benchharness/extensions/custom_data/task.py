@@ -48,7 +48,8 @@ from benchharness.tasks.sources.formats import fields_of
 from benchharness.tasks.sources.hub import hub_dataset
 from benchharness.tasks.sources.source import Row, Source, Split
 from benchharness.tasks.squad import find_answer
-from benchharness.tasks.suites import SUITES, TASKS, ScoreRule, Suite, add_suite, forget_suite
+from benchharness.tasks.suite import ScoreRule, Suite
+from benchharness.tasks.suites import SUITES, TASKS, add_suite, forget_suite
 from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
 

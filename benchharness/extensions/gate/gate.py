@@ -50,7 +50,8 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.machine import cache_folder, library_versions, source_digest
 from benchharness.plugins import load_plugins
 from benchharness.stored.predictions import StoredPredictions
-from benchharness.tasks.suites import SUITES, ScoreRule, distinct_title, find_task
+from benchharness.tasks.suite import ScoreRule
+from benchharness.tasks.suites import SUITES, distinct_title, find_task
 
 BASELINE = "results/baseline.json"
 DEFAULT_ALPHA = 0.05

@@ -19,7 +19,8 @@ from benchharness.extensions.submission.write import FORMS, SUBMITTED, Gathered,
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.models import find_model
-from benchharness.tasks.suites import Suite, find_suite
+from benchharness.tasks.suite import Suite
+from benchharness.tasks.suites import find_suite
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,8 @@ from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import Example
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
-from benchharness.tasks.suites import Suite, find_task
+from benchharness.tasks.suite import Suite
+from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import suffix_of
 
 Split = tuple[str, str]

@@ -11,7 +11,8 @@ from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
 from benchharness.stored.predictions import add_uncertainty
-from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, find_suite
+from benchharness.tasks.suite import ScoreRule, Suite
+from benchharness.tasks.suites import distinct_title, find_suite
 
 
 @dataclass(frozen=True, kw_only=True)

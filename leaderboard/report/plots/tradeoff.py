@@ -22,7 +22,7 @@ from benchharness.leaderboard.report.plots.cost import (
     size_of_run,
 )
 from benchharness.leaderboard.text import counted
-from benchharness.tasks.suites import ScoreRule, complete_mean
+from benchharness.tasks.suite import ScoreRule, complete_mean
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from benchharness.tasks.examples import SpanExample
-from benchharness.tasks.metrics.reading import (
+from benchharness.extensions.reading.metrics import (
     COQA_DETAILS,
     COQA_DOMAINS,
     COQA_F1,
@@ -21,9 +20,11 @@ from benchharness.tasks.metrics.reading import (
     QUAC_F1,
     QUAC_SCRIPT,
 )
+from benchharness.tasks.examples import SpanExample
 from benchharness.tasks.metrics.squad import normalise, token_f1
 from benchharness.tasks.sources import Row, Source
 from benchharness.tasks.sources.source import number, numbers, splits_of, text, texts
+from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
 from benchharness.tasks.task import SpanTask, cannot_be_learned
 
 # QuAC: a student asks a teacher about a section of Wikipedia (Choi et al., EMNLP 2018).
@@ -447,4 +448,39 @@ HOTPOT = SpanTask(
     files="hotpotqa",
     leaves_out=cannot_be_learned,
     cite="Yang et al., HotpotQA: A Dataset for Diverse, Explainable Multi-hop QA, EMNLP 2018",
+)
+
+
+def _suite(title: str, task: SpanTask, score: str, cite: str) -> SuiteTasks:
+    rule = ScoreRule(name=title, cells={task.name: (score,)}, cite=cite)
+    suite = Suite(
+        name=task.suite,
+        title=title,
+        tasks=(task.name,),
+        rule=rule,
+        cite=task.cite,
+        collections=("seeds",),
+    )
+    return SuiteTasks(suite, (task,))
+
+
+SUITES = (
+    _suite(
+        "QuAC",
+        QUAC,
+        "f1",
+        "Choi et al., QuAC, EMNLP 2018: F1 over questions on which people agree",
+    ),
+    _suite(
+        "CoQA",
+        COQA,
+        "f1",
+        "Reddy et al., CoQA, TACL 2019: F1 over all turns",
+    ),
+    _suite(
+        "HotpotQA",
+        HOTPOT,
+        "joint_f1",
+        "Yang et al., HotpotQA, EMNLP 2018: joint F1, by which its leaderboard is sorted",
+    ),
 )

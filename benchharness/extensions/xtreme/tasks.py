@@ -10,6 +10,7 @@ joins: these are other rows, which are shown on another board.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from benchharness.tasks.conll import ENTITY_TAGS
@@ -28,6 +29,7 @@ from benchharness.tasks.metrics.squad import EVALUATE_MLQA, EVALUATE_V1, MLQA_ME
 from benchharness.tasks.sources import Row, Source, Split
 from benchharness.tasks.sources.source import ODDITIES, text, texts
 from benchharness.tasks.squad import COLUMNS, SQUAD_1, question
+from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
 from benchharness.tasks.task import (
     Metric,
     PairTask,
@@ -362,3 +364,23 @@ XTREME_CELLS: Mapping[str, tuple[str, ...]] = {
 """Scores that XTREME's evaluate.py averages: each language's metric, for questions both EM and F1,
 whose mean is used.
 """
+
+XTREME_7 = ScoreRule(
+    name="XTREME-7",
+    cells=XTREME_CELLS,
+    cite="Hu et al., XTREME, ICML 2020, without retrieval: languages weigh the same, then tasks",
+)
+
+SUITES = (
+    SuiteTasks(
+        Suite(
+            name="xtreme",
+            title="XTREME",
+            tasks=tuple(task.name for task in XTREME_TASKS),
+            rule=XTREME_7,
+            cite="Hu et al., XTREME, ICML 2020",
+            recipe=Path(__file__).with_name("recipe.toml"),
+        ),
+        XTREME_TASKS,
+    ),
+)

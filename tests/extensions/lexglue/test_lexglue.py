@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
+from benchharness.extensions.lexglue.tasks import AREAS, ARTICLES
 from benchharness.models import find_model
 from benchharness.recipes.resolve import resolve_recipe
 from benchharness.tasks.examples import PairExample, PairPrediction
@@ -16,7 +17,6 @@ from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import score
-from benchharness.tasks.text_classes import AREAS, ARTICLES
 
 
 def example(label: Any, number: int) -> PairExample:
