@@ -181,15 +181,15 @@ def _put(found: Sequence[Gathered], out: Path) -> None:
     """Write one file, a folder of files, or a zip, depending on the names of the files."""
     with writing(f"the submission {out}", "Give another --out."):
         if len(found) == 1 and found[0].path == Path():
-            _write(out, found[0].content)
+            _write_file(out, found[0].content)
         elif any(file.path.parent != Path() for file in found):
             for file in found:
-                _write(out / file.path, file.content)
+                _write_file(out / file.path, file.content)
         else:
             write_zip(out, {str(file.path): file.content for file in found})
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write_file(path: Path, content: bytes) -> None:
     """Write a file whole or not at all, in a folder that is created if it is missing."""
     with whole_file(path) as file:
         file.write(content)
