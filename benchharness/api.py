@@ -250,7 +250,7 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
         return [f"{name}={model}" if name else str(model)] if is_one else list(map(str, model))
     if not hasattr(model, "save_pretrained"):
         raise ModelError(
-            f"this is no model, but of type {type(model).__name__}: give a name, a folder, a hub "
+            f"expected a model, got {type(model).__name__}: give a name, a folder, a hub "
             "id, or a transformers model with its tokenizer."
         )
     if not hasattr(tokenizer, "save_pretrained"):

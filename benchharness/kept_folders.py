@@ -88,7 +88,7 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
             if Path(name).name != name:
                 raise DamagedError(f"is no run's (its manifest names {name!r}, which is elsewhere)")
             if file_digest(folder / name) != digest:
-                raise DamagedError(f"is damaged ({name} is not what was written)")
+                raise DamagedError(f"is damaged ({name} differs from the file that was written)")
     except FileNotFoundError as error:
         raise DamagedError(f"is not whole ({Path(error.filename).name} is missing)") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -279,7 +279,9 @@ def open_loggers(
     """
     others, ours = others or {}, places("loggers")
     if taken := sorted(set(others) & set(ours)):
-        raise BenchError(f"a plugin's logger is called {taken[0]!r} like ours: give it another.")
+        raise BenchError(
+            f"a plugin's logger has the name {taken[0]!r} of a packaged one: give it another."
+        )
     known = dict(others)
     for name in names:
         if name in ours:

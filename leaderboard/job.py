@@ -73,6 +73,16 @@ class Setting:
         return data | {"one_of": list(self.one_of)} if self.one_of else data
 
 
+_DEFAULT = "ours:"
+"""Prefix of the source of a value that benchharness chose, as recipes and stored runs have it."""
+
+
+def shown_source(source: str) -> str:
+    """Return the source of a setting as tables show it: "benchharness default: why"."""
+    reason = source.removeprefix(_DEFAULT)
+    return source if reason == source else f"benchharness default:{reason}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Start:
     """Previous training of a job's encoder, if its recipe or its user names one.

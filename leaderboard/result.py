@@ -528,7 +528,7 @@ def predictions_of(
         )
     except (AttributeError, TypeError, ValueError) as error:
         raise DataError(
-            f"what is stored as predictions of {evaluation.name} is none of that task ({error}): "
+            f"the stored predictions of {evaluation.name} do not fit that task ({error}): "
             "leave the run out (`bench db hide`)."
         ) from error
     if examples is not None and not fits:

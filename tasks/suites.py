@@ -96,7 +96,7 @@ GLUE_9_DEV = replace(
 # fmt: off
 _ONE = (
     ("SQuAD", "f1", ("squad/v1.1", "squad/v2.0"),
-     "ours: the mean of both versions' F1; papers print the versions apart"),
+     "benchharness: the mean of both versions' F1; papers print the versions apart"),
     ("SQuAD-1.1", "f1", ("squad/v1.1",), "Rajpurkar et al., SQuAD: 100,000+ Questions, EMNLP 2016"),
     ("SQuAD-2.0", "f1", ("squad/v2.0",), "Rajpurkar et al., Know What You Don't Know, ACL 2018"),
     ("RACE", "accuracy", ("race/all",),
@@ -104,7 +104,7 @@ _ONE = (
     ("CoNLL-2003", "f1", ("conll2003/ner",),
      "Tjong Kim Sang and De Meulder, CoNLL-2003 shared task, 2003: entity F1"),
     ("CoNLL-2012", "f1", ("conll2012/coref", "conll2012/srl"),
-     "ours: the mean of both tasks' F1; papers print the tasks apart"),
+     "benchharness: the mean of both tasks' F1; papers print the tasks apart"),
     ("CoNLL-2012-coref", "f1", ("conll2012/coref",),
      "Pradhan et al., CoNLL-2012 shared task: the mean F1 of MUC, B3 and CEAF-e"),
     ("CoNLL-2012-SRL", "f1", ("conll2012/srl",),
@@ -115,14 +115,14 @@ _ONE = (
     ("BLiMP", "accuracy", ("blimp/blimp",),
      "Warstadt et al., BLiMP, TACL 2020: the mean of the 67 paradigms"),
     ("Minimal-pairs", "accuracy", tuple(task.name for task in PAIR_TASKS),
-     "ours: the mean over sets, each the mean over its groups as babylm-eval has it"),
+     "benchharness: the mean over sets, each the mean over its groups as babylm-eval has it"),
     ("Pseudo-perplexity", "token_likelihood", ("text/pseudo-perplexity",),
      "Salazar et al., ACL 2020: 1 through exp of the mean loss of all tokens"),
     ("BEIR-14", "ndcg_10", tuple(task.name for task in BEIR_TASKS),
-     "ours: the mean of Thakur et al., NeurIPS 2021, with CQADupstack left out"),
-    ("Retrieval", "ndcg_10", ("retrieval/folder",), "ours: a folder in BEIR's layout"),
+     "benchharness: the mean of Thakur et al., NeurIPS 2021, with CQADupstack left out"),
+    ("Retrieval", "ndcg_10", ("retrieval/folder",), "benchharness: a folder in BEIR's layout"),
     ("Needle", "accuracy", tuple(task.name for task in NEEDLE_TASKS),
-     "ours: the mean over lengths, as Zhu et al., LongEmbed, EMNLP 2024"),
+     "benchharness: the mean over lengths, as Zhu et al., LongEmbed, EMNLP 2024"),
 )
 # fmt: on
 """Rules that average one score per task: rule name, score name, tasks, citation."""
@@ -130,7 +130,7 @@ _ONE = (
 EFFICIENCY = ScoreRule(
     name="Efficiency",
     cells=dict.fromkeys(("efficiency/fixed-512", "efficiency/drawn-256"), SPEEDS),
-    cite="ours: tokens a second in percent of the reference's, the mean of both lengths",
+    cite="benchharness: tokens per second in percent of the reference, the mean of both lengths",
 )
 
 _GLUE_RULES = (GLUE_9, GLUE_8, GLUE_8_DEV, GLUE_8_DEV_SPEARMAN, GLUE_9_DEV, SUPERGLUE_8)
@@ -287,7 +287,7 @@ def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
         found = [task for task in found if fits(task)] or found
     if len(found) > 1:
         full = " or ".join(task.name for task in found)
-        raise BenchError(f"the task name {name!r} is in several suites: say {full}.")
+        raise BenchError(f"the task name {name!r} is in several suites: use {full}.")
     if not found:
         raise _unknown_task(name)
     return found[0]
@@ -363,7 +363,7 @@ def _full_name(name: str) -> str:
     if name in SUITES or not own:
         return name
     if len(own) > 1:
-        raise BenchError(f"the suite {name!r} is several: say {' or '.join(sorted(own))}.")
+        raise BenchError(f"several suites are called {name!r}: use {' or '.join(sorted(own))}.")
     return own[0]
 
 

@@ -61,9 +61,7 @@ def _without_abort() -> Iterator[None]:
     try:
         yield
     except EOFError as error:  # click would take it for Ctrl-D and say "Aborted!", and no more
-        raise DataError(
-            f"something that was read ended too early ({error}): is a file cut?"
-        ) from error
+        raise DataError(f"a file ended too early ({error}): is it complete?") from error
     except MemoryError as error:
         raise JobError(
             "memory ran out: give fewer or smaller files, or more memory (ulimit -v, the "
@@ -360,8 +358,7 @@ def _finish_output(more: str = "") -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno != EPIPE:  # with EPIPE the reader has simply stopped reading
             raise BenchError(
-                f"what was to be printed could not be written ({error.strerror}): give stdout "
-                "another file."
+                f"the output could not be written ({error.strerror}): give stdout another file."
             ) from error
 
 

@@ -9,7 +9,10 @@ from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, Command
 
 CORE: Mapping[str, Command] = {
     "run": Command(
-        "run:run", "Fine-tune, score, store and show.", "run --model roberta --suite glue", MEASURE
+        "run:run",
+        "Fine-tune models, score them and show the board.",
+        "run --model roberta --suite glue",
+        MEASURE,
     ),
     "watch": Command(
         "watch:watch", "Watch a run from another terminal.", "watch", MEASURE, old="run watch"
@@ -29,7 +32,7 @@ CORE: Mapping[str, Command] = {
     ),
     "report predictions": Command(
         "report:predictions",
-        "Write a page of every prediction.",
+        "Write a page per task with every prediction.",
         "report predictions roberta --task glue/rte",
     ),
     "show": Command("show:show", "Show runs, models, tasks and suites.", "show 4f2a9c", READ),
@@ -48,14 +51,14 @@ CORE: Mapping[str, Command] = {
     ),
     "plan": Command(
         "compare:plan",
-        "Say how many seeds tell two systems apart.",
+        "Estimate the seeds needed to detect a difference.",
         "plan bert roberta --task glue/rte",
         COMPARE,
         old="compare plan",
     ),
     "curve": Command(
         "curve:curve",
-        "Test where scores still improve.",
+        "Test where scores rise over checkpoints.",
         "curve small --task glue/mnli",
         COMPARE,
         old="compare curve",
@@ -67,30 +70,30 @@ CORE: Mapping[str, Command] = {
         KEEP,
     ),
     "db": Command("", "Check, change, copy or fill the leaderboard's database.", "db check", KEEP),
-    "db check": Command("rows:check", "Say what is wrong with the database.", "db check"),
+    "db check": Command("rows:check", "Report every fault of the database.", "db check"),
     "db backup": Command("rows:backup", "Copy the database.", "db backup copy.sqlite"),
-    "db merge": Command(
-        "rows:merge", "Take the runs of another database.", "db merge other.sqlite"
-    ),
+    "db merge": Command("rows:merge", "Add the runs of another database.", "db merge other.sqlite"),
     "db import": Command(
         "export:import_file",
-        "Import runs, or scores made elsewhere.",
+        "Import runs, or scores measured elsewhere.",
         "db import results.jsonl.gz",
     ),
     "db rename": Command(
         "rows:rename",
-        "Give a row of the board another name.",
+        "Rename a row of the board.",
         "db rename minilm:lr=3e-4 minilm-hot",
     ),
     "db hide": Command(
-        "rows:hide", "Leave rows out of boards, or show them again.", "db hide minilm:lr=3e-4"
+        "rows:hide", "Hide rows from boards, or show them again.", "db hide minilm:lr=3e-4"
     ),
     "db delete": Command(
         "rows:delete",
-        "Delete stored runs; asks, and keeps a copy.",
+        "Delete stored runs; asks first and keeps an archive.",
         "db delete --model bert --task glue/rte",
     ),
-    "doctor": Command("doctor:doctor", "Check this machine, its caches, the hub.", "doctor", KEEP),
+    "doctor": Command(
+        "doctor:doctor", "Check this machine, its caches and the hub.", "doctor", KEEP
+    ),
 }
 """Commands of the core, keyed by the words that call them; the second word may be a flag.
 
@@ -118,7 +121,7 @@ def commands() -> Mapping[str, Command]:
                 )
             if line.group not in GROUPS and first not in found:
                 raise BenchError(
-                    f"the command {name!r} of the extension {extension.name} is in no section of "
+                    f"the command {name!r} of the extension {extension.name} has no section in "
                     f"`bench --help`: expected {', '.join(GROUPS)}, got {line.group!r}."
                 )
             found = _listed(found, name, line)

@@ -84,11 +84,11 @@ def tasks(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 def recipes(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     """Yield the recipes that apply to every model, and the TOML files of the current folder."""
-    yield "paper", "as the model's paper has it"
-    yield "fast", "less of everything"
+    yield "paper", "the recipe of the model's paper"
+    yield "fast", "one epoch of short texts"
     yield "checkpoints", "for many checkpoints of one pretraining run"
     yield "few-shot", "for --shots"
-    yield "features", "BERT's table of frozen features"
+    yield "features", "frozen layers"
     yield from _toml_files()
 
 
@@ -114,10 +114,10 @@ def settings(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 def starts(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     """Yield initial weights, including the multi-task model if the command supports it."""
-    yield "paper", "what the recipe says"
-    yield "pretrained", "the checkpoint's own"
+    yield "paper", "the choice of the recipe"
+    yield "pretrained", "the pretrained weights"
     if any(parameter.name == "multi_task" for parameter in ctx.command.params):
-        yield "multi-task", "the tasks of --multi-task"
+        yield "multi-task", "the model of --multi-task"
     yield from _trained()
 
 
@@ -166,7 +166,7 @@ def shown(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
         yield from tasks(ctx, incomplete)
         return
     if not before:
-        yield "recipe", "the values that a model is trained with"
+        yield "recipe", "the hyperparameters of a model on a task"
         yield from ((word, line.help) for word, line in inner("show").items())
     for some in (suites, tasks, models, keys):
         yield from some(ctx, incomplete)

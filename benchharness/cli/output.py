@@ -15,7 +15,7 @@ from benchharness.errors import BenchError, JobError, ModelError
 from benchharness.leaderboard.boards.cell import note_lines
 from benchharness.leaderboard.boards.published import PublishedRow, System, rows_of_model
 from benchharness.leaderboard.boards.reproduction import made_by, parity_of
-from benchharness.leaderboard.job import Setting
+from benchharness.leaderboard.job import Setting, shown_source
 from benchharness.leaderboard.result import (
     Failure,
     Reading,
@@ -143,7 +143,7 @@ def outline(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
             case Mapping() if not value:
                 continue
             case {"value": inner, "source": source}:
-                yield f"{label} {_text(inner)}  ({visible(str(source))})"
+                yield f"{label} {_text(inner)}  ({visible(shown_source(str(source)))})"
             case Mapping():
                 yield label
                 yield from outline(value, deeper)

@@ -320,7 +320,9 @@ class _Run:
         if self._holds.take(job.key):
             return True
         is_known = job.key in self._looks
-        note = "" if is_known else f"is run by {self._holds.holder(job.key)}, and is waited for"
+        note = (
+            "" if is_known else f"is already run by {self._holds.holder(job.key)}; waiting for it"
+        )
         self._watcher.report(job, Progress(phase="waiting", note=note))
         self._looks[job.key] = time.monotonic() + SECONDS_BETWEEN_LOOKS
         return False
@@ -439,7 +441,9 @@ class _Keeping:
             is_news = True
         # During a run one attempt suffices; the last outcome may wait as long as any write.
         if self._waiting and self._take_within(self._patience if is_last else 0.0):
-            self._tell(outcome, "finds its leaderboard writable again; what waited is stored")
+            self._tell(
+                outcome, "can write to its leaderboard again; the waiting results are stored"
+            )
             self._waiting = 0
         if is_last:  # wait only once
             self._patience = 0.0
@@ -459,7 +463,7 @@ class _Keeping:
                 HURRIED_SECONDS, since=time.monotonic() - PATIENCE_SECONDS
             )
             self._tell(
-                outcome, f"has ended, and what it left waits in {where}, because {self._error}"
+                outcome, f"has ended, and its result waits in {where}, because {self._error}"
             )
         self._waiting += 1
 
@@ -504,13 +508,13 @@ class _Keeping:
         if kept:
             jobs = "a job" if kept == 1 else f"{kept} jobs"
             parts.append(
-                f"What {jobs} left waits in {' and '.join(self._folders)} and enters the "
+                f"The results of {jobs} wait in {' and '.join(self._folders)} and enter the "
                 "leaderboard with the next command that writes to it."
             )
         if lost:
             parts.append(
-                f"There was no room for what {', '.join(lost)} left: the same command runs "
-                "it again, from its newest state."
+                f"There was no room for the results of {', '.join(lost)}: the same command "
+                "runs them again, from their newest state."
             )
         return parts
 
@@ -524,7 +528,7 @@ def _add(store: Store, outcome: Outcome, *, force: bool) -> bool:
 
     Unless `force` is set, an outcome is not stored if another driver has stored a result already.
     """
-    with as_store_error(f"what {job_name(outcome.job)} left"):
+    with as_store_error(f"the result of {job_name(outcome.job)}"):
         if not force:
             return store.add_missing(outcome)
         if isinstance(outcome, Result):

@@ -129,7 +129,7 @@ class Schedule:
             yield f"{counted(len(kept), 'model')} will be kept in {folder}: about {size}."
         if again := len(self.again & kept.keys()):
             runs = "A stored run is" if again == 1 else f"{again} stored runs are"
-            yield f"{runs} trained again for that; what is stored stays."
+            yield f"{runs} trained again for that; stored results stay."
         found = grouped(
             (said, job.title) for job in self.todo for said in _without_class(job, kept)
         )

@@ -223,7 +223,7 @@ class Distillation(Technique):
         for task in leading_tasks(request.tasks):
             if not task.is_trained:
                 raise BenchError(
-                    f"{task.name} has no training rows, so nobody is taught: leave --teacher out."
+                    f"{task.name} has no training rows, so it has no student: leave --teacher out."
                 )
         if isinstance(self.teacher, ModelSpec) and self.teacher.is_baseline:
             raise BenchError(

@@ -204,7 +204,7 @@ def _read(file: Path) -> Tokenizer:
             raise
         raise ModelError(
             f"{shown(file)} is not readable ({first_line(error)}): copy the checkpoint again, or "
-            "remove the file to have the vocabulary beside it read."
+            "remove the file, so that the vocabulary next to it is read."
         ) from None
     told.no_truncation()
     told.no_padding()

@@ -337,7 +337,9 @@ def encode_added(examples: Sequence[PairExample], tokenizer: Any, limits: Limits
     examples of one text or with marks.
     """
     if examples[0].marks:
-        raise DataError(f"{examples[0].id} has marked words, and one order of its texts is read.")
+        raise DataError(
+            f"{examples[0].id} has marked words, so `orders` cannot be used with its task."
+        )
     orders = examples, [*map(_exchanged, examples)]
     frame = Frame.of(tokenizer, texts=2)
     (given, truncated), (exchanged, _) = (

@@ -169,7 +169,7 @@ def encode_in_documents(
 
 def _document(example: TagExample) -> Surroundings:
     if example.document is None:
-        raise DataError(f"{example.id} stands in no document: it cannot be read with one.")
+        raise DataError(f"{example.id} is in no document, so it cannot be read with one.")
     return example.document
 
 

@@ -387,7 +387,7 @@ class _Weights(Machine):
 
     def call(self, called: Any, args: Any, *, new: bool = False) -> Any:  # noqa: ARG002
         if not isinstance(called, Described) or not isinstance(args, tuple):
-            raise TypeError("a call of what is no function")
+            raise TypeError("a call of an object that is not a function")
         name = called.name
         if name == "collections.OrderedDict" and not args:
             return {}

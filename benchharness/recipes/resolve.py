@@ -300,7 +300,10 @@ class _Asked:
         # The command line has priority: `--set as_text=false` switches off a file's line.
         if is_text if self.wants_text is None else self.wants_text:
             if TOGETHER in self.techniques:
-                raise BenchError("tasks together have a head each, so none is answered as text.")
+                raise BenchError(
+                    "--multi-task and --text-to-text exclude each other: its tasks have a head "
+                    "each."
+                )
             for table in tables:
                 if table in TASKS:
                     cast_of(TASKS[table])  # raises if the task's answers cannot be text

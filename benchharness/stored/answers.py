@@ -103,7 +103,7 @@ def _unwritable(path: Path, error: OSError) -> BenchError:
     reason = error.strerror or error
     return BenchError(
         f"the pages of every prediction could not be written to {path}: {reason}. Give another "
-        "--out; what is stored stays as it is."
+        "--out; stored runs are not changed."
     )
 
 

@@ -165,7 +165,7 @@ def _known(cell: Cell, names: Sequence[str], stored: StoredPredictions) -> Known
         outcomes = headline_outcomes(splits, names)
     except (UnreadableError, BenchError) as error:
         return stored.said_of(results[0].job, str(error))
-    return outcomes or f"{' and '.join(names)} cannot be taken apart by examples"
+    return outcomes or f"{' and '.join(names)} cannot be split by example"
 
 
 def predicted_split(

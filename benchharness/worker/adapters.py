@@ -68,8 +68,8 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
     }
     if not targets:
         raise ModelError(
-            f"{network.config.model_type} has no layers for queries and values that adapters can "
-            "stand next to: leave lora_rank out."
+            f"{network.config.model_type} has no layers for queries and values, to which "
+            "adapters could be added: leave lora_rank out."
         )
     config = LoraConfig(
         r=rank,

@@ -65,11 +65,11 @@ class Board:
 
     @property
     def data_label(self) -> str:
-        """Evaluation data, for a title: "mini data, at most 100 rows a split"."""
-        sources = {"mini": "mini data", "hub": "hub data", "imported": "data that others used"}
+        """Evaluation data, for a title: "mini data, at most 100 rows per split"."""
+        sources = {"mini": "mini data", "hub": "hub data", "imported": "imported data"}
         names = " and ".join(sources.get(source, f"files in {source}") for source in self.data)
         names += f" on {self.machine}" if self.machine else ""
-        return names if self.limit is None else f"{names}, at most {self.limit} rows a split"
+        return names if self.limit is None else f"{names}, at most {self.limit} rows per split"
 
     @property
     def has_score(self) -> bool:
@@ -243,7 +243,7 @@ def select_entry(board: Board, name: str) -> Entry | None:
     found = called(board.entries, name)
     if len(found) > 1:
         choices = " or ".join(short_name(entry, board.entries) for entry in found)
-        raise BenchError(f"{name!r} is more than one row of {board.title}: say {choices}.")
+        raise BenchError(f"{name!r} is more than one row of {board.title}: use {choices}.")
     return found[0] if found else None
 
 
@@ -268,7 +268,7 @@ def select_entry_or_run(board: Board, name: str) -> Entry | None:
     }
     if len(found) > 1:
         keys = " or ".join(key[: len(prefix) + 6] for key in found)
-        raise BenchError(f"{prefix!r} begins the keys of several runs: say {keys}.")
+        raise BenchError(f"{prefix!r} begins the keys of several runs: use {keys}.")
     for key, whole in found.items():  # reduce the entry to this run
         cells = {
             task: replace(cell, runs=(run,), values=(value,))

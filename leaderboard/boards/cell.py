@@ -96,7 +96,9 @@ class Cell:
         if self.gain is None:
             return ""
         gain = shown(self.gain)
-        return f"the best of several: with other {self.gain_scope} it may score {gain} lower"
+        return (
+            f"the best of several settings: with other {self.gain_scope} it may score {gain} lower"
+        )
 
 
 # The mark of a number that needs a note, and the notes.

@@ -258,7 +258,7 @@ def contrast(
         flips=flips_of(splits),
     )
     if headline is None:
-        reason = f"{' and '.join(names)} cannot be taken apart by examples"
+        reason = f"{' and '.join(names)} cannot be split by example"
         return replace(found, reason=reason)
     reach = difference_bounds(splits[0].task, names, scores)
     test, p_value = _test(headline, found)

@@ -203,14 +203,14 @@ def the_model(boards: Iterable[Board]) -> tuple[Entry, ...]:
         if len(names) != 1:
             some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             raise BenchError(
-                f"this format describes one row of {board.title}, and {len(names)} fit: say which "
-                f"with --model: {some}."
+                f"this format describes one row of {board.title}, and {len(names)} fit: choose "
+                f"one with --model: {some}."
             )
         entries += board.entries
     models = list(dict.fromkeys(entry.model for entry in entries))
     if len(models) > 1:
         raise BenchError(
-            f"this format describes one model, and {len(models)} fit: say which with --model: "
+            f"this format describes one model, and {len(models)} fit: choose one with --model: "
             f"{', '.join(models)}."
         )
     return tuple(entries)

@@ -288,8 +288,8 @@ def _store_error(
     marks = ("malformed", "not a database", "decode to UTF-8", "corrupt")
     if damaged or any(mark in reason for mark in marks):
         return StoreError(
-            f"the leaderboard {name} is damaged ({reason}) and was left as it is: put a backup in "
-            "its place, or save what can be read (docs/store.md)."
+            f"the leaderboard {name} is damaged ({reason}) and was not changed: restore a "
+            "backup, or save what can be read (docs/store.md)."
         )
     advice = "Check that the disk has room and that the file and its folder can be written."
     if code == _NO_RIGHT:
@@ -489,8 +489,8 @@ def _check_file(path: Path) -> None:
     # content, and filling it would hide that.
     found = "is empty (0 bytes)" if not start else "is not an SQLite database"
     raise StoreError(
-        f"the leaderboard {path} {found} and was left as it is: put a backup in its place, or save "
-        "what can be read (docs/store.md), or move it away and `bench run` starts a new one."
+        f"the leaderboard {path} {found} and was not changed: restore a backup, or save what can "
+        "be read (docs/store.md), or move it away and `bench run` starts a new one."
     )
 
 

@@ -238,7 +238,7 @@ class Files:
             places = sorted(str(files[0]) for files in best.values())
             raise DataError(
                 f"the data folder {self.root} has {pattern} more than once, as "
-                f"{' and as '.join(places[:3])}: say with --data which folder is meant."
+                f"{' and as '.join(places[:3])}: give the right folder with --data."
             )
         (found,) = best.values()
         return found

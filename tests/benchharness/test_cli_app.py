@@ -178,7 +178,11 @@ def test_an_error_is_a_sentence_and_its_exit_code(bench, monkeypatch, kind, code
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (EOFError("Ran out of input"), 4, "ended too early (Ran out of input): is a file cut?"),
+        (
+            EOFError("Ran out of input"),
+            4,
+            "a file ended too early (Ran out of input): is it complete?",
+        ),
         (MemoryError(), 1, "memory ran out: give fewer or smaller files"),
     ],
 )

@@ -421,7 +421,7 @@ def test_a_notebook_marks_the_numbers_themselves(here: Path) -> None:
 def test_what_learned_nothing_is_the_best_nowhere(here: Path) -> None:
     (answer,) = choice().answers
     assert answer.best == ()
-    assert answer.sentence == "RTE: nothing was learned: all runs collapsed."
+    assert answer.sentence == "RTE: no encoder learned anything: all runs collapsed."
 
 
 def test_a_checkpoint_that_learned_nothing_is_warned_of(
@@ -545,8 +545,8 @@ PARTS: Mapping[str, str] = {
     "group.html.j2": f'<abbr class="flag" title="{CONSTANT}">!</abbr>',
     "run.html.j2": f'<p class="flag">! {CONSTANT}</p>',
     "plots/figure.html.j2": '<td class="number">50.0!</td>',
-    "plots/section.html.j2": "a cross one that learned nothing (collapsed)",
-    "board.html.j2": '<span class="flag">!</span> marks a score to read with care',
+    "plots/section.html.j2": "a cross a run that learned nothing (collapsed)",
+    "board.html.j2": '<span class="flag">!</span> marks a score with a warning',
 }
 """What the templates of the page write of a flag."""
 

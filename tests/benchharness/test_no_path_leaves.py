@@ -502,7 +502,7 @@ def test_python_gives_no_path_of_a_store(machine):
 def test_a_shared_archive_is_known_where_its_runs_are(machine):
     all_runs(machine)
     machine.stored("export", "--all", "all.jsonl.gz")
-    assert "0 of 6 runs added, 6 were here already" in machine.stored(
+    assert "0 of 6 runs added, 6 were already stored" in machine.stored(
         "db", "import", "all.jsonl.gz"
     )
     assert "6 of 6 runs added" in machine("db", "import", "all.jsonl.gz", "--db", "other.sqlite")

@@ -73,4 +73,4 @@ def test_48_without_any_one_task_there_is_none(tmp_path: Path, missing: str) -> 
     entry = _entry(path)
     assert (entry["score"], entry["rank"], entry["missing"]) == (None, None, [missing])
     shown = CliRunner().invoke(app, ["leaderboard", "--db", str(path)])
-    assert "no score (GLUE-9): no run of" in shown.output
+    assert "no GLUE-9 score: " in shown.output

@@ -8,7 +8,7 @@ EXTENSION = Extension(
     commands={
         "run --write-task": Command(
             "command:write_task",
-            "Write the task of your data as a file; runs nothing.",
+            "Write the task of your data to a file; nothing is run.",
             "run --data-file reviews.csv --write-task",
             "Your own data",
         ),

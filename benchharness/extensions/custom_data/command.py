@@ -23,11 +23,11 @@ from benchharness.leaderboard.text import visible, whole_file
 def write_task(
     options: RunOptions,
     *,
-    out: str | None = option(None, "The plugin to write; by default NAME.py.", metavar="FILE"),
+    out: str | None = option(None, "Plugin to write. Default: NAME.py.", metavar="FILE"),
 ) -> None:
-    """Write a plugin with the task that is found in your data.
+    """Write a plugin with the task that is inferred from your data.
 
-    What the file says can be edited: the name, the labels, the metrics, the share that is dev.
+    Edit the file to change the name, the labels, the metrics or the share of rows that are dev.
     """
     found = find_own_data(options)
     if not isinstance(found, Found):

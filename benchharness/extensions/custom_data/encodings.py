@@ -124,8 +124,8 @@ def _western(path: Place, content: bytes, odd: int, above: int) -> str:
         line = above + content.count(b"\n", 0, odd) + 1
         column = odd - content.rfind(b"\n", 0, odd)
         raise DataError(
-            f"{path.name} line {line} column {column} is neither UTF-8 nor cp1252: say with "
-            "--encoding what it is written in."
+            f"{path.name} line {line} column {column} is neither UTF-8 nor cp1252: give its "
+            "encoding with --encoding."
         )
     return found
 

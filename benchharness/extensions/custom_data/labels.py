@@ -196,7 +196,7 @@ def _odd_tag(own: OwnData, train: Table, spelling: Spelling) -> DataError:
     where = train.place(row) if "sentence" in own.columns else train.place_of_word(row, place)
     return DataError(
         f"{where} has the tag {tag!r} among spans of {', '.join(sorted(spelling.kinds)[:6])}: mend "
-        "it, or say --metric accuracy where tags are to be counted word by word, as written."
+        "it, or give --metric accuracy to count tags word by word, as written."
     )
 
 

@@ -216,8 +216,8 @@ def _number(source: str, wanted: Any, found: Mapping[str, Any]) -> float:
     if len(numbers) == 1 and wanted is None:
         return float(next(iter(numbers.values())))
     raise BenchError(
-        f"--metric evaluate:{source} gives {', '.join(found) or 'nothing'}: say which "
-        f"number counts, as evaluate:{source},score={next(iter(numbers), 'NAME')}."
+        f"--metric evaluate:{source} gives {', '.join(found) or 'nothing'}: choose the "
+        f"number that counts, as evaluate:{source},score={next(iter(numbers), 'NAME')}."
     )
 
 
@@ -335,7 +335,7 @@ def check_script(
     if not best > (metric.compute(moved, examples) or 0.0):
         raise BenchError(
             f"--metric {word!r} is no higher for right answers than for wrong ones ({best:g}): a "
-            "board puts the highest first, so take one that grows with what is right."
+            "board puts the highest first, so give one that is higher for better answers."
         )
     return Script(digest, best)
 

@@ -132,7 +132,7 @@ def _not_labels(own: OwnData, table: Table) -> Iterator[str]:
     is_none = may_be_no_label if own.kind == "class" else is_null
     if found := {name: n for name, n in names.items() if is_none(name)}:
         counts = ", ".join(f"{name!r} ({count})" for name, count in found.items())
-        yield f"read as no label, rename what is a class: {counts}"
+        yield f"read as no label (rename them if they are classes): {counts}"
 
 
 def _alike(labels: Sequence[str]) -> Iterator[str]:
@@ -208,7 +208,9 @@ def _values_said(own: OwnData, table: Table, examples: Sequence[Example]) -> Ite
     values = table.columns[own.columns["number"][0]] if own.kind == "number" else ()
     commas = [value for value in values if isinstance(value, str) and "," in value]
     if odd := next(iter(commas or looks_grouped(values)), ""):
-        yield f"numbers such as {odd} are read as {to_number(odd, own.decimal):g}"
+        mark = "comma" if own.decimal == "," else "point"
+        number = to_number(odd, own.decimal)
+        yield f"{odd} is read as {number:g}, with a decimal {mark}"
     if own.scale != (0.0, 1.0):
         yield f"learned as (number - {own.scale[0]:g}) / {own.scale[1]:g}"
 
@@ -221,7 +223,7 @@ def _answers_said(own: OwnData, table: Table) -> Iterator[str]:
         if count := sum(word in found for found in texts):
             yield f"{count} questions have the answer {word}: their context has none"
     if answer in own.columns.get("options", ()) and "question" in own.columns:
-        yield f"options are sorted by their text, so that their order does not tell {answer!r}"
+        yield f"options are sorted by their text, so that their order does not reveal {answer!r}"
     if own.first_option:
         yield f"the answers in {answer!r} count the options from 1"
         if count := sum(len(numbers_in(right)) > 1 for right, _ in answers_in(own, table)):
@@ -234,8 +236,8 @@ def leak_note(own: OwnData, split: str, leaks: Sequence[Leak], count: int) -> st
     named = ", ".join(f"{leak.row} is like train's {leak.train}" for leak in leaks[:MOST_NAMED])
     more = f", and {len(leaks) - MOST_NAMED} more" if len(leaks) > MOST_NAMED else ""
     made = own.held_out and split == "dev"
-    ours = ", which we made both: most texts are nearly one" if made else ""
+    split_here = ", although the split was made here: most texts are nearly equal" if made else ""
     return (
-        f"LEAK: {len(leaks)} of {count} rows of {split} stand in train too{ours} ({same} the same, "
-        f"{len(leaks) - same} nearly): {named}{more}"
+        f"LEAK: {len(leaks)} of {count} rows of {split} repeat rows of train{split_here} ({same} "
+        f"exactly, {len(leaks) - same} nearly): {named}{more}"
     )

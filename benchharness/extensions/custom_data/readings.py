@@ -85,7 +85,7 @@ def find_mapping(table: Table) -> ColumnMapping:
             f"{SHAPES[r.kind].said} (--columns {r.words})" for r in found[:MOST_SHOWN]
         )
         more = f", and {len(found) - MOST_SHOWN} others" if len(found) > MOST_SHOWN else ""
-        raise DataError(f"{table.name} fits {len(found)} tasks: {ways}{more}; say which.")
+        raise DataError(f"{table.name} fits {len(found)} tasks: {ways}{more}; choose one.")
     names = ", ".join(map(repr, table.columns))
     if not any((c.is_text and not c.is_id) or c.is_list for c in columns):
         raise DataError(
@@ -188,8 +188,8 @@ def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMa
         text = next((c.name for c in columns if c.is_text), "COLUMN")
         raise DataError(
             f"{table.place(row)} has {value!r} in the column {column.name!r}, where nearly all "
-            "others are numbers: leave the cell empty, or say --columns "
-            f"text={text},label={column.name} where these are classes."
+            "others are numbers: leave the cell empty, or give --columns "
+            f"text={text},label={column.name} if these are classes."
         )
 
 
@@ -197,7 +197,7 @@ def check_header(table: Table, columns: Sequence[Column]) -> None:
     """Raise DataError if the first line of a table is a row rather than names of its columns."""
     if is_row_above(table, columns):
         raise DataError(
-            f"line 1 of {table.name} is a row and no names: say --no-header, which numbers the "
+            f"line 1 of {table.name} is a row and no names: give --no-header, which numbers the "
             "columns from 1, or write their names above it."
         )
 

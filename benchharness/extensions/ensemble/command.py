@@ -22,7 +22,7 @@ Systems = Annotated[
     list[str],
     argument(
         "SYSTEM...",
-        "Models with stored runs, of which every seed takes part; MODEL:RECIPE where one has "
+        "Models with stored runs; all their seeds are averaged. Use MODEL:RECIPE if a model has "
         "several rows on a board.",
         "stored_models",
     ),
@@ -35,12 +35,12 @@ def ensemble(
     *,
     chosen: Chosen,
     name: str | None = option(
-        None, "What the board calls it. Default: its members.", metavar="NAME"
+        None, "Name of the ensemble on boards. Default: the names of its members.", metavar="NAME"
     ),
 ) -> None:
-    """Average the stored predictions of all seeds of one model or of several, and score that.
+    """Average the stored predictions of all seeds of one or several models, and score the average.
 
-    Nothing is trained. The result is stored and stands on the board as an ensemble.
+    Nothing is trained. The result is stored, and boards list it as an ensemble.
     """
     with chosen.open() as store:
         members = tuple(dict.fromkeys(systems))
@@ -69,15 +69,15 @@ def _ensembles(store: Store, rows: Rows, name: str | None) -> Iterator[Result]:
         if not entry.is_single:
             kind = {"ensemble": "an ensemble", "zero-shot": "zero-shot"}
             raise BenchError(
-                f"{entry.model} is {kind.get(entry.kind, 'a baseline')}: an ensemble is made of "
-                "models; name those."
+                f"{entry.model} is {kind.get(entry.kind, 'a baseline')}: an ensemble "
+                "averages models; name models."
             )
     groups = [members for members in _members(rows).values() if len(members) > 1]
     if not groups:
         names = " and ".join(entry.model for entry in rows.entries)
         raise BenchError(
             f"{names} has one run of each task on {rows.board.data_label}: an ensemble needs at "
-            "least two; `bench run --seeds 5` makes some."
+            "least two; `bench run --seeds 5` adds more."
         )
     label = name or _name(rows.entries, groups)
     predictions = StoredPredictions(store)

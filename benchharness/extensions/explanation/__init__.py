@@ -8,7 +8,7 @@ EXTENSION = Extension(
     commands={
         "explain": Command(
             "command:explain",
-            "Say why a number is another one.",
+            "Explain why two scores differ.",
             "explain 4f2a9c --from ../run_glue/out",
             COMPARE,
             old="compare explain",

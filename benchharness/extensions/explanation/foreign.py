@@ -459,5 +459,5 @@ def _object(path: Path) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not readable JSON ({error}); copy it again.") from None
     if not isinstance(found, dict):
-        raise DataError(f"{path} holds no JSON object; expected what a Trainer wrote.")
+        raise DataError(f"{path} holds no JSON object; expected a file that a Trainer wrote.")
     return found

@@ -129,7 +129,7 @@ class _Arguments(Machine):
             DataError: The file would call third-party code.
         """
         if not isinstance(called, Described) or called.args or not isinstance(args, tuple):
-            raise TypeError("a call of what is no function")
+            raise TypeError("a call of an object that is not a function")
         module, _, name = called.name.rpartition(".")
         is_class = module.split(".")[0] in _LIBRARIES and name[:1].isupper()
         is_known = is_class or called.name in _CALLED or module.startswith("torch._utils")

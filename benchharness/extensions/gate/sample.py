@@ -80,7 +80,7 @@ def differences(before: Conditions, now: Conditions) -> Iterator[str]:
     if before.precision != now.precision:
         yield f"it is computed in {now.precision}, no longer in {before.precision}"
     if before.task_version != now.task_version:
-        yield "the task is scored in another way"
+        yield "the task is scored differently"
     if before.method != now.method:
         yield f"runs are made by method {now.method}, no longer by method {before.method}"
     for name in _changed(before.plugins, now.plugins):

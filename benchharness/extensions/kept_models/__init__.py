@@ -9,13 +9,13 @@ EXTENSION = Extension(
     commands={
         "predict": Command(
             "predict_command:predict",
-            "Answer rows by a model that a run kept.",
+            "Predict labels for new rows with a kept model.",
             "predict 4f2a9c reviews.csv",
             USE,
         ),
         "model": Command(
             "command:model",
-            "Write a run's model for transformers.",
+            "Export a trained model as a Hugging Face folder.",
             "model roberta --task glue/rte --to rte-model",
             USE,
         ),

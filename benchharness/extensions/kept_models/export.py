@@ -60,7 +60,7 @@ def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Fou
     cells = [cell for cell in cells if any(cell.task in each.tasks for each in rows)]
     if len({tuple(run.key for run in cell.runs) for cell in cells}) > 1:
         tasks = ", ".join(dict.fromkeys(cell.task for cell in cells))
-        raise BenchError(f"{name} has runs of several tasks: say --task and one of {tasks}.")
+        raise BenchError(f"{name} has runs of several tasks: give --task with one of {tasks}.")
     scores = zip((run.key for run in cells[0].runs), cells[0].values, strict=True)
     return replace(find_seed(store, db, dict(scores)), task=task)
 

@@ -75,9 +75,7 @@ def load_trained(
         tasks = (str(read_taken(folder)["task"]),) if is_class else job.trained_tasks
     known = ", ".join(tasks)
     if task is None and len(tasks) > 1:
-        raise BenchError(
-            f"the model in {folder} was trained on {known}: say which one is meant by --task."
-        )
+        raise BenchError(f"the model in {folder} was trained on {known}: choose one with --task.")
     task = task or tasks[0]
     if task not in tasks:
         raise BenchError(f"the model in {folder} does not know {task}: it was trained on {known}.")

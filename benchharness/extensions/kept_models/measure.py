@@ -218,9 +218,9 @@ class Check:
             rows += f"; {verdict.lost} wrong now, {verdict.gained} right now, {self.differ} differ"
         than = f"{self.original} on {distinct_title(self.task)}"
         size = self.costs[1].bytes / self.costs[0].bytes
-        blind = f" {self.original} gives {CONSTANT}: this check can find nothing."
+        blind = f" {self.original} gives {CONSTANT}: this check cannot detect anything."
         return (
-            f"{self.variant}: {verdict.sentence(than)} ({rows}), {self.time:.2f} of the time of a "
+            f"{self.variant}: {verdict.sentence(than)} ({rows}), {self.time:.2f} of the time per "
             f"row, {size:.2f} of the size.{blind if CONSTANT in self.flags else ''}"
         )
 

@@ -8,7 +8,7 @@ EXTENSION = Extension(
     commands={
         "paper": Command(
             "command:paper",
-            "Run and write the tables of a paper.",
+            "Run the experiments of a paper and write its tables.",
             "paper --model mine=./checkpoint --against bert,roberta --suite glue",
             MEASURE,
         ),

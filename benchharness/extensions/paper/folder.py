@@ -15,7 +15,7 @@ from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.exports.table import SCORE, Choice
-from benchharness.leaderboard.job import Job, value_text
+from benchharness.leaderboard.job import Job, shown_source, value_text
 from benchharness.leaderboard.report.plots import named_entries
 from benchharness.leaderboard.report.plots.cost import facts_of, size_of_run, training_flops
 from benchharness.leaderboard.report.plots.tradeoff import CROSSES, measured_points, tradeoffs
@@ -34,8 +34,8 @@ _RECIPES = {"Model": 0.15, "Setting": 0.16, "Value": 0.12, "Tasks": 0.27, "Sourc
 _COSTS = {"Model": 0.24, "Suite": 0.13, "Seeds": 0.1, "Precision": 0.11, "Runs": 0.07}
 _COSTS |= {"Device-hours": 0.1, "FLOP": 0.1, "Device": 0.15}
 _DATA = {"Split": 0.4, "Rows": 0.15, "Fingerprint": 0.45}
-_PUBLISHED = {"Model": 0.2, "Task": 0.14, "Published": 0.1, "Ours": 0.08, "Noise": 0.08}
-_PUBLISHED |= {"Verdict": 0.15, "Source": 0.25}
+_PUBLISHED = {"Model": 0.2, "Task": 0.14, "Published": 0.1, "Measured": 0.1, "Noise": 0.08}
+_PUBLISHED |= {"Verdict": 0.15, "Source": 0.23}
 """Columns of the appendix's tables, each with its share of the line width."""
 
 
@@ -64,8 +64,8 @@ def make_paper(
     finished = [row.key for row in rows if row.status == "finished"]
     if not finished:
         raise BenchError(
-            f"none of the {counted(len(jobs), 'run')} of this paper has finished, and tables "
-            "without numbers are not written: see why with `bench show runs`, or give more --hours."
+            f"none of the {counted(len(jobs), 'run')} of this paper has finished, so no tables "
+            "were written: see why with `bench show runs`, or give more --hours."
         )
     here = store.reading_from(jobs[0].data)
     boards = [board for name in suites for board in build_boards(rows, SUITES[name])]
@@ -80,7 +80,7 @@ def make_paper(
     )
     results = {r.job.key: r for r in read_outcomes(here, finished) if isinstance(r, Result)}
     if find_spec("matplotlib") is None:
-        said["no figures were drawn: pip install 'benchharness[paper]' draws them."] = None
+        said["no figures were drawn, which needs pip install 'benchharness[paper]'."] = None
     lacking = _unfinished(jobs, results)
     paper = Paper(
         models=[mine, *sorted({row.model for row in rows} - {mine})],
@@ -89,7 +89,7 @@ def make_paper(
             LongTable("Hyperparameters", _RECIPES, list(_recipes(tables, results))),
             LongTable("Seeds and compute", _COSTS, list(_costs(tables, results))),
             LongTable("Data", _DATA, sorted({*_data(results)})),
-            LongTable("Beside published numbers", _PUBLISHED, list(_published(tables))),
+            LongTable("Comparison with published numbers", _PUBLISHED, list(_published(tables))),
         ],
         figures=dict(_figures(tables, results)) if find_spec("matplotlib") else {},
         missing=[*(f"{task}: {why}." for task, why in left_out.items()), *lacking],
@@ -132,7 +132,7 @@ def _recipes(tables: Sequence[PaperTable], results: Results) -> Iterator[list[st
                 known.setdefault(key, {})[job.title] = None
     for (name, setting, value, source), tasks in sorted(known.items()):
         shown = "all" if tasks.keys() == every[name].keys() else ", ".join(tasks)
-        yield [name, setting.replace("_", " "), value, shown, source]
+        yield [name, setting.replace("_", " "), value, shown, shown_source(source)]
 
 
 def _costs(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]]:
@@ -174,7 +174,7 @@ def _published(tables: Sequence[PaperTable]) -> Iterator[list[str]]:
 def _unfinished(jobs: Sequence[Job], results: Results) -> Iterator[str]:
     found = grouped(((j.model, j.title), j.seed) for j in jobs if j.key not in results)
     for (model, title), seeds in found.items():
-        yield f"{model} {title}: no result of seed {', '.join(map(str, seeds))}."
+        yield f"{model} {title}: no result for seed {', '.join(map(str, seeds))}."
 
 
 def _figures(tables: Sequence[PaperTable], results: Results) -> Iterator[tuple[str, bytes]]:
@@ -213,13 +213,13 @@ def check_paper(folder: Path) -> None:
     known = _known(folder)
     if there and not known:
         raise BenchError(
-            f"{folder} is not empty, and `bench paper` has not made it: give another --to."
+            f"{folder} is not empty, and `bench paper` did not create it: give another --to."
         )
     for name in sorted(there & known.keys()):
         if sha256((folder / name).read_bytes()).hexdigest() not in known[name]:
             raise BenchError(
-                f"{folder / name} was changed after `bench paper` had written it: give it another "
-                "name, or give another --to."
+                f"{folder / name} was edited after `bench paper` wrote it: rename the file, or "
+                "give another --to."
             )
 
 

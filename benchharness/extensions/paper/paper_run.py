@@ -36,10 +36,11 @@ def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> 
     encoders = [name for name in names if name not in floors]
     if not names or not options.model or floors.intersection(options.model):
         raise BenchError(
-            "name your encoder and what it stands against (--model mine=DIR --against modernbert)."
+            "name your encoder and the systems to compare it with (--model mine=DIR --against "
+            "modernbert)."
         )
     if same := sorted({*options.model}.intersection(names)):
-        raise BenchError(f"{same[0]} cannot stand against itself: leave it out of --against.")
+        raise BenchError(f"{same[0]} cannot be compared with itself: leave it out of --against.")
     return replace(
         options,
         model=(*options.model, *encoders),

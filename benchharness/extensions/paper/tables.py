@@ -152,11 +152,11 @@ class Paper:
         rows = [row for each in self.tables for row in each.table.rows if row.source]
         parts = {
             f"# {self.models[0]} against {', '.join(self.models[1:])}": [_ABOUT],
-            "## What to cite, by the keys of references.bib": [
+            "## Citations, by their keys in references.bib": [
                 f"* {SUITES[suite].title}: {found}" for suite, found in cited.items()
             ],
             "## Published rows": sorted({f"* {row.official}: {row.source}" for row in rows}),
-            "## What is missing": [f"* {sentence}" for sentence in self.missing],
+            "## Missing results": [f"* {sentence}" for sentence in self.missing],
         }
         found = ("\n".join((head, "", *lines)) for head, lines in parts.items() if lines)
         return "\n\n".join(found) + "\n"
@@ -173,15 +173,15 @@ _MAIN = r"""\documentclass[twocolumn]{article}
 \end{document}
 """
 
-_ABOUT = f"""`bench paper` has written these files, and writes anew what nobody has changed.
+_ABOUT = f"""`bench paper` wrote these files. Files you have edited are not overwritten.
 
-* `main.tex` shows all of it: `pdflatex main; bibtex main; pdflatex main; pdflatex main`.
-  A paper takes in what it needs, `\\input{{glue}}`, with the packages of its preamble.
-* `{RUNS}` has the runs of each number: `bench show KEY` shows one.
-* `appendix.tex` has every value of the recipes with its source, seeds, data, compute,
-  and measured numbers beside published ones.
+* `main.tex` includes all files: `pdflatex main; bibtex main; pdflatex main; pdflatex main`.
+  In your paper, include the tables you need, `\\input{{glue}}`, and the packages of its preamble.
+* `{RUNS}` lists the runs behind each number: `bench show KEY` shows one.
+* `appendix.tex` has every hyperparameter with its source, the seeds, data and compute,
+  and a comparison of measured with published numbers.
 
-The same runs, taken elsewhere by `bench export --all` and `bench db import`, give the same tables.
+The same runs give the same tables elsewhere: `bench export --all`, then `bench db import`.
 """
 
 

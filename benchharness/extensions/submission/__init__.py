@@ -8,7 +8,7 @@ EXTENSION = Extension(
     commands={
         "score": Command(
             "score_command:score",
-            "Score a prediction file that anyone made.",
+            "Score the prediction files of any program.",
             "score RTE.tsv --task glue/rte",
             MEASURE,
             old="submit score",

@@ -28,18 +28,19 @@ class Submitted:
     """Options that select the submitted runs."""
 
     model: str | None = option(
-        None, "The model whose stored runs are submitted.", metavar="NAME", proposes="stored_models"
+        None, "Model whose stored runs are submitted.", metavar="NAME", proposes="stored_models"
     )
     suite: str | None = option(
-        None, f"{', '.join(SUBMITTED[:-1])} or {SUBMITTED[-1]}.", metavar="NAME", proposes=SUBMITTED
+        None,
+        f"Suite to submit: {', '.join(SUBMITTED[:-1])} or {SUBMITTED[-1]}.",
+        metavar="NAME",
+        proposes=SUBMITTED,
     )
-    seed: int | None = option(
-        None, "Only runs of this seed. Default: the best on dev.", metavar="N"
-    )
-    fill: bool = option(False, "Fill tasks that were not run with one constant answer.")
+    seed: int | None = option(None, "Submit this seed. Default: the best seed on dev.", metavar="N")
+    fill: bool = option(False, "Fill tasks that were not run with a constant answer.")
     threshold: float | None = option(
         None,
-        "SQuAD 2.0: leave a question unanswered whose no-answer score exceeds X. Default: 0.",
+        "SQuAD 2.0: leave a question unanswered if its no-answer score exceeds X. Default: 0.",
         metavar="X",
     )
     db: Database = DATABASE
@@ -54,20 +55,21 @@ def submit(
     *,
     wanted: Submitted,
     out: str | None = option(
-        None, "The submission to write; for squad, conll2012 and xtreme a folder.", metavar="FILE"
+        None, "Submission to write; for squad, conll2012 and xtreme a folder.", metavar="FILE"
     ),
     check: str | None = option(
-        None, "List every fault of a submission, whoever made it.", metavar="FILE"
+        None, "List every fault of this submission, of any program.", metavar="FILE"
     ),
     repair: str | None = option(
-        None, "Repair the faults that have one right fix, into --out.", metavar="FILE"
+        None,
+        "Repair faults that have only one right fix, and write the result to --out.",
+        metavar="FILE",
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Write the official submission of a suite from stored predictions; check or mend one.
+    """Write the official submission of a suite from stored predictions, or check or repair one.
 
-    The predictions are those of `bench run --test`. The exit code of a check is 4 where it finds a
-    fault.
+    The predictions come from `bench run --test`. --check exits with 4 if a fault is found.
     """
     writes = wanted.model is not None and wanted.suite is not None
     if [writes, check is not None, repair is not None].count(True) != 1:

@@ -19,7 +19,7 @@ from benchharness.tasks.suites import split_title
 
 Files = Annotated[
     list[Path],
-    argument("PREDICTIONS...", "A prediction file for each split that is scored (MNLI has two)."),
+    argument("PREDICTIONS...", "One prediction file per scored split (MNLI has two)."),
 ]
 
 
@@ -27,25 +27,27 @@ Files = Annotated[
 class Predicted:
     """Options that describe the predictions and the labelled rows."""
 
-    task: str = option(..., "The task: glue/cola.", metavar="NAME", proposes="tasks")
+    task: str = option(
+        ..., "Task of the predictions, such as glue/cola.", metavar="NAME", proposes="tasks"
+    )
     data: str = option(
         "hub",
-        "Where the labelled rows come from.",
+        "Source of the labelled rows.",
         metavar="hub|DIR|mini",
         proposes=("hub", "mini"),
     )
     split: tuple[str, ...] = option(
         (),
-        "The split that a file predicts; repeatable. Default: dev, then the other dev split.",
+        "Split of each file; repeatable. Default: dev, then the other dev split.",
         metavar="NAME",
     )
     na_prob: Path | None = option(
-        None, "SQuAD 2.0: na_prob.json or null_odds.json.", metavar="FILE"
+        None, "SQuAD 2.0: file of no-answer scores, na_prob.json or null_odds.json.", metavar="FILE"
     )
     trust_remote_code: TrustCode = False
     na_prob_threshold: float | None = option(
         None,
-        "SQuAD 2.0: no answer where --na-prob exceeds X. Default: 1, as in evaluate-v2.0.py.",
+        "SQuAD 2.0: predict no answer if --na-prob exceeds X. Default: 1, as in evaluate-v2.0.py.",
         metavar="X",
     )
 
@@ -54,25 +56,27 @@ class Predicted:
 class Kept:
     """Options for missing answers, and for storing the scores."""
 
-    strict: bool = option(False, "Refuse a file that leaves answers out.")
-    store: bool = option(False, 'Put the scores on the board as "scored here".')
-    allow_missing: bool = option(False, "With --store: also if the file leaves answers out.")
-    model: str | None = option(None, "With --store: whose predictions they are.", metavar="NAME")
+    strict: bool = option(False, "Refuse a file with missing answers.")
+    store: bool = option(False, 'Store the scores; the board lists them as "scored here".')
+    allow_missing: bool = option(False, "With --store: store them even if answers are missing.")
+    model: str | None = option(
+        None, "With --store: name of the system that made the predictions.", metavar="NAME"
+    )
     db: Database = DATABASE
 
 
 @with_options()
 def score(files: Files, *, predicted: Predicted, kept: Kept, as_json: AsJson = False) -> None:
-    """Score prediction files that anyone made, as the benchmark's official scorer does.
+    """Score the prediction files of any program, as the benchmark's official scorer does.
 
     Nothing is trained, and torch is not needed.
     """
     if kept.store != (kept.model is not None):
         raise BenchError(
-            "--store and --model NAME belong together: say whose predictions they are."
+            "--store and --model NAME belong together: give both, with the name of the system."
         )
     if kept.allow_missing and (kept.strict or not kept.store):
-        raise BenchError("--allow-missing needs --store, and --strict says the opposite of it.")
+        raise BenchError("--allow-missing needs --store and excludes --strict.")
     no_answer = NoAnswer(file=predicted.na_prob, threshold=predicted.na_prob_threshold)
     scored = score_files(
         files,

@@ -277,7 +277,7 @@ def choose_runs(
     if not able:
         whose = "" if seed is None else f" of seed {seed}"
         raise BenchError(
-            f"no stored run{whose} has predicted what is to be submitted: run `bench run --test` "
+            f"no stored run{whose} has the predictions to submit: run `bench run --test` "
             "on the official data (not mini, no --limit) first."
         )
     weights = max(able, key=lambda row: row.finished).weights

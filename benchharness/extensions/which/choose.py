@@ -159,7 +159,7 @@ def _cost(request: Request, job: Job) -> Inference | str:
     if request.placement.forks is None:
         return "not measured: jobs run on other machines."
     if job.is_zero_shot:
-        return "not measured: it predicts without a head of ours."
+        return "not measured: it predicts without a head of benchharness."
     try:
         return measure_inference(job, request.slots[0], MEASURE_SECONDS)
     except BenchError as error:

@@ -309,7 +309,7 @@ def test_a_layout_is_read_asked_or_refused(name, tmp_path):
         assert all(word in said for word in words.split(" or "))
         assert "\n" not in said
         assert said.replace("...", "").count(". ") == 0
-        assert said.endswith("; say which." if what == "asks" else ".")
+        assert said.endswith("; choose one." if what == "asks" else ".")
         answers = re.findall(r"\(--columns ([^()]*)\)", said) if what == "asks" else []
         found = [find_own(path, columns=answer, **options) for answer in answers]
         assert len({each.own.mapping.words for each in found}) == len(answers) != 1

@@ -160,7 +160,7 @@ def test_a_script_in_a_place_that_cannot_be_read_is_refused(
     ("name", "body", "said"),
     [
         ("lower_script", ERROR, "is no higher for right answers than for wrong ones"),
-        ("two_script", TWO, "gives one, two: say which number counts, as evaluate:"),
+        ("two_script", TWO, "gives one, two: choose the number that counts, as evaluate:"),
         (
             "raising_script",
             "raise ValueError('odd')",

@@ -299,7 +299,7 @@ def test_a_task_that_stands_alone_has_no_score_column_and_left_out_rows_are_said
     assert ended.code == 0, ended.err
     both = ended.out + ended.err
     assert both.count("left out of train") == 1
-    assert "leaves out" not in both
+    assert "left out by their task" not in both
     (head,) = (line for line in ended.out.splitlines() if line.startswith("model"))
     assert head.split() == ["model", "gaps"]
     table = bench("export", "--suite", "gaps", "--format", "markdown").out

@@ -75,7 +75,7 @@ def test_the_seeds_of_a_model_become_one_result(bench, stored):
     assert {s.value for s in result.job.settings.values()} == {m["key"] for m in members.values()}
     lines = [line.split() for line in ended.out.splitlines()]
     assert ["minilm", "x3", "100.0!"] in lines
-    assert "ensembles and baselines stand below the models" in ended.out
+    assert "ensembles and baselines are below the models" in ended.out
 
 
 def test_the_same_ensemble_is_stored_once_and_another_beside_it(bench, stored):

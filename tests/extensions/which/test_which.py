@@ -257,7 +257,7 @@ def test_collapsed_encoders_are_marked_and_what_is_no_better_than_the_majority_i
         == lines["tiny"].replace("!", "").split()[1:2] + (lines["majority"].split()[2:])
     )
     assert re.search(r"!: . of . seeds? collapsed", printed.out)
-    assert ("nothing was learned" in printed.out) == (learned is None)
+    assert ("no encoder learned anything" in printed.out) == (learned is None)
     found = json.loads(bench(ByModel(shares=shares), "--seeds", "2", "--json")[1].out)
     assert found["answers"][0]["best"] == learned
     assert found["answers"][0]["majority"] == found["answers"][0]["candidates"][-1]["score"]
@@ -403,7 +403,7 @@ def test_it_ends_with_the_model_of_the_best(bench, tmp_path, monkeypatch):
     assert (code, "no run has seed 9: give one of 1, 2, or" in printed.err) == (2, True)
     shares = dict.fromkeys(SHARES, CONSTANT)
     code, printed = bench(ByModel(shares=shares), "--db", "other", "--seeds", "1", "--to", "none")
-    assert (code, "nothing was learned" in printed.err) == (2, True)
+    assert (code, "no encoder learned anything" in printed.err) == (2, True)
     engine = ByModel()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()

@@ -91,5 +91,5 @@ def test_rows_that_the_hub_has_not_go_onto_no_card(board: Board, monkeypatch: An
 def test_a_card_is_of_one_model(board: Board) -> None:
     two = one_board(make_rows("one", data="hub") + make_rows("two", data="hub"))
     for write in (to_model_index, to_eval_results):
-        with pytest.raises(BenchError, match="one row of GLUE, and 2 fit: say which"):
+        with pytest.raises(BenchError, match="one row of GLUE, and 2 fit: choose one with --model"):
             write([two])

@@ -107,7 +107,7 @@ def test_published_rows_say_of_what_they_are_and_where_they_stand(board: Board) 
     assert "microsoft/unilm" not in only
     with pytest.raises(BenchError, match="no published row of these suites is of 'nobody'"):
         to_latex([board], Choice(published=("nobody",)))
-    with pytest.raises(BenchError, match="published numbers are of whole official data"):
+    with pytest.raises(BenchError, match="published scores are on complete official data"):
         to_latex([replace(board, limit=9)], WITH_PUBLISHED)
 
 

@@ -113,7 +113,7 @@ def test_boards_are_narrowed(board: Board) -> None:
         narrowed([board], ["nobody"], [])
     with pytest.raises(BenchError, match="nothing stored matches nobody: stored are first"):
         narrowed([board], ["first", "nobody"], [])
-    with pytest.raises(BenchError, match="say which with --model: first, second"):
+    with pytest.raises(BenchError, match="choose one with --model: first, second"):
         the_model([board])
-    with pytest.raises(BenchError, match="say which with --model"):
+    with pytest.raises(BenchError, match="choose one with --model"):
         the_model([third, *narrowed([board], ["first"], [])])
