@@ -24,17 +24,13 @@ def fault(message: str) -> str | None:
     subject, *rest = "\n".join(line for line in lines if line[:1] != "#").strip().split("\n")
     if subject.startswith(BY_GIT):
         return None
+    length, verb = len(subject), NO_VERB.match(subject)
     wrong = {
         "is empty: write what the commit changes": not subject,
-        f"has {len(subject)} characters: shorten it to {LONGEST}, and explain in the body": len(
-            subject
-        )
-        > LONGEST,
+        f"has {length} characters: at most {LONGEST}, the reasons go to the body": length > LONGEST,
         "does not begin with a capital letter": not subject[:1].isupper(),
         "ends with a full stop: leave it out": subject.endswith("."),
-        "begins with no imperative: write 'Add a test', not 'Added' or 'Adds'": NO_VERB.match(
-            subject
-        ),
+        "begins with no imperative: write 'Add a test', not 'Added' or 'Adds'": verb,
         "is not followed by an empty line": "".join(rest[:1]).strip(),
     }
     return next((words for words, is_wrong in wrong.items() if is_wrong), None)

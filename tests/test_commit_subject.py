@@ -31,7 +31,7 @@ def checked(message: str, folder: Path) -> subprocess.CompletedProcess[str]:
         f"{'Add a test':x<71}\n\nThe body has lines of any length: {'x' * 100}\n",
         "\n# a comment\nAddress a fault\n# another one\n\nWhy.\n",
         "Embed the figures\n# ------------------------ >8 ------------------------\n+Added.\n",
-        "Merge branch 'a name that is far longer than any subject that a person would write here'\n",
+        "Merge branch 'a name that is longer than any subject that a person may write'\n",
         "fixup! fixed it.\n",
     ],
 )
