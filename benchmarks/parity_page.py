@@ -175,7 +175,7 @@ benchharness, and by `benchmarks/parity.py`, which trains transformers' task cla
 the same rows in the same order, and use no dropout. Compared are the losses of all steps, all weights at
 the end, and the answers.
 
-A cell of the table has the largest relative difference in fp32, which may be {limit}. A letter marks a [deliberate deviation](#what-is-meant-to-differ),
+A cell of the table has the largest relative difference in fp32, which may be {limit}. A letter marks a [deliberate deviation](#deliberate-deviations),
 which the plain loop takes over for this comparison. A cell above {limit} still holds if, measured from transformers in fp64, benchharness is
 at most {further:g} times as far away as transformers in fp32 is: then the difference is rounding on both sides.{exact}
 
@@ -192,7 +192,7 @@ of a network.
 
 Cells without a number have nothing to be compared with: {lacking}. Not compared in bf16: {without} (DeBERTa v1's classes do not support it).
 
-## What is meant to differ
+## Deliberate deviations
 
 benchharness deviates from transformers on purpose in the following places. "Apart with it" is the largest relative difference that a deviation makes, "without" the
 largest relative difference of losses if both sides are made equal.
@@ -307,7 +307,7 @@ REAL = """## On real data
 Trainer with readers, encoding and scorers of its own. With each seed both start from the same head and take
 the rows in the same order; only dropout differs.
 
-The table has the mean score of both sides over seeds (with the standard deviation), and the mean of their differences with its intervals. Two one-sided tests (TOST)
+The table has the mean scores of benchharness ("ours") and of the Trainer over seeds (with the standard deviation), and the mean of their differences with its intervals. Two one-sided tests (TOST)
 decide whether the two are equal within 1 point, for correlations within 1.5 points. "Equivalent" means p < 0.05, "different" means that 0 is
 outside of the 95 % interval, and "open" means neither: there were too few seeds.
 
