@@ -1,8 +1,8 @@
 """What mkdocs does not do by itself for the site of this folder; mkdocs.yml names this file.
 
 The pages are written for GitHub, and the site takes them as they are. Here it gets the rest: the
-README as its first page, the reference from docstrings, and GitHub's address for links that lead out
-of the folder.
+README as its first page, the reference from docstrings, and GitHub's address for links that lead
+out of the folder.
 """
 
 import re
@@ -24,7 +24,7 @@ in use. `bench` is the same from a shell: [The command line](../cli.md).
 PLUGINS = """# API for plugins
 
 What a plugin's tables are made of. [Your own models, tasks, metrics and loggers](../plugins.md) and
-[Data and tasks](../tasks.md) show them in use.
+[Add a task](../add-task.md) show them in use.
 """
 
 FOR_PLUGINS = {
