@@ -388,19 +388,19 @@ class Deviation:
 
 DEVIATIONS = {
     "p": Deviation(
-        why="no padding in a span's softmax; BigBird's question is",
+        why="a span's softmax leaves padding out, and has BigBird's question",
         applies=lambda start, _: start.kind == "span",
         departs={"masks_padding": True},
     ),
     "d": Deviation(
-        why="whatever has two dimensions decays, biases by name too",
+        why="all weights of two dimensions decay, even if named bias",
         applies=lambda _, theirs: (
             decaying(theirs, by_shape=True) != decaying(theirs, by_shape=False)
         ),
         departs={"decays_by_shape": True},
     ),
     "w": Deviation(
-        why="rows without padding, which ConvBERT and Funnel see",
+        why="no row is padded, while ConvBERT and Funnel see padding",
         applies=lambda start, _: start.config.model_type in ("convbert", "funnel"),
         departs={"alone": True},
     ),

@@ -248,7 +248,7 @@ def _count_of(path: Path, lines: Mapping[str, Setting], name: str) -> int | None
     if name not in lines:
         return None
     value = lines[name].value
-    if not isinstance(value, int) or value < 1:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise BenchError(
             f"{path.name}, {_PROTOCOL} {name}: expected a whole number from 1 up, found {value!r}."
         )

@@ -1,8 +1,8 @@
 """What mkdocs does not do by itself for the site of this folder; mkdocs.yml names this file.
 
 The pages are written for GitHub, and the site takes them as they are. Here it gets the rest: the
-README as its first page, the reference from docstrings, a place in the navigation for every page,
-and GitHub's address for links that lead out of the folder.
+README as its first page, the reference from docstrings, and GitHub's address for links that lead
+out of the folder.
 """
 
 import re
@@ -24,7 +24,7 @@ in use. `bench` is the same from a shell: [The command line](../cli.md).
 PLUGINS = """# API for plugins
 
 What a plugin's tables are made of. [Your own models, tasks, metrics and loggers](../plugins.md) and
-[Data and tasks](../tasks.md) show them in use.
+[Add a task](../add-task.md) show them in use.
 """
 
 FOR_PLUGINS = {
@@ -79,10 +79,7 @@ FOR_PLUGINS = {
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds the pages that are made here, and gives every page a place in the navigation."""
-    decisions = sorted(
-        file.src_uri for file in files if re.match(r"decisions/\d{4}-", file.src_uri)
-    )
+    """Add the pages that are made here."""
     made = {
         "index.md": first_page((ROOT / "README.md").read_text(encoding="utf-8")),
         "reference/python.md": python_page(),
@@ -90,10 +87,6 @@ def on_files(files: Files, config: Any) -> Files:
     }
     for uri, text in made.items():
         files.append(File.generated(config, uri, content=text))
-    section(section(config.nav, "Explanation"), "Decisions").extend(decisions)
-    known = set(uris(config.nav))
-    left = sorted(file.src_uri for file in files.documentation_pages() if file.src_uri not in known)
-    section(config.nav, "Techniques").extend(left)
     return files
 
 
@@ -170,19 +163,3 @@ def plugins_page() -> str:
     for title, names in FOR_PLUGINS.items():
         lines += [f"## {title}\n", *(f"::: benchharness.{name}\n" for name in names)]
     return "\n".join(lines)
-
-
-def section(nav: list[Any], title: str) -> list[Any]:
-    """The entries of a section of the navigation."""
-    (found,) = [each[title] for each in nav if isinstance(each, dict) and title in each]
-    listed: list[Any] = found
-    return listed
-
-
-def uris(nav: list[Any]) -> list[str]:
-    """The pages of a navigation, at every depth."""
-    found = []
-    for each in nav:
-        inner = next(iter(each.values())) if isinstance(each, dict) else each
-        found += [inner] if isinstance(inner, str) else uris(inner)
-    return found

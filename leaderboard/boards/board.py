@@ -195,9 +195,9 @@ TOP = 30
 def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
     """Return the board with its first `number` entries of each kind; order and ranks stay the same.
 
-    The best single model of each column is kept too, so that a column's best value is always on the
-    board, and so is every entry with a run whose key is in `keep`. A `number` of 0 keeps all
-    entries.
+    The best single model of each column is kept too, and the best one that was trained here, so
+    that a column's best value is always on the board. So is every entry with a run whose key is in
+    `keep`. A `number` of 0 keeps all entries.
     """
     if number == 0 or len(board.entries) <= number:
         return board
@@ -207,6 +207,7 @@ def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
         ran = [(e.cells[task], e) for e in board.entries if e.is_single and task in e.cells]
         ran.sort(key=lambda pair: (not pair[0].has_learned, -pair[0].median))
         kept += [entry for _, entry in ran[:1]]
+        kept += [entry for _, entry in ran if entry.competes][:1]
     kept += [e for e in board.entries if keep and any(run.key in keep for run in e.runs)]
     # Compare by identity: comparing two entries by value would compare all of their runs.
     chosen = set(map(id, kept))

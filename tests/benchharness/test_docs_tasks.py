@@ -1,4 +1,4 @@
-"""The plugins of docs/tasks.md and the recipe of docs/plugins.md, used as a reader would."""
+"""The plugins of docs/add-task.md and the recipe of docs/plugins.md, used as a reader would."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def run(
 def test_the_plugins_of_the_documentation_train_and_score(tmp_path: Path) -> None:
     marks = {"tags.py": "TagTask(", "options.py": "ChoiceTask(", "spans.py": "MANUAL = "}
     for name, mark in marks.items():
-        (tmp_path / name).write_text(block("tasks.md", mark))
+        (tmp_path / name).write_text(block("add-task.md", mark))
     (tmp_path / "DATA").mkdir()
     for write in (genes, exam, manual):
         write(tmp_path / "DATA")
@@ -63,7 +63,7 @@ def test_the_plugins_of_the_documentation_train_and_score(tmp_path: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.soak
 def test_the_hub_data_set_of_the_documentation(tmp_path: Path) -> None:
-    (tmp_path / "reviews.py").write_text(block("tasks.md", "org/reviews", "PairTask("))
+    (tmp_path / "reviews.py").write_text(block("add-task.md", "org/reviews", "PairTask("))
     revision = "0123456789abcdef0123456789abcdef01234567"
     rows = [{"text": f"good {n}", "label": 1} for n in range(6)]
     rows += [{"text": f"bad {n}", "label": 0} for n in range(2)]

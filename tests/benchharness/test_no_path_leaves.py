@@ -20,13 +20,14 @@ import pytest
 
 import benchharness as bh
 from benchharness import loggers
-from benchharness.cli import model, which
 from benchharness.cli.app import load_command
 from benchharness.cli.commands import commands
 from benchharness.cli.export import PREDICTIONS, PUSHED, Format
 from benchharness.extensions.custom_data import metrics
+from benchharness.extensions.kept_models import command as model
 from benchharness.extensions.submission import inspection
 from benchharness.extensions.submission import write as submission
+from benchharness.extensions.which import command as which
 from benchharness.leaderboard import sharing
 from benchharness.leaderboard.exports import cards
 from benchharness.leaderboard.result import Failure

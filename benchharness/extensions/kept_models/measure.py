@@ -238,9 +238,11 @@ def check(
 ) -> Check:
     """Compare a variant with the original on rows of the model's task, keyed by split.
 
-    Times are measured on rows of the first split. Raises BenchError if a logit is not finite, or if
-    the score cannot be broken down by example.
+    Times are measured on rows of the first split. Raises BenchError if there are no rows, if a
+    logit is not finite, or if the score cannot be broken down by example.
     """
+    if not all(rows.values()) or not rows:
+        raise BenchError(f"there are no rows of {model.task.name} to compare answers on.")
     sides = (original, other)
     found = [
         {split: side.answers(model, examples) for split, examples in rows.items()} for side in sides

@@ -17,7 +17,7 @@ from benchharness.extensions.submission.answer_file import Fault
 from benchharness.extensions.submission.inspection import check, repair, write_zip
 from benchharness.extensions.submission.write import FORMS, SUBMITTED, Gathered, Wanted, gather
 from benchharness.leaderboard.store.store import open_store
-from benchharness.leaderboard.text import visible
+from benchharness.leaderboard.text import visible, whole_file
 from benchharness.models import find_model
 from benchharness.tasks.suite import Suite
 from benchharness.tasks.suites import find_suite
@@ -183,10 +183,15 @@ def _put(found: Sequence[Gathered], out: Path) -> None:
     """Write one file, a folder of files, or a zip, depending on the names of the files."""
     with writing(f"the submission {out}", "Give another --out."):
         if len(found) == 1 and found[0].path == Path():
-            out.write_bytes(found[0].content)
+            _write_file(out, found[0].content)
         elif any(file.path.parent != Path() for file in found):
             for file in found:
-                (out / file.path).parent.mkdir(parents=True, exist_ok=True)
-                (out / file.path).write_bytes(file.content)
+                _write_file(out / file.path, file.content)
         else:
             write_zip(out, {str(file.path): file.content for file in found})
+
+
+def _write_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all, in a folder that is created if it is missing."""
+    with whole_file(path) as file:
+        file.write(content)

@@ -18,7 +18,7 @@ from transformers import pipeline
 import benchharness as bh
 from benchharness.errors import BenchError, JobError
 from benchharness.extensions.kept_models import check as checking
-from benchharness.extensions.kept_models import take as taking
+from benchharness.extensions.kept_models import save_pretrained as taking
 from benchharness.extensions.kept_models.check import Dev, check
 from benchharness.extensions.kept_models.export import Found
 from benchharness.extensions.kept_models.load import TrainedModel, load_trained

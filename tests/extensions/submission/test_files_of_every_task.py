@@ -207,9 +207,9 @@ def turns(folder: Path) -> None:
     ("name", "page", "words", "write_data"),
     [
         ("mine/irony", "plugins.md", "TASKS = (IRONY,)", irony),
-        ("bio/genes", "tasks.md", "TagTask(", genes),
-        ("school/exam", "tasks.md", "ChoiceTask(", exam),
-        ("help/manual", "tasks.md", "MANUAL = ", manual),
+        ("bio/genes", "add-task.md", "TagTask(", genes),
+        ("school/exam", "add-task.md", "ChoiceTask(", exam),
+        ("help/manual", "add-task.md", "MANUAL = ", manual),
         ("turns/quac4", "tasks.md", "history=4", turns),
     ],
 )
