@@ -1,6 +1,6 @@
-"""Measures the certificate of every family and head, and writes docs/parity.md: `make parity`.
+"""Measurement of the certificate of every family and head, and docs/parity.md (`make parity`).
 
-Exits with 1 where something is red. `--page` writes the page of the last measurement again.
+Exits with 1 if any check fails. `--page` only rewrites the page of the last measurement.
 """
 
 import argparse
@@ -51,30 +51,34 @@ __all__ = ["DROPOUT_LIMIT", "Findings", "measure_pairs", "page"]
 PAGE = ROOT / "docs" / "parity.md"
 
 DROPOUT_LIMIT = 2.5
-"""Of a mean of squared z-scores, which is 1 where both sides drop alike."""
+"""Limit of a mean of squared z-scores, which is 1 if both sides drop alike."""
 
 TRIED = (
     *(*VALUES, *STILL, "accumulation", "adam_beta1", "adam_beta2", "epochs", "evaluations"),
     *("max_question_tokens", "start_from", "stride", "warmup_ratio"),
 )
-"""The settings of which the certificate has values of its own; all others have their defaults."""
+"""Settings for which the certificate has values of its own; all others have their defaults."""
 
 WHY_LACKING = {
     "deberta": "choice (no class)",
     "eurobert": "choice, span (no class)",
     "gpt2": "choice (a class with two heads)",
-    "openai-gpt": "choice (the same), span, tag (no class)",
+    "openai-gpt": "choice (a class with two heads), span, tag (no class)",
     "t5": "pair, span, ranking (with the decoder), choice (no class)",
 }
-"""Why there is nothing to compare a head of ours with."""
+"""Heads of benchharness that have no class to compare with, by family, with the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """All that the page shows.
+    """All data of the page.
 
-    `faults` is how far each planted fault takes ours from transformers'. `first_token` is as
-    `first_token_apart` gives it, `dropout` as `dropout_apart`, `masks` as `same_masks_apart`.
+    Attributes:
+        cases: The results by family and head.
+        faults: The difference from transformers that each planted fault causes in benchharness.
+        first_token: The result of `first_token_apart`.
+        dropout: The result of `dropout_apart`.
+        masks: The result of `same_masks_apart`.
     """
 
     cases: list[Certified]
@@ -85,12 +89,12 @@ class Findings:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> "Findings":
-        """What `asdict` has made plain."""
+        """Build the findings from the plain data of `asdict`."""
         return cls(**{**record, "cases": [Certified.of(each) for each in record["cases"]]})
 
     @property
     def red(self) -> list[str]:
-        """What does not hold."""
+        """Checks that fail."""
         found = [f"{each.family} {each.kind}" for each in self.cases if not each.holds]
         for name, value in self.faults.items():
             limit = DROPOUT_LIMIT if name == DROPOUT_SCALE else LIMIT
@@ -99,7 +103,7 @@ class Findings:
         return found + (["first token"] if max(self.first_token[:2]) > LIMIT else [])
 
 
-# Measuring, a part in a process at a time.
+# Measurement, in parts that run in processes.
 
 
 def _family(family: str) -> list[Certified]:
@@ -108,7 +112,7 @@ def _family(family: str) -> list[Certified]:
 
 
 def measure_pairs() -> dict[str, Any]:
-    """The planted faults, the first token, and dropout's check, of pairs on BERT."""
+    """Measure the planted faults, the first token, and dropout, with a pair head on BERT."""
     with TemporaryDirectory(prefix="parity-") as name:
         folder = Path(name)
         start = Start.of(str(save_family(folder / "bert", "bert", **still("bert"))), "pair")
@@ -124,7 +128,10 @@ def measure_pairs() -> dict[str, Any]:
 
 
 def _faults(start: Start, dropping: str, folder: Path) -> dict[str, float]:
-    """How far each fault takes ours from transformers'; that of dropout on the `dropping` one."""
+    """Return the difference from transformers that each fault causes.
+
+    The fault in dropout is measured on the `dropping` checkpoint.
+    """
     expected, found = train_theirs(start), {}
     for fault in PLANTED:
         with planted(fault):
@@ -137,8 +144,8 @@ def _faults(start: Start, dropping: str, folder: Path) -> dict[str, float]:
 
 
 def measure(jobs: int) -> Findings:
-    """All of it, in some processes of a thread each."""
-    # Threads are counted when torch is imported. spawn: forked threads would be none.
+    """Measure everything in `jobs` processes of one thread each."""
+    # torch reads the variable at import. spawn, because threads do not survive a fork.
     os.environ["OMP_NUM_THREADS"] = "1"
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         rest = pool.submit(measure_pairs)
@@ -161,50 +168,62 @@ def _tell(done: "Future[list[Certified]]") -> None:
 
 PLAIN = """# Parity with transformers
 
-Made by `make parity`. {verdict}
+Does benchharness train as transformers does? On this page each head of each family is trained by both, and the two trainings are
+compared step by step. The last section compares scores on real data with those of transformers' Trainer.
 
-Measured with torch {torch} and transformers {transformers} on a CPU.
-Each head of each family (small, random weights) is trained twice for 20 steps: by `run_job`, and by
-`benchmarks/parity.py`, transformers' task classes in a plain loop. Both start from the same weights, see
-the same rows in the same order, and drop nothing. Compared are the losses of all steps, all weights at
+{verdict}
+
+`make parity` measures everything on this page and writes it. Measured with torch {torch} and transformers {transformers} on a CPU.
+
+## Step by step
+
+Each head of each family, with a small network of random weights, is trained twice for 20 steps: by `run_job`, which trains every job of
+benchharness, and by `benchmarks/parity.py`, which trains transformers' task classes in a plain loop. Both start from the same weights, see
+the same rows in the same order, and use no dropout. Compared are the losses of all steps, all weights at
 the end, and the answers.
 
-A cell has the largest relative difference in fp32, which may be {limit}; letters are what is meant to
-differ and was made equal. A cell over {limit} holds where ours is at most {further:g} times as far from
-transformers' in fp64 as transformers' in fp32 is: then both round.{exact}
+A cell of the table has the largest relative difference in fp32, which may be {limit}. A letter marks a [deliberate deviation](#deliberate-deviations),
+which the plain loop takes over for this comparison. A cell above {limit} still holds if, measured from transformers in fp64, benchharness is
+at most {further:g} times as far away as transformers in fp32 is: then the difference is rounding on both sides.{exact}
 
 {cases}
 
-In bf16 the losses of ours are {near:.1f} times as far from fp32 as those of transformers (the median of
-{halves} cells; {nearest:.1f} to {farthest:.1f}, red above {further:g}{tried}). They are {apart} from transformers'
-in bf16, and that loop is {turned} from itself with the rows of each batch turned round (medians), within
-which ours is in {within} cells: turning rows changes sums of gradients alone, other kernels round every
-state.
+In bf16 the losses of benchharness are {near:.1f} times as far from fp32 as those of transformers (the median of
+{halves} cells; {nearest:.1f} to {farthest:.1f}, red above {further:g}{tried}). The bf16 losses of the two differ by {apart}. For comparison,
+transformers' loop differs by {turned} from itself if the rows of each batch are reversed (both are medians). In {within} cells
+benchharness is within that distance. It cannot be so in all: reversed rows change only the sums of gradients, while other kernels
+round every state.
 
-Left out of the weights are numbers whose gradient is rounding, as of keys' biases: at most {unseen:.1f} %
+Weights whose gradient is nothing but rounding, as that of keys' biases, are left out of the comparison: at most {unseen:.1f} %
 of a network.
 
-Nothing to compare: {lacking}. Without bf16, which DeBERTa v1's classes cannot: {without}.
+Cells without a number have nothing to be compared with: {lacking}. Not compared in bf16: {without} (DeBERTa v1's classes do not support it).
 
-## What is meant to differ
+## Deliberate deviations
+
+benchharness deviates from transformers on purpose in the following places. "Apart with it" is the largest relative difference that a deviation makes, "without" the
+largest relative difference of losses if both sides are made equal.
 
 {meant}
 
-Points are ours less transformers' on 40 rows. Biases by the papers' own code: XLNet's and Funnel's optimizers decay
-r_w_bias, r_r_bias and r_s_bias by name, so ours has their rule; ConvBERT's leaves out whatever is called bias, so the bias of
-its convolution (in transformers of two dimensions) should not decay, and here it does.
+Points are the score of benchharness minus that of transformers, on 40 rows.
 
-A choice that is longer than max_tokens loses words of its passage alone; run_swag.py's of the longer text.
+Which biases decay follows the papers' own code. XLNet's and Funnel's optimizers decay r_w_bias, r_r_bias and r_s_bias by their names, so benchharness has
+the same rule. ConvBERT's optimizer leaves out every weight that is called bias. The bias of its convolution, which has two dimensions in transformers,
+should therefore not decay, and here it does.
+
+If a choice is longer than max_tokens, benchharness shortens its passage alone, and run_swag.py shortens the longer of the two texts.
 
 ## Planted faults
 
-The largest relative difference that ten faults in ours make: {faults}.
+Would this comparison notice a fault? Ten faults were planted into benchharness, one at a time. A fault is noticed if it makes a relative difference above {limit}, or, for the scale of
+dropout, a squared z above {dropout_limit:g}. The largest differences are: {faults}.
 
 ## With dropout
 
-With the masks that ours has drawn, transformers' BERT trains to the same losses, weights and
-answers: {masks} apart after 20 steps. With masks of its own, logits of 24 rows in 300 draws: squared
-z of means and variances {dropout:.1f} (1 where equal, red above {dropout_limit:g}).
+Dropout is random, so it is compared in two ways. With the masks that benchharness has drawn, transformers' BERT trains to the same losses, weights and
+answers: they are {masks} apart after 20 steps. With masks of its own, the logits of 24 rows are compared over 300 draws: the squared
+z of their means and variances is {dropout:.1f} (1 if both sides drop alike, red above {dropout_limit:g}).
 
 {real}
 """  # noqa: E501
@@ -213,7 +232,7 @@ z of means and variances {dropout:.1f} (1 where equal, red above {dropout_limit:
 def page(
     findings: Findings, facts: Mapping[str, Any], real: Mapping[str, Any] | None = None
 ) -> str:
-    """docs/parity.md; `real` is the record of `make equivalence`."""
+    """Return the text of docs/parity.md; `real` is the record of `make equivalence`."""
     cases = {(case.family, case.kind): case for case in findings.cases}
     rows = [[family, *(_cell(cases.get((family, kind))) for kind in KINDS)] for family in FAMILIES]
     known = [case for case in findings.cases if case.bf16 and case.turned]
@@ -254,26 +273,31 @@ def _verdict(findings: Findings) -> str:
 
 
 def _of_real(record: Mapping[str, Any] | None) -> str:
-    """How many scores on real data are alike, and which are not, or not yet."""
+    """Describe how many scores on real data are equivalent, and the verdict on the others."""
     if record is None:
         return ""
     found = compared(record["runs"])
     alike = sum(each.verdict == "equivalent" for each in found)
     others = (f"{e.task} {e.score} is {e.verdict}" for e in found if e.verdict != "equivalent")
     return (
-        f" [On real data](#on-real-data) {alike} of {len(found)} scores are equivalent: "
+        f" [On real data](#on-real-data) {alike} of {len(found)} scores are equivalent; "
         f"{', '.join(others)}."
     )
 
 
 def _spread(found: Sequence[Equivalence]) -> str:
-    """Which scores spread more than twice as far on one side, and their lowest seeds."""
+    """Describe the scores whose spread is more than twice as large on one side, with minima."""
     wide = [each for each in found if _ratio(each) > WIDE]
     said = (
-        f"{e.task} {e.score} ({min(e.ours):.1f} and {min(e.theirs):.1f} at the lowest)"
+        f"{e.task} {e.score} (lowest scores {min(e.ours):.1f} and {min(e.theirs):.1f})"
         for e in wide
     )
-    return f" One side spreads more than twice as far on {', '.join(said)}." if wide else ""
+    if not wide:
+        return ""
+    return (
+        " The seeds of one side spread more than twice as far as those of the other on "
+        f"{', '.join(said)}."
+    )
 
 
 WIDE = 2.0
@@ -286,20 +310,22 @@ def _ratio(each: Equivalence) -> float:
 
 REAL = """## On real data
 
-`make equivalence` trains MiniLM on real files (bf16, {processor}) by `run_job` and by transformers'
-Trainer with readers, encoding and scorers of its own. Both begin a seed with the same head and take
-the rows in the same order; dropout differs. Of differences over seeds the table has the mean, its
-intervals and two one-sided tests (TOST) within 1 point, of correlations 1.5: "equivalent" where
-p < 0.05, "different" where 0 is out of 95 %, else "open": too few seeds.
+`make equivalence` trains MiniLM on real files (bf16, {processor}), by `run_job` and by transformers'
+Trainer with readers, encoding and scorers of its own. With each seed both start from the same head and take
+the rows in the same order; only dropout differs.
+
+The table has the mean scores of benchharness ("ours") and of the Trainer over seeds (with the standard deviation), and the mean of their differences with its intervals. Two one-sided tests (TOST)
+decide whether the two are equal within 1 point, for correlations within 1.5 points. "Equivalent" means p < 0.05, "different" means that 0 is
+outside of the 95 % interval, and "open" means neither: there were too few seeds.
 
 {table}
 
-{about}{spread}{absent}"""
+{about}{spread}{absent}"""  # noqa: E501
 
-ABOUT = """Rows, epochs: {rows}. SQuAD is asked of the answer's sentence alone, the choice is
-which of four sentences of a passage holds the answer, the tags are ReCoRD's entities; these three
-are no benchmark's scores. Rows and epochs were changed after two earlier tries, whose seeds spread
-too much to see a point."""
+ABOUT = """Rows, epochs: {rows}. For "SQuAD" a question is asked of the answer's sentence
+alone, "choice" asks which of four sentences of a passage holds the answer, and "tags" are ReCoRD's
+entities: the scores of these three are no benchmark's scores. Rows and epochs were changed after
+two earlier tries, in which the scores of seeds spread too much to show a difference of a point."""
 
 
 def _real(record: Mapping[str, Any] | None) -> str:
@@ -322,17 +348,19 @@ def _count(rows: int) -> str:
 
 
 def _exact(cases: Sequence[Certified]) -> str:
-    """How far from fp64 both sides are in each cell that was compared with it."""
+    """Describe the difference of both sides from fp64 in each cell that was compared with it."""
     found = [
-        f"{case.family} {case.kind} {case.exact[0]:.1e} (theirs {case.exact[1]:.1e})"
+        f"{case.family} {case.kind} {case.exact[0]:.1e} ({case.exact[1]:.1e})"
         for case in cases
         if case.exact
     ]
-    return f" From fp64 are {', '.join(found)}." if found else ""
+    if not found:
+        return ""
+    return f" Distances from fp64, transformers' in parentheses: {', '.join(found)}."
 
 
 def _tried(cases: Sequence[Certified]) -> str:
-    """Which cells were measured with more seeds."""
+    """Describe the cells that were measured with more seeds."""
     found = [
         f"{case.family} {case.kind} with {case.seeds} seeds" for case in cases if case.seeds > 1
     ]
@@ -340,7 +368,7 @@ def _tried(cases: Sequence[Certified]) -> str:
 
 
 def shipped(findings: Findings, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What the package says of runs: leaderboard/certificate.json."""
+    """Return the part of the certificate for the package, leaderboard/certificate.json."""
     families: dict[str, Any] = {}
     for case in findings.cases:
         held = {"fp32": case.holds_in_fp32}
@@ -354,7 +382,7 @@ def _short(value: float) -> str:
 
 
 def _letters(case: Certified) -> str:
-    """The deviations that are seen: some change nothing here, such as decay of what is zero."""
+    """Return the deviations with a visible effect: some have none, such as decay of zeros."""
     return "".join(letter for letter, (apart, _) in case.meant.items() if apart > LIMIT)
 
 

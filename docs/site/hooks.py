@@ -64,15 +64,15 @@ FOR_PLUGINS = {
         "tasks.metrics.choice_accuracy",
         "tasks.metrics.entities.entity_f1",
     ),
-    "Suites": ("tasks.suites.Suite", "tasks.suites.ScoreRule"),
+    "Suites": ("tasks.suite.Suite", "tasks.suite.ScoreRule"),
     "Models": ("models.ModelSpec",),
     "Loggers": ("loggers.Logger",),
     "Errors": (
-        "tasks.errors.BenchError",
-        "tasks.errors.DataError",
-        "tasks.errors.ModelError",
-        "tasks.errors.JobError",
-        "tasks.errors.StoreError",
+        "errors.BenchError",
+        "errors.DataError",
+        "errors.ModelError",
+        "errors.JobError",
+        "errors.StoreError",
     ),
 }
 """What plugins import, below `benchharness`, by the part of the page that has it."""

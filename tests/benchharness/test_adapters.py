@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from benchharness.encoder import Encoder
+from benchharness.errors import BenchError, ModelError
 from benchharness.heads.pair import PairNetwork
-from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.training.optimizer import param_groups
 from benchharness.training.predict import predict
 from benchharness.worker.adapters import add_adapters, merge_adapters

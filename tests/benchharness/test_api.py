@@ -230,7 +230,7 @@ def test_rows_are_a_data_set_of_the_library_datasets():
         (lambda: bh.score("glue/rte", ["entailment"], "mini"), "predictions 1: expected"),
         (lambda: bh.score("glue/rte", {"x": "entailment"}, "mini"), "have no prediction"),
         (lambda: bh.score("glue/stsb", ["much"] * 1000, "mini"), "and predictions 1000: "),
-        (lambda: bh.run(7, task="glue/rte"), "this is no model, but of type int"),
+        (lambda: bh.run(7, task="glue/rte"), "expected a model, got int"),
         (lambda: bh.run("tiny", task="glue/rtee", data="mini"), "rtee"),
         (lambda: bh.run("tiny", task="glue/rte", halving=True, force=True), "exclude each other"),
         (lambda: bh.run(["tiny"], name="x", task="glue/rte"), "of one model"),

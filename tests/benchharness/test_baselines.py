@@ -8,12 +8,12 @@ import pytest
 
 from benchharness.baselines import run_baseline
 from benchharness.baselines.learners import learn_bag_of_words, learn_majority
+from benchharness.errors import DataError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.models import BASELINES
 from benchharness.recipes.resolve import baseline_settings
 from benchharness.tasks.answers.spans import split_sentences
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, PairExample, SpanExample, TagExample
 from benchharness.tasks.suites import find_task
 from tests.helpers.plans import plan_jobs

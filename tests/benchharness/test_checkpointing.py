@@ -8,8 +8,8 @@ from transformers import AutoModel
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.packing import can_checkpoint, checkpoint_activations, prepare_for
+from benchharness.errors import ModelError
 from benchharness.heads.pair import PairNetwork
-from benchharness.tasks.errors import ModelError
 from benchharness.training.predict import trim_memory
 from tests.helpers.checkpoints import make_config
 

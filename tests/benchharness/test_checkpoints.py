@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import JobError
 from benchharness.kept_folders import (
     MANIFEST,
     check_checkpoint,
@@ -16,7 +17,6 @@ from benchharness.kept_folders import (
     new_checkpoint,
     require_room,
 )
-from benchharness.tasks.errors import JobError
 from tests.helpers.fake_worker import make_job
 
 JOB = make_job(task="glue/mnli")

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import DataError
 from benchharness.heads import Limits, choice
 from benchharness.heads.choice import decode, encode, loss, network, targets
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample
 from benchharness.tasks.task import ChoiceTask
 from benchharness.training import batching

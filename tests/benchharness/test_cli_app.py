@@ -15,7 +15,7 @@ from benchharness import __version__
 from benchharness.cli import app as module
 from benchharness.cli.commands import commands as all_commands
 from benchharness.cli.commands import named, old_words
-from benchharness.tasks.errors import BenchError, DataError, JobError, ModelError, StoreError
+from benchharness.errors import BenchError, DataError, JobError, ModelError, StoreError
 from benchharness.tasks.suites import find_task
 from tests.helpers.extensions import with_all_extensions
 
@@ -178,7 +178,11 @@ def test_an_error_is_a_sentence_and_its_exit_code(bench, monkeypatch, kind, code
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (EOFError("Ran out of input"), 4, "ended too early (Ran out of input): is a file cut?"),
+        (
+            EOFError("Ran out of input"),
+            4,
+            "a file ended too early (Ran out of input): is it complete?",
+        ),
         (MemoryError(), 1, "memory ran out: give fewer or smaller files"),
     ],
 )

@@ -90,7 +90,7 @@ def test_the_table_names_the_flips_and_the_slices(bench, stored):
     assert row[-4:] == ["39", "1", "160", "3"]
     assert "with negation" in ended.out
     assert ended.out.count("right with 0 of 3 seeds") == 2
-    assert "corrected: the p-value, by Holm for the 1 task shown." in ended.out
+    assert "corrected: the p-value after Holm's correction for the 1 task shown." in ended.out
     assert "over examples alone" not in ended.out
 
 
@@ -248,6 +248,6 @@ def test_predictions_that_are_not_for_the_rows_are_a_sentence(bench, tmp_path, c
     for words in (("compare", "good", "odd"), ("report", "predictions", "odd")):
         ended = bench(*words, "--db", "odd.sqlite")
         assert (ended.code, ended.err.count("\n")) == (4, 1), ended
-        assert re.search("rows that are there now|none of that task", ended.err)
+        assert re.search("rows that are there now|do not fit that task", ended.err)
     for words in (("leaderboard", "--intervals"), ("plan", "good", "odd"), ("report",)):
         assert bench(*words, "--db", "odd.sqlite").code == 0

@@ -37,7 +37,7 @@ def test_faults_are_lines_and_exit_code_5(bench, stored):
     assert ended.code == 5
     assert len(ended.out.splitlines()) == 2
     assert all("is damaged" in line for line in ended.out.splitlines())
-    assert "has 2 faults: put a backup in its place" in ended.err
+    assert "has 2 faults: restore a backup" in ended.err
 
 
 def test_no_database(bench, tmp_path):
@@ -62,7 +62,7 @@ def test_what_is_whole_of_a_rescued_file_is_merged(bench, stored):
     change(stored, "DELETE FROM headlines WHERE run_id = 2")
     refused = bench("db", "merge", "board.sqlite", "--db", "saved.sqlite")
     assert refused.code == 5
-    assert "is damaged: it is not what was written" in refused.err
+    assert "is damaged: its digest does not match" in refused.err
     with open_store("saved.sqlite") as store:
         assert store.runs() == []
     faults = bench("db", "check", "--db", "board.sqlite").out

@@ -5,10 +5,10 @@ import typer
 from typer.testing import CliRunner
 
 from benchharness.cli.show import show
+from benchharness.errors import BenchError
 from benchharness.models import MODELS, ModelSpec
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.resolve import compare_recipes
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS
 
 APP = typer.Typer()

@@ -44,7 +44,7 @@ def test_a_machine_without_a_network_is_only_a_warning(tmp_path: Path) -> None:
     assert found["hub"]["state"] == "warning"
     assert "127.0.0.1:9 gave no answer" in found["hub"]["found"]
     assert found["gpus"]["found"].startswith("none usable")
-    assert "is not there yet" in found["leaderboard"]["found"]
+    assert "does not exist yet" in found["leaderboard"]["found"]
     assert str(tmp_path / "hf" / "hub") in found["checkpoint cache"]["found"]
     assert {"python", "torch", "transformers", "processor", "bf16", "results"} <= set(found)
     assert not (tmp_path / "results").exists()

@@ -117,7 +117,7 @@ def test_cards_and_records_are_of_one_model(bench, official, form):
     assert found[0].get("name", "minilm") == "minilm"
     ended = bench("export", "--format", form, "--db", official)
     assert ended.code == 2
-    assert "say which with --model" in ended.err
+    assert "choose one with --model" in ended.err
 
 
 PUSH = """
@@ -212,7 +212,7 @@ def test_what_is_said_of_a_push_that_failed_is_what_is_known(
         (["--columns", "nope"], "no line has 'nope': the columns are model, task"),
         (["--format", "model-index", "--columns", "score"], "--columns is for --format csv or"),
         (["--models", "one,nobody"], "nothing stored matches nobody: stored are"),
-        (["--format", "latex", "--published", "models"], "published numbers are of whole"),
+        (["--format", "latex", "--published", "models"], "published scores are on complete"),
         (["--all", "x.jsonl.gz", "--suite", "glue"], "--all writes the whole store"),
         (["--all", "x.jsonl"], "an archive is a .jsonl.gz file"),
         (["--all", "/proc/none/x.jsonl.gz"], "could not be written"),

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from benchharness.cli import fetch as fetch_module
 from benchharness.cli.fetch import fetch
+from benchharness.errors import BenchError, DataError, ModelError
 from benchharness.models import MODELS
-from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.sources import Data, hub, rows
 from benchharness.tasks.suites import SUITES, TASKS
 from tests.helpers.checkpoints import save_checkpoint

@@ -101,7 +101,7 @@ def start_two(folder, *jobs):
         assert first.poll() is None, first.communicate()
         time.sleep(0.02)
     second = start(folder, *jobs)
-    line = next(line for line in second.stderr if "waited for" in line)
+    line = next(line for line in second.stderr if "waiting for it" in line)
     return first, second, line
 
 
@@ -115,8 +115,8 @@ def test_a_run_that_waits_for_another_can_be_interrupted_and_takes_over_when_tha
     go = tmp_path / "go"
     job = (f"wait-for:{go}", "glue/cola")
     first, second, line = start_two(tmp_path, job)
-    assert line.startswith(f"tiny CoLA seed 1 is run by process {first.pid} on ")
-    assert line.endswith(", and is waited for.\n")
+    assert line.startswith(f"tiny CoLA seed 1 is already run by process {first.pid} on ")
+    assert line.endswith("; waiting for it.\n")
     began = time.monotonic()
     second.send_signal(number)
     second.communicate(timeout=60)
@@ -124,7 +124,7 @@ def test_a_run_that_waits_for_another_can_be_interrupted_and_takes_over_when_tha
     assert time.monotonic() - began < 10
     assert first.poll() is None
     second = start(tmp_path, job)
-    assert any("waited for" in line for line in second.stderr)
+    assert any("waiting for it" in line for line in second.stderr)
     first.kill()
     first.communicate()
     go.touch()

@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from benchharness.cli.app import app
 from benchharness.cli.output import outline, print_json, print_table
+from benchharness.errors import BenchError, ModelError, StoreError
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import MODELS
-from benchharness.tasks.errors import BenchError, ModelError, StoreError
 from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS
 from tests.helpers.results import make_failure, make_job, make_result
 

@@ -1,7 +1,7 @@
 import pytest
 
+from benchharness.errors import BenchError, ModelError
 from benchharness.recipes.resolve import protocol_of
-from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.suites import SUITES, TASKS
 from tests.helpers.plans import request_of
 

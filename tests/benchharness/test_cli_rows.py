@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchharness.cli import rows as rows_module
+from benchharness.errors import StoreError
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_evaluation, make_failure, make_job, make_result
 
 DB = ("--db", "board.sqlite")
@@ -145,7 +145,7 @@ def test_deleted_runs_come_back_from_their_archive(bench, stored):
     ended = bench("db", "delete", "--model", "minilm", "--task", "rte", *DB)
     assert ended.code == 2
     assert "delete 4 runs" in ended.err
-    assert "say --yes" in ended.err
+    assert "give --yes" in ended.err
     with open_store("board.sqlite") as store:
         assert store.count() == 6
     ended = bench("db", "delete", "--model", "minilm", "--task", "rte", "--yes", *DB)
@@ -205,7 +205,7 @@ def test_two_commands_that_delete_the_same_runs_end_well(bench, stored, monkeypa
     monkeypatch.setattr(rows_module, "_set_aside", meanwhile)
     late = bench("db", "delete", "--suite", "glue", "--yes", *DB)
     assert (ended[0].code, late.code) == (0, 0), late.err
-    assert "another command has deleted 4 of these runs meanwhile" in late.err
+    assert "another command has meanwhile deleted 4 of these runs" in late.err
     assert "deleted: 2 runs" in late.out
     for back in sorted(Path().glob("*.deleted-*")):
         assert bench("db", "import", back.name, *DB).code == 0
@@ -231,7 +231,7 @@ def test_only_what_the_archive_has_is_deleted(bench, stored, monkeypatch):
     monkeypatch.setattr(rows_module, "_set_aside", meanwhile)
     ended = bench("db", "delete", "--model", "minilm", "--yes", *DB)
     assert "deleted: 4 runs" in ended.out
-    assert "of 2 runs another attempt has come meanwhile, and stays" in ended.err
+    assert "2 runs got a new attempt meanwhile, which is not deleted" in ended.err
     with open_store("board.sqlite") as store:
         assert [store.result(job.key) for job in (again, fails)] == ends
         assert store.attempt_count() == 4
@@ -314,7 +314,7 @@ def test_the_help_of_run_has_its_options_under_heads(bench):
         "How to train:",
         "Where to compute:",
         "What to trust:",
-        "What comes out:",
+        "Output:",
         "Other options:",
         "Example:",
     ]

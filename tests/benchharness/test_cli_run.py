@@ -146,7 +146,7 @@ def test_a_failed_job_is_stored_and_the_others_go_on(bench, fake_jobs):
     assert stored() == {(RTE, 1): "killed", (COLA, 1): "finished", (COLA, 2): "failed"}
     assert "1 of 3 jobs are finished, 2 failed." in ended.out
     runs = "`bench show runs --db board.sqlite`"
-    assert f"{runs} shows what failed." in ended.out
+    assert f"{runs} shows the failures." in ended.out
     complaints = [line for line in ended.err.splitlines() if line.startswith("bench: ")]
     assert len(complaints) == 2
     assert complaints[0].startswith("bench: tiny RTE seed 1: ")
@@ -361,7 +361,7 @@ def test_a_short_name_is_the_task_of_the_folder(bench, tmp_path):
         assert job["task"] == RTE
     ended = bench(*words, "--data", "mini")
     assert ended.code == 2
-    assert "in several suites: say glue/rte or superglue/rte" in ended.err
+    assert "in several suites: use glue/rte or superglue/rte" in ended.err
 
 
 def test_a_bug_keeps_its_traceback(bench, monkeypatch):

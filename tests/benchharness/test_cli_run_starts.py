@@ -177,7 +177,7 @@ def test_a_stored_run_whose_model_is_lost_is_trained_again(bench, fake_jobs, los
     (planned,) = [j for j in bench_json(bench, *ONE, "--keep-models", "--dry-run") if j["to_run"]]
     assert (planned["key"], planned["model_bytes"]) == (jobs[1].key, 2_680_000)
     ended = bench(*ONE, "--keep-models")
-    assert "A stored run is trained again for that; what is stored stays." in ended.out
+    assert "A stored run is trained again for that; stored results stay." in ended.out
     assert ended_jobs(ended) == ["RTE"]
     assert attempts(*jobs) == [1, 1]
     assert is_whole(KEPT / jobs[1].key, jobs[1].key)
@@ -220,8 +220,8 @@ def test_a_kept_model_is_shown_and_goes_with_its_run(bench, fake_jobs, tmp_path)
     theirs = Holds(tmp_path / "locks")
     theirs.share(f"{jobs[1].key}.encoder")
     ended = bench("db", "delete", "--model", "tiny", "--yes", *db)
-    assert "2 kept models of theirs, for good" in ended.err
-    assert f"the model of {jobs[1].key[:12]} is in use, and stays." in ended.err
+    assert "2 kept models of these runs, for good" in ended.err
+    assert f"the model of {jobs[1].key[:12]} is in use and is not deleted." in ended.err
     theirs.close()
     assert [path.name for path in KEPT.iterdir()] == [jobs[1].key]
     assert is_whole(KEPT / jobs[1].key, jobs[1].key)
@@ -239,7 +239,7 @@ def test_doctor_names_models_that_are_damaged_or_have_no_run(bench, fake_jobs):
     found = [each["found"] for each in said if each["name"] == "models"]
     assert found[0].startswith("2 models in models: ")
     assert found[1].endswith(f"trains them again: {jobs[0].key[:12]}")
-    assert found[2].endswith(f"unless a run goes on: {jobs[1].key[:12]}")
+    assert found[2].endswith(f"unless a run is in progress: {jobs[1].key[:12]}")
 
 
 def test_what_trains_no_encoder_keeps_nothing_and_says_nothing(bench, fake_jobs):

@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 import benchharness as bh
+from benchharness.errors import DataError, ForeignCodeError
+from benchharness.extensions.custom_data.metrics import Script
+from benchharness.extensions.custom_data.task import OwnData, define
 from benchharness.leaderboard import sharing
 from benchharness.leaderboard.job import Setting, Start
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.sharing import path_label, shared_job, without_paths
 from benchharness.leaderboard.store.store import open_store
 from benchharness.stored import predictions, report
-from benchharness.tasks.errors import DataError, ForeignCodeError
 from benchharness.tasks.foreign_code import Code
-from benchharness.tasks.own.metrics import Script
-from benchharness.tasks.own.task import OwnData, define
 from benchharness.tasks.suites import find_task
 from tests.helpers.boards import SCORES
 from tests.helpers.results import make_evaluation, make_job, make_result

@@ -48,6 +48,8 @@ HELP = "--help` shows what there is."
         (("suites",), "no command of `bench` is called 'suites': it is `bench show suites`."),
         (("compare", "plan", "a"), f"`bench plan` needs SYSTEM SYSTEM: `bench plan {HELP}"),
         (("ensembel",), "no command of `bench` is called 'ensembel'. Did you mean 'ensemble'?"),
+        (("--",), f"`bench` needs a command: `bench {HELP}"),
+        (("db", "--"), f"`bench db` needs a command: `bench db {HELP}"),
         (("list", "runs"), "no command of `bench` is called 'list': it is `bench show`."),
     ],
     ids=" ".join,

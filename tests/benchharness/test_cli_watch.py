@@ -58,7 +58,7 @@ def ending_soon(file, monkeypatch):
 
 def test_without_a_run_it_says_so(bench, db):
     ended = bench("watch", "--db", db)
-    assert (ended.code, ended.out, ended.err) == (0, "", f"no run goes on next to {db}.\n")
+    assert (ended.code, ended.out, ended.err) == (0, "", f"no run is in progress next to {db}.\n")
 
 
 def test_lines_until_the_end(bench, db, run, monkeypatch):

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from benchharness.encoder import load_encoder
 from benchharness.encoder.packing import prepare_for
+from benchharness.errors import DataError
 from benchharness.heads import Limits, coref, head_for
 from benchharness.heads.coref import (
     CorefFeatures,
@@ -27,7 +28,6 @@ from benchharness.heads.coref import (
 )
 from benchharness.recipes.recipe import CorefOptions
 from benchharness.tasks.conll import COREF
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import DocumentExample
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchharness.errors import DataError
 from benchharness.heads import Limits
 from benchharness.heads.tag import (
     TagFeatures,
@@ -19,7 +20,6 @@ from benchharness.heads.tag import (
 from benchharness.leaderboard.job import Job
 from benchharness.splits import ChangedRowsError, check_documents, read_split
 from benchharness.tasks.conll import NER
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Surroundings, TagExample
 from benchharness.tasks.read import document_digest, fingerprint, read
 from benchharness.tasks.sources import parse_data

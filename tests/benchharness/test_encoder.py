@@ -9,7 +9,7 @@ import transformers
 from safetensors.torch import load_file
 
 from benchharness.encoder import load_encoder
-from benchharness.tasks.errors import ModelError
+from benchharness.errors import ModelError
 from tests.helpers.checkpoints import change_weights, save_checkpoint
 
 

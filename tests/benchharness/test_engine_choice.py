@@ -7,10 +7,10 @@ import pytest
 
 from benchharness.engines.local import EngineChoice, LocalEngine, find_placement
 from benchharness.engines.slots import find_slots
+from benchharness.errors import BenchError
 from benchharness.extensions.clusters import ray as ray_engine
 from benchharness.extensions.clusters.cluster import ClusterEngine, Needs
 from benchharness.extensions.clusters.ray import NodeSize, jobs_at_once
-from benchharness.tasks.errors import BenchError
 
 GB = 10**9
 CPU_NODES = [NodeSize(0, 8, 64 * GB), NodeSize(0, 4, 32 * GB)]

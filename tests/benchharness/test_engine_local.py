@@ -13,10 +13,10 @@ from benchharness.engines import process
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.process import Orders
 from benchharness.engines.slots import Slot
+from benchharness.errors import JobError
 from benchharness.kept_folders import SCRATCH, scratch_folder
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
-from benchharness.tasks.errors import JobError
 from tests.helpers.bench_process import all_gone, is_alive
 from tests.helpers.fake_worker import COMMAND, make_failure, make_job, make_result
 

@@ -2,7 +2,7 @@ import pytest
 
 from benchharness.engines import slots
 from benchharness.engines.slots import Slot, find_gpus, find_slots, have_bf16, place_of
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 
 LISTING = "[ $1 = -L ] && cat <<END\n%sEND\n"
 TWO_GPUS = LISTING % "GPU 0: NVIDIA H200 (UUID: GPU-11)\nGPU 1: NVIDIA H200 (UUID: GPU-22)\n"

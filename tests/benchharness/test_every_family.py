@@ -15,13 +15,13 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from benchharness.encoder import Encoder, load_encoder, prepare_checkpoint
 from benchharness.encoder.network import takes_input
 from benchharness.encoder.padding import compute_by_length, try_out
+from benchharness.errors import ModelError
 from benchharness.heads import Limits, head_for
 from benchharness.models import find_model
 from benchharness.models.families import CHECKED, is_causal, is_unchecked
 from benchharness.models.folder import check_loadable
 from benchharness.recipes import resolve_sweep
 from benchharness.recipes.zero_shot import zero_shot_recipe
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data

@@ -16,6 +16,7 @@ from benchharness.cli.app import load_command
 from benchharness.cli.commands import commands
 from benchharness.discovery import OURS, extensions, places
 from benchharness.extension import Extension
+from benchharness.tasks.suites import SUITES
 from tests.helpers import ROOT
 
 OWN = [each for each in extensions() if each.package.startswith("benchharness.")]
@@ -35,8 +36,19 @@ def without(name: str, folder: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+def needs(extension: Extension, name: str) -> bool:
+    by_name = {each.name: each for each in OWN}
+    return name == extension.name or any(needs(by_name[each], name) for each in extension.needs)
+
+
 def ended(words: tuple[str, ...], **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def line_of(extension: Extension) -> str:
+    """The line of the architecture page on an extension."""
+    (line,) = re.findall(rf"(?m)^\| `{extension.name}` \| .*$", PAGE)
+    return str(line)
 
 
 def listed(text: str) -> set[str]:
@@ -59,7 +71,7 @@ def test_the_core_works_without_the_folder_of_an_extension(
     shown = ended((*BENCH, "--help"), **at)
     assert shown.returncode == 0, shown.stderr
     first = {name for name in commands() if " " not in name}
-    gone = [each for each in OWN if extension.name in (each.name, *each.needs)]
+    gone = [each for each in OWN if needs(each, extension.name)]
     assert listed(shown.stdout) == first - {name for each in gone for name in each.commands}
     tasks = ended((*BENCH, "show", "tasks"), **at)
     assert "glue/rte" in tasks.stdout, tasks.stderr
@@ -75,31 +87,31 @@ def test_each_extension_is_whole(extension: Extension) -> None:
     for name in extension.commands:
         assert commands()[name].place.startswith(f"{extension.package}.")
         load_command(name)
-    for name in extension.engines:
-        assert resolve_name(places("engines")[name]).__module__.startswith(f"{extension.package}.")
+    for place in extension.suites:
+        for suite, _ in resolve_name(f"{extension.package}.{place}"):
+            assert SUITES[suite.name] is suite
+            assert f"`{suite.name}`" in line_of(extension)
+    for name, place in (places("engines") | places("loggers")).items():
+        if name in (*extension.engines, *extension.loggers):
+            assert resolve_name(place).__module__.startswith(f"{extension.package}.")
     for name in extension.calls:
         assert getattr(benchharness, name).__module__.startswith(f"{extension.package}.")
     assert [*(ROOT / "tests" / "extensions" / extension.name).glob("test_*.py")]
-    (line,) = re.findall(rf"(?m)^\| `{extension.name}` \| .*$", PAGE)
-    added = (*extension.commands, *extension.calls, *extension.engines)
+    line = line_of(extension)
+    added = (*extension.commands, *extension.calls, *extension.engines, *extension.loggers)
     assert [name for name in added if name not in line] == []
 
 
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [("--help", {each.package for each in OWN}), ("show --help", set())],
-    ids=["all", "one of the core"],
-)
-def test_a_command_imports_no_module_of_an_extension(words: str, found: set[str]) -> None:
-    """Those of the core look for none."""
+def test_the_help_imports_no_module_of_an_extension() -> None:
+    """Only the tables of the extensions are imported."""
     code = (
         "import sys; from benchharness.cli.app import app; "
-        f"app({words.split()!r}, standalone_mode=False); "
+        "app(['--help'], standalone_mode=False); "
         "print('loaded:', *(n for n in sys.modules if n.startswith('benchharness.extensions.')))"
     )
     loaded = ended((sys.executable, "-P", "-c", code)).stdout.splitlines()[-1].split()
     assert loaded[0] == "loaded:"
-    assert {*loaded[1:]} == found
+    assert {*loaded[1:]} == {each.package for each in OWN}
 
 
 # A package of somebody's own.
@@ -184,19 +196,21 @@ def test_a_package_adds_a_command_and_a_function(installed, bench) -> None:
         (["import benchharness.gone"], "the extension mine0 raises ModuleNotFoundError"),
         ([MINE, MINE], "two extensions are called 'mine'"),
         ([MINE.replace('"greet": Command', '"run": Command')], "mine has a command 'run'"),
-        (
-            [MINE.replace('"greet": Command', '"show greetings": Command')],
-            "'show' is there already",
-        ),
         ([MINE.replace(" MEASURE, after", " 'Fun', after")], "'greet' of the extension mine is in"),
     ],
-    ids=["no object", "raises", "needs a package", "twice", "taken", "of the core", "no section"],
+    ids=["no object", "raises", "needs a package", "twice", "taken", "no section"],
 )
 def test_what_is_wrong_with_an_extension_is_one_sentence(installed, bench, texts, said) -> None:
     installed(*texts)
     found = bench("--help")
     assert (found.code, found.err.count("Traceback"), found.err.count("\n")) == (2, 0, 1)
     assert said in found.err
+
+
+def test_a_package_adds_a_subcommand_to_a_command_of_the_core(installed, bench) -> None:
+    installed(MINE.replace('"greet": Command', '"show greetings": Command'))
+    assert re.search(r"(?m)^  greetings +Greet\.$", bench("show", "--help").out)
+    assert bench("show", "greetings", "Ada").out == "Hello, Ada!\n"
 
 
 def test_a_command_whose_module_is_missing_is_one_sentence(installed, bench) -> None:

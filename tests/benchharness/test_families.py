@@ -10,8 +10,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from benchharness.encoder import Encoder, layers_of, load_encoder
+from benchharness.errors import ModelError
 from benchharness.heads import Limits, head_for
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task

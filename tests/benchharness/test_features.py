@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import benchharness as bh
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.job import Job, Setting
@@ -18,7 +19,6 @@ from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import MODELS
 from benchharness.recipes import resolve_sweep
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES
 from benchharness.worker import layer_states
 from benchharness.worker.job import run_job

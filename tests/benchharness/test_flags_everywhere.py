@@ -9,7 +9,9 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -18,6 +20,7 @@ import pytest
 import benchharness as bh
 from benchharness.cli.commands import commands
 from benchharness.cli.export import PREDICTIONS, Format
+from benchharness.discovery import places
 from benchharness.extensions.which.answers import find_answers
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
@@ -39,7 +42,7 @@ from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.report.write import template_module
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import open_store
-from benchharness.loggers import LOGGERS, Listening
+from benchharness.loggers import Listening
 from benchharness.progress import ending
 from benchharness.stored.predictions import curves_of
 from benchharness.tasks.answers.base import CONSTANT
@@ -418,7 +421,7 @@ def test_a_notebook_marks_the_numbers_themselves(here: Path) -> None:
 def test_what_learned_nothing_is_the_best_nowhere(here: Path) -> None:
     (answer,) = choice().answers
     assert answer.best == ()
-    assert answer.sentence == "RTE: nothing was learned: all runs collapsed."
+    assert answer.sentence == "RTE: no encoder learned anything: all runs collapsed."
 
 
 def test_a_checkpoint_that_learned_nothing_is_warned_of(
@@ -433,13 +436,17 @@ def test_a_checkpoint_that_learned_nothing_is_warned_of(
 # Trackers, and what is said of a job at its end.
 
 
-@pytest.mark.parametrize("name", LOGGERS)
+@pytest.mark.parametrize("name", places("loggers"))
 def test_each_tracker_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its package is replaced by one that remembers all that it was called with."""
     package = MagicMock()
-    monkeypatch.setattr("benchharness.loggers.import_module", lambda _: package)
+    monkeypatch.setattr(
+        "benchharness.extensions.trackers.trackers.import_module", lambda _: package
+    )
     watcher = Told()
-    with Listening(watcher, {name: lambda: LOGGERS[name](tmp_path)}) as listening:
+    with Listening(
+        watcher, {name: partial(resolve_name(places("loggers")[name]), tmp_path)}
+    ) as listening:
         listening.finish(collapsed("stuck"))
     assert "has failed" not in str(watcher.notes)
     assert CONSTANT in str(package.mock_calls)
@@ -538,8 +545,8 @@ PARTS: Mapping[str, str] = {
     "group.html.j2": f'<abbr class="flag" title="{CONSTANT}">!</abbr>',
     "run.html.j2": f'<p class="flag">! {CONSTANT}</p>',
     "plots/figure.html.j2": '<td class="number">50.0!</td>',
-    "plots/section.html.j2": "a cross one that learned nothing (collapsed)",
-    "board.html.j2": '<span class="flag">!</span> marks a score to read with care',
+    "plots/section.html.j2": "a cross a run that learned nothing (collapsed)",
+    "board.html.j2": '<span class="flag">!</span> marks a score with a warning',
 }
 """What the templates of the page write of a flag."""
 

@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 from transformers.utils import logging
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import ModelError
 from benchharness.models import find_model
-from benchharness.tasks.errors import ModelError
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.families import save_family
 from tests.helpers.plans import plan_jobs

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import nn
 
+from benchharness.errors import JobError, ModelError
 from benchharness.heads.pair import PairNetwork
 from benchharness.heads.tag import TagNetwork
 from benchharness.machine import cache_folder
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
-from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.batching import Features, pad
 from benchharness.worker.frozen import FrozenEncoder
 from tests.helpers.families import FAMILIES

@@ -7,8 +7,8 @@ import torch
 import transformers
 
 from benchharness.encoder.padding import SEES_PADDING, compute_by_length
+from benchharness.errors import ModelError
 from benchharness.recipes.classes import KINDS, LACKING
-from benchharness.tasks.errors import ModelError
 from tests.helpers.families import FAMILIES, make_config, make_network
 from tests.helpers.parity import (
     make_both,

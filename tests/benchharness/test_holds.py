@@ -15,9 +15,9 @@ from benchharness.driver.schedule import schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.local import Placement
 from benchharness.engines.process import Engine
+from benchharness.errors import BenchError, JobError
 from benchharness.kept_folders import Holds
 from benchharness.leaderboard.job import Trust
-from benchharness.tasks.errors import BenchError, JobError
 from tests.helpers.made_engine import CPU, MadeEngine
 from tests.helpers.results import make_job
 

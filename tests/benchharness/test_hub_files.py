@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import ModelError
 from benchharness.leaderboard.job import Trust
 from benchharness.models import find_model
 from benchharness.models import weights as weights_module
 from benchharness.models.spec import called, find_weights, index_of, shown, sort_files
 from benchharness.models.weights import _Listed, require_files
-from benchharness.tasks.errors import ModelError
 
 BASE = ("README.md", "config.json", "tokenizer_config.json", "vocab.txt")
 

@@ -40,7 +40,7 @@ import json, sys
 from benchharness.encoder import load_encoder, prepare_checkpoint
 from benchharness.models import MODELS, Trust, find_model
 from benchharness.models.weights import download, hub_revision
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from tests.helpers.plans import plan_jobs
 
 answers = {}

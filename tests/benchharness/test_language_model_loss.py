@@ -10,6 +10,7 @@ from torch import Tensor
 
 from benchharness import heads as head_module
 from benchharness.encoder import Encoder, load_encoder
+from benchharness.errors import ModelError
 from benchharness.heads import Head, Limits, choice, head_for, language_model_losses
 from benchharness.heads import pair as pair_head
 from benchharness.heads.pair import PAIR
@@ -17,7 +18,6 @@ from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.recipe import PairOptions
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.examples import ChoiceExample, PairExample
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from benchharness.errors import BenchError
+from benchharness.extensions.submission.write import FORMS, Wanted, gather
 from benchharness.leaderboard.boards.board import build_boards, language_tables
 from benchharness.leaderboard.boards.terminal import render_languages
 from benchharness.leaderboard.report.write import render_report
 from benchharness.models import find_model
 from benchharness.recipes import resolve_recipe
-from benchharness.stored.submission import FORMS, Wanted, gather
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import PairPrediction, TagPrediction
 from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.suites import SUITES, find_task

@@ -16,6 +16,8 @@ from benchharness.driver.plan import Plan
 from benchharness.encoder import load_encoder
 from benchharness.encoder.language_model import load_language_model
 from benchharness.encoder.packing import first_position
+from benchharness.errors import BenchError, ModelError
+from benchharness.extensions.custom_data.find import find_own
 from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.cloze import Asked, predict_untrained
 from benchharness.heads.text import text_head
@@ -28,9 +30,7 @@ from benchharness.models.weights import reach
 from benchharness.recipes.recipe import PairOptions, SpanOptions
 from benchharness.recipes.resolve import ResolvedRecipe, resolve_recipe
 from benchharness.recipes.zero_shot import zero_shot_recipe
-from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.examples import ChoiceExample, Mark, PairExample, SpanExample, TagExample
-from benchharness.tasks.own.find import find_own
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS

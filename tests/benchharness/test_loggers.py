@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.discovery import places
+from benchharness.errors import BenchError
 from benchharness.loggers import (
-    LOGGERS,
     Listening,
     LoggedRun,
     curve_of,
@@ -16,7 +17,6 @@ from benchharness.loggers import (
     open_loggers,
 )
 from benchharness.progress import Progress
-from benchharness.tasks.errors import BenchError
 from tests.helpers.results import make_failure, make_job, make_result
 
 TRAINING = Progress(phase="training", step=7, steps=20, loss=0.61, examples_per_second=30.0)
@@ -225,4 +225,6 @@ def test_every_logger_has_an_extra_of_its_name():
     import tomllib
 
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
-    assert set(LOGGERS) <= tomllib.loads(text)["project"]["optional-dependencies"].keys()
+    assert (
+        places("loggers").keys() <= tomllib.loads(text)["project"]["optional-dependencies"].keys()
+    )

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import DataError
 from benchharness.heads import Limits
 from benchharness.heads.pair import MarkPooling, encode, network
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Mark, PairExample
 from benchharness.tasks.suites import find_task
 from benchharness.training.batching import Features, pad

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from benchharness.errors import JobError
 from benchharness.leaderboard.result import Result
 from benchharness.progress import Progress
-from benchharness.tasks.errors import JobError
 from benchharness.training import predict as predict_module
 from benchharness.training.predict import (
     FreedMemory,

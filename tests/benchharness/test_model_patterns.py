@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import BenchError, ModelError
 from benchharness.leaderboard.job import Stage
 from benchharness.models import find_model, find_models
-from benchharness.tasks.errors import BenchError, ModelError
 from tests.helpers.plans import request_of
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError, ModelError
 from benchharness.leaderboard.job import Stage
 from benchharness.models import MODELS, ModelSpec, find_model, weights_identity
 from benchharness.models import weights as commit
 from benchharness.models.weights import files_digest, hub_revision
-from benchharness.tasks.errors import BenchError, ModelError
 from tests.helpers.hub_server import serve_hub
 
 CONFIG = {"model_type": "bert", "max_position_embeddings": 512, "pad_token_id": 0}
@@ -331,7 +331,7 @@ def test_a_builtin_encoder_without_files_is_an_error() -> None:
 PROGRAM = """
 import sys
 from benchharness.models import find_model, weights_identity
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 try:
     print(weights_identity(find_model(sys.argv[1])))
 except BenchError as error:

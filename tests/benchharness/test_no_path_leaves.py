@@ -24,13 +24,13 @@ from benchharness.cli import model, which
 from benchharness.cli.app import load_command
 from benchharness.cli.commands import commands
 from benchharness.cli.export import PREDICTIONS, PUSHED, Format
+from benchharness.extensions.custom_data import metrics
+from benchharness.extensions.submission import inspection
+from benchharness.extensions.submission import write as submission
 from benchharness.leaderboard import sharing
 from benchharness.leaderboard.exports import cards
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.store.store import open_store
-from benchharness.stored import submission
-from benchharness.tasks.own import metrics
-from benchharness.tasks.submission import inspection
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.extensions import of_extensions
@@ -178,8 +178,9 @@ class Machine:
 def runs(machine):
     found = SimpleNamespace(origin="here")
     machine.patch.setattr(loggers, "find_spec", lambda _: found)
-    machine.patch.setattr(loggers, "LOGGERS", dict.fromkeys(loggers.LOGGERS, _Tracker))
-    logs = [word for name in loggers.LOGGERS for word in ("--log", name)]
+    names = loggers.places("loggers")
+    machine.patch.setattr(loggers, "resolve_name", lambda _: _Tracker)
+    logs = [word for name in names for word in ("--log", name)]
     recipe = ("--recipe", machine.home / "mine.toml")
     words = ("--task", "glue/rte", *recipe, "--seeds", "3", "--test", "--db", machine.db)
     machine.run("run", *words, *logs, "--out", "run.html", codes=(1,))
@@ -400,8 +401,8 @@ WRITING = {
     "benchharness/cli/export.py": "export --out",
     "benchharness/extensions/kept_models/predict_command.py": "predict --out",
     "benchharness/cli/rows.py": "a copy of deleted runs, which stays",
-    "benchharness/cli/submit.py": "submit --out",
-    "benchharness/cli/task.py": "run --write-task --out",
+    "benchharness/extensions/submission/command.py": "submit --out",
+    "benchharness/extensions/custom_data/command.py": "run --write-task --out",
     "benchharness/extensions/kept_models/card.py": "model --to",
     "benchharness/extensions/kept_models/onnx_files.py": "model --to",
     "benchharness/extensions/kept_models/save_pretrained.py": "model --to",
@@ -409,7 +410,7 @@ WRITING = {
     "leaderboard/report/write.py": "report --out",
     "leaderboard/store/archive.py": "export --all",
     "leaderboard/store/database.py": "a copy of the store, which stays",
-    "tasks/submission/inspection.py": "submit --out",
+    "benchharness/extensions/submission/inspection.py": "submit --out",
     **of_extensions({"paper": {"benchharness/extensions/paper/folder.py": "paper --to"}}),
 }
 """The modules that write files for people, by the option that they write for."""
@@ -501,7 +502,7 @@ def test_python_gives_no_path_of_a_store(machine):
 def test_a_shared_archive_is_known_where_its_runs_are(machine):
     all_runs(machine)
     machine.stored("export", "--all", "all.jsonl.gz")
-    assert "0 of 6 runs added, 6 were here already" in machine.stored(
+    assert "0 of 6 runs added, 6 were already stored" in machine.stored(
         "db", "import", "all.jsonl.gz"
     )
     assert "6 of 6 runs added" in machine("db", "import", "all.jsonl.gz", "--db", "other.sqlite")

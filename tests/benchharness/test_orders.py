@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from benchharness.encoder import Encoder, load_encoder
+from benchharness.errors import BenchError, DataError
 from benchharness.heads import Limits, head_for
 from benchharness.heads.pair import PAIR, PAIR_ADDED, in_orders
 from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.recipe import PairOptions
-from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Mark, PairExample
 from benchharness.tasks.read import SplitRows, fingerprint, read
 from benchharness.tasks.sources import parse_data

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from benchharness.encoder import Encoder, load_encoder
+from benchharness.errors import BenchError, DataError
 from benchharness.heads import Limits, head_for
 from benchharness.heads.pair import PAIR, decode, encode, loss, network, targets
-from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import PairTask

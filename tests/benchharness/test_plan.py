@@ -5,7 +5,7 @@ import pytest
 
 from benchharness.driver import plan
 from benchharness.driver.plan import resolve_precision
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.driver.plan import MOST_LINES
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.suites import SUITES, TASKS
 from tests.helpers.archives import files_in, zip_of

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError, DataError, ModelError
 from benchharness.leaderboard.job import START_FROM, Job
 from benchharness.models import MODELS, ModelSpec
 from benchharness.models.folder import describe_folder
 from benchharness.recipes.read import packaged_names, read_starts
 from benchharness.recipes.resolve import with_start_tasks
-from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.suites import TASKS, find_task
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.plans import TINY, plan_job, plan_jobs, write_rte

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.kept_folders import is_whole
 from benchharness.leaderboard.job import Job, Setting, Teacher
 from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import ModelSpec, find_model
 from benchharness.stored import Within, gather_boards
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
@@ -109,7 +109,7 @@ def test_what_is_not_together_with_a_teacher_is_said() -> None:
     assert "--teacher and --shots exclude each other" in refusal("glue/rte", shots=(8,))
     shared = [find_task("glue/rte"), find_task("glue/cola")]
     assert "--teacher and --multi-task exclude" in refusal("glue/rte", multi_task=shared)
-    assert "nobody is taught" in refusal(
+    assert "it has no student" in refusal(
         next(name for name, task in TASKS.items() if not task.is_trained)
     )
     assert "is a baseline, which has no network" in refusal(
@@ -292,7 +292,7 @@ def test_a_row_says_its_teacher_and_stands_apart(bench, board: Path) -> None:  #
     said = " ".join(bench("leaderboard", "--db", str(board)).out.split())
     assert f"RTE {100 * gain['difference']:+.1f} (p" in said
     assert bench("report", "--db", str(board), "--out", "x.html").code == 0
-    assert "over the same without a teacher" in Path("x.html").read_text()
+    assert "over the same model without a teacher" in Path("x.html").read_text()
 
 
 def test_students_of_several_tasks_are_one_row(tmp_path: Path) -> None:

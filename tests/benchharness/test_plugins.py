@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchharness import plugins as load
+from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.load import load_trained
 from benchharness.leaderboard.job import Job
 from benchharness.loggers import METHODS
@@ -15,7 +16,6 @@ from benchharness.models import MODELS, find_model
 from benchharness.models.weights import file_digest
 from benchharness.plugins import VARIABLE, load_plugins, plugins_for, plugins_of
 from benchharness.tasks import suites
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, TASKS, find_task
 from benchharness.worker.job import run_job
 from tests.helpers.doc_blocks import block, blocks

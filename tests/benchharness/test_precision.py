@@ -12,10 +12,10 @@ from benchharness.driver.plan import plan, resolve_precision
 from benchharness.driver.request import Request
 from benchharness.engines.local import LocalEngine, Placement
 from benchharness.engines.slots import Slot
+from benchharness.errors import BenchError, JobError
 from benchharness.leaderboard.result import Result
 from benchharness.machine import cpu_flags, cpu_has_bf16, main_memory
 from benchharness.models import find_model
-from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import find_task
 from benchharness.training.compute import Compute, choose_kernels
 from benchharness.training.predict import MemoryRanOutError

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import Protocol, packaged_names, read_recipe
 from benchharness.recipes.recipe import DISTILLATION, SETTINGS
 from benchharness.recipes.resolve import protocol_of, start_task, with_start
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS
 
 BERT = MODELS["bert-base-uncased"]
@@ -494,6 +494,10 @@ def test_a_recipe_of_ones_own_may_have_a_protocol(tmp_path: Path) -> None:
     ("line", "sentence"),
     [
         ("limit = 0", "mine.toml, protocol limit: expected a whole number from 1 up, found 0."),
+        (
+            "limit = true",
+            "mine.toml, protocol limit: expected a whole number from 1 up, found True.",
+        ),
         ("seeds = 1.5", "mine.toml, protocol seeds: expected a whole number from 1 up, found 1.5."),
         ("rows = 5", "mine.toml has 'rows' in [protocol]; expected limit, seeds or tasks."),
     ],

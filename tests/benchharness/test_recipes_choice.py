@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.job import Setting
 from benchharness.models import MODELS, ModelSpec
 from benchharness.recipes import Recipe, resolve_recipe
@@ -16,7 +17,6 @@ from benchharness.recipes.resolve import (
     resolve_sweep,
     unused_settings,
 )
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS as EVERY_TASK
 
 BERT = MODELS["bert-base-uncased"]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.models import MODELS
 from benchharness.recipes import ResolvedRecipe, resolve_recipe, resolve_sweep
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_task
 from tests.helpers.plans import plan_job, plan_jobs
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
-from benchharness.tasks.errors import BenchError
 from tests.helpers.plans import plan_job
 
 BERT = MODELS["bert-base-uncased"]

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import DataError
 from benchharness.heads import Limits
 from benchharness.heads.span import SpanFeatures, decode, encode, loss, network, targets
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import SpanExample
 from benchharness.training.batching import pad
 from tests.helpers.made_tokenizers import CORPUS, KINDS, make_tokenizer

@@ -10,6 +10,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import DataError
 from benchharness.heads import Limits
 from benchharness.heads.tag import (
     TagFeatures,
@@ -20,7 +21,6 @@ from benchharness.heads.tag import (
     network,
     targets,
 )
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import TagExample
 from benchharness.tasks.task import TagTask
 from benchharness.training.predict import predict

@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import load_file
 
 from benchharness.encoder import keep_layers, layers_of, load_encoder
+from benchharness.errors import BenchError, JobError, ModelError
 from benchharness.heads import head_for
 from benchharness.heads.teacher import Teacher, with_teacher
 from benchharness.kept_folders import HEAD
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
-from benchharness.tasks.errors import BenchError, JobError, ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint

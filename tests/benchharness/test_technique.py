@@ -9,7 +9,7 @@ import pytest
 
 from benchharness.driver import technique as planned
 from benchharness.driver.request import Request
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.task import Task
 from benchharness.worker import technique as worked

@@ -9,9 +9,9 @@ import torch
 import transformers
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import DataError, ModelError
 from benchharness.heads import Limits
 from benchharness.heads.text import IGNORED, SILENT, TextFeatures, TextNetwork, text_head
-from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data

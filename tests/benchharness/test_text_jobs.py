@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from transformers.optimization import Adafactor
 
+from benchharness.errors import BenchError, ModelError
 from benchharness.leaderboard.result import Result, predictions_of
 from benchharness.models import ModelSpec, find_model
 from benchharness.models.weights import require_checkpoint
 from benchharness.recipes import resolve_recipe
-from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.training.optimizer import (
     make_optimizer,

@@ -12,6 +12,7 @@ import torch
 from benchharness.driver.plan import plan
 from benchharness.encoder import load_encoder
 from benchharness.engines.slots import Slot, machine_of
+from benchharness.errors import BenchError, JobError
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.job import MACHINE, Setting
 from benchharness.leaderboard.report.plots.cost import timed_of
@@ -21,7 +22,6 @@ from benchharness.leaderboard.result import Result
 from benchharness.machine import machine_name
 from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.examples import TimedPrediction
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data

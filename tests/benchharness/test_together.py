@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import BenchError, ModelError
 from benchharness.heads import head_for
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.job import Job
@@ -17,7 +18,6 @@ from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.result import Evaluation, Result
 from benchharness.leaderboard.store.store import open_store
 from benchharness.stored import gather_boards
-from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.suites import SUITES, find_task
 from benchharness.training.batching import (
     Features,

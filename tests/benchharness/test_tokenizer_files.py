@@ -21,9 +21,9 @@ from tokenizers import (
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from benchharness.encoder.tokenizer import ZEROS, load_tokenizer, save_tokenizer
+from benchharness.errors import ModelError
 from benchharness.heads import Limits, pair
 from benchharness.heads.tokens import Frame, tokenize, tokenize_ids
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.examples import PairExample
 from tests.helpers.families import FAMILIES, make_config
 from tests.helpers.family_tokenizers import make_family_tokenizer

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchharness.errors import ModelError
 from benchharness.heads.tokens import Frame, join, tokenize, tokenize_ids
-from benchharness.tasks.errors import ModelError
 from tests.helpers.made_tokenizers import CORPUS, KINDS, make_tokenizer
 
 any_text = st.text(st.characters(codec=None), max_size=60)

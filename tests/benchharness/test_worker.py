@@ -12,10 +12,10 @@ import pytest
 
 from benchharness.engines.fork_server import ForkServer
 from benchharness.engines.process import WORKER
+from benchharness.errors import DataError, ForeignCodeError, JobError, ModelError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
-from benchharness.tasks.errors import DataError, ForeignCodeError, JobError, ModelError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task

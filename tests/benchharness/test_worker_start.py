@@ -9,10 +9,10 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import JobError
 from benchharness.heads import Limits
 from benchharness.kept_folders import is_whole, new_checkpoint
 from benchharness.leaderboard.job import Job
-from benchharness.tasks.errors import JobError
 from benchharness.worker.checkpoint import CheckpointWriter, KeptRun, load_start
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint

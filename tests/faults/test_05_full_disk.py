@@ -9,12 +9,12 @@ import pytest
 
 import benchharness.worker.__main__ as worker
 from benchharness.engines.process import Outcome, Report
+from benchharness.errors import StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store import database as migration
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import whole_file
 from benchharness.progress import Progress
-from benchharness.tasks.errors import StoreError
 from tests.helpers.full_disk import room_for
 from tests.helpers.made_engine import MadeEngine, Told, driven, jobs_of
 from tests.helpers.results import make_job, make_result

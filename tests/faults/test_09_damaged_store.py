@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError, StoreError
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.results import filled_store, make_result
 
 
@@ -75,9 +75,9 @@ def _another_programs_version(path: Path) -> None:
 
 
 DAMAGES = {
-    _empty: r"is empty \(0 bytes\) and was left",
-    _text: "is not an SQLite database and was left",
-    _short: "is not an SQLite database and was left",
+    _empty: r"is empty \(0 bytes\) and was not changed",
+    _text: "is not an SQLite database and was not changed",
+    _short: "is not an SQLite database and was not changed",
     _header_only: "is damaged",
     _half: "is damaged",
     _noise_after_the_header: "is damaged",
@@ -168,7 +168,10 @@ def test_09_a_number_that_became_infinite_is_damage(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE runs SET cost = replace(cost, '12.5', '1e999')")
         connection.commit()
-    with open_store(path) as store, pytest.raises(StoreError, match="is damaged: it is not what"):
+    with (
+        open_store(path) as store,
+        pytest.raises(StoreError, match="is damaged: its digest does not match"),
+    ):
         store.result(store.runs()[0].key)
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import StoreError
 
 
 @pytest.mark.parametrize(

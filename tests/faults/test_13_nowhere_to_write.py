@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.store.database import check_writable
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import check_place
-from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_result
 
 NOWHERE = Path("/proc/nowhere")

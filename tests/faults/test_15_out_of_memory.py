@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchharness.tasks.errors import JobError
+from benchharness.errors import JobError
 from benchharness.training import loop as training
 from benchharness.training import predict as prediction
 from benchharness.training.compute import Part

@@ -5,10 +5,10 @@ import math
 
 import pytest
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import to_text
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import StoreError
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.metrics import matthews, pearson, spearman
 from benchharness.tasks.suites import find_task

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import ModelError
 from benchharness.heads import head_for
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import change_weights, save_checkpoint
 

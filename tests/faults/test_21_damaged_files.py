@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.sources.files import Files, mini_folder

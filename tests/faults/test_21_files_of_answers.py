@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
+from benchharness.extensions.submission.inspection import check
+from benchharness.extensions.submission.prediction_files import NoAnswer, read_predictions
+from benchharness.extensions.submission.questions import write_no_answer_scores, write_predictions
 from benchharness.tasks.examples import SpanPrediction
-from benchharness.tasks.prediction_files import NoAnswer, read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import parse_data
-from benchharness.tasks.submission.inspection import check
-from benchharness.tasks.submission.questions import write_no_answer_scores, write_predictions
 from benchharness.tasks.suites import find_task
 from tests.helpers.prediction_files import guess, write
 

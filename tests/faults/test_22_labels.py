@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.glue import HUB, REVISION
 from benchharness.tasks.suites import find_task
 from tests.helpers.hub_files import write_dataset_config

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, SpanExample, TagExample
 from benchharness.tasks.read import SplitRows, count_repeats
 from benchharness.worker.job import run_job

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchharness.errors import ModelError
 from benchharness.heads import Limits
 from benchharness.heads.span import decode, encode, targets
-from benchharness.tasks.errors import ModelError
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.span_features import CONTEXT, NASTY, TASK, points, question
 

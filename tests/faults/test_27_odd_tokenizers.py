@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import ModelError
 from benchharness.heads import Limits, pair, span
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.suites import find_task
 from benchharness.training.batching import pad

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.heads import Limits
 from benchharness.heads.span import encode, targets
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import SpanExample
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.official_files import read_file, write_file

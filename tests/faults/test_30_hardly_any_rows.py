@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.worker.job import run_job
 from tests.helpers.official_files import read_file, write_file
 from tests.helpers.plans import plan_job

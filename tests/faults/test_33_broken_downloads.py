@@ -20,7 +20,7 @@ WEIGHTS = "model.safetensors"
 FETCH = """
 import sys
 from benchharness.models.weights import download
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 status = 0
 for name in sys.argv[2:]:
     try:

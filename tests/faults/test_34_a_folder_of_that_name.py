@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import ModelError
 from benchharness.models import MODELS, find_model
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.glue import COLA, HUB
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.hub_files import write_embedded

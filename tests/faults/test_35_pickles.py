@@ -18,11 +18,11 @@ from transformers import TrainingArguments
 
 from benchharness.driver.start_checkpoints import model_bytes
 from benchharness.encoder import load_encoder
+from benchharness.errors import ModelError
 from benchharness.machine import estimate_memory, estimate_seconds
 from benchharness.models import Trust, find_model, weights_identity
 from benchharness.models.folder import checkpoint_files, sizes_in
 from benchharness.models.pickles import DAMAGED, write_safetensors
-from benchharness.tasks.errors import ModelError
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.fuzz.damage import damaged
 from tests.helpers.plans import plan_job

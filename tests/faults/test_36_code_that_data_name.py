@@ -20,15 +20,16 @@ import benchharness as bh
 from benchharness.cli.commands import commands
 from benchharness.driver.drive import _require_trust
 from benchharness.driver.options import RunOptions
-from benchharness.leaderboard.job import Job, code_of
+from benchharness.errors import BenchError, ForeignCodeError
+from benchharness.extensions.custom_data.find import find_own
+from benchharness.extensions.custom_data.metrics import Script, load_script
+from benchharness.extensions.custom_data.task import OwnData, define
+from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.archive import read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError, ForeignCodeError
+from benchharness.tasks.custom import code_of
 from benchharness.tasks.foreign_code import Code, begin, name_code, require_named
-from benchharness.tasks.own.find import find_own
-from benchharness.tasks.own.metrics import Script, load_script
-from benchharness.tasks.own.task import OwnData, define
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.worker.job import run_job

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import ModelError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import Trust, find_model, weights_identity
 from benchharness.models import weights as download
 from benchharness.models.folder import checkpoint_files
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import DataError
+from benchharness.extensions.submission.inspection import check
 from benchharness.leaderboard.store.archive import check_archive
-from benchharness.tasks.errors import DataError
-from benchharness.tasks.submission.inspection import check
 from tests.helpers.small_submissions import clean, shrink_all, zipped
 
 PACKAGES = ("tasks", "leaderboard", "benchharness")
@@ -78,7 +78,7 @@ def test_37_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path = tmp_path / "submission.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("CoLA.tsv", b"0" * 200_000)
-    monkeypatch.setattr("benchharness.tasks.submission.inspection.LARGEST", 100_000)
+    monkeypatch.setattr("benchharness.extensions.submission.inspection.LARGEST", 100_000)
     assert "submission.zip: it unpacks to 200,000 bytes" in str(check(path)[0])
 
 
@@ -90,7 +90,7 @@ def test_37_a_bomb_inside_a_zip_is_not_unpacked(
         archive.writestr("CoLA.tsv", b"0" * 200_000)
     path = tmp_path / "submission.zip"
     path.write_bytes(zipped({"in.zip": inner.getvalue()}))
-    monkeypatch.setattr("benchharness.tasks.submission.inspection.LARGEST", 100_000)
+    monkeypatch.setattr("benchharness.extensions.submission.inspection.LARGEST", 100_000)
     assert any("in.zip unpacks to 200,000 bytes" in str(fault) for fault in check(path))
 
 

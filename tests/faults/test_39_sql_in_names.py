@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from benchharness.cli.app import app
+from benchharness.errors import BenchError
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError
 from tests.helpers.results import make_job, make_result
 
 HOSTILE = (

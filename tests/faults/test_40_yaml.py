@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.models import find_model
 from benchharness.recipes.resolve import resolve_sweep
-from benchharness.tasks.errors import BenchError
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.cli.submit import _default_name
+from benchharness.errors import BenchError
+from benchharness.extensions.submission.command import _default_name
 from benchharness.kept_folders import checkpoint_folder
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import find_model
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES
 from tests.helpers.results import make_job, make_result
 

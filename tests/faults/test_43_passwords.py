@@ -23,11 +23,11 @@ from sqlalchemy import text
 import benchharness as bh
 from benchharness.cli.app import load_command
 from benchharness.cli.commands import commands
+from benchharness.errors import BenchError, shown_place
 from benchharness.leaderboard.job import Stage
 from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.database import open_engine, writing
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError, shown_place
 from tests.helpers.compared_runs import made
 from tests.helpers.extensions import of_extensions
 from tests.helpers.postgres import server

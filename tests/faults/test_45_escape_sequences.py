@@ -8,9 +8,9 @@ from rich.console import Console
 
 from benchharness.driver.display import Display
 from benchharness.driver.live import RunState
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.terminal import render
 from benchharness.progress import Progress
-from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import make_rows, one_board
 from tests.helpers.fake_worker import make_failure, make_job
 from tests.helpers.plans import schedule_of

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from benchharness.cli.app import app
+from benchharness.errors import DataError
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import SCORES, make_job
@@ -73,4 +73,4 @@ def test_48_without_any_one_task_there_is_none(tmp_path: Path, missing: str) -> 
     entry = _entry(path)
     assert (entry["score"], entry["rank"], entry["missing"]) == (None, None, [missing])
     shown = CliRunner().invoke(app, ["leaderboard", "--db", str(path)])
-    assert "no score (GLUE-9): no run of" in shown.output
+    assert "no GLUE-9 score: " in shown.output

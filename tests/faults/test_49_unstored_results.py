@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from benchharness.driver import drive
+from benchharness.errors import StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers import ROOT
 from tests.helpers.full_disk import room_for
 from tests.helpers.made_engine import MadeEngine, Told, driven, jobs_of
@@ -88,10 +88,10 @@ def test_49_a_store_that_comes_back_in_the_run_has_everything(
     assert [outcome.job.seed for outcome in stored] == told.finished == seeds(path) == [*range(5)]
     assert all(store.result(job.key) == make_result(job) for job in jobs)
     began, over = told.notes  # once each
-    assert began.startswith(f"1 has ended, and what it left waits in {folder(path)}")
+    assert began.startswith(f"1 has ended, and its result waits in {folder(path)}")
     (seconds,) = re.findall(r"was locked by another process for ([0-9.]+) seconds", began)
     assert 0.05 <= float(seconds) < 5, "as long as it was, and not as long as was meant"
-    assert "leaderboard writable again" in over
+    assert "can write to its leaderboard again" in over
 
 
 def test_49_the_last_job_waits_for_the_store(
@@ -103,7 +103,7 @@ def test_49_the_last_job_waits_for_the_store(
     lock.__enter__()
     _, told = driven(store, MadeEngine(), jobs_of(1))
     assert seeds(path) == [0]
-    assert told.notes[-1].endswith("what waited is stored")
+    assert told.notes[-1].endswith("the waiting results are stored")
 
 
 def test_49_nobody_waits_for_a_damaged_store(
@@ -121,7 +121,7 @@ def test_49_nobody_waits_for_a_damaged_store(
     monkeypatch.setattr(drive.time, "sleep", lambda _: pytest.fail("waits"))
     with pytest.raises(StoreError, match="is damaged") as error:
         driven(store, MadeEngine(finish), jobs_of(1))
-    assert "What a job left waits in" in str(error.value)
+    assert "The results of a job wait in" in str(error.value)
     assert len(list(folder(path).iterdir())) == 1
 
 
@@ -141,7 +141,7 @@ def test_49_what_waits_at_the_end_enters_with_the_next_command(
     with pytest.raises(StoreError, match="was locked by another process") as error:
         driven(store, MadeEngine(finish), jobs, told=told)
     locked.__exit__(None, None, None)
-    assert f"What 2 jobs left waits in {folder(path)}" in str(error.value)
+    assert f"The results of 2 jobs wait in {folder(path)}" in str(error.value)
     assert told.finished == [0, 1, 2], "the run went on"
     assert seeds(path) == [0], "a command that only reads stores nothing"
     with open_store(path) as again:
@@ -197,7 +197,7 @@ def test_49_without_any_room_it_is_kept_in_memory(
     assert "waits in memory, because the disk is full" in told.notes[0]
     full["is"] = True
     more = [make_job(seed=seed) for seed in (7, 8)]
-    with pytest.raises(StoreError, match="no room for what minilm RTE seed 7"):
+    with pytest.raises(StoreError, match="no room for the results of minilm RTE seed 7"):
         driven(store, MadeEngine(), more)
     assert seeds(path) == [0, 1, 2]
 
@@ -213,7 +213,7 @@ def test_49_a_damaged_one_is_named_and_stays(
         with open_store(path) as again:
             assert (again.taken.added, again.taken.needless) == (added, 0)
             (fault,) = again.taken.faults
-            assert fault.startswith(f"{damaged} holds what a job left")
+            assert fault.startswith(f"{damaged} holds the result of a job")
             assert "is damaged: delete it" in fault
             assert list(again.kept_faults()) == [fault]
     assert seeds(path) == [2]
@@ -237,7 +237,7 @@ def test_49_with_force_it_is_another_attempt_and_counts(path: Path, store: Store
     store.add_result(before)
     locked = held(path)
     locked.__enter__()
-    with pytest.raises(StoreError, match="left waits in"):
+    with pytest.raises(StoreError, match="The results of a job wait in"):
         driven(store, MadeEngine(lambda _: iter([again])), [again.job], force=True)
     locked.__exit__(None, None, None)
     with open_store(path) as opened:
@@ -297,7 +297,7 @@ def test_49_a_full_disk_is_not_waited_for_and_other_folders_are_taken(
     ):
         driven(store, MadeEngine(), jobs)
     where = temporary if is_full else data
-    assert f"What 3 jobs left waits in {where}" in str(raised.value)
+    assert f"The results of 3 jobs wait in {where}" in str(raised.value)
     assert all(path.stat().st_mode & 0o077 == 0 for path in where.rglob("*unstored*"))
     with open_store(path) as again:
         assert again.taken == (3, 0, ())
@@ -349,7 +349,7 @@ def test_49_bench_run_ends_with_5_and_the_next_one_runs_nothing_again(tmp_path: 
     assert process.returncode == 5, errors
     assert "[3/3] tiny MRPC seed 1: mcc 0.500 in 2 s" in errors
     assert errors.count("waits in") == 2, "once when it begins, once at the end"
-    assert f"What 3 jobs left waits in {folder(db)}" in errors
+    assert f"The results of 3 jobs wait in {folder(db)}" in errors
     process = start(tmp_path)
     out, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors

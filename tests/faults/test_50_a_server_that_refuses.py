@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.database import open_engine, writing
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers.made_engine import MadeEngine, driven, jobs_of
 from tests.helpers.postgres import server
 from tests.helpers.results import make_job, make_result
@@ -92,7 +92,7 @@ def test_50_rights_that_are_taken_away_cost_no_result(owner: str, poor: str, for
     may(owner, "ALL")
     with open_store(poor) as store, pytest.raises(StoreError, match="permission denied") as raised:
         driven(store, MadeEngine(finish), jobs_of(3), force=forced)
-    assert "What 2 jobs left waits in" in str(raised.value)
+    assert "The results of 2 jobs wait in" in str(raised.value)
     may(owner, "ALL")
     with open_store(poor) as store:
         assert store.taken == (2, 0, ())
@@ -111,7 +111,7 @@ def test_50_whatever_else_a_store_raises_costs_no_result(
             patch.setattr("benchharness.leaderboard.store.store.append_missing", broken)
             with pytest.raises(StoreError, match=r"ZeroDivisionError: a bug of ours") as raised:
                 driven(store, MadeEngine(), [make_job()])
-        assert "What a job left waits in" in str(raised.value)
+        assert "The results of a job wait in" in str(raised.value)
         assert store.take_kept() == (1, 0, ())
 
 

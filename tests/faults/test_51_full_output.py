@@ -16,7 +16,7 @@ def test_51_a_full_disk_under_stdout_is_one_sentence(words: tuple[str, ...]) -> 
             (*BENCH, *words), stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert ended.returncode == 2
-    assert ended.stderr.startswith("bench: what was to be printed")
+    assert ended.stderr.startswith("bench: the output could not be written")
     assert ended.stderr.count("\n") == 1
 
 

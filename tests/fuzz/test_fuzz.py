@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from tests.helpers.extensions import of_extensions
 from tests.helpers.fuzz.damage import anything, damaged
 from tests.helpers.fuzz.of_folders import FOLDERS

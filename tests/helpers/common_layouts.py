@@ -100,7 +100,7 @@ NULL_ROWS = [
 
 COMMON = {
     # Empty cells of databases.
-    "phpMyAdmin's NULL": Layout(text_file("rows.csv", as_csv([["id", "body", "label", "changed"], *NULL_ROWS], ";")), "class text=body,label=label", TEAMS, said="read as no label, rename what is a class: 'NULL' (5)"),
+    "phpMyAdmin's NULL": Layout(text_file("rows.csv", as_csv([["id", "body", "label", "changed"], *NULL_ROWS], ";")), "class text=body,label=label", TEAMS, said="read as no label (rename them if they are classes): 'NULL' (5)"),
     "PostgreSQL's empty cells": Layout(csv("rows.tsv", "body,label", lambda n: [sentence(n), "\\N" if n % 11 == 5 else team(n)], "\t"), "class text=body,label=label", TEAMS, said="'\\\\N' (5)"),
     "NULL among 0 and 1": Layout(csv("rows.csv", "body,label", lambda n: [sentence(n), "NULL" if n % 11 == 5 else n % 2]), "class text=body,label=label", ("0", "1")),
     "Python's None": Layout(csv("rows.csv", "body,label", lambda n: [sentence(n), "None" if n % 11 == 5 else team(n)]), "class text=body,label=label", TEAMS, said="'None' (5)"),

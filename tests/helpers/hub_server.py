@@ -248,7 +248,7 @@ def _info(repo: str, folder: Path, entries: list[dict[str, object]]) -> dict[str
 
 PROGRAM = """
 import json, sys
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data, rows
 from benchharness.tasks.suites import TASKS

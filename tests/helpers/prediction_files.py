@@ -6,6 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchharness.extensions.submission.answer_file import AnswerFile, Labels, Text
+from benchharness.extensions.submission.columns import write_clusters, write_roles
+from benchharness.extensions.submission.files import write_answers
+from benchharness.extensions.submission.json_lines import Option
+from benchharness.extensions.submission.prediction_files import OFFICIAL
+from benchharness.extensions.submission.questions import write_conversations
+from benchharness.extensions.submission.trec import write_run
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
@@ -24,13 +31,6 @@ from benchharness.tasks.examples import (
     TagPrediction,
 )
 from benchharness.tasks.metrics.entities import are_entity_tags, to_iob1, to_iob2
-from benchharness.tasks.prediction_files import OFFICIAL
-from benchharness.tasks.submission import write_answers
-from benchharness.tasks.submission.answer_file import AnswerFile, Labels, Text
-from benchharness.tasks.submission.columns import write_clusters, write_roles
-from benchharness.tasks.submission.json_lines import Option
-from benchharness.tasks.submission.questions import write_conversations
-from benchharness.tasks.submission.trec import write_run
 from benchharness.tasks.task import PairTask, SpanTask, TagTask, Task
 
 Pair = tuple[Any, Any]

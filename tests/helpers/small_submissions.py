@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.submission import SUBMISSIONS, Submission, write_answers
-from benchharness.tasks.submission.answer_file import AnswerFile, Labels, Number
-from benchharness.tasks.submission.json_lines import Option
+from benchharness.extensions.submission.answer_file import AnswerFile, Labels, Number
+from benchharness.extensions.submission.files import SUBMISSIONS, Submission, write_answers
+from benchharness.extensions.submission.json_lines import Option
 
 ROWS = 6
 PARAGRAPHS, QUESTIONS = 2, 3
@@ -38,7 +38,7 @@ def shrink(submission: Submission) -> Submission:
 def shrink_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the checker expect small files."""
     small = {name: shrink(submission) for name, submission in SUBMISSIONS.items()}
-    monkeypatch.setattr("benchharness.tasks.submission.inspection.SUBMISSIONS", small)
+    monkeypatch.setattr("benchharness.extensions.submission.inspection.SUBMISSIONS", small)
 
 
 def answers(file: AnswerFile, rows: int) -> list[object]:

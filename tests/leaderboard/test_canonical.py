@@ -4,9 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.job import Setting, recipe_digest
 from benchharness.leaderboard.text import digest, plain, storable, to_text
-from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_job
 
 

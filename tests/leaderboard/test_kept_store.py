@@ -16,11 +16,11 @@ from typing import Any, get_args
 import pytest
 from typer.testing import CliRunner
 
+from benchharness.extensions.custom_data.find import find_own
 from benchharness.leaderboard.job import Job, Kind, Setting, Stage, Start, Teacher, Trust
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.archive import read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.own.find import find_own
 from tests.helpers.own_files import GOOD
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
 

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.leaderboard.result import Evaluation, predictions_of, to_row
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import (
     ChoicePrediction,
     PairPrediction,

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
+from benchharness.extensions.reading.tasks import NO_SENTENCE
+from benchharness.extensions.xtreme.tasks import NO_LANGUAGE, NOT_TRANSLATED
 from benchharness.tasks.examples import PairPrediction
 from benchharness.tasks.glue import EMPTY
 from benchharness.tasks.multiple_choice import OTHER_LETTER
 from benchharness.tasks.read import SplitRows, read
-from benchharness.tasks.reading import NO_SENTENCE
 from benchharness.tasks.sources import hub
 from benchharness.tasks.squad import MOVED, NOWHERE
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import score
-from benchharness.tasks.xtreme import NO_LANGUAGE, NOT_TRANSLATED
 from tests.helpers.official_files import to_lines, write_file
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import QueryExample, RankingPrediction
 from benchharness.tasks.metrics import ndcg, recall
 from benchharness.tasks.read import odd_sentences, read

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 from benchharness.tasks.multiple_choice import BLIMP, PARADIGMS, PHENOMENA
 from benchharness.tasks.read import read

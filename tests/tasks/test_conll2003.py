@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.tasks.conll import ENTITY_TAGS, NER
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import TagExample
 from tests.helpers.official_files import read_file, write_file
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import DataError
+from benchharness.extensions.submission.columns import write_clusters, write_roles
 from benchharness.tasks.conll import COREF, KINDS, REPEATED, SHARED, SRL, TAGS
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import (
     ClusterPrediction,
     DocumentExample,
@@ -18,7 +19,6 @@ from benchharness.tasks.examples import (
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.sources.files import mini_folder
-from benchharness.tasks.submission.columns import write_clusters, write_roles
 from benchharness.tasks.task import find_fault
 from tests.helpers.official_files import read_file, write_file
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, Example, PairExample, SpanExample
 from benchharness.tasks.read import SplitRows, fingerprint, hold_out, read
 from benchharness.tasks.sources import parse_data

@@ -8,7 +8,7 @@ def test_the_command_line_starts_without_a_suite() -> None:
         [sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True
     )
     loaded = set(done.stdout.split())
-    assert "benchharness.tasks.errors" in loaded
+    assert "benchharness.errors" in loaded
     assert not loaded & {
         "benchharness.tasks.suites",
         "benchharness.tasks.task",

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import ChoicePrediction
 from benchharness.tasks.multiple_choice import PAIR_TASKS
 from benchharness.tasks.read import read

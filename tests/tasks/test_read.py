@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.examples import Example, Mark, PairExample
 from benchharness.tasks.glue import pair, pair_task
 from benchharness.tasks.read import fingerprint, has_split, read

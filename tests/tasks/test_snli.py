@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.glue import SNLI
 from benchharness.tasks.read import SplitRows, read

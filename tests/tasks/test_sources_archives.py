@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.sources import archives
 from benchharness.tasks.sources.archives import Member, open_archive
 from tests.helpers.archives import tar_of, zip_of

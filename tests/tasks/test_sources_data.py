@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.sources import Data, parse_data
 from benchharness.tasks.sources.files import mini_folder
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.read import has_split, holds, read
 from benchharness.tasks.sources import Data, missing_files, parse_data
 from benchharness.tasks.sources.files import mini_folder
@@ -251,7 +251,7 @@ def test_real_files_have_the_same_rows_by_every_way(tmp_path: Path, name: str) -
 def test_two_folders_of_equal_right_are_refused(tmp_path: Path) -> None:
     for name in ("GLUE", "glue_data"):
         shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / name / "RTE")
-    error = r"has RTE/train\.tsv more than once, as .*GLUE.* and as .*glue_data.*: say with --data"
+    error = r"has RTE/train\.tsv more than once, as .*GLUE.* and as .*glue_data.*: give the right"
     with pytest.raises(DataError, match=error):
         read(TASKS["glue/rte"], "train", parse_data(str(tmp_path)))
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "glue" / "RTE")
@@ -316,7 +316,7 @@ def test_a_short_name_is_the_task_that_the_folder_holds(tmp_path: Path) -> None:
     assert find_task("RTE", holds(str(tmp_path))).name == "glue/rte"
     shutil.copytree(mini_folder() / "superglue" / "RTE", tmp_path / "superglue" / "RTE")
     for data in (str(tmp_path), "mini", "hub"):
-        with pytest.raises(BenchError, match=r"in several suites: say glue/rte or superglue/rte"):
+        with pytest.raises(BenchError, match=r"in several suites: use glue/rte or superglue/rte"):
             find_task("rte", holds(data))
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.sources import Data, Row, Source, Split, has_rows, rows
 
 SOURCE = Source(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.glue import GLUE_TASKS, HUB, REVISION
 from benchharness.tasks.sources import Data, rows
 from benchharness.tasks.sources.hub import hub_is_reachable

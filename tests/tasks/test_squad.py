@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import SpanExample
 from benchharness.tasks.read import SplitRows, has_split, read, subset
 from benchharness.tasks.sources import Data

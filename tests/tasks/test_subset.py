@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import Example, PairExample, SpanExample
 from benchharness.tasks.read import subset
 

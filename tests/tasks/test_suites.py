@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.tasks.encoders import EFFICIENCY_TASKS
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.multiple_choice import PAIR_TASKS
 from benchharness.tasks.suites import (
     COLLECTIONS,
@@ -79,7 +79,7 @@ def test_a_short_name_is_the_task_that_fits_if_only_one_does() -> None:
     (found,) = select_tasks([], ["RTE"], fits=lambda task: task.suite == "glue")
     assert found.name == "glue/rte"
     for fits in (lambda task: True, lambda task: False):
-        with pytest.raises(BenchError, match=r"in several suites: say glue/rte or superglue"):
+        with pytest.raises(BenchError, match=r"in several suites: use glue/rte or superglue"):
             find_task("rte", fits)
     assert find_task("cola", lambda task: False).name == "glue/cola"
 

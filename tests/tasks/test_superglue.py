@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction, Mark, PairExample
 from benchharness.tasks.metrics import gender_parity
 from benchharness.tasks.read import read

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import ChoiceExample
 from tests.helpers.official_files import read_file, write_file
 

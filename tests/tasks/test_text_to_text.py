@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,

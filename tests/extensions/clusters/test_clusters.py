@@ -273,7 +273,7 @@ def children(pid, word):
 WATCH = """
 import sys, time
 from benchharness.extensions.clusters.ray import connect, node_sizes
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 while True:
     try:
         connect(sys.argv[1])

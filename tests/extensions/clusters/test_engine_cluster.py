@@ -18,11 +18,11 @@ from benchharness.extensions.clusters.cluster import (
     sparsely,
     version,
 )
+from benchharness.extensions.custom_data.task import OwnData
 from benchharness.kept_folders import SnapshotFolder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
-from benchharness.tasks.own.task import OwnData
 from benchharness.tasks.suites import TASKS
 from tests.helpers.fake_worker import COMMAND, make_failure, make_job, make_result
 

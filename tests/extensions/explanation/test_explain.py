@@ -17,9 +17,9 @@ import torch
 from transformers import TrainingArguments
 
 import benchharness as bh
+from benchharness.errors import DataError
 from benchharness.extensions.explanation.beside import explain_run
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import DataError
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.foreign_training import OF_4, train, write_arguments, write_folder
 from tests.helpers.learned_engine import LearnedEngine
@@ -493,7 +493,7 @@ def test_the_table_and_json_and_python_say_the_same(bench, place, tmp_path, monk
     assert "5e-5 (google-research/bert" in " ".join(ended.out.split())
     assert "3e-5 (training_args.bin: learning_rate)" in ended.out
     assert "up to 25.6 (half, tiny, docs/log.md)" in ended.out
-    assert "values of the other that nobody here knows: warp_factor." in ended.out
+    assert "values of the other that benchharness does not know: warp_factor." in ended.out
     told = json.loads(bench(*words, "--json").out)
     frame = bh.explain(key[:12], folder, db=place / "board.sqlite")
     assert isinstance(frame, pd.DataFrame)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import benchharness as bh
+from benchharness.errors import BenchError, DataError
 from benchharness.extensions.explanation import training
 from benchharness.extensions.explanation.beside import explain_run
 from benchharness.extensions.explanation.training import ALL_DECAY, OWN, Said, of_arguments
 from benchharness.leaderboard.boards import published
 from benchharness.leaderboard.store.store import open_store
 from benchharness.recipes.recipe import SETTINGS
-from benchharness.tasks.errors import BenchError, DataError
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.foreign_training import DecayOfAll, train, write_folder
 from tests.helpers.plans import plan_job

@@ -2,11 +2,11 @@ import json
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.extensions.gate.judge import judge
 from benchharness.extensions.gate.sample import Baseline, conditions_of, sample_of
 from benchharness.leaderboard.job import Job, Setting
 from benchharness.leaderboard.result import Cost, Evaluation, Result
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import PairExample
 from tests.extensions.gate.samples import BEFORE, MORE_IDS, sample
 

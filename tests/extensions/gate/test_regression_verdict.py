@@ -21,7 +21,7 @@ from tests.extensions.gate.samples import (
     verdict,
 )
 
-GONE = Unjudged(task="glue/wnli", reason="the baseline does not have it", exit_code=NOT_COMPARED)
+GONE = Unjudged(task="glue/wnli", reason="the baseline lacks this task", exit_code=NOT_COMPARED)
 DIED = Unjudged(task="glue/rte", reason="seed 1 failed: killed", exit_code=FAILED_JOB)
 
 
@@ -81,7 +81,7 @@ def test_flips_are_by_majority_and_the_clearest_come_first():
         ),
         ({"settings": {"epochs": 3}}, "(batch_size is unset, no longer 8)"),
         ({"precision": "bf16"}, "it is computed in bf16, no longer in fp32"),
-        ({"task_version": 2}, "the task is scored in another way"),
+        ({"task_version": 2}, "the task is scored differently"),
         ({"method": 3}, "runs are made by method 3, no longer by method 2"),
         ({"plugins": {"theirs": "ff"}}, "the plugin theirs has changed"),
     ],

@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 
 import benchharness as bh
+from benchharness.errors import DataError
+from benchharness.extensions.custom_data import parts
+from benchharness.extensions.custom_data.parts import read_parts
+from benchharness.extensions.custom_data.tables import read_table
 from benchharness.leaderboard.result import Result
 from benchharness.splits import read_split
-from benchharness.tasks.errors import DataError
-from benchharness.tasks.own import parts
-from benchharness.tasks.own.parts import read_parts
-from benchharness.tasks.own.tables import read_table
 from benchharness.worker.job import run_job
 from tests.helpers.mini_jobs import make_job, make_shared_job
 
@@ -114,7 +114,7 @@ def test_a_model_of_several_tasks_answers_each(bench, tmp_path) -> None:
     assert [line["label"] for line in lines_of(ended.out)] == pytest.approx(wanted, abs=1e-6)
     ended = bench("predict", "model", "rows.jsonl")
     assert (ended.code, ended.out) == (2, "")
-    assert "was trained on glue/rte, glue/stsb: say which one is meant by --task" in ended.err
+    assert "was trained on glue/rte, glue/stsb: choose one with --task" in ended.err
 
 
 def test_the_order_is_kept_over_the_borders_of_parts(bench, kept, tmp_path, monkeypatch) -> None:
@@ -186,7 +186,7 @@ def test_rows_that_lose_words_are_counted(bench, kept, monkeypatch) -> None:
     folder, _ = kept("glue/sst2")
     monkeypatch.setattr(sys, "stdin", stdin_of("word " * 3000 + "\nflat\n"))
     ended = bench("predict", str(folder))
-    assert "1 row of 2 lost words: more than" in ended.err
+    assert "1 row of 2 were cut: longer than" in ended.err
 
 
 def test_rows_of_words_that_nobody_knows_are_told(bench, kept, tmp_path) -> None:
@@ -310,7 +310,7 @@ def test_written_answers_steer_no_spreadsheet_and_no_terminal(bench, kept, tmp_p
 STREAMS = """
 import sys
 from benchharness.cli import app, predict
-from benchharness.tasks.own.parts import read_parts
+from benchharness.extensions.custom_data.parts import read_parts
 app.load_command = lambda name: None
 app._open_what_is_closed()
 print(len(list(read_parts("-"))))
@@ -321,7 +321,7 @@ app._finish_output()
 @pytest.mark.parametrize(
     ("closed", "code", "said"),
     [("<&-", 0, "0\n"), ("0>/dev/null", 1, "stdin cannot be read: Bad file descriptor"),
-     (">&-", 1, "what was to be printed could not be written (Bad file descriptor)")],
+     (">&-", 1, "the output could not be written (Bad file descriptor)")],
 )  # fmt: skip
 def test_streams_that_are_closed_are_a_sentence_or_empty(closed, code, said) -> None:
     words = f'"$@" {closed}' if closed != ">&-" else f'"$@" </dev/null {closed}'
@@ -339,7 +339,7 @@ def test_a_long_prediction_says_that_it_goes_on(bench, kept, tmp_path, monkeypat
     (tmp_path / "rows.jsonl").write_bytes(ROWS)
     monkeypatch.setattr("benchharness.progress.ALIVE_SECONDS", 0.001)
     ended = bench("predict", str(folder), "rows.jsonl", "--out", "out.jsonl")
-    assert "bench: rows answered so far: 0 (0 s)" in ended.err
+    assert "bench: rows predicted so far: 0 (0 s)" in ended.err
 
 
 def test_a_key_without_a_kept_model_and_what_is_no_key_are_sentences(bench, tmp_path) -> None:

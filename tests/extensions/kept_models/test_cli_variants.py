@@ -66,7 +66,7 @@ def test_what_is_worse_exits_with_3_and_what_cannot_be_told_where_that_is_asked(
     words = ("model", folder, "--check", "--variant", same)
     ended = bench(*words)
     assert ended.code == 0
-    assert "same: cannot be told: at most" in ended.out + ended.err
+    assert "same: inconclusive: at most" in ended.out + ended.err
     assert bench(*words, "--strict").code == 3
     assert bench(*words, "--strict", "--margin", "50").code == 0  # 24 rows tell so much
     turned = other(folder, tmp_path / "turned", lambda w: w.flip(0))
@@ -86,8 +86,8 @@ def test_what_is_worse_exits_with_3_and_what_cannot_be_told_where_that_is_asked(
         ("not finite", "gives logits that are not finite"),
         ("other labels", "is another model: its config calls the outputs"),
         ("no folder", "is no folder: --check takes one that `bench model --to` has written"),
-        ("changed", "is damaged (config.json is not what was written)"),
-        ("no check", "go with --check"),
+        ("changed", "is damaged (config.json differs from the file that was written)"),
+        ("no check", "need --check"),
     ],
 )
 def test_what_cannot_be_compared_is_a_sentence(

@@ -6,9 +6,9 @@ import pytest
 import torch
 import transformers
 
+from benchharness.errors import BenchError
 from benchharness.extensions.kept_models import export as exporting
 from benchharness.extensions.kept_models.onnx_files import OnnxNetwork, export, processor
-from benchharness.tasks.errors import BenchError
 from tests.helpers.families import save_family
 
 onnx = pytest.importorskip("onnxruntime", reason="make extras installs onnxruntime")

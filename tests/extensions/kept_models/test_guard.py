@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import binom
 
+from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.equivalence import (
     ALPHA,
     default_margin,
@@ -17,7 +18,6 @@ from benchharness.extensions.kept_models.equivalence import (
     score_statistic,
 )
 from benchharness.leaderboard.comparing import PredictedSplit
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.suites import find_task
 

@@ -10,6 +10,7 @@ from benchharness.driver import retrain as retraining
 from benchharness.driver.options import RunOptions
 from benchharness.driver.retrain import retrain
 from benchharness.driver.start_checkpoints import compared
+from benchharness.errors import BenchError, JobError
 from benchharness.extensions.kept_models.load import load_trained
 from benchharness.extensions.kept_models.predict import predict
 from benchharness.leaderboard.job import Job
@@ -17,7 +18,6 @@ from benchharness.leaderboard.result import Result, to_row
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import digest
 from benchharness.splits import read_split
-from benchharness.tasks.errors import BenchError, JobError
 from benchharness.worker.checkpoint import KeptRun
 from benchharness.worker.job import run_job
 from tests.helpers.families import save_family

@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
 import benchharness as bh
+from benchharness.errors import BenchError, JobError
 from benchharness.extensions.kept_models import check as checking
 from benchharness.extensions.kept_models import take as taking
 from benchharness.extensions.kept_models.check import Dev, check
@@ -32,7 +33,6 @@ from benchharness.recipes.classes import published_class
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import read_split
 from benchharness.tasks.answers import compare_answers, moves
-from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.examples import PairPrediction
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
@@ -356,8 +356,8 @@ def test_what_no_class_has_is_kept_for_bench_predict(tmp_path: Path):
     odd = take(model, result, tmp_path / "odd", [Dev(each.name, rows, other)], anyway=True)
     store: Any = None  # a card reads none
     finish(odd, Found(store=store, db="", result=result), Variants())
-    count = f"{len(other)} of its answers to dev rows are others than those that the scores are of."
-    assert count in (tmp_path / "odd" / "README.md").read_text()
+    count = f"{len(other)} of its predictions on dev rows differ from the predictions behind the "
+    assert f"{count}scores." in (tmp_path / "odd" / "README.md").read_text()
     assert f"rounding does not explain {len(other)}." in odd.checked.sentence
     taken = take(model, result, tmp_path / "to", [Dev(each.name, rows, right)])
     assert (taken.checked.sampled, taken.checked.unexplained) == (0, 0)
@@ -381,7 +381,7 @@ def test_what_no_class_has_is_kept_for_bench_predict(tmp_path: Path):
         ("conll2003/ner", {"lstm_size": 8}, "bert", "BiLSTM"),
         ("conll2012/coref", {}, "bert", "coreference"),
         ("conll2012/srl", {}, "bert", "semantic roles"),
-        ("hotpotqa/distractor", {}, "bert", "beside an answer"),
+        ("hotpotqa/distractor", {}, "bert", "in addition to an answer"),
         ("glue/rte", {"features": "layer-3"}, "bert", "layer-3"),
         ("glue/rte", {}, "t5", "t5 with a pair head"),
         ("glue/rte", {}, "roformer", "roformer"),
@@ -426,7 +426,7 @@ def test_the_command_takes_a_row_or_a_key(bench):
     assert ended.code == 0
     assert "trained again: the stored predictions, to the bit.\nkept in " in ended.out
     assert check_folder(Path("results/models") / key)["run"] == key
-    assert "the model is there already." in bench("model", key[:8], "--retrain").out
+    assert "the model is kept already." in bench("model", key[:8], "--retrain").out
 
 
 def test_a_plan_says_what_is_for_bench_predict_alone(bench):

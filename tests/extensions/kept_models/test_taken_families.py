@@ -220,7 +220,7 @@ def test_a_class_that_transformers_adds_is_not_overlooked():
 
 
 def test_the_page_has_the_table():
-    page = (Path(__file__).parents[2] / "docs" / "taking.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "taking.md").read_text()
     kinds: dict[tuple[str, ...], list[str]] = {}
     for family in FAMILIES:
         has = tuple("x" if (family, kind) in CASES else "" for kind in KINDS)

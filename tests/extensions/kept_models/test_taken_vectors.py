@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
+from benchharness.errors import JobError
 from benchharness.extensions.kept_models.card import card_of, card_text
 from benchharness.extensions.kept_models.check import Dev, check
 from benchharness.extensions.kept_models.load import TrainedModel, load_trained
@@ -17,7 +18,6 @@ from benchharness.extensions.kept_models.save_pretrained import Taken, take
 from benchharness.leaderboard.result import predictions_of
 from benchharness.recipes.classes import published_class
 from benchharness.splits import read_split
-from benchharness.tasks.errors import JobError
 from benchharness.training.predict import predict
 from benchharness.worker.job import run_job
 from tests.helpers.mini_jobs import make_job

@@ -9,13 +9,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from benchharness.errors import BenchError, ModelError
 from benchharness.extensions.kept_models.load import load_trained
 from benchharness.extensions.kept_models.predict import predict
 from benchharness.kept_folders import HEAD, JOB, MANIFEST
 from benchharness.leaderboard.result import Result, to_row
 from benchharness.models.weights import file_digest
 from benchharness.splits import read_split
-from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.worker.checkpoint import WEIGHTS
 from benchharness.worker.job import run_job
 from tests.helpers.mini_jobs import make_job

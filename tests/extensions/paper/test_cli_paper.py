@@ -12,11 +12,11 @@ import pytest
 
 import benchharness
 from benchharness.cli.app import main
+from benchharness.errors import BenchError
 from benchharness.extensions.paper.folder import _write as write_paper
 from benchharness.extensions.paper.folder import check_paper
 from benchharness.leaderboard.store.archive import read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError
 from tests.helpers.bench_process import BENCH, environment
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.learned_engine import LearnedEngine
@@ -64,7 +64,7 @@ def test_the_tables_are_the_same_from_an_archive_elsewhere(paper, tmp_path, enco
     table = first["snli.tex"].decode()
     assert re.search(r"^mine & 5\d\.\d\$_\{", table, re.MULTILINE), "with the ends of its interval"
     assert re.search(r"^tiny & \\textbf\{9\d\.\d\}\\textsuperscript\{\\dag\}", table, re.MULTILINE)
-    assert "is significantly different from mine in a paired test" in table
+    assert "†: significantly different from mine in a paired test" in table
     assert r"\caption{SNLI, mini data, development sets.}" in table
     rows = list(csv.DictReader(first["runs.csv"].decode().splitlines()))
     with open_store(tmp_path / "results" / "leaderboard.sqlite") as store:
@@ -121,7 +121,9 @@ def test_what_is_somebodys_own_stays(paper, tmp_path):
     (folder / "main.tex").write_text("mine")
     code, printed = paper()
     assert code == 2
-    assert "paper is not empty, and `bench paper` has not made it: give another --to" in printed.err
+    assert (
+        "paper is not empty, and `bench paper` did not create it: give another --to" in printed.err
+    )
     assert _files(folder) == {"main.tex": b"mine"}
     assert not (tmp_path / "results").exists(), "nothing has run"
     assert paper("--to", "new")[0] == 0
@@ -129,7 +131,7 @@ def test_what_is_somebodys_own_stays(paper, tmp_path):
     before = _files(tmp_path / "new")
     code, printed = paper("--to", "new")
     assert code == 2
-    assert "snli.tex was changed after `bench paper` had written it" in printed.err
+    assert "snli.tex was edited after `bench paper` wrote it" in printed.err
     assert _files(tmp_path / "new") == before
 
 
@@ -145,7 +147,7 @@ def test_without_a_finished_run_there_is_no_table(paper, tmp_path):
     [
         ({"against": "nobody"}, "nobody"),
         ({"against": "mine-not-there=/nowhere"}, "/nowhere"),
-        ({"against": ","}, "name your encoder and what it stands against"),
+        ({"against": ","}, "name your encoder and the systems to compare it with"),
     ],
 )
 def test_a_side_that_is_not_there_is_said_at_once(paper, tmp_path, words, said):
@@ -177,7 +179,7 @@ def test_the_same_from_python(paper, tmp_path, encoder):
     found = benchharness.paper(f"mine={encoder}", against="tiny", to=tmp_path / "api", **options)
     assert len(found.keys) == 4
     assert "snli.tex" in _files(tmp_path / "api")
-    with pytest.raises(BenchError, match="tiny cannot stand against itself"):
+    with pytest.raises(BenchError, match="tiny cannot be compared with itself"):
         benchharness.paper("tiny", against=["tiny"], to=tmp_path / "no", **options)
 
 

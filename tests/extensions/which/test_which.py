@@ -18,6 +18,8 @@ from benchharness.cli.app import main
 from benchharness.driver.search import Size, Trial, in_turn
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.slots import Slot
+from benchharness.errors import JobError
+from benchharness.extensions.custom_data.find import find_own
 from benchharness.extensions.which import inference
 from benchharness.extensions.which.choose import Inference, check_tasks, measure_inference, measured
 from benchharness.extensions.which.inference import measure_prediction
@@ -26,8 +28,6 @@ from benchharness.leaderboard.job import ZERO_SHOT
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks import suites
-from benchharness.tasks.errors import JobError
-from benchharness.tasks.own.find import find_own
 from benchharness.tasks.suites import find_task
 from tests.helpers import own_files
 from tests.helpers.checkpoints import save_checkpoint
@@ -257,7 +257,7 @@ def test_collapsed_encoders_are_marked_and_what_is_no_better_than_the_majority_i
         == lines["tiny"].replace("!", "").split()[1:2] + (lines["majority"].split()[2:])
     )
     assert re.search(r"!: . of . seeds? collapsed", printed.out)
-    assert ("nothing was learned" in printed.out) == (learned is None)
+    assert ("no encoder learned anything" in printed.out) == (learned is None)
     found = json.loads(bench(ByModel(shares=shares), "--seeds", "2", "--json")[1].out)
     assert found["answers"][0]["best"] == learned
     assert found["answers"][0]["majority"] == found["answers"][0]["candidates"][-1]["score"]
@@ -403,7 +403,7 @@ def test_it_ends_with_the_model_of_the_best(bench, tmp_path, monkeypatch):
     assert (code, "no run has seed 9: give one of 1, 2, or" in printed.err) == (2, True)
     shares = dict.fromkeys(SHARES, CONSTANT)
     code, printed = bench(ByModel(shares=shares), "--db", "other", "--seeds", "1", "--to", "none")
-    assert (code, "nothing was learned" in printed.err) == (2, True)
+    assert (code, "no encoder learned anything" in printed.err) == (2, True)
     engine = ByModel()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()

@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from benchharness.cli.output import model_facts, task_facts
+from benchharness.errors import BenchError
 from benchharness.models import MODELS, Trust, find_model
 from benchharness.models.folder import describe_folder
 from benchharness.models.pickles import write_safetensors
@@ -19,7 +20,6 @@ from benchharness.models.weights import weights_identity
 from benchharness.plugins import VARIABLE, load_plugins
 from benchharness.recipes.resolve import packaged_recipe, resolve_sweep, with_start
 from benchharness.tasks import suites
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, find_task
 from tests.helpers import ROOT
 from tests.helpers.fuzz.reader import Case, Reader

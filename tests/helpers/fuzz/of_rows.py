@@ -18,16 +18,16 @@ from typing import Any
 from unittest.mock import patch
 
 from benchharness.cli.app import load_command
-from benchharness.stored.scoring import score_files, to_result
-from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.own.find import find_own
-from benchharness.tasks.own.parts import read_parts
-from benchharness.tasks.prediction_files import NoAnswer
+from benchharness.errors import BenchError, DataError
+from benchharness.extensions.custom_data.find import find_own
+from benchharness.extensions.custom_data.parts import read_parts
+from benchharness.extensions.submission.files import SUBMISSIONS
+from benchharness.extensions.submission.inspection import check, repair
+from benchharness.extensions.submission.prediction_files import NoAnswer
+from benchharness.extensions.submission.scoring import score_files, to_result
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.sources.files import Files, mini_folder
-from benchharness.tasks.submission import SUBMISSIONS
-from benchharness.tasks.submission.inspection import check, repair
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
 from tests.helpers.archives import tar_of, zip_of
@@ -203,12 +203,12 @@ def _score(
     task: Task, split: str, rows: SplitRows, path: Path, no_answer: NoAnswer | None = None
 ) -> None:
     """All of `bench score`, down to what is printed and what is stored."""
-    with patch("benchharness.stored.scoring.read", lambda *_: rows):
+    with patch("benchharness.extensions.submission.scoring.read", lambda *_: rows):
         scored = score_files([path], task.name, "mini", [split], no_answer)
     json.dumps([[one.official, one.evaluation.scores] for one in scored.splits], allow_nan=False)
     with (  # which ask git and every library
-        patch("benchharness.stored.scoring.source_commit", dict),
-        patch("benchharness.stored.scoring.library_versions", dict),
+        patch("benchharness.extensions.submission.scoring.source_commit", dict),
+        patch("benchharness.extensions.submission.scoring.library_versions", dict),
     ):
         json.dumps(to_result(scored, "theirs").to_json(), allow_nan=False)
 
@@ -284,7 +284,7 @@ def _check(name: str, content: bytes, folder: Path) -> None:
     path, out = folder / name, folder / f"mended{Path(name).suffix}"
     path.write_bytes(content)
     small = {suite: shrink(submission) for suite, submission in SUBMISSIONS.items()}
-    with patch("benchharness.tasks.submission.inspection.SUBMISSIONS", small):
+    with patch("benchharness.extensions.submission.inspection.SUBMISSIONS", small):
         faults = check(path)
         if not all(fault.mendable for fault in faults):
             _require_refusal(partial(repair, path, out))

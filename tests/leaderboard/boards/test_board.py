@@ -116,7 +116,7 @@ def test_changed_evaluation_rows_are_another_board() -> None:
 def test_limited_rows_are_another_board_with_the_limit_in_its_title() -> None:
     full, limited = build_boards([*make_rows(), make_row(limit=64)], GLUE)
     assert full.data_label == "mini data"
-    assert limited.data_label == "mini data, at most 64 rows a split"
+    assert limited.data_label == "mini data, at most 64 rows per split"
 
 
 def test_a_task_with_fewer_rows_than_the_limit_stands_on_the_limited_board_too() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from benchharness.errors import DataError
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.imported import (
     ImportedScore,
@@ -21,7 +22,6 @@ from benchharness.leaderboard.exports.lines import score_lines, to_csv, to_json
 from benchharness.leaderboard.report.write import render_report
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store
-from benchharness.tasks.errors import DataError
 from tests.helpers.boards import GLUE, make_job, make_rows, one_board, row_of
 from tests.helpers.hostile import HOSTILE_CELLS
 from tests.helpers.results import make_result
@@ -195,7 +195,7 @@ def test_terminal_and_report_mark_them(board: Board) -> None:
     assert "theirs" not in table.partition("<tbody>")[2]
     assert "theirs" in rest
     assert "their blog" in rest
-    assert "nobody here has seen the runs" in rest
+    assert "benchharness has neither their runs nor their data" in rest
 
 
 @pytest.mark.parametrize("fields", [{"data": "mini"}, {"limit": 50}, {}])
@@ -209,7 +209,7 @@ def test_without_measured_rows_they_have_a_board_of_their_own(
     assert len(imported_blocks(board)) == 1
     file = io.StringIO()
     render(board, Console(file=file))
-    assert "nothing was measured here" in file.getvalue()
+    assert "no results here" in file.getvalue()
     assert "theirs" in render_report([board], [], "2026-08-01")
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board, boards_with, select_entry
 from benchharness.leaderboard.boards.naming import full_label, heads, short_name
 from benchharness.leaderboard.job import Setting, recipe_words, setting_word, value_text
 from benchharness.leaderboard.result import RunRow
-from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import make_row, make_rows, one_board
 
 PAPER = {"learning_rate": 2e-5, "epochs": 10.0, "batch_size": 16}

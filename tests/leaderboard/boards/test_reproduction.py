@@ -101,7 +101,7 @@ def test_one_seed_has_a_difference_and_no_verdict() -> None:
     assert reproduction.difference == pytest.approx(-7.5)
     assert (reproduction.verdict, reproduction.reason) == (
         "not comparable",
-        "one seed shows no spread to judge by",
+        "one seed gives no spread to compare with",
     )
 
 
@@ -126,9 +126,10 @@ def test_a_metric_that_we_lack_is_not_comparable() -> None:
 def test_what_is_published_on_test_alone_is_of_another_split() -> None:
     wnli = found(make_rows("bert-large-uncased", [0.56, 0.57], data="hub"))["glue/wnli", "accuracy"]
     assert (wnli.ours, wnli.difference, wnli.verdict) == (None, None, "not comparable")
-    assert wnli.reason == "different split: theirs is of test"
+    other = "different split: the published score is on test"
+    assert wnli.reason == other
     small = found(make_rows("bert-tiny", [0.7, 0.8], data="hub"))
-    assert {each.reason for each in small.values()} == {"different split: theirs is of test"}
+    assert {each.reason for each in small.values()} == {other}
 
 
 def test_an_ensemble_and_the_best_of_several_are_another_protocol(
@@ -151,7 +152,7 @@ def test_an_ensemble_and_the_best_of_several_are_another_protocol(
         )
         reproduction = cola([0.5, 0.501])
         assert reproduction.verdict == verdict
-        said = f"different protocol: theirs is {protocol}" if verdict == "not comparable" else ""
+        said = f"different protocol: published as {protocol}" if verdict == "not comparable" else ""
         assert reproduction.reason == said
 
 
@@ -223,7 +224,7 @@ def test_the_best_of_a_sweep_is_held_against_the_best_of_a_grid_alone(
         row = replace(theirs, protocol=protocol)
         monkeypatch.setattr(name, lambda _, row=row: (row,))
         assert cola([0.45, 0.501], **fields).verdict == verdict
-    assert cola([0.45, 0.501], **sweep).reason.endswith("ours is the best of 1")
+    assert cola([0.45, 0.501], **sweep).reason.endswith("measured as the best of 1")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import boards_with, select_entry, select_entry_or_run
-from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import make_row, one_board
 
 
@@ -24,7 +24,7 @@ def test_a_name_is_an_entry_and_the_beginning_of_a_key_one_run_of_it() -> None:
 
 
 def test_a_key_must_be_clear_and_long_enough() -> None:
-    with pytest.raises(BenchError, match="begins the keys of several runs: say abcdef01"):
+    with pytest.raises(BenchError, match="begins the keys of several runs: use abcdef01"):
         select_entry_or_run(board(), "abcdef")
     assert select_entry_or_run(board(), "abcde") is None
     assert select_entry_or_run(board(), "0123456789") is None

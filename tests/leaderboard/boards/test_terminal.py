@@ -72,7 +72,7 @@ def test_markup_in_names_is_text(name: str) -> None:
 
 def test_incomplete_and_failed_entries_say_so() -> None:
     text = of([*make_rows()[:5], make_failed_row(task="glue/rte", seed=1)], width=120)
-    assert "no run of MNLI, QNLI, RTE, WNLI" in text
+    assert "no GLUE-9 score: MNLI, QNLI, RTE, WNLI are missing. data: mini data." in text
     assert "1 run failed (`bench show runs`): minilm." in text
     assert "5 of 9" in of([*make_rows(), *make_rows("other")[:5]], width=120)
 
@@ -141,7 +141,7 @@ def test_ensembles_and_baselines_stand_below_without_a_rank() -> None:
     lines = [line.split() for line in of(rows, width=120).splitlines()]
     placed = [line[:2] for line in lines if line[:1] in (["1"], ["2"], ["-"])]
     assert placed == [["1", "minilm"], ["2", "tiny"], ["-", "minilm"], ["-", "majority"]]
-    assert "stand below the models and have no rank." in of(rows)
+    assert "are below the models and have no rank." in of(rows)
 
 
 def test_columns_without_a_value_are_left_out() -> None:

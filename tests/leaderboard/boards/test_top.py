@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from benchharness.leaderboard.boards.board import Board, best_of, top_of
 from tests.helpers.boards import make_row, make_rows, one_board
 
@@ -28,6 +30,21 @@ def test_the_best_of_each_column_stays() -> None:
     assert found.entries[0].rank == 1
     for task in board.tasks:
         assert found.best(task) == board.best(task)
+
+
+def test_the_best_trained_model_stays_behind_better_imported_predictions() -> None:
+    board = _board()
+    odd = next(entry for entry in board.entries if entry.model == "odd")
+    scored = replace(
+        odd.runs[0],
+        key=f"{odd.runs[0].key[:-1]}x",
+        kind="scored",
+        model="theirs",
+        weights="theirs",
+        scores={"glue/rte": {"accuracy": 0.995}},
+    )
+    board = one_board([*(run for entry in board.entries for run in entry.runs), scored])
+    assert top_of(board, 2).best("glue/rte") == board.best("glue/rte") == "99.0"
 
 
 def test_ones_own_runs_stay() -> None:

@@ -2,11 +2,11 @@ from collections.abc import Iterable
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import boards_with, select_entry
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.comparing import Known
 from benchharness.leaderboard.comparing.power import SCORE, compare_seeds
-from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import TASKS, make_rows, one_board
 
 
@@ -43,7 +43,7 @@ def test_the_score_is_left_out_where_a_task_of_its_rule_is() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "reason"),
     [
-        ([0.8], [0.7, 0.6], "one seed shows no spread: run at least 2 of each"),
+        ([0.8], [0.7, 0.6], "one seed shows no spread: run at least 2 seeds of each"),
         ([0.8, 0.9], [0.8, 0.9], "the means are equal"),
         ([0.8, 0.3], [0.55001, 0.55], "more than 10,000"),
     ],
@@ -60,7 +60,7 @@ def test_a_baseline_is_not_asked_for_seeds_that_it_cannot_have() -> None:
     once = make_rows("majority", [0.7], kind="baseline")
     board = one_board([*make_rows("one", [0.8, 0.9, 0.7]), *once])
     (found,) = compare_seeds(board, board.entries, unread(["glue/rte"]))
-    assert found.reason == "majority is made once, and has no seeds to add"
+    assert found.reason == "majority is run once, so no seeds can be added"
 
 
 def test_an_entry_is_named_by_model_recipe_and_precision() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.comparing.contrast import (
     FEWEST,
     Contrast,
@@ -17,7 +18,6 @@ from benchharness.leaderboard.comparing.contrast import (
     slices_of,
 )
 from benchharness.leaderboard.statistics import Interval
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
@@ -55,7 +55,7 @@ def test_several_seeds_are_tested_with_the_examples_and_other_scores_by_permutat
 def test_what_cannot_be_taken_apart_has_no_test_and_says_so() -> None:
     found = contrast([drawn("glue/rte")], ("f9",), (0,), (0.5, 0.4))
     assert (found.p_value, found.interval) == (None, None)
-    assert found.reason == "f9 cannot be taken apart by examples"
+    assert found.reason == "f9 cannot be split by example"
     assert found.flipped == rte().flipped
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.comparing import Outcomes, first_part
 from benchharness.leaderboard.comparing.curves import StageCurve, lines_of, stage_curves
 from benchharness.leaderboard.job import Stage
-from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import GLUE, make_row
 
 SST2, RTE = "glue/sst2", "glue/rte"

@@ -9,6 +9,7 @@ import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.exports.cards import (
     to_eval_results,
@@ -16,7 +17,6 @@ from benchharness.leaderboard.exports.cards import (
 )
 from benchharness.leaderboard.exports.lines import score_lines
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS
 from tests.helpers.boards import make_rows, one_board
 from tests.helpers.hostile import HOSTILE_CELLS
@@ -91,5 +91,5 @@ def test_rows_that_the_hub_has_not_go_onto_no_card(board: Board, monkeypatch: An
 def test_a_card_is_of_one_model(board: Board) -> None:
     two = one_board(make_rows("one", data="hub") + make_rows("two", data="hub"))
     for write in (to_model_index, to_eval_results):
-        with pytest.raises(BenchError, match="one row of GLUE, and 2 fit: say which"):
+        with pytest.raises(BenchError, match="one row of GLUE, and 2 fit: choose one with --model"):
             write([two])

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.exports.latex import latex_escaped, to_latex
 from benchharness.leaderboard.exports.table import Choice, to_markdown
 from benchharness.leaderboard.job import Setting
 from benchharness.leaderboard.result import RunRow
 from benchharness.models import MODELS
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import make_row, make_rows, one_board
 from tests.helpers.hostile import HOSTILE_CELLS
@@ -107,7 +107,7 @@ def test_published_rows_say_of_what_they_are_and_where_they_stand(board: Board) 
     assert "microsoft/unilm" not in only
     with pytest.raises(BenchError, match="no published row of these suites is of 'nobody'"):
         to_latex([board], Choice(published=("nobody",)))
-    with pytest.raises(BenchError, match="published numbers are of whole official data"):
+    with pytest.raises(BenchError, match="published scores are on complete official data"):
         to_latex([replace(board, limit=9)], WITH_PUBLISHED)
 
 

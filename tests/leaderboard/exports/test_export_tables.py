@@ -9,6 +9,7 @@ from html import unescape
 import pytest
 from markdown_it import MarkdownIt
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.exports.lines import (
     COLUMNS,
@@ -20,7 +21,6 @@ from benchharness.leaderboard.exports.lines import (
 )
 from benchharness.leaderboard.exports.table import to_markdown
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import make_row, make_rows, one_board
 from tests.helpers.hostile import HOSTILE_CELLS
 
@@ -113,7 +113,7 @@ def test_boards_are_narrowed(board: Board) -> None:
         narrowed([board], ["nobody"], [])
     with pytest.raises(BenchError, match="nothing stored matches nobody: stored are first"):
         narrowed([board], ["first", "nobody"], [])
-    with pytest.raises(BenchError, match="say which with --model: first, second"):
+    with pytest.raises(BenchError, match="choose one with --model: first, second"):
         the_model([board])
-    with pytest.raises(BenchError, match="say which with --model"):
+    with pytest.raises(BenchError, match="choose one with --model"):
         the_model([third, *narrowed([board], ["first"], [])])

@@ -124,7 +124,7 @@ def test_without_scripts_the_hardest_stand_there(browser: "Browser", path: Path)
     with opened(browser, path, scripts=False) as found:
         assert len(shown(found)) == 20
         assert found.page.locator("select:visible, input:visible, button:visible").count() == 0
-        assert "need scripts" in found.page.locator(".more").inner_text()
+        assert "need JavaScript" in found.page.locator(".more").inner_text()
 
 
 WIDTHS = (390, 1024, 1440)

@@ -131,8 +131,8 @@ def test_the_legend_speaks_of_what_is_there() -> None:
     assert "<b>Bold</b> is the best" in several
     assert "<b>Bold</b> is the best" not in alone
     for page in (alone, several):  # nobody has asked for intervals
-        assert "Below a rank" not in page
-        assert "has its interval" not in page
+        assert "interval of a rank" not in page
+        assert "95 % interval is <b>below" not in page
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import DataError, StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
 from benchharness.leaderboard.store.record import StoredRun, _run_of, stored_to_run
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import whole_file
-from benchharness.tasks.errors import DataError, StoreError
 from tests.helpers.results import make_failure, make_job, make_result
 
 
@@ -99,7 +99,7 @@ def test_a_run_of_an_older_version_keeps_its_digest(store: Store, tmp_path: Path
     found = next(run for run in store.stored_runs() if run.status == "finished")
     data = json.loads(json.dumps(found.data))
     del data["job"]["plugins"]
-    with pytest.raises(StoreError, match="is not what its store has written"):
+    with pytest.raises(StoreError, match="differs from what its store wrote"):
         stored_to_run(StoredRun(**{**vars(found), "data": data}))
     digest = _run_of(data).digest
     older = StoredRun(**{**vars(found), "data": data, "digest": digest})
@@ -203,7 +203,7 @@ def test_data_of_other_shapes_are_one_sentence(
     data = json.loads(json.dumps(found.data))
     change(data)
     before = list(store.stored_runs())
-    with pytest.raises(StoreError, match="is not what its store has written"):
+    with pytest.raises(StoreError, match="differs from what its store wrote"):
         store.add_stored([before[0], StoredRun(**{**vars(found), "data": data})])
     assert list(store.stored_runs()) == before
 
@@ -239,6 +239,6 @@ def test_a_forged_run_is_one_sentence_and_changes_nothing(store: Store, forged: 
         key = Job.from_json(data["job"]).key
         fields |= {"key": key, "digest": _run_of(data).digest}
     before = [run.digest for run in store.stored_runs()]
-    with pytest.raises(StoreError, match="is not what its store has written"):
+    with pytest.raises(StoreError, match="differs from what its store wrote"):
         store.add_stored([StoredRun(**fields)])
     assert [run.digest for run in store.stored_runs()] == before

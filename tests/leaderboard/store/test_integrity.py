@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError, StoreError
 from benchharness.leaderboard.store.database import check_new
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
 
 DAMAGES = {
-    "UPDATE scores SET value = 1.0 WHERE id = 3": "is damaged: it is not what was written",
-    "UPDATE runs SET model = 'x' WHERE id = 2": "is damaged: it is not what was written",
+    "UPDATE scores SET value = 1.0 WHERE id = 3": "is damaged: its digest does not match",
+    "UPDATE runs SET model = 'x' WHERE id = 2": "is damaged: its digest does not match",
     "UPDATE runs SET provenance = '{' WHERE id = 2": "run number 2: .*is damaged",
     "UPDATE predictions SET rows = x'00' WHERE id = 1": "run number 1: .*is damaged",
     "UPDATE headlines SET content = replace(content, '0.', '0.9') WHERE run_id = 4": (
-        "what lists show of run .* is not what the run says"
+        "the lists' entry of run .* differs from the run"
     ),
-    "UPDATE headlines SET content = '7' WHERE run_id = 4": "is not what the run says",
+    "UPDATE headlines SET content = '7' WHERE run_id = 4": "differs from the run",
     "DELETE FROM headlines WHERE run_id = 5": "lists do not show the newest result of job",
-    "DELETE FROM scores WHERE run_id = 1": "is damaged: it is not what was written",
+    "DELETE FROM scores WHERE run_id = 1": "is damaged: its digest does not match",
     "DELETE FROM runs WHERE id = 1": "scores has . rows of run 1, which is not there",
     "DROP INDEX headlines_model": "missing: add_index headlines_model",
     "ALTER TABLE runs ADD COLUMN note TEXT": "missing: remove_column .*runs note",

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store import merging
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_cost, make_failure, make_job, make_result
 
 
@@ -117,7 +117,7 @@ def test_a_run_that_fits_no_schema_is_named_among_a_hundred(tmp_path: Path) -> N
     good = [_timed(seed, 1) for seed in range(120)]
     huge = replace(good[70], cost=make_cost(parameters=2**70))  # whole, and too large a number
     with open_store(tmp_path / "a") as store:
-        with pytest.raises(StoreError, match=rf"the run {huge.job.key[:12]} .* is not what its"):
+        with pytest.raises(StoreError, match=rf"the run {huge.job.key[:12]} .* differs from what"):
             store.add_results([*good[:70], huge, *good[71:]])
         assert store.count() == 0
 

@@ -14,10 +14,10 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.store import SCHEMA
 from benchharness.leaderboard.store import database as migration
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_failure, make_job, make_result
 
 NEXT = """

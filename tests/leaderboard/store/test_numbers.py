@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import DataError, StoreError
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store import merging
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
 from benchharness.leaderboard.store.record import portions
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import DataError, StoreError
 from tests.helpers.compared_runs import made
 
 

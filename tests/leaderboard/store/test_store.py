@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchharness.errors import BenchError, StoreError
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.results import (
     make_cost,
     make_evaluation,

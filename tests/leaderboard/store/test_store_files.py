@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.store.database import BUSY_SECONDS
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers.results import filled_store, make_job, make_result
 
 

@@ -10,11 +10,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import text
 
+from benchharness.errors import BenchError, StoreError
 from benchharness.leaderboard.store import SCHEMA
 from benchharness.leaderboard.store.archive import read_archive
 from benchharness.leaderboard.store.database import open_engine, writing
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.postgres import empty, server
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
 

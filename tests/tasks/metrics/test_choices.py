@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 from benchharness.tasks.metrics import (
     choice_accuracy,

@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
+from benchharness.errors import DataError
+from benchharness.extensions.submission.columns import write_clusters
+from benchharness.extensions.submission.prediction_files import read_predictions
 from benchharness.tasks.conll import COREF
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ClusterPrediction, Clusters, DocumentExample
 from benchharness.tasks.metrics.entities import b_cubed, ceaf_e, muc
-from benchharness.tasks.prediction_files import read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
-from benchharness.tasks.submission.columns import write_clusters
 from benchharness.tasks.task import score
 
 # The oracle: reference-coreference-scorers (CorScorer.pm), which reads files as it does. It shares

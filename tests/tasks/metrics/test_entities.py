@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import TagExample, TagPrediction
 from benchharness.tasks.metrics.entities import (
     CONLLEVAL,

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
+from benchharness.extensions.custom_data.task import OwnData, own_task
 from benchharness.leaderboard.comparing import break_down
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.metrics import accuracy, label_f1
-from benchharness.tasks.own.task import OwnData, own_task
 from benchharness.tasks.task import find_fault
 
 LABELS = ("a", "b", "c", "d")

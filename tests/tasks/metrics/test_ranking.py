@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import pytrec_eval
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
+from benchharness.extensions.submission.trec import write_run
 from benchharness.tasks.examples import Corpus, QueryExample, RankingPrediction
 from benchharness.tasks.metrics import ndcg, ranked, recall, reciprocal_rank
-from benchharness.tasks.submission.trec import write_run
 
 CORPUS = Corpus(ids=(), texts=(), digest="")
 

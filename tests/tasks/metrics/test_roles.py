@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
+from benchharness.extensions.submission.columns import write_roles
 from benchharness.tasks.conll import SRL
 from benchharness.tasks.examples import RoleExample, TagPrediction
 from benchharness.tasks.metrics.entities import Argument, arguments, to_iob2
-from benchharness.tasks.submission.columns import write_roles
 from benchharness.tasks.task import score
 from tests.helpers.srl_oracle import srl_eval
 

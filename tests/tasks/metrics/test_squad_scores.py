@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.metrics.squad import (
     SQUAD_V1,

@@ -99,9 +99,9 @@ def test_report_holds_measured_scores_against_published_ones(html: str) -> None:
     lines = re.findall(r'<p class="statistics">Published.*?</p>', html, re.DOTALL)
     texts = [" ".join(re.sub(r"<[^>]+>", " ", line).split()) for line in lines]
     assert len(texts) == 7
-    assert texts[0].startswith("Published mcc 47.5, ours 55.0")
+    assert texts[0].startswith("Published mcc 47.5, measured 55.0")
     assert "MiniLM-L6-H384, microsoft/unilm minilm/README.md" in texts[0]
-    assert any("not comparable: the source does not say whether" in text for text in texts)
+    assert any("not comparable: the source does not state whether" in text for text in texts)
 
 
 @pytest.mark.parametrize("width", [80, 200])

@@ -12,7 +12,8 @@ from benchharness.leaderboard.boards.published import (
     published,
 )
 from benchharness.leaderboard.boards.reproduction import REFERENCES
-from benchharness.tasks.suites import RULES, SUITES, TASKS, complete_mean
+from benchharness.tasks.suite import complete_mean
+from benchharness.tasks.suites import RULES, SUITES, TASKS
 
 ROWS = tuple(chain.from_iterable(published(suite) for suite in SUITES))
 
