@@ -124,7 +124,7 @@ class RunOptions:
     hf: str | None = _option(
         OWN,
         None,
-        "A data set on the hub, whose task type is inferred.",
+        "Data set on the hub; its task type is inferred.",
         metavar="ORG/NAME[:CONFIG][@REVISION]",
     )
     columns: str | None = _option(
@@ -145,9 +145,8 @@ class RunOptions:
     recipe: str | None = _option(
         HOW,
         None,
-        "Training recipe: paper (the default), fast, checkpoints (for many checkpoints of one "
-        "pretraining run), few-shot (for --shots), features (frozen layers), tinybert-student "
-        "(with --teacher), or a TOML file.",
+        "Recipe: paper (the default), fast, checkpoints (of one pretraining run), few-shot (for "
+        "--shots), features (frozen layers), tinybert-student (with --teacher), or a TOML file.",
         metavar="NAME|FILE",
         proposes="recipes",
     )
