@@ -38,8 +38,8 @@ FOR_PLUGINS = {
         "tasks.glue.pair_task",
         "tasks.glue.pair",
         "tasks.squad.SQUAD_1",
-        "tasks.reading.quac",
-        "tasks.reading.coqa",
+        "extensions.reading.tasks.quac",
+        "extensions.reading.tasks.coqa",
     ),
     "Where rows are": (
         "tasks.sources.Source",
@@ -149,7 +149,7 @@ def python_page() -> str:
             *(f"::: benchharness.{name}\n" for name in names),
             *(
                 f'<a id="benchharness.{name}"></a>\n\n::: {place.replace(":", ".")}\n'
-                for name, place in places().items()
+                for name, place in places("calls").items()
             ),
             "## Columns of the data frames\n",
             *(f"::: benchharness.stored.frames.{name}\n" for name in columns),

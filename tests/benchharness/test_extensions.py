@@ -73,8 +73,10 @@ def test_the_core_works_without_the_folder_of_an_extension(
     first = {name for name in commands() if " " not in name}
     gone = [each for each in OWN if needs(each, extension.name)]
     assert listed(shown.stdout) == first - {name for each in gone for name in each.commands}
-    tasks = ended((*BENCH, "show", "tasks"), **at)
-    assert "glue/rte" in tasks.stdout, tasks.stderr
+    run = ("run", "--model", "majority", "--task", "glue/rte", "--data", "mini", "--no-baselines")
+    trained = ended((*BENCH, *run), **at)
+    assert trained.returncode == 0, trained.stderr
+    assert "majority" in trained.stdout
     code = "import benchharness as bh; print(bh.__file__, *dir(bh))"
     where, *names = ended((sys.executable, "-P", "-c", code), **at).stdout.split()
     assert Path(where).is_relative_to(tmp_path)
@@ -208,6 +210,89 @@ def test_what_is_wrong_with_an_extension_is_one_sentence(installed, bench, texts
     found = bench("--help")
     assert (found.code, found.err.count("Traceback"), found.err.count("\n")) == (2, 0, 1)
     assert said in found.err
+
+
+WHOLE = """
+from benchharness.extension import Extension
+
+EXTENSION = Extension(
+    name="mine",
+    package=__name__,
+    suites=("tasks:SUITES",),
+    engines={"mine": "parts:place"},
+    loggers={"mine_whole": "parts:Lines"},
+)
+"""
+
+TASKS = """
+from dataclasses import replace
+
+from benchharness.tasks.glue import GLUE_TASKS
+from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
+
+RTE = next(task for task in GLUE_TASKS if task.name == "glue/rte")
+TASK = replace(RTE, name="mine/rte", title="My RTE")
+RULE = ScoreRule(name="Mine", cells={"mine/rte": ("accuracy",)}, cite="me")
+SUITES = (
+    SuiteTasks(Suite(name="mine", title="Mine", tasks=("mine/rte",), rule=RULE, cite="me"), [TASK]),
+)
+"""
+
+PARTS = """
+from dataclasses import replace
+from pathlib import Path
+
+from benchharness.engines.local import LOCAL, place as local_place
+
+
+def place(choice):
+    print("the engine of mine")
+    return local_place(replace(choice, name=LOCAL))
+
+
+class Lines:
+    place = "lines.txt"
+
+    def __init__(self, folder):
+        pass
+
+    def begin(self, run):
+        Path(self.place).write_text(run.name)
+
+    def log(self, key, step, values):
+        pass
+
+    def end(self, key, facts, *, failed):
+        pass
+
+    def close(self):
+        pass
+"""
+
+
+def test_a_package_adds_a_suite_an_engine_and_a_logger(tmp_path: Path) -> None:
+    package, facts = tmp_path / "site" / "mine_whole", tmp_path / "site" / "mine_whole-1.dist-info"
+    package.mkdir(parents=True)
+    facts.mkdir()
+    (package / "__init__.py").write_text(WHOLE)
+    (package / "tasks.py").write_text(TASKS)
+    (package / "parts.py").write_text(PARTS)
+    (facts / "METADATA").write_text("Name: mine-whole\nVersion: 1\n")
+    (facts / "entry_points.txt").write_text(
+        "[benchharness.extensions]\nmine = mine_whole:EXTENSION\n"
+    )
+    at = {"env": os.environ | {"PYTHONPATH": str(package.parent)}, "cwd": tmp_path}
+    words = ("run", "--model", "majority", "--suite", "mine", "--data", "mini", "--no-baselines")
+    run = ended((*BENCH, *words, "--engine", "mine", "--log", "mine_whole"), **at)
+    assert run.returncode == 0, run.stderr
+    assert "the engine of mine" in run.stdout
+    assert re.search(r"majority .*\d\d\.\d", run.stdout)
+    assert "majority" in (tmp_path / "lines.txt").read_text()
+    board = ended((*BENCH, "leaderboard", "--suite", "mine"), **at)
+    assert "My RTE" in board.stdout
+    # Without the package its suite is unknown, and the store is still read.
+    alone = ended((*BENCH, "show", "runs", "--json"), cwd=tmp_path)
+    assert "mine/rte" in alone.stdout, alone.stderr
 
 
 def test_a_package_adds_a_subcommand_to_a_command_of_the_core(installed, bench) -> None:
