@@ -95,8 +95,8 @@ class RunOptions:
     data: str | None = _option(
         WHAT,
         None,
-        "Source of the rows: the hub (the default; in `bench check` the baseline's source), a "
-        "folder or archive of official files, or packaged synthetic data.",
+        "Source of the rows: the hub (default; in `bench check` the baseline's source), a folder "
+        "or archive of official files, or synthetic data.",
         metavar="hub|DIR|mini",
         proposes=("hub", "mini"),
     )
@@ -124,7 +124,7 @@ class RunOptions:
     hf: str | None = _option(
         OWN,
         None,
-        "Data set on the hub; its task type is inferred.",
+        "Data set on the hub (task type inferred).",
         metavar="ORG/NAME[:CONFIG][@REVISION]",
     )
     columns: str | None = _option(
