@@ -59,7 +59,7 @@ def test_the_facts_of_every_task(bench, stored):
 
 def test_a_correction_says_over_how_many_tasks_it_is(bench, stored):
     call = ("compare", "good", "bad", "--db", "board.sqlite")
-    assert "by Holm for the 3 tasks shown" in bench(*call).out
+    assert "the p-value after Holm's correction for the 3 tasks shown" in bench(*call).out
     (alone,) = compared(bench, "good", "bad", "--task", "rte")
     rte = alone["tasks"]["glue/rte"]
     assert (rte["corrected_for"], rte["corrected"]) == (1, rte["p_value"])

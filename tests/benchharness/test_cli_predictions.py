@@ -85,7 +85,7 @@ def test_a_page_a_task_of_one_model_or_of_two(stored):
     page = only_page("two")
     assert "and bad" in page
     # Of the 20 that bad has wrong good has 17 right with both seeds and two with one.
-    assert "Flips: 19 are right with more of its seeds" in page
+    assert "Flips: 19 examples are right with more seeds of good" in page
 
 
 def test_the_page_of_test_leaves_that_of_dev_alone(bench):
