@@ -102,9 +102,9 @@ def words_of(table):
 def test_no_word_is_broken_where_a_line_is_short(bench, stored, monkeypatch, width, tables):
     """The columns that do not fit stand in a table below, beside the tasks."""
     call = ("compare", "good", "bad", "--db", "board.sqlite")
-    whole = bench(*call).out.partition("only: ")[0]
+    whole = bench(*call).out.partition("only NAME: ")[0]
     monkeypatch.setenv("COLUMNS", str(width))
-    table = bench(*call).out.partition("only: ")[0]
+    table = bench(*call).out.partition("only NAME: ")[0]
     assert max(map(len, table.splitlines())) <= width
     assert words_of(table) == words_of(whole)
     assert sum(line.split()[:1] == ["RTE"] for line in table.splitlines()) == tables

@@ -79,7 +79,7 @@ def test_a_name_that_is_enough_is_taken(board: Board, name: str, row: int) -> No
 
 
 def test_a_name_of_several_rows_says_which_there_are(board: Board) -> None:
-    with pytest.raises(BenchError, match=r"say minilm:paper or minilm:epochs=3 or "):
+    with pytest.raises(BenchError, match=r"use minilm:paper or minilm:epochs=3 or "):
         select_entry(board, "minilm")
     assert select_entry(board, "minilm:lr=5e-5") is None
     assert select_entry(board, "minilm:bf16") is None
