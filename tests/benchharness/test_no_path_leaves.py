@@ -418,7 +418,7 @@ WRITING = {
 
 OF_THE_MACHINE = {
     *(f"benchharness/{name}.py" for name in ("kept_folders",)),
-    *(f"benchharness/engines/{name}.py" for name in ("ray", "slurm")),
+    *(f"benchharness/extensions/clusters/{name}.py" for name in ("ray", "slurm")),
     *(f"benchharness/models/{name}.py" for name in ("converted", "pickles")),
     *(f"benchharness/worker/{name}.py" for name in ("__init__", "__main__", "checkpoint")),
     *("benchharness/training/snapshots.py", "benchharness/heads/tokens.py"),

@@ -309,7 +309,8 @@ def test_written_answers_steer_no_spreadsheet_and_no_terminal(bench, kept, tmp_p
 
 STREAMS = """
 import sys
-from benchharness.cli import app, predict
+from benchharness.cli import app
+from benchharness.extensions.kept_models import predict_command
 from benchharness.extensions.custom_data.parts import read_parts
 app.load_command = lambda name: None
 app._open_what_is_closed()
