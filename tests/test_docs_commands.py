@@ -10,7 +10,7 @@ from tests.helpers.doc_blocks import DOCS, blocks
 from tests.helpers.extensions import with_all_extensions
 
 PAGES = sorted([*DOCS.glob("*.md"), DOCS.parent / "README.md"])
-BEHIND = {"|", ">", ">>", "&&", ";", "&", "2>"}
+BEHIND = {"|", "<", ">", ">>", "&&", ";", "&", "2>"}
 
 
 def commands(page):

@@ -77,8 +77,8 @@ class RunOptions:
     model: Names = _option(
         WHAT,
         (),
-        "A known model, a checkpoint folder, a checkpoint on the hub (also with @REVISION), or "
-        "'DIR/step-*' for the checkpoints of one pretraining run; repeatable.",
+        "A known model, a checkpoint folder, a hub name (with @REVISION), or 'DIR/step-*' for the "
+        "checkpoints of one pretraining run; repeatable.",
         metavar="NAME|DIR|NAME=DIR",
         proposes="models",
     )
@@ -95,8 +95,8 @@ class RunOptions:
     data: str | None = _option(
         WHAT,
         None,
-        "Source of the rows: the hub (the default; for `bench check`, the baseline's source), a "
-        "folder or archive of official files, or the packaged synthetic data (mini).",
+        "Source of the rows: the hub (default; in `bench check` the baseline's source), a folder "
+        "or archive of official files, or synthetic data.",
         metavar="hub|DIR|mini",
         proposes=("hub", "mini"),
     )
@@ -124,7 +124,7 @@ class RunOptions:
     hf: str | None = _option(
         OWN,
         None,
-        "Data set on the hub; its task type is inferred.",
+        "Data set on the hub (task type inferred).",
         metavar="ORG/NAME[:CONFIG][@REVISION]",
     )
     columns: str | None = _option(

@@ -241,7 +241,7 @@ def documented(page):
     """The words of every indented command of a page, without what is said beside it."""
     text = page.read_text(encoding="utf-8").replace("\\\n", " ")
     for line in re.findall(r"(?m)^ {4,}(?:\$ )?bench (\S.*)$", text):
-        command = re.split(r"\s+#|(?<=\S) {2,}(?!--)| [|>&]", line)[0]
+        command = re.split(r"\s+#|(?<=\S) {2,}(?!--)| [|<>&]", line)[0]
         if "..." not in command:
             yield shlex.split(command)
 

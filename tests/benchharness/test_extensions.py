@@ -198,7 +198,10 @@ def test_a_package_adds_a_command_and_a_function(installed, bench) -> None:
         (["import benchharness.gone"], "the extension mine0 raises ModuleNotFoundError"),
         ([MINE, MINE], "two extensions are called 'mine'"),
         ([MINE.replace('"greet": Command', '"run": Command')], "mine has a command 'run'"),
-        ([MINE.replace(" MEASURE, after", " 'Fun', after")], "'greet' of the extension mine is in"),
+        (
+            [MINE.replace(" MEASURE, after", " 'Fun', after")],
+            "'greet' of the extension mine has no section in",
+        ),
     ],
     ids=["no object", "raises", "needs a package", "twice", "taken", "no section"],
 )

@@ -14,6 +14,9 @@ ROOT = Path(__file__).parents[2]
 OF_PAGES = {"cli", "report", "verdict_text.py"}
 """What is printed by commands or stands in pages and verdicts, and is no error in Python."""
 
+EXAMPLES = {line.example for line in commands().values()}
+"""The examples of the help, which are typed in a shell."""
+
 COMMAND = re.compile(rf"\bbench ({'|'.join(name for name in commands() if ' ' not in name)})\b")
 
 
@@ -46,7 +49,7 @@ def messages():
             inner = {id(part) for node in joined for part in node.values}
             for node in nodes:
                 text = "" if id(node) in alone | inner else _parts(node)
-                if " " in text and ("--" in text or "bench " in text):
+                if " " in text and ("--" in text or "bench " in text) and text not in EXAMPLES:
                     yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}", text
 
 
