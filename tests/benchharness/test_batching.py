@@ -133,7 +133,7 @@ def test_expand_concatenates_ranges(sizes: list[int]):
     assert expand(starts, np.array(sizes, dtype=np.int64)).tolist() == expected
 
 
-def test_marks_are_padded_with_their_tokens():
+def test_marks_are_selected_with_their_rows():
     features = replace(make_features([1, 2, 3], [4]), marks=np.array([[[0, 2]], [[0, 1]]]))
     assert pad(features, np.array([1, 0]))["marks"].tolist() == [[[0, 1]], [[0, 2]]]
 

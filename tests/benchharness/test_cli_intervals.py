@@ -75,7 +75,7 @@ def test_a_note_about_unreadable_examples_is_printed_once(bench, stored):
     )
 
 
-def test_the_report_has_intervals_except_for_many_runs_or_no_intervals(bench, stored, monkeypatch):
+def test_the_report_has_intervals_unless_disabled_or_with_many_runs(bench, stored, monkeypatch):
     def page(*words):
         assert bench("report", "--db", "board.sqlite", "--out", "page.html", *words).code == 0
         text = Path("page.html").read_text(encoding="utf-8")

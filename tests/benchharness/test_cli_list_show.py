@@ -283,7 +283,7 @@ def test_an_outline_omits_empty_values() -> None:
     assert list(outline(facts)) == ["e: 0", "f: no", "g:", "  h: 1, 2.5"]
 
 
-def test_an_empty_table_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_table_prints_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     print_table([], ("a",), "nothing here.")
     assert capsys.readouterr().out == "nothing here.\n"
 
@@ -329,7 +329,7 @@ def test_settings_that_a_recipe_omits_are_shown_with_their_default() -> None:
     assert facts["settings"]["max_grad_norm"]["value"] == 0, "as --set takes it"
 
 
-def test_a_recipe_takes_a_task_by_any_of_its_names() -> None:
+def test_show_recipe_accepts_any_name_of_a_task() -> None:
     both = call("show", "recipe", "bert", "roberta", "rte")
     rows = [line.split() for line in both.splitlines()]
     assert ["learning_rate", "5e-05", "2e-05", "RTE"] in rows

@@ -49,7 +49,7 @@ def test_a_collection_selects_all_tasks_of_its_suites():
         (["seeds"], ["squad/v1.1", "rte"], ["squad/v1.1", "glue/rte", "superglue/rte"]),
     ],
 )
-def test_tasks_are_selected_by_full_or_short_name(suites, tasks, expected):
+def test_tasks_are_selected_by_full_or_short_names(suites, tasks, expected):
     assert names(check(suite=suites, task=tasks)) == expected
 
 
@@ -58,7 +58,7 @@ def test_a_number_of_seeds_counts_from_one_and_single_seeds_are_kept():
     assert check(seed=[7, 0, 7]).seeds == (7, 0)
 
 
-def test_settings_are_split_at_the_first_equals():
+def test_settings_are_split_at_the_first_equals_sign():
     request = check(set=["epochs=3", " learning_rate = 2e-5 "])
     assert request.overrides == {"epochs": "3", "learning_rate": "2e-5"}
     with pytest.raises(BenchError, match="epochs is 'a=b'"):

@@ -49,7 +49,7 @@ def rows(bench):
     return {e["name"]: e["tasks"]["glue/rte"]["median"] for e in board["entries"]}
 
 
-def test_rows_are_named_by_their_changed_settings_everywhere(bench, stored):
+def test_rows_are_named_after_their_changed_settings_everywhere(bench, stored):
     assert set(rows(bench)) == {"minilm", "minilm, lr 3e-4, 3 epochs", "bert-base-uncased"}
     assert "minilm, lr 3e-4, 3 epochs" in bench("leaderboard", *DB).out
     for form in ("csv", "markdown", "latex"):

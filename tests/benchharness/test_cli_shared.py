@@ -212,7 +212,7 @@ def scored_by(word):
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_task_keeps_its_name_when_the_path_of_its_script_is_redacted(is_first, tmp_path):
-    """The metric scripts of both definitions are found, whichever is read first."""
+    """The scripts are those of the full definition, whichever of the two is read first."""
     own = scored_by(f"evaluate:{tmp_path}/my metrics/mine.py,score=mine")
     job = make_job(task=own.name, definition=own.to_json())
     shared = shared_job(job)

@@ -54,7 +54,7 @@ HELP = "--help` shows what there is."
     ],
     ids=" ".join,
 )
-def test_a_usage_error_is_one_sentence_with_the_command_for_help(
+def test_a_usage_error_is_one_sentence_with_a_hint(
     bench, words: tuple[str, ...], sentence: str
 ) -> None:
     ended = bench(*words)

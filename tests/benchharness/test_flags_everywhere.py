@@ -418,7 +418,7 @@ def test_a_notebook_marks_the_flagged_numbers(here: Path) -> None:
     assert frame.loc["stuck", "flags"] == "RTE: 3 of 3 seeds collapsed (constant predictions)"
 
 
-def test_a_collapsed_model_is_never_the_best(here: Path) -> None:
+def test_which_does_not_name_a_collapsed_model_as_the_best(here: Path) -> None:
     (answer,) = choice().answers
     assert answer.best == ()
     assert answer.sentence == "RTE: no encoder learned anything: all runs collapsed."

@@ -135,7 +135,7 @@ def test_training_steps_match_those_of_a_cpu() -> None:
 def test_recorded_steps_match_steps_that_are_not_recorded(
     precision: str, within: float, unrecorded: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step without a record may come first: its stream must not block the recording."""
+    """A step that is not recorded may come first, on another stream."""
     recorded, plain = (begin(precision, graphs=graphs) for graphs in (True, False))
     with monkeypatch.context() as patch:
         patch.setattr(training_cuda, "MOST", 0)

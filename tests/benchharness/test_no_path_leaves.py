@@ -194,7 +194,7 @@ def all_runs(machine):
 
 
 def pushed(machine):
-    """Store what the hub's client is asked to send."""
+    """Write the data that the hub's client is asked to send."""
     sent = Path("sent.txt").open("w")  # noqa: SIM115  (closed below)
     hub = SimpleNamespace(commit_url="there")
     machine.patch.setattr(cards, "go_offline_if_unreachable", lambda: False)

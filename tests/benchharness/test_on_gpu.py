@@ -70,7 +70,7 @@ def test_losses_on_a_gpu_match_those_on_a_cpu(
         *(("cola", "fp32", way) for way in WAYS),
     ],
 )
-def test_each_head_trains_in_every_precision(
+def test_heads_train_in_bf16_and_tf32_and_with_other_training_settings(
     task: str, precision: str, settings: dict[str, str]
 ) -> None:
     job = replace(small_job(task, **settings), precision=precision)

@@ -73,7 +73,7 @@ def test_every_seed_starts_from_the_same_seed(chain: str) -> None:
     assert len(set(pairs.values())) == 2
 
 
-def test_a_start_may_start_from_another(chain: str) -> None:
+def test_a_start_can_start_from_another_task(chain: str) -> None:
     mnli, swag, copa = plan("copa", recipe=chain)
     assert tasks_of([mnli, swag, copa]) == ["glue/mnli", "swag/regular", "superglue/copa"]
     assert (swag.start_from, copa.start_from) == (mnli.key, swag.key)
@@ -88,7 +88,7 @@ def test_another_start_changes_the_key(chain: str) -> None:
     assert len(keys | {slower}) == 4
 
 
-def test_pretrained_is_the_job_of_a_recipe_without_a_start(chain: str) -> None:
+def test_start_from_pretrained_equals_a_recipe_without_a_start(chain: str) -> None:
     (pretrained,) = plan("glue/rte", recipe=chain, start_from="pretrained")
     (plain,) = plan("glue/rte")
     assert pretrained.key == plain.key

@@ -220,7 +220,7 @@ def test_the_digest_of_a_plugin_package_includes_its_imported_modules(
 def test_the_digest_of_a_plugin_without_helpers_is_that_of_its_file(
     tmp_path: Path, monkeypatch, forget
 ):
-    """This keeps stored keys, and other modules or plugins do not change it."""
+    """Stored keys stay valid, and other modules or plugins do not change the digest."""
     monkeypatch.syspath_prepend(str(tmp_path))
     write(tmp_path, "WORD = 1\n", "helper.py")
     alone = write(tmp_path, "import json\nimport numpy.linalg\nLOGGERS = {'a': dict}\n")

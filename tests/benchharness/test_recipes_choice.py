@@ -231,7 +231,7 @@ def test_values_that_are_invalid_for_every_model_are_an_error_at_once():
             check_override("learning_rate", text)
 
 
-def test_a_difference_of_recipes_has_both_values_or_none():
+def test_a_difference_of_recipes_has_both_values_or_none_for_an_omitted_one():
     found = compare_recipes(BERT, MODELS["xlnet-base-cased"], [TASKS["glue/rte"]])
     ours, theirs = (
         settings(spec.recipe or spec.family or "") for spec in (BERT, MODELS["xlnet-base-cased"])

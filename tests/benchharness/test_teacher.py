@@ -94,7 +94,7 @@ def test_teacher_weight_0_gives_the_result_without_a_teacher(kept: Path, task: s
     assert losses(run_job(student, teacher=folder)) != losses(own)
 
 
-def test_the_key_of_a_student_includes_its_teacher_only(kept: Path) -> None:
+def test_the_key_of_a_student_includes_the_run_of_its_teacher(kept: Path) -> None:
     student, _ = taught(kept, "glue/rte")
     own = alone(student)
     assert student.teacher is not None

@@ -446,7 +446,7 @@ def test_model_input_names_of_the_settings_are_respected(
     assert Frame.of(load_tokenizer(folder, config), texts=2).has_types is bool(types)
 
 
-def test_a_custom_python_component_prevents_the_comparison_with_the_file(
+def test_a_tokenizer_with_a_custom_python_component_is_not_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     class Halves:

@@ -136,7 +136,7 @@ def test_runs_without_counts_have_no_report(provenance: object):
     assert Reading.of(provenance) is None
 
 
-def test_a_run_warns_if_most_words_are_unknown(bench, tmp_path: Path):
+def test_a_run_warns_if_many_tokens_are_unknown(bench, tmp_path: Path):
     folder = save_checkpoint(tmp_path / "mine")
     (folder / "tokenizer.json").unlink()
     pieces = (tiny_folder() / "vocab.txt").read_text().split()

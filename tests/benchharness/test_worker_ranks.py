@@ -128,7 +128,7 @@ def test_if_one_process_is_killed_the_others_end_and_the_signal_is_returned(tmp_
     assert not file.exists()
 
 
-def test_a_worker_can_ignore_the_environment_of_a_launcher(monkeypatch):
+def test_forget_others_resets_rank_and_number_of_processes(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
     monkeypatch.setenv("RANK", "3")
     assert (count_processes(), own_rank()) == (4, 3)
