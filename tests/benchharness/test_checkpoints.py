@@ -121,7 +121,7 @@ def empty_the_manifest(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (damage_a_byte, "is damaged .model.safetensors is not what was written"),
+        (damage_a_byte, "is damaged .model.safetensors differs from the file that was written"),
         (take_a_file_away, r"is not whole \(config.json is missing"),
         (take_the_manifest_away, "manifest.json is missing"),
         (cut_the_manifest, "cannot be read"),

@@ -47,7 +47,7 @@ def test_a_short_task_name_is_resolved_from_the_stored_tasks(db: str) -> None:
     assert [row["seed"] for row in call_json("show", "runs", "--db", db, "--task", "rte")] == [1, 3]
     with open_store(db) as store:
         store.add_result(make_result(make_job(task="superglue/rte", seed=7)))
-    with pytest.raises(BenchError, match="say glue/rte or superglue/rte"):
+    with pytest.raises(BenchError, match="use glue/rte or superglue/rte"):
         call("show", "runs", "--db", db, "--task", "rte")
     words = ("show", "runs", "--db", db, "--task", "rte", "--suite", "superglue")
     assert [row["seed"] for row in call_json(*words)] == [7]

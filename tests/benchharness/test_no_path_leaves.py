@@ -423,7 +423,7 @@ OF_THE_MACHINE = {
     *(f"benchharness/worker/{name}.py" for name in ("__init__", "__main__", "checkpoint")),
     *("benchharness/training/snapshots.py", "benchharness/heads/tokens.py"),
     "benchharness/worker/layer_states.py",
-    *("benchharness/driver/live.py", "leaderboard/text.py"),
+    *("benchharness/api.py", "benchharness/driver/live.py", "leaderboard/text.py"),
 }
 """Modules that keep files of the machine's own (caches, running jobs, kept models)."""
 

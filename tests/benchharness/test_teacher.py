@@ -179,7 +179,7 @@ def test_a_damaged_or_missing_teacher_is_an_error(kept: Path, tmp_path: Path) ->
     for file in folder.iterdir():
         (copy / file.name).write_bytes(file.read_bytes())
     (copy / HEAD).write_bytes((copy / HEAD).read_bytes()[:-1] + b"x")
-    with pytest.raises(JobError, match="is not what was written"):
+    with pytest.raises(JobError, match="differs from the file that was written"):
         run_job(student, teacher=copy)
     with pytest.raises(JobError, match="no folder was given with the network of tiny"):
         run_job(student)

@@ -70,7 +70,7 @@ def test_an_unknown_task_is_answered_with_advice(name: str, advice: str) -> None
 
 
 def test_a_short_name_of_two_suites_is_refused() -> None:
-    with pytest.raises(BenchError, match="say glue/rte or superglue/rte"):
+    with pytest.raises(BenchError, match="use glue/rte or superglue/rte"):
         find_task("rte")
 
 

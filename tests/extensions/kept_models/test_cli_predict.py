@@ -209,7 +209,7 @@ FAULTS = [
     ("rows.csv", "a\nx\n", ("--columns", "words=a"), 2, "--columns gives words, and SST-2 reads t"),
     ("rows.csv", "a\nx\n", ("--columns", "text=b"), 4, "rows.csv has no column 'b': it has 'a'"),
     ("rows.csv", "a\nx\n", ("--task", "glue/rte"), 2, "does not know glue/rte"),
-    ("rows.csv", "a\nx\n", ("--out", "rows.csv"), 2, "rows.csv is there already"),
+    ("rows.csv", "a\nx\n", ("--out", "rows.csv"), 2, "rows.csv exists already"),
 ]
 
 
