@@ -5,7 +5,7 @@ from tests.helpers.boards import make_row, make_rows, one_board
 
 
 def _board(models: int = 12) -> Board:
-    """Models of GLUE, the first the best, and two of one task each, which are the best of it."""
+    """Make a board of ranked GLUE models, and of two models that lead one task each."""
     rows = [
         row
         for number in range(models)

@@ -1,4 +1,4 @@
-"""Every headline score is taken apart into parts that give it again, whole and resampled."""
+"""Tests that headline scores split into per-example parts that reproduce them."""
 
 from statistics import fmean
 

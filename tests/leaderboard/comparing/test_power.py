@@ -1,4 +1,4 @@
-"""Against published power tables, and against the test itself on drawn samples."""
+"""Tests of the power analysis against published tables and against simulations."""
 
 import numpy as np
 import pytest

@@ -17,7 +17,7 @@ SST2, RTE = "glue/sst2", "glue/rte"
 
 
 def board_of(scores: dict[str, Sequence[Sequence[float]]], **fields) -> Board:
-    """A board of one run's checkpoints; `scores` have a row of seeds for each, by task."""
+    """Make a board of one pretraining run from scores by task, checkpoint and seed."""
     rows = [
         replace(
             make_row(f"run/step-{step}", task, seed, value, weights=f"sha256:{step}", **fields),
