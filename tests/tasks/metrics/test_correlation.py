@@ -53,6 +53,6 @@ def test_non_finite_predictions_are_an_error(metric, value):
 
 
 def test_scores_keep_float64():
-    """evaluate's glue/stsb goes through float32 and gives 0.8660253882 here."""
+    """Keep float64: evaluate's glue/stsb goes through float32 and gives 0.8660253882 here."""
     pairs = [(0.0, 0.0), (1.0, 2.0), (2.0, 2.0)]
     assert pearson.compute(*build(pairs)) == pytest.approx(math.sqrt(3) / 2, abs=1e-12)
