@@ -19,7 +19,9 @@ from benchmarks.compare_seeds import Case, simulate
         (500, (5, 5), 1.0, "pearson"),
     ],
 )
-def test_false_positive_rate_of_equal_systems_matches_the_p_value(rows, seeds, spread, metric) -> None:
+def test_false_positive_rate_of_equal_systems_matches_the_p_value(
+    rows, seeds, spread, metric
+) -> None:
     """Simulate 600 pairs: 95 % of such runs lie between 3.3 and 6.8 % if the true rate is 5 %."""
     case = Case(rows=rows, seeds=seeds, spread=(spread, spread), metric=metric)
     found = simulate(case, 0.0, 600)

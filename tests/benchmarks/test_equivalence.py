@@ -99,7 +99,9 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_derived_entities_become_tags_and_answers_point_into_their_sentence(data: Path, tmp_path: Path):
+def test_derived_entities_become_tags_and_answers_point_into_their_sentence(
+    data: Path, tmp_path: Path
+):
     for benchmark in ("conll2003", "squad", "swag"):
         derived.write(benchmark, data, "train", 3, tmp_path)
     tags = (tmp_path / "conll2003" / "eng.train").read_text().splitlines()

@@ -98,7 +98,7 @@ def test_both_sides_alternate_and_steps_on_the_cpu_come_last(at: gpu.Setting) ->
     assert [step.split()[-1] for step, _ in gpu.scores(at)] == ["device"] * 4 + ["CPU"] * 4
 
 
-def test_modules_that_need_a_gpu_are_found_without_importing_them(
+def test_gpu_test_modules_are_found_without_importing_them(
     at: gpu.Setting,
 ) -> None:
     files = [step.rpartition("/")[2] for step, _ in gpu.tests(at)]
@@ -147,7 +147,7 @@ def test_the_fastest_flags_of_transformers_count_as_best() -> None:
     assert TRIAL not in page
 
 
-def test_score_table_compares_both_devices_and_has_a_row_for_all_seeds() -> None:
+def test_score_table_compares_both_devices_and_has_a_row_for_all_tasks() -> None:
     seeds = [{"accuracy": a, "f1": 0.7} for a in (0.80, 0.81, 0.82)]
     near = [{"accuracy": a, "f1": 0.7} for a in (0.801, 0.810, 0.819)]
     steps = {"glue/rte device": {"scores": seeds}, "glue/rte CPU": {"scores": near}}

@@ -109,7 +109,9 @@ def test_exceeded_limit_asks_for_a_higher_limit_and_a_changelog_line() -> None:
 @pytest.mark.parametrize(
     ("words", "lines", "code"), [((), 9, 0), (("--check",), 9, 1), (("--check",), 10, 0)]
 )
-def test_only_check_exits_with_1_over_a_limit(monkeypatch, capsys, words, lines: int, code: int) -> None:
+def test_only_check_exits_with_1_over_a_limit(
+    monkeypatch, capsys, words, lines: int, code: int
+) -> None:
     monkeypatch.setattr(house, "measure", lambda: ({"core": {LINES: 10}}, []))
     monkeypatch.setattr(house, "LIMITS", {"core": {LINES: lines}})
     monkeypatch.setattr(sys, "argv", ["house", *words])

@@ -44,7 +44,7 @@ def test_a_hanging_process_is_killed_at_the_time_limit():
     assert time.monotonic() - begun < 100
 
 
-def test_processes_keep_the_folders_of_PYTHONPATH():
+def test_processes_keep_the_folders_of_pythonpath():
     """Test a machine without an installation, whose PYTHONPATH names the libraries."""
     told = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), "/elsewhere"))}
     code = "from benchmarks.sides import ENVIRONMENT; print(ENVIRONMENT['PYTHONPATH'])"

@@ -47,7 +47,9 @@ def test_floats_keep_every_bit() -> None:
         ({(1, 2): 3}, "keys must be str"),
     ],
 )
-def test_values_without_a_json_form_are_an_error_that_names_their_place(data: object, place: str) -> None:
+def test_values_without_a_json_form_are_an_error_that_names_their_place(
+    data: object, place: str
+) -> None:
     with pytest.raises(StoreError, match=place):
         to_text(data)
 

@@ -47,9 +47,7 @@ def test_stored_predictions_round_trip(task: str, prediction: Prediction) -> Non
         (ChoicePrediction(id="0", option=1), ["id", "option", "scores"]),
     ],
 )
-def test_stored_prediction_fields_are_unchanged(
-    prediction: Prediction, fields: list[str]
-) -> None:
+def test_stored_prediction_fields_are_unchanged(prediction: Prediction, fields: list[str]) -> None:
     """Fix the fields on which the digests of results depend."""
     assert list(to_row(prediction)) == fields
 
@@ -105,9 +103,7 @@ ODD = {
 @pytest.mark.parametrize(
     ("task", "row"), [(task, row) for task, rows in ODD.items() for row in rows], ids=str
 )
-def test_malformed_prediction_rows_are_an_error(
-    task: str, row: dict[str, Any]
-) -> None:
+def test_malformed_prediction_rows_are_an_error(task: str, row: dict[str, Any]) -> None:
     found = find_task(task)
     split = found.dev_splits[0]
     examples = read(found, split, parse_data("mini"), 1).examples[:1]

@@ -18,9 +18,7 @@ from benchharness.tasks.suites import TASKS
         ("glue", Measure("test", "GLUE-9"), "GLUE-9_test"),
     ],
 )
-def test_score_name_is_made_of_metric_and_split(
-    task: str, measure: Measure, name: str
-) -> None:
+def test_score_name_is_made_of_metric_and_split(task: str, measure: Measure, name: str) -> None:
     assert score_name(task, measure) == name
 
 

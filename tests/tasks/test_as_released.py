@@ -126,7 +126,9 @@ def test_multirc_may_skip_numbers_and_have_questions_without_right_answers(tmp_p
         ("boolq", "BoolQ", {"passage": 3, "question": "x", "label": True}),
     ],
 )
-def test_error_of_a_malformed_row_names_no_python_exception(task: str, name: str, row: Any, tmp_path: Path) -> None:
+def test_error_of_a_malformed_row_names_no_python_exception(
+    task: str, name: str, row: Any, tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match="row 0 does not convert: ") as caught:
         read_as(
             tmp_path,

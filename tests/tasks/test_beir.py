@@ -60,7 +60,9 @@ def test_changed_corpus_changes_the_fingerprint_of_the_split(folder: Path) -> No
         ("queries.jsonl", '{"_id": 7, "text": "x"}', "has the _id 7; expected a text"),
     ],
 )
-def test_malformed_line_is_an_error_that_names_it(folder: Path, file: str, line: str, said: str) -> None:
+def test_malformed_line_is_an_error_that_names_it(
+    folder: Path, file: str, line: str, said: str
+) -> None:
     with (folder / file).open("a") as found:
         found.write(f"{line}\n")
     with pytest.raises(DataError, match=r"^[^\n]*$") as caught:

@@ -80,5 +80,7 @@ def test_valid_examples_have_no_fault(task: object, example: Example) -> None:
         (NER, pair(), "is a PairExample, which no tag task has"),
     ],
 )  # fmt: skip
-def test_invalid_example_has_a_fault_that_names_the_cause(task: object, example: Example, fault: str) -> None:
+def test_invalid_example_has_a_fault_that_names_the_cause(
+    task: object, example: Example, fault: str
+) -> None:
     assert fault in find_fault(task, example)  # type: ignore[arg-type]

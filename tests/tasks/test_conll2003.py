@@ -55,7 +55,9 @@ def test_iob1_and_iob2_files_are_read_as_iob2(tmp_path: Path, content: str) -> N
         IOB1.replace(" NNP I-NP", "").replace(" NN I-NP", ""),
     ],
 )
-def test_line_ends_document_marks_and_extra_columns_do_not_matter(tmp_path: Path, content: str) -> None:
+def test_line_ends_document_marks_and_extra_columns_do_not_matter(
+    tmp_path: Path, content: str
+) -> None:
     assert read_ner(tmp_path, content) == SENTENCES
 
 
@@ -74,7 +76,9 @@ def test_file_names_of_the_hub_are_accepted(tmp_path: Path) -> None:
         ("-DOCSTART- -X- O O\n\n", r"is empty"),
     ],
 )  # fmt: skip
-def test_malformed_file_is_an_error_that_names_the_line(tmp_path: Path, content: str, error: str) -> None:
+def test_malformed_file_is_an_error_that_names_the_line(
+    tmp_path: Path, content: str, error: str
+) -> None:
     with pytest.raises(DataError, match=error):
         read_ner(tmp_path, content)
 

@@ -58,7 +58,7 @@ def test_a_third_of_squad_v2_questions_is_unanswerable() -> None:
 
 
 def test_squad_v2_paragraphs_have_two_kinds_of_unanswerable_questions() -> None:
-    """Of every paragraph one question each; the first can be seen from its kind alone."""
+    """Check one question of each kind per paragraph; the question word reveals the first."""
 
     def kind(question: dict[str, Any]) -> str:
         return next(k for k in KINDS if question["question"].lower().startswith(k))

@@ -75,7 +75,10 @@ def test_number_frequencies_do_not_reveal_the_label() -> None:
 
 
 def test_texts_fit_and_the_needle_is_kept_with_10_percent_more_tokens() -> None:
-    """tiny's tokens fit; one token in ten more, and the needle at 90 % is still read."""
+    """Check that tiny's tokens fit.
+
+    With one token in ten more, the needle at 90 % is still read.
+    """
     tokenizer = AutoTokenizer.from_pretrained(folder())
     examples = rows(SHORT, limit=100).examples
     for limit in (SHORT.longest, int(SHORT.longest / 1.1)):

@@ -84,7 +84,9 @@ def test_folder_that_is_no_race_data_is_an_error(tmp_path: Path) -> None:
         ({"article": None}, r"row 2 does not convert: its article is None"),
     ],
 )  # fmt: skip
-def test_malformed_passage_is_an_error_that_names_it(tmp_path: Path, changed: Any, error: str) -> None:
+def test_malformed_passage_is_an_error_that_names_it(
+    tmp_path: Path, changed: Any, error: str
+) -> None:
     write_passages(tmp_path, "middle1")
     data = write_file(tmp_path, "race/train/high/7.txt", passage("high7", **changed))
     with pytest.raises(DataError, match=error):

@@ -95,7 +95,9 @@ def _no_text(row: Row) -> PairExample:
         (_no_text, "has no text: found None"),
     ],
 )
-def test_row_that_does_not_convert_is_an_error_that_names_it(tmp_path: Path, convert: object, reason: str) -> None:
+def test_row_that_does_not_convert_is_an_error_that_names_it(
+    tmp_path: Path, convert: object, reason: str
+) -> None:
     data = write(tmp_path, ["label\tsentence", "1\tOh."])
     with pytest.raises(DataError, match=rf"mine/irony train \(.*\) row 0 {reason}"):
         read(converting(convert), "train", data)

@@ -96,6 +96,8 @@ GOOD = to_lines([row("neutral")])
         ("", r"snli/snli train .* is empty"),
     ],
 )  # fmt: skip
-def test_malformed_file_is_an_error_that_names_the_line(tmp_path: Path, content: str | bytes, error: str) -> None:
+def test_malformed_file_is_an_error_that_names_the_line(
+    tmp_path: Path, content: str | bytes, error: str
+) -> None:
     with pytest.raises(DataError, match=error):
         read_snli(tmp_path, content)

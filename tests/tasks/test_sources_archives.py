@@ -59,7 +59,9 @@ def test_archive_is_read_like_a_folder(tmp_path: Path, pack: Pack, name: str) ->
 @pytest.mark.parametrize(
     "name_inside", ["../out.tsv", "/out.tsv", "a/../../out.tsv", "..\\out.tsv", "C:\\out", "a//b"]
 )
-def test_member_path_outside_the_archive_is_an_error(tmp_path: Path, pack: Pack, name: str, name_inside: str) -> None:
+def test_member_path_outside_the_archive_is_an_error(
+    tmp_path: Path, pack: Pack, name: str, name_inside: str
+) -> None:
     if pack is tar_of:
         path = tmp_path / name
         with tarfile.open(path, "w:gz" if name.endswith("gz") else "w") as archive:  # type: ignore[call-overload]

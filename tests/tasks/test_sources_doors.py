@@ -177,7 +177,9 @@ RELEASED: Mapping[str, Mapping[str, str]] = {
     ("suite", "name", "folder"),
     [(s, name, folder) for s, names in RELEASED.items() for name, folder in names.items()],
 )
-def test_archive_of_one_task_is_read_without_unpacking(tmp_path: Path, suite: str, name: str, folder: str) -> None:
+def test_archive_of_one_task_is_read_without_unpacking(
+    tmp_path: Path, suite: str, name: str, folder: str
+) -> None:
     files = files_in(mini_folder() / suite / folder, folder)
     archive = zip_of(tmp_path / name, files)
     (task,) = (
@@ -206,7 +208,9 @@ def test_archive_of_one_task_is_read_without_unpacking(tmp_path: Path, suite: st
         ("conll2003", "conll2003.zip", ""),
     ],
 )
-def test_archive_of_a_suite_is_read_without_unpacking(tmp_path: Path, suite: str, name: str, above: str) -> None:
+def test_archive_of_a_suite_is_read_without_unpacking(
+    tmp_path: Path, suite: str, name: str, above: str
+) -> None:
     pack = zip_of if name.endswith(".zip") else tar_of
     archive = pack(tmp_path / name, files_in(mini_folder() / suite, above))
     tasks = SUITES[suite].tasks

@@ -70,7 +70,9 @@ def test_a_hub_that_answers_is_reachable(hub: HubServer) -> None:
     assert hub.requests == ["HEAD /"]
 
 
-def test_hub_that_answers_with_an_error_page_is_reachable(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_that_answers_with_an_error_page_is_reachable(
+    hub: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_ENDPOINT", f"{hub.endpoint}/no/such/page")
     assert hub_is_reachable()
 
@@ -80,7 +82,9 @@ def test_hub_that_answers_with_an_error_page_is_reachable(hub: HubServer, monkey
     [free_endpoint(), "nonsense", "http://host.invalid"],
     ids=["closed port", "no address", "no host"],
 )
-def test_endpoint_without_a_server_is_not_reachable(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
+def test_endpoint_without_a_server_is_not_reachable(
+    monkeypatch: pytest.MonkeyPatch, endpoint: str
+) -> None:
     monkeypatch.setenv("HF_ENDPOINT", endpoint)
     start = time.monotonic()
     assert not hub_is_reachable(timeout=1.0)

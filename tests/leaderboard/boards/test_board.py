@@ -137,7 +137,9 @@ def test_a_task_with_fewer_rows_than_the_limit_is_also_on_the_limited_board() ->
 
 
 @pytest.mark.parametrize("largest_split", [0, 65])
-def test_runs_with_more_rows_than_the_limit_are_not_on_the_limited_board(largest_split: int) -> None:
+def test_runs_with_more_rows_than_the_limit_are_not_on_the_limited_board(
+    largest_split: int,
+) -> None:
     full = make_row(task="glue/wnli", largest_split=largest_split)
     boards = build_boards([full, make_row(limit=64)], GLUE)
     assert [set(board.entries[0].cells) for board in boards if board.limit] == [{"glue/rte"}]

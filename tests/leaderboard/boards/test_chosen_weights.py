@@ -55,7 +55,9 @@ def board() -> Board:
         ([], ()),
     ],
 )
-def test_selection_label_names_the_number_of_evaluations_and_the_split(selections: list[Selection], labels: tuple[str, ...]):
+def test_selection_label_names_the_number_of_evaluations_and_the_split(
+    selections: list[Selection], labels: tuple[str, ...]
+):
     assert selection_labels(selections) == labels
 
 

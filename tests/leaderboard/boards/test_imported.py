@@ -92,7 +92,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_invalid_row_is_an_error_that_names_the_row_and_the_fault(tmp_path: Path, wrong: str) -> None:
+def test_invalid_row_is_an_error_that_names_the_row_and_the_fault(
+    tmp_path: Path, wrong: str
+) -> None:
     fields, sentence = WRONG[wrong]
     with pytest.raises(DataError, match=rf"row 2 of .*: {re.escape(sentence)}") as raised:
         list(read_rows(_json(tmp_path, ROW, {**ROW, **fields})))

@@ -123,7 +123,7 @@ def test_published_metric_that_the_run_lacks_is_not_comparable() -> None:
     assert by_score["squad/v1.1", "em"].difference == pytest.approx(70 - 84.6)
 
 
-def test_scores_are_not_comparable_with_dev_scores() -> None:
+def test_published_test_scores_are_not_comparable_with_dev_scores() -> None:
     wnli = found(make_rows("bert-large-uncased", [0.56, 0.57], data="hub"))["glue/wnli", "accuracy"]
     assert (wnli.ours, wnli.difference, wnli.verdict) == (None, None, "not comparable")
     other = "different split: the published score is on test"
@@ -230,7 +230,9 @@ def test_best_of_a_sweep_is_compared_only_with_the_best_of_a_grid(
 @pytest.mark.parametrize(
     ("features", "theirs"), [("last", 94.9), ("sum-all", 95.5), ("fine-tuned", 96.4)]
 )
-def test_frozen_feature_runs_are_compared_with_the_papers_feature_rows(features: str, theirs: float) -> None:
+def test_frozen_feature_runs_are_compared_with_the_papers_feature_rows(
+    features: str, theirs: float
+) -> None:
     settings = {"features": Setting(value=features, source="--set")}
     told = {} if features == "fine-tuned" else {"settings": settings}
     rows = [

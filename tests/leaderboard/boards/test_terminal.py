@@ -59,7 +59,9 @@ def test_no_escape_codes_are_written_to_a_pipe(board: Board) -> None:
     assert "\x1b" not in printed(board)
 
 
-def test_no_color_is_honoured(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_environment_variable_is_respected(
+    board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     text = printed(board, force_terminal=True)
     assert "\x1b[3" not in text
@@ -194,6 +196,6 @@ def test_one_rte_row_with_published_rows_fits_40_lines_at_80_columns(
     assert lines_of(rows, monkeypatch, published="all") > 150
 
 
-def test_board_without_a_finished_run_says_so() -> None:
+def test_board_states_that_no_run_has_finished() -> None:
     text = of([make_failed_row()])
     assert "no run has finished" in text

@@ -48,9 +48,7 @@ def test_suite_score_is_not_compared_if_a_task_is_left_out() -> None:
         ([0.8, 0.3], [0.55001, 0.55], "more than 10,000"),
     ],
 )
-def test_missing_seed_count_has_a_reason(
-    one: object, other: object, reason: str
-) -> None:
+def test_missing_seed_count_has_a_reason(one: object, other: object, reason: str) -> None:
     board = one_board([*make_rows("one", one), *make_rows("other", other)])
     (found,) = compare_seeds(board, board.entries, unread(["glue/rte"]))
     assert (found.needed, found.reason) == (None, reason)

@@ -173,7 +173,9 @@ def test_slice_without_examples_of_every_split_is_left_out() -> None:
         ("squad/v2.0", "dev", {"HasAns", "NoAns", "question when"}),
     ],
 )
-def test_slices_include_the_categories_of_the_benchmark(task: str, split: str, names: set[str]) -> None:
+def test_slices_include_the_categories_of_the_benchmark(
+    task: str, split: str, names: set[str]
+) -> None:
     assert names <= set(slices_of(mini(task, split)))
 
 
@@ -236,7 +238,9 @@ def test_interval_is_clipped_to_the_possible_differences() -> None:
         ("glue/rte", ("f9",), (0.5, 0.6), -math.inf),
     ],
 )
-def test_bounds_of_a_difference_follow_from_the_range_of_the_metric(task, names, scores, low) -> None:
+def test_bounds_of_a_difference_follow_from_the_range_of_the_metric(
+    task, names, scores, low
+) -> None:
     assert difference_bounds(find_task(task), names, scores) == Interval(low=low, high=-low)
 
 

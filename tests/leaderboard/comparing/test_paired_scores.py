@@ -63,7 +63,9 @@ def test_per_example_parts_of_every_task_reproduce_its_headline_score(name: str)
         ("conll2003/ner", "f1"),
     ],
 )
-def test_parts_of_half_the_examples_reproduce_the_metric_on_that_half(name: str, score: str) -> None:
+def test_parts_of_half_the_examples_reproduce_the_metric_on_that_half(
+    name: str, score: str
+) -> None:
     split = drawn(name)
     (metric,) = (m for m in split.task.metrics if m.name == score)
     way = break_down(split.task, metric, (*split.one, *split.other), split.examples)

@@ -78,7 +78,9 @@ def test_synthetic_and_limited_data_are_an_error_for_cards() -> None:
                 write([cut])
 
 
-def test_data_that_are_not_on_the_hub_are_an_error_for_cards(board: Board, monkeypatch: Any) -> None:
+def test_data_that_are_not_on_the_hub_are_an_error_for_cards(
+    board: Board, monkeypatch: Any
+) -> None:
     task = TASKS["glue/rte"]
     files = replace(task, source=replace(task.source, hub="", config=""))
     place = "benchharness.leaderboard.exports.cards.TASKS"

@@ -219,7 +219,9 @@ CONSTANT = {"glue/rte": ("constant predictions",)}
         ("ccc", False, "50.0"),
     ],
 )
-def test_median_of_collapsed_seeds_is_marked_and_not_bold(seeds: str, learned: bool, text: str) -> None:
+def test_median_of_collapsed_seeds_is_marked_and_not_bold(
+    seeds: str, learned: bool, text: str
+) -> None:
     one = [
         make_row("one", "glue/rte", seed, 0.5 if kind == "c" else 0.7, data="hub")
         for seed, kind in enumerate(seeds)

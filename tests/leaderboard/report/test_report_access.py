@@ -61,7 +61,9 @@ def test_axe_finds_no_fault_at_each_width_and_colour_scheme(
         assert found == {key: [] for key in found}
 
 
-def test_tables_are_accessible_to_screen_readers_and_keyboards(browser: "Browser", path: Path) -> None:
+def test_tables_are_accessible_to_screen_readers_and_keyboards(
+    browser: "Browser", path: Path
+) -> None:
     with opened(browser, path) as report:
         table = report.page.locator("table.rows").first
         assert "scores of each model" in table.locator("caption").inner_text()

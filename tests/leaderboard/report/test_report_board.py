@@ -78,7 +78,9 @@ def test_board_of_24_models_loads_within_a_second_of_processor_time(
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_table_heads_are_sticky_and_the_page_never_scrolls_horizontally(page: Opened, width: int) -> None:
+def test_table_heads_are_sticky_and_the_page_never_scrolls_horizontally(
+    page: Opened, width: int
+) -> None:
     page.page.set_viewport_size({"width": width, "height": 800})
     page.page.get_by_role("button", name="Published, dev").click()
     top, bottom = page.run(

@@ -164,9 +164,7 @@ def test_scores_of_another_split_are_not_compared(report: Opened) -> None:
     assert report.page.locator(".compare td.best").count() == 0
 
 
-def test_url_restores_a_comparison(
-    report: Opened, browser: "Browser", path: Path
-) -> None:
+def test_url_restores_a_comparison(report: Opened, browser: "Browser", path: Path) -> None:
     choose(report, "tiny", "bert-base")
     anchor = report.page.url.partition("report.html")[2]
     assert anchor.startswith("#compare=")
@@ -230,7 +228,9 @@ def test_colour_scheme_can_be_chosen(report: Opened) -> None:
     assert report.run(ground) != light
 
 
-def test_description_is_on_a_separate_line_below_the_heading(browser: "Browser", path: Path) -> None:
+def test_description_is_on_a_separate_line_below_the_heading(
+    browser: "Browser", path: Path
+) -> None:
     with opened(browser, path, width=1440) as found:
         heading, said = found.run(
             """() => {

@@ -74,7 +74,9 @@ def test_step_ticks_are_integers() -> None:
         (99.99, 100.0),
     ],
 )
-def test_values_are_inside_the_chart_and_there_are_2_to_6_ticks(values: tuple[float, float]) -> None:
+def test_values_are_inside_the_chart_and_there_are_2_to_6_ticks(
+    values: tuple[float, float],
+) -> None:
     (loss,) = curve_figures([point(step, value) for step, value in enumerate(values, start=1)])
     assert len(dots(loss)) == len(values)
     assert all(

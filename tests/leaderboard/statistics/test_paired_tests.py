@@ -97,7 +97,9 @@ def test_sampled_permutation_test_of_many_units_matches_scipy(shift: float) -> N
 
 
 @pytest.mark.parametrize(("only_one", "only_other"), [(3, 8), (2, 7), (60, 40), (15, 15)])
-def test_permutation_test_of_binary_outcomes_equals_mcnemars_exact_test(only_one: int, only_other: int) -> None:
+def test_permutation_test_of_binary_outcomes_equals_mcnemars_exact_test(
+    only_one: int, only_other: int
+) -> None:
     both = [(1, 0)] * only_one + [(0, 1)] * only_other + [(1, 1)] * 50
     one, other = zip(*both, strict=True)
     p_value = permutation_p_value(pairs_of(one, other))

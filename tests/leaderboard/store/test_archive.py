@@ -80,7 +80,9 @@ def test_import_keeps_existing_runs_and_the_newest_counts(archive: Path, tmp_pat
         assert other.result(mine.job.key) == mine
 
 
-def test_equal_stores_have_byte_identical_archives(store: Store, archive: Path, tmp_path: Path) -> None:
+def test_equal_stores_have_byte_identical_archives(
+    store: Store, archive: Path, tmp_path: Path
+) -> None:
     with open_store(tmp_path / "there.sqlite") as other:
         other.add_stored(read_archive(archive))
         with whole_file(tmp_path / "again.jsonl.gz") as file:
@@ -140,7 +142,9 @@ DAMAGE: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_archive_is_an_error_in_one_sentence(store: Store, archive: Path, damage: str) -> None:
+def test_damaged_archive_is_an_error_in_one_sentence(
+    store: Store, archive: Path, damage: str
+) -> None:
     change, sentence = DAMAGE[damage]
     archive.write_bytes(gzip.compress("".join(change(_lines(archive))).encode("ascii")))
     with pytest.raises(DataError, match=sentence) as raised:

@@ -52,7 +52,9 @@ def test_intact_store_has_no_faults(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("damage", "sentence"), DAMAGES.items())
-def test_each_kind_of_damage_is_reported_and_nothing_is_changed(path: Path, damage: str, sentence: str) -> None:
+def test_each_kind_of_damage_is_reported_and_nothing_is_changed(
+    path: Path, damage: str, sentence: str
+) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA foreign_keys=OFF")
         connection.execute(damage)

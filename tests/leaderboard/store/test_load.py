@@ -310,7 +310,9 @@ def test_queries_use_an_index_and_never_scan_a_table(store: Store) -> None:
 
 
 @pytest.mark.parametrize("names", [Store.suites, Store.models])
-def test_names_are_read_from_a_covering_index(store: Store, names: Callable[[Store], list[str]]) -> None:
+def test_names_are_read_from_a_covering_index(
+    store: Store, names: Callable[[Store], list[str]]
+) -> None:
     """Check that only an index is read, and no row of the table."""
     with noted_plans(store._engine) as plans:
         assert names(store)
@@ -355,9 +357,7 @@ def reported(store: Store, page: Path, **wanted: bool) -> tuple[list[str], int]:
     return written, len(issued)
 
 
-def test_report_reads_and_writes_only_changed_runs(
-    many: Path, tmp_path: Path
-) -> None:
+def test_report_reads_and_writes_only_changed_runs(many: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     with open_store(many) as store:
         written, first = reported(store, page)
@@ -484,7 +484,9 @@ def test_export_of_a_damaged_job_is_an_error(
 
 
 @pytest.mark.parametrize("words", [["--suite", "no"], ["--model", "no"], ["--task", "wsc"]])
-def test_csv_export_with_an_unknown_filter_writes_nothing(many: Path, bench: Any, words: list[str]) -> None:
+def test_csv_export_with_an_unknown_filter_writes_nothing(
+    many: Path, bench: Any, words: list[str]
+) -> None:
     ended = bench("export", *words, "--db", str(many))
     assert (ended.code, ended.out) == (2, "")
 

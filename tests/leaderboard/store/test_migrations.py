@@ -166,7 +166,9 @@ def test_upgraded_store_accepts_results(path: Path, add_revision: AddRevision) -
         assert len(list(path.parent.glob("*.bak"))) == 1
 
 
-def test_new_store_has_the_newest_revision_without_a_backup(tmp_path: Path, add_revision: AddRevision) -> None:
+def test_new_store_has_the_newest_revision_without_a_backup(
+    tmp_path: Path, add_revision: AddRevision
+) -> None:
     new = add_revision()
     with open_store(tmp_path / "new.sqlite"):
         assert _revision(tmp_path / "new.sqlite") == new

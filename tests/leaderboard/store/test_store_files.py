@@ -178,7 +178,9 @@ def test_locks_are_probed_in_the_folder_of_the_link_target(
     assert tried[1:] == [tmp_path], "once, also where it is made"
 
 
-def test_readers_do_not_wait_for_a_writer_and_a_second_writer_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_do_not_wait_for_a_writer_and_a_second_writer_is_an_error(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("benchharness.leaderboard.store.database.BUSY_SECONDS", 0.05)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

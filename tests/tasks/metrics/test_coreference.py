@@ -229,9 +229,7 @@ def gold_file(words: int, chains: list[list[tuple[int, int]]]) -> str:
 
 
 @pytest.mark.parametrize("kind", ["in two chains", "twice", "crossing", "marks in any order"])
-def test_overlapping_gold_chains_match_the_official_scorer(
-    kind: str, tmp_path: Path
-) -> None:
+def test_overlapping_gold_chains_match_the_official_scorer(kind: str, tmp_path: Path) -> None:
     """Compare on random files.
 
     The rules were compared with scorer.pl itself on 471, 900 and 240 random files; and 120 where a
@@ -284,7 +282,9 @@ A, B, C, D, E, F, G, H, P, Q, R, S = ((n, n + 1) for n in range(12))
         (((A, B, C, D, E, H, P, Q, R, S), (F, G)), (1.0, 0.9, 1.0, 7 / 12)),
     ],
 )  # fmt: skip
-def test_muc_and_b3_of_the_example_of_the_scorers_tests(predicted: Clusters, expected: tuple[float, ...]):
+def test_muc_and_b3_of_the_example_of_the_scorers_tests(
+    predicted: Clusters, expected: tuple[float, ...]
+):
     gold = ((A, B, C, D, E), (F, G), (H, P, Q, R, S))
     found = muc(gold, predicted)
     assert (found.recall, found.precision) == pytest.approx(expected[:2])

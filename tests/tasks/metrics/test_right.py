@@ -62,7 +62,9 @@ def test_right_predictions_per_answer_type(task, prediction, example, right):
         ("squad/v2.0", "a", -1.0, WORDLESS, True),
     ],
 )
-def test_right_squad_answers_depend_on_text_and_no_answer_score(task, text, no_answer_score, example, right):
+def test_right_squad_answers_depend_on_text_and_no_answer_score(
+    task, text, no_answer_score, example, right
+):
     prediction = SpanPrediction(id="1", text=text, no_answer_score=no_answer_score)
     assert answer_type(find_task(task)).is_right(prediction, example) is right
 

@@ -44,7 +44,9 @@ def test_published_columns_are_the_tasks_of_the_board_and_of_sources(board: Boar
 
 
 @pytest.mark.parametrize("fields", [{"data": "mini"}, {"data": "hub", "limit": 50}])
-def test_boards_of_synthetic_or_limited_data_have_no_published_rows(fields: dict[str, object]) -> None:
+def test_boards_of_synthetic_or_limited_data_have_no_published_rows(
+    fields: dict[str, object],
+) -> None:
     board = one_board(make_rows(**fields))  # type: ignore[arg-type]
     assert published_blocks(board) == ()
     assert 'class="published"' not in render_report([board], [], WHEN)

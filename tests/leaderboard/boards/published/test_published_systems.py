@@ -87,7 +87,9 @@ def test_systems_that_need_an_option_name_it(name: str, way: str) -> None:
         ("GTE-en-MLM-base", "gte-en-mlm-base", "--trust-remote-code"),
     ],
 )
-def test_models_with_custom_code_name_the_option_they_need(name: str, model: str, option: str) -> None:
+def test_models_with_custom_code_name_the_option_they_need(
+    name: str, model: str, option: str
+) -> None:
     found = find_system(name, "any table")
     assert found is not None
     assert found.model == model

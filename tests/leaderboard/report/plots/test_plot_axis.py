@@ -48,9 +48,7 @@ def test_values_on_a_logarithmic_axis_are_inside_and_can_be_read_off(values: lis
 @example([8508196.0, 40625316620.0], QUANTITIES[0])
 @example([8508196.0, 40625316620.0], QUANTITIES[-1])
 @example([13540030932.0, 598226107532.0], QUANTITIES[-1])
-def test_logarithmic_axes_have_2_to_7_distinct_ticks(
-    values: list[float], quantity: object
-) -> None:
+def test_logarithmic_axes_have_2_to_7_distinct_ticks(values: list[float], quantity: object) -> None:
     found = next(each for each in QUANTITIES if each is quantity)
     axis = log_axis(values, "cost", (40.0, 500.0), steps=found.steps, text=found.text)
     texts = [tick.text for tick in axis.ticks]

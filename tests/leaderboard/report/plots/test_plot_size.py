@@ -46,7 +46,9 @@ def test_models_with_shared_layers_have_no_flops_estimate() -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("lora_rank", 8), ("features", "last"), ("unfreeze", "gradual")]
 )
-def test_runs_that_train_part_of_the_weights_have_no_flops_estimate(name: str, value: str | int) -> None:
+def test_runs_that_train_part_of_the_weights_have_no_flops_estimate(
+    name: str, value: str | int
+) -> None:
     settings = {**make_job().settings, name: Setting(value=value, source="--set")}
     run = facts(job=make_job(settings={k: s.value for k, s in settings.items()}))
     assert not run.trains_all

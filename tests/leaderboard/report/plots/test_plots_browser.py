@@ -142,7 +142,9 @@ def test_figures_are_visible_without_scripts(browser: "Browser", path: Path) -> 
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (390, "dark")])
-def test_plots_fit_a_phone_screen(browser: "Browser", path: Path, width: int, scheme: Scheme) -> None:
+def test_plots_fit_a_phone_screen(
+    browser: "Browser", path: Path, width: int, scheme: Scheme
+) -> None:
     with opened(browser, path, width=width, scheme=scheme) as page:
         unfold(page)
         assert page.run("document.documentElement.scrollWidth") <= width
