@@ -13,10 +13,7 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
 def contracts():
-    """Return the layer contracts of pyproject.toml:
-
-    first that of the packages, then one per package.
-    """
+    """Return the layer contracts of pyproject.toml, that of the packages first."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     found = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
     return [contract for contract in found if contract["type"] == "layers"]

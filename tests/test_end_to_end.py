@@ -1,7 +1,6 @@
-"""End-to-end tests of `bench`:
+"""End-to-end tests of `bench` with real training of the tiny encoder on mini data.
 
-real training of the tiny encoder on mini data. Runs that are killed have a process of their own,
-others are called in this one.
+Runs that are killed have a process of their own, others are called in this one.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""Tests that shared test code is in tests/helpers:
-
-no module of tests/ imports a test or a conftest.
-"""
+"""Tests that no module of tests/ imports a test or a conftest; tests/helpers has shared code."""
 
 import ast
 from collections.abc import Iterator

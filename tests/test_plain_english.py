@@ -26,7 +26,7 @@ WORDS = {
 REFUSED = re.compile(rf"(?i)\b(?:{'|'.join(WORDS)})\b")
 BEGINNINGS = re.compile(r"(?:What|Whose|Who|Those|Of|Whether)\b")
 OPENED = re.compile(rf'"""{BEGINNINGS.pattern}')
-"""A text that may hold a docstring that begins with a riddle instead of a verb or a noun."""
+"""Pattern of sources that may have a docstring without a verb or a noun at its beginning."""
 
 _KEPT = "benchharness/extensions/kept_models/"
 ALLOWED = {

@@ -34,7 +34,7 @@ BUGS = {
         TYPES.replace("features.token_types[places]", "np.random.permutation(mask.T).T"),
     ),
 }
-"""File, what stands there, and what is put in its place."""
+"""File, original code and replacement of each bug."""
 
 
 def planted(folder, file, right, wrong):
@@ -62,7 +62,7 @@ def check_planted(folder, bug, words):
 
 
 SOAK = tuple(pytest.param(bug, marks=pytest.mark.soak) for bug in list(BUGS)[1:])
-"""One bug shows the way: the others only cost as much again."""
+"""Bugs of the soak run: each costs as much time as the one that is always tested."""
 
 
 @pytest.mark.slow

@@ -143,10 +143,7 @@ def test_site_loads_no_external_resources(parsed: dict[str, Html]) -> None:
 def test_pages_have_the_same_elements_as_on_github(
     parsed: dict[str, Html],
 ) -> None:
-    """Compare with GitHub's Markdown, which differs:
-
-    code in a list is indented by eight, for example.
-    """
+    """Compare with GitHub's Markdown, which differs in the indent of code in lists, for example."""
     parts = ("h1", "h2", "h3", "h4", "li", "ol", "pre", "table", "td", "img", "em", "strong")
     unlike = []
     for name in PAGES:

@@ -1,6 +1,6 @@
-"""Tests of `bench run` with jobs that start from another job's encoder:
+"""Tests of `bench run` with jobs that start from another job's encoder.
 
-real training, and a real kill.
+They train for real, and kill a real process.
 """
 
 import json

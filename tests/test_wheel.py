@@ -59,7 +59,7 @@ def count(predictions, examples):
 METRICS = {"glue/rte": (Metric(name="counted", compute=count),)}
 """,
 }
-"""A project that had these names before benchharness was installed beside it."""
+"""Project that used these names before benchharness was installed next to it."""
 
 
 def build(builder: type[WheelBuilder] | type[SdistBuilder], root: Path, folder: Path) -> Path:

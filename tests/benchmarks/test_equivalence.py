@@ -1,7 +1,4 @@
-"""Tests of the comparison on real data:
-
-its statistics, its files, and a pair of runs without dropout.
-"""
+"""Tests of the comparison on real data: statistics, files, and runs without dropout."""
 
 import json
 import random
@@ -119,10 +116,7 @@ def test_derived_entities_become_tags_and_answers_point_into_their_sentence(
 def test_without_dropout_both_sides_score_the_same(
     data: Path, tmp_path: Path, monkeypatch: Any, name: str
 ):
-    """Compare heads for which padding plays no part:
-
-    a span's softmax sees the padding, so its scores differ.
-    """
+    """Compare heads whose scores do not depend on padding, unlike the softmax of a span."""
     monkeypatch.setattr("benchmarks.equivalence.FLAG", "random")
     monkeypatch.setattr("benchmarks.equivalence.PRECISION", "fp32")
     torch.manual_seed(1)

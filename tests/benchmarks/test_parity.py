@@ -49,7 +49,7 @@ IN_PART = {
     ("t5", "tag"): "d",
     ("xlnet", "span"): "pd",
 }
-"""What is tried here, with the letters of what is meant to differ; `make parity` tries all."""
+"""Cells tested here, with the letters of deliberate differences; `make parity` tests all."""
 
 IN_CI = {
     ("bert", "pair"),
@@ -60,7 +60,7 @@ IN_CI = {
     ("t5", "tag"),
     ("xlnet", "span"),
 }
-"""The others are in the soak."""
+"""Cells tested in CI; the others are soak tests."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,4 @@
-"""Tests of the Trainer script that benchmarks compare with:
-
-it reads and encodes the same rows as benchharness does.
-"""
+"""Tests of the Trainer script: it reads and encodes the same rows as benchharness does."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +28,7 @@ HEADS = {"pair": pair, "span": span, "choice": choice, "tag": tag}
 TASKS = ("glue/mrpc", "glue/stsb", "squad/v1.1", "race/all", "swag/regular", "conll2003/ner")
 MINI_FOLDERS = {"squad/v1.1": "squad", "race/all": "race"}
 LIMIT = 200
-"""More than the overlap of two windows."""
+"""Maximum length, which is more than the overlap of two windows."""
 
 
 @pytest.fixture(scope="module")

@@ -1,10 +1,9 @@
-"""Fuzz tests:
+"""Fuzz tests: a reader accepts bytes from outside or raises a BenchError.
 
-a reader accepts bytes from outside or raises a BenchError, and nothing else. Inputs are real small
-files with damage to their bytes, lines, fields and JSON, and some that are no such file at all. In
-the ordinary suite hypothesis draws them, and shrinks those that fail; the soak run draws more than
-100,000 from seeds. Every bug that was found this way has a test of its own among the other tests of
-the reader.
+Inputs are real small files with damage to their bytes, lines, fields and JSON, and some that are no
+such file at all. In the ordinary suite hypothesis draws them, and shrinks those that fail; the soak
+run draws more than 100,000 from seeds. Every bug that was found this way has a test of its own
+among the other tests of the reader.
 """
 
 import sys
@@ -90,7 +89,7 @@ KINDS = (
     *of_extensions({"explanation": {("training to explain",): ()}}),
     ("conll2012", "quac", "coqa", "hotpotqa", "blimp"),
 )
-"""Readers that people hand files to, those of predictions and those of data as one."""
+"""Readers of files that users provide, grouped by kind."""
 
 
 def test_a_soak_run_has_100000_inputs_and_10000_of_every_kind() -> None:

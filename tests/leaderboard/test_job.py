@@ -42,7 +42,7 @@ OTHER = {
     "method": 99,
     "trust": Trust(remote_code=True),
 }
-"""What can change a result."""
+"""Fields that can change a result, with other values."""
 
 NAMES = {
     "model": "other",

@@ -1,8 +1,8 @@
-"""Tests that later versions read a store of 0.1.0:
+"""Tests that later versions read kept/0.1.0.sqlite.gz, a store of 0.1.0.
 
-kept/0.1.0.sqlite.gz, and its printed output. Before 0.1.0 is released, `python -m
-tests.leaderboard.test_kept_store` makes both anew where a form has changed. After the release that
-is never done again: a later version writes another file.
+Before 0.1.0 is released, `python -m tests.leaderboard.test_kept_store` makes the store and its
+printed output anew where a form has changed. After the release that is never done again: a later
+version writes another file.
 """
 
 import gzip

@@ -53,10 +53,7 @@ with whole_file(Path(sys.argv[1])) as file:
 
 
 def test_temporary_file_of_a_killed_process_is_removed_by_the_next_write(tmp_path: Path) -> None:
-    """Check that other files are kept:
-
-    of another target, of a write in progress, and no temporary ones.
-    """
+    """Check that files of other targets or of a write in progress are kept."""
     path = tmp_path / "answers.jsonl"
     subprocess.run([sys.executable, "-c", KILLED, path], check=False)
     (draft,) = tmp_path.iterdir()

@@ -1,7 +1,4 @@
-"""Tests of irregular rows in released benchmarks:
-
-scored as by the official scripts, and counted.
-"""
+"""Tests that irregular rows of released benchmarks are scored officially, and counted."""
 
 import json
 from pathlib import Path

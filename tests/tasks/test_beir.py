@@ -78,7 +78,7 @@ def judge(folder: Path, *lines: str) -> dict[str, int]:
 
 
 def test_judged_document_that_is_not_in_the_corpus_counts_as_not_retrieved(folder: Path) -> None:
-    """Judge absent documents, as ArguAna does:
+    """Judge absent documents, as ArguAna does.
 
     trec_eval has them in the ideal ranking, and no run finds them.
     """

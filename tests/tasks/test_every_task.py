@@ -47,14 +47,14 @@ METRICS = {
     "superglue": "boolq accuracy, cb f1 accuracy, copa accuracy, multirc f1a em, record f1 em, "
     "rte accuracy, wic accuracy, wsc accuracy, axb mcc, axg parity",
 }
-"""Of the two official boards: the tasks in their order and what each is scored by."""
+"""Tasks of the two official boards in order, with their metrics."""
 
 MINI = Data(source="mini")
 PUBLIC_TESTS = ("race", "conll", "snli", "sst", "beir", "retrieval", "xtreme", "lexglue")
 """Suites whose test rows have their labels."""
 
 LANGUAGES = ("train", "dev", "test_en", "test_de")
-"""Of XTREME's languages: those that have rows of their own, and one of all others."""
+"""Splits of XTREME: languages with rows of their own, and one of the others."""
 
 EVERY_SPLIT = [
     (task.name, split)
@@ -200,7 +200,7 @@ def test_limit_keeps_groups_whole_and_is_reproducible(name: str, split: str) -> 
 
 
 APART = ("blimp/", "beir/", "retrieval/", "pairs/", "text/", "xtreme/", "needle/")
-"""Suites of which test_hub_sets.py asks the hub, or whose rows are files alone."""
+"""Suites that test_hub_sets.py tests over the hub, or that exist as files only."""
 
 ORG = {task.source.hub: task.source.revision for task in TASKS.values()}
 COMMITS = {"main": "a" * 40, CONVERTED: "b" * 40}

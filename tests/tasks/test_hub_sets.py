@@ -1,6 +1,6 @@
-"""Tests of XTREME, BEIR, BLiMP and MultiBLiMP over the hub:
+"""Tests of hub data sets with many configs or two repositories.
 
-sets of many configs or two repositories. test_every_task.py asks the hub for the splits of all
+They are XTREME, BEIR, BLiMP and MultiBLiMP; test_every_task.py asks the hub for the splits of all
 other suites. Here the hub is asked for some splits in every run of the tests, and for all by `make
 soak`.
 """
@@ -24,7 +24,7 @@ from tests.helpers.hub_server import Answer, ask, serve_hub
 MINI = Data(source="mini")
 MAIN = "a" * 40
 LANGUAGES = ("train", "dev", "test_en", "test_de")
-"""Of XTREME's languages: English, and one that is only tested."""
+"""Splits of XTREME: English, and one language that has only test rows."""
 
 SPLITS = [
     (task.name, split)

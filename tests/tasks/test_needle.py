@@ -1,7 +1,4 @@
-"""Tests of the needle probe:
-
-reproducible rows, reachable needles, and models that cannot read it.
-"""
+"""Tests of the needle probe: reproducible rows, reachable needles, encoders that are too short."""
 
 import re
 from collections import Counter

@@ -167,10 +167,7 @@ def test_fingerprint_depends_on_the_order() -> None:
 
 
 def test_the_fingerprint_is_the_digest_of_canonical_lines() -> None:
-    """Fix the format by which stored results are found:
-
-    a change would invalidate all fingerprints.
-    """
+    """Fix the format of fingerprints, by which stored results are found."""
     examples: list[Example] = [EXAMPLE, PairExample(id="1", text_a="\x00😀\ud800", label=3.8)]
     lines = (
         '["PairExample",{"categories":[],"group":null,"id":"0","label":"plain","marks":[],'

@@ -74,12 +74,11 @@ def glue_scores(row: str) -> dict[str, dict[str, float]]:
 
 @pytest.mark.parametrize(("printed", "row"), GLUE_ROWS.values(), ids=GLUE_ROWS)
 def test_glue_9_reproduces_printed_scores(printed, row):
-    """Compare to within the last printed digit:
+    """Compare to within the last printed digit, as the server averages unrounded cells.
 
-    the server averages unrounded cells. From the printed cells Tiny gives 64.14 and the human row
-    87.05: with the 0.05 by which each printed cell may be off, both scores as printed (64.2 and
-    87.1) are within reach. No rounding of the recomputed means gives all six: Tiny's 64.14 would
-    have to go up, Medium's 73.51 down.
+    From the printed cells Tiny gives 64.14 and the human row 87.05: with the 0.05 by which each
+    printed cell may be off, both scores as printed (64.2 and 87.1) are within reach. No rounding of
+    the recomputed means gives all six: Tiny's 64.14 would have to go up, Medium's 73.51 down.
     """
     score = GLUE_9.score(glue_scores(row))
     assert score is not None

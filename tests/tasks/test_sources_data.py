@@ -35,10 +35,7 @@ def test_missing_folder_is_an_error(tmp_path: Path) -> None:
 
 
 def test_file_in_place_of_the_data_folder_is_an_error_when_files_are_read(tmp_path: Path) -> None:
-    """Parse the path first:
-
-    it may be a file of rows, and is refused when official files are read.
-    """
+    """Parse the path, as it may be a file of rows; reading official files is refused."""
     (tmp_path / "train.tsv").touch()
     data = parse_data(str(tmp_path / "train.tsv"))
     with pytest.raises(DataError, match=r"is a file: give a folder.*--data-file"):

@@ -1,7 +1,4 @@
-"""Tests of data folders:
-
-every common way to keep official files gives the rows of the released one.
-"""
+"""Tests that every common way to keep official files gives the rows of the release."""
 
 import os
 import shutil
@@ -45,7 +42,7 @@ PEOPLES_NAMES = {
 
 TIMED = (t for t in TASKS if TASKS[t].head == "timed" and TASKS[t].source.reader)
 MADE = ("text/", "needle/", *TIMED)
-"""Tasks whose rows are made, or in a file of any name."""
+"""Tasks whose rows are generated, or in a file of any name."""
 
 
 def fingerprints(data: Data, *tasks: str) -> dict[str, str]:

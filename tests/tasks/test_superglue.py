@@ -55,9 +55,9 @@ def test_boolq_label_that_is_no_boolean_is_an_error(tmp_path: Path, label: objec
 
 
 def test_cb_labels_have_their_own_order_and_not_that_of_mnli() -> None:
-    """Fix the order of CB's labels:
+    """Fix the order of CB's labels.
 
-    in that of MNLI every contradiction would be read as neutral.
+    In that of MNLI every contradiction would be read as neutral.
     """
     assert NAMES["superglue/cb"].source.label_names == ("entailment", "contradiction", "neutral")
 
@@ -156,9 +156,9 @@ def test_record_may_have_several_right_entities(tmp_path: Path) -> None:
 
 
 def test_record_answer_that_is_no_entity_counts_as_in_the_official_script(tmp_path: Path) -> None:
-    """Score as the script does:
+    """Score as the script does.
 
-    it compares with all answer texts, whether a passage marks them or not.
+    It compares with all answer texts, whether a passage marks them or not.
     """
     found = one(tmp_path, "record", record(["Al", "Mr Bo", "Cy", "Cy"]))
     assert (found.gold, found.answers) == ((0,), ("Cy", "Mr Bo"))

@@ -244,7 +244,7 @@ APPENDIX_D = {
         "carbon monoxide",
     ),
 }
-"""An example, what the encoder reads and what the decoder says, by task."""
+"""Example, encoder input and decoder target, by task."""
 
 
 @pytest.mark.parametrize("name", APPENDIX_D)

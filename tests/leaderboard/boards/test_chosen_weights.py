@@ -1,7 +1,4 @@
-"""Tests that scores of selected checkpoints are marked:
-
-on the board, the page and in every export.
-"""
+"""Tests that scores of selected checkpoints are marked on the board, the page and in exports."""
 
 import csv
 import io

@@ -1,7 +1,4 @@
-"""Tests of the comparison of two systems:
-
-the statistical test, flips, slices, and the correction.
-"""
+"""Tests of the comparison of two systems: test, flips, slices and correction."""
 
 import math
 from dataclasses import replace

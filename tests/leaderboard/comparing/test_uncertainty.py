@@ -258,10 +258,7 @@ def null_boards(count: int, models: int) -> Iterator[Board]:
 
 
 def test_equal_models_are_all_tied_on_most_boards() -> None:
-    """Check Holm's correction over the pairs:
-
-    on 95 % of boards of five equal models all are tied.
-    """
+    """Check Holm's correction over the pairs: 95 % of boards of equal models have only ties."""
     wrong = sum(
         any(entry.uncertainty and len(entry.uncertainty.tied) < 4 for entry in board.entries)
         for board in null_boards(60, 5)

@@ -326,7 +326,7 @@ CLASSES = {
     "llncs": "",
     "revtex4-2": "twocolumn",
 }
-"""Those of Debian's texlive-publishers that papers on encoders are set in, and their options."""
+"""Document classes of Debian's texlive-publishers used for papers on encoders, and options."""
 
 
 @pytest.mark.soak  # a class takes seconds, and .ci/run does not install them

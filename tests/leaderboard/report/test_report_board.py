@@ -1,7 +1,4 @@
-"""Tests of a board of 24 models and five seeds in a browser:
-
-its look, its controls and its cost.
-"""
+"""Tests of a board of 24 models and five seeds in a browser: look, controls and cost."""
 
 import csv
 import io
@@ -60,10 +57,7 @@ def page(shared: Opened, path: Path) -> Iterator[Opened]:
 def test_board_of_24_models_loads_within_a_second_of_processor_time(
     browser: "Browser", path: Path
 ) -> None:
-    """Measure the best of several times:
-
-    other work on the machine takes caches and clock cycles.
-    """
+    """Require one fast load of several, as other work on the machine slows some."""
 
     def cost() -> float:
         with opened(browser, path, width=1440) as found:

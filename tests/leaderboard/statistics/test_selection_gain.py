@@ -20,7 +20,7 @@ TRUE = {
     "rates that collapse": [-6, -2.5, -0.8, -0.2, 0, -0.4, -12, -15],
     "two that never learn": [0, 0, 0, 0, 0, 0, -20, -20],
 }
-"""What each point gives with endless seeds, in points of a score whose seeds' deviation is 1."""
+"""True score of each point, in units of the standard deviation over seeds."""
 
 
 def said_and_true(true: Sequence[float], *, collapsing: float) -> tuple[float, float]:
@@ -60,7 +60,7 @@ ROOTS = {
     "a peak": [-0.1 * (x - 3.4) ** 2 for x in range(8)],
     "two that never learn": [0, 0, 0, 0, 0, 0, -2, -2],
 }
-"""How far each point's answers are right with endless seeds and examples, as a probit."""
+"""True accuracy of each point, as a probit."""
 
 
 @pytest.mark.parametrize("shared", [pytest.param(0.0, marks=pytest.mark.soak), 0.9])

@@ -170,7 +170,7 @@ def names_of(count: int) -> Iterator[str]:
 
 
 TASKS, SEEDS = 10, 5
-"""Of each suite."""
+"""Numbers of tasks and seeds per suite."""
 
 PLUGIN = """
 from benchharness.tasks.metrics import accuracy
@@ -233,10 +233,10 @@ def _glue() -> Iterator[Result]:
 
 
 SUITES, MODELS = 101, 200
-"""Of 10 tasks and 5 seeds each: 1,009,000 results, 9,000 of them GLUE's."""
+"""Numbers of suites and models: 1,009,000 results, 9,000 of them GLUE's."""
 
 NO_OP = "run --model tiny --task glue/wnli --data mini --limit 16 --seeds 1 --no-baselines"
-"""What has nothing to do, the second time."""
+"""Command that has nothing to do when repeated."""
 
 LIMITS = {
     NO_OP: 1.3,
@@ -246,7 +246,7 @@ LIMITS = {
     "leaderboard --suite made07": 1.0,
     "compare model-00001-of-05 model-00002-of-05 --suite made05": 2.0,
 }
-"""Seconds of the processor on a machine that does nothing else."""
+"""Limits of processor seconds per command, on an idle machine."""
 
 TABLES = ("runs", "scores", "predictions", "headlines")
 SCANS = tuple(f"SCAN {table}" for table in TABLES)
@@ -266,10 +266,7 @@ def store(small: Path) -> Iterator[Store]:
 
 @contextmanager
 def noted_plans(engine: Engine) -> Iterator[list[str]]:
-    """Yield a list that has SQLite's query plans at the end:
-
-    "SEARCH ... USING INDEX ..." or "SCAN ...".
-    """
+    """Yield a list that finally has SQLite's query plans, such as "SCAN runs"."""
     issued: list[tuple[str, object]] = []
     plans: list[str] = []
 
@@ -535,7 +532,7 @@ SCALE = {
     NO_OP: (2.0, 600),
     "report": (30.0, 600),
 }
-"""Seconds of the processor and MB that a command may take with 100,035 runs in a suite."""
+"""Limits of processor seconds and MB per command, with 100,035 runs in a suite."""
 
 
 @pytest.mark.soak
@@ -565,9 +562,9 @@ finally:
     peak = re.search("VmHWM:[^0-9]*([0-9]+)", Path("/proc/self/status").read_text())
     Path({peak!r}).write_text(peak[1])
 """
-"""A command that leaves the kB of memory that it had at most in the file `peak`.
+"""Command that writes its peak memory in kB to the file `peak`.
 
-What `wait4` says of memory is also this process's, because a child begins with its parent's.
+The memory that `wait4` reports includes this process's: a child begins with its parent's.
 """
 
 

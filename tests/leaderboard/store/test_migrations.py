@@ -1,7 +1,4 @@
-"""Tests of migrations:
-
-they produce the schema, upgrade old stores, and change nothing if they fail.
-"""
+"""Tests that migrations give the schema, upgrade old stores, and change nothing on failure."""
 
 import gzip
 import shutil

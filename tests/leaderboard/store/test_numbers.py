@@ -114,9 +114,9 @@ def test_a_valid_run_does_not_let_an_invalid_run_of_its_file_in(
 def test_runs_that_contradict_a_stored_run_are_an_error_until_it_is_deleted(
     bench: Any, sound: Result, tmp_path: Path, kind: str, rows: str
 ) -> None:
-    """Import valid runs after an invalid one:
+    """Import valid runs after an invalid one.
 
-    both are named, with the command that removes the stored one.
+    The error names both, and the command that removes the stored one.
     """
     bad = _predicting(made("bad", "glue/rte", 1, {2}), OTHER_ROWS[rows])
     here = _stored(tmp_path / "here.sqlite", bad)

@@ -177,9 +177,9 @@ def test_scores_of_random_files_match_the_official_scorer(sets):
 
 
 def test_crossing_mentions_of_a_chain_match_the_official_scorer(tmp_path: Path) -> None:
-    """Shuffle the marks of each word:
+    """Shuffle the marks of each word.
 
-    in "0)|(0" the end belongs to the mention that begins there.
+    In "0)|(0" the end belongs to the mention that begins there.
     """
     values = set[float]()
     for seed in range(150):

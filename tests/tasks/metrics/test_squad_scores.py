@@ -132,9 +132,9 @@ def test_cross_fitting_never_uses_an_article_for_its_own_threshold():
 
 
 def test_cross_fitting_can_choose_to_answer_no_question():
-    """Answer nothing:
+    """Answer nothing.
 
-    the script's 0.0 for "nothing is better" would answer every question below it.
+    The script's 0.0 for "nothing is better" would answer every question below it.
     """
     rows = [("x", -1.0, []) for _ in range(10)]
     assert METRICS["em_cross"].compute(*build(rows)) == 1.0

@@ -115,9 +115,9 @@ def test_published_rows_of_a_model_include_all_its_names() -> None:
 
 
 def test_a_similar_name_does_not_match_another_model() -> None:
-    """Look up ELECTRA-Base in DeBERTa's table:
+    """Look up the ELECTRA-Base of DeBERTa's table.
 
-    the one of the paper (83.3 F1), not the released one.
+    It is that of the paper (83.3 F1), not the released one.
     """
     printed = find_system("ELECTRA-base", "deberta_paper_squad")
     assert printed is not None

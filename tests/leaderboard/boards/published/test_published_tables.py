@@ -1,7 +1,4 @@
-"""Tests of the published tables against their sources:
-
-counts, sums, averages and known disagreements.
-"""
+"""Tests of the published tables against their sources, with their known disagreements."""
 
 from collections import Counter, defaultdict
 from decimal import Decimal
@@ -85,10 +82,10 @@ AVERAGE_DISAGREES = {
     ("modernbert_paper", "DeBERTa-v3-base"): (88.1, 88.26),
     ("modernbert_paper", "NomicBERT"): (84.0, 84.12),
 }
-"""Rows that print another average than their cells give: printed, worked out."""
+"""Rows whose printed average differs from that of their cells: printed, computed."""
 
 RACE_MIDDLE, RACE_HIGH = 1436, 3498
-"""Test questions of either level; the printed overall accuracy is of both pooled."""
+"""Number of test questions per level; the printed overall accuracy pools both."""
 
 POOLING_DISAGREES = {
     ("albert_paper_squad_race", "RoBERTa"): (83.2, 82.81),
@@ -96,7 +93,7 @@ POOLING_DISAGREES = {
     ("deberta_readme_race", "DeBERTa-large"): (86.3, 86.11),
     ("race_leaderboard_2021", "Amazon Mechanical Turker"): (73.3, 73.97),
 }
-"""Rows that print another accuracy than their levels give: printed, pooled."""
+"""Rows whose printed accuracy differs from that of their levels: printed, pooled."""
 
 
 def is_average(cell: PublishedCell) -> bool:
@@ -167,7 +164,7 @@ def test_every_number_is_a_percentage_with_its_source() -> None:
 
 
 @pytest.mark.parametrize("suite", ["glue", "superglue", "squad", "race"])
-def test_humans_come_first(suite: str) -> None:
+def test_human_rows_come_first(suite: str) -> None:
     human = [row.is_human for row in published(suite)]
     assert human[0]
     assert human == sorted(human, reverse=True)
@@ -254,9 +251,9 @@ def test_race_levels_pool_to_the_printed_accuracy_except_in_known_rows() -> None
 
 
 def test_albert_prints_xlnets_numbers_for_bert() -> None:
-    """Check the SQuAD 2.0 test scores of BERT-large:
+    """Check SQuAD 2.0 test scores of BERT-large.
 
-    80.0 EM in its own table, 80.005 and 83.061 on the board.
+    Its own table has 80.0 EM, the board 80.005 and 83.061.
     """
     for score, slip, board in (("em", "86.3", "80.005"), ("f1", "89.1", "83.061")):
         assert one("albert_paper_squad_race", "BERT-large", "squad/v2.0", score) == slip
