@@ -59,7 +59,7 @@ def test_json_has_the_comparison_of_every_task(bench, stored):
 
 def test_a_correction_names_its_number_of_tasks(bench, stored):
     call = ("compare", "good", "bad", "--db", "board.sqlite")
-    assert "by Holm for the 3 tasks shown" in bench(*call).out
+    assert "Holm's correction for the 3 tasks shown" in bench(*call).out
     (alone,) = compared(bench, "good", "bad", "--task", "rte")
     rte = alone["tasks"]["glue/rte"]
     assert (rte["corrected_for"], rte["corrected"]) == (1, rte["p_value"])
@@ -104,9 +104,9 @@ def test_a_narrow_terminal_splits_the_table_without_breaking_words(
 ):
     """Columns that do not fit are in a second table below, with the tasks repeated."""
     call = ("compare", "good", "bad", "--db", "board.sqlite")
-    whole = bench(*call).out.partition("only: ")[0]
+    whole = bench(*call).out.partition("only NAME: ")[0]
     monkeypatch.setenv("COLUMNS", str(width))
-    table = bench(*call).out.partition("only: ")[0]
+    table = bench(*call).out.partition("only NAME: ")[0]
     assert max(map(len, table.splitlines())) <= width
     assert words_of(table) == words_of(whole)
     assert sum(line.split()[:1] == ["RTE"] for line in table.splitlines()) == tables
