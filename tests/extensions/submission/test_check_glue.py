@@ -262,7 +262,7 @@ ONE = (
 
 
 @pytest.mark.parametrize("name", ONE)
-def test_one_cause_is_one_fault(name: str, tmp_path: Path) -> None:
+def test_fault_with_one_cause_is_reported_once(name: str, tmp_path: Path) -> None:
     damage, sentence = (MENDABLE | STUCK)[name]
     (fault,) = check(put(tmp_path, damage(clean("glue"))))
     assert sentence in str(fault)

@@ -243,7 +243,7 @@ def test_faults_name_only_the_damaged_file(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["not UTF-8", "an empty file", "a label twice"])
-def test_one_cause_is_one_fault(name: str, tmp_path: Path) -> None:
+def test_fault_with_one_cause_is_reported_once(name: str, tmp_path: Path) -> None:
     damage, sentence = (STUCK | MENDABLE)[name]
     (fault,) = check(put(tmp_path, damage(clean("superglue"))))
     assert sentence in str(fault)
