@@ -21,8 +21,7 @@ BACKEND = {
     "modernbert": ("[PAD]", "[CLS]", "[SEP]"),
     "eurobert": ("<|pad|>", "<|begin_of_text|>", "<|end_of_text|>"),
 }
-"""Families whose checkpoints bring a tokenizer.json and no class: what they pad, begin and end
-with."""
+"""Padding, first and last tokens of families that have a tokenizer.json and no own class."""
 
 
 FIRST = {

@@ -1,10 +1,11 @@
-"""`bench` whose processes are struck by a signal in a phase, and note which job they compute.
+"""`bench` whose processes get a signal in a phase, and note which job they compute.
 
     python -P -m tests.helpers.struck_run run ...
 
-STRUCK_FOLDER names a folder for the notes: every worker locks the file of its job's key there as
-long as it lives, adds a line to it, and leaves a file `twice-KEY` where another one has the lock.
-STRUCK_BY, where it is set, is a `Strike` as JSON. Whoever strikes leaves the file `struck`.
+STRUCK_FOLDER names a folder for the notes: every worker locks the file of its job's key there while
+it lives, adds a line to it, and leaves a file `twice-KEY` if another worker has the lock.
+STRUCK_BY, if set, is a `Strike` as JSON. The process that sends the signal leaves the file
+`struck`.
 """
 
 import fcntl

@@ -35,8 +35,8 @@ SUITE = {
     "rte": PaperTask(0.66, 0.018, 0.18),
     "wnli": PaperTask(0.55, 0.015, 0.15),
 }
-"""Numbers on paper, of the size of a BERT-base's on GLUE: accuracies, and spreads of some tenths of
-a point on large tasks and one to two points on small ones."""
+"""Accuracies and spreads similar to BERT-base's on GLUE: the spread is some tenths of a point on
+large tasks, and one to two points on small ones."""
 
 
 def simulate(draw, task, *, suites, examples, runs, drops):
