@@ -146,7 +146,7 @@ ELSEWHERE = {
 """Those that train or wait, with the tests of this file that call them."""
 
 IN_EXTENSIONS = of_extensions(
-    {"paper": {"paper": "paper/test_paper_flags.py::test_each_number_of_a_paper_has_its_flags"}}
+    {"paper": {"paper": "paper/test_paper_flags.py::test_collapsed_runs_are_flagged_in_a_paper"}}
 )
 """Those with tests in tests/extensions."""
 
