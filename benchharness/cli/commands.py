@@ -125,7 +125,8 @@ def commands() -> Mapping[str, Command]:
                     f"`bench --help`: expected {', '.join(GROUPS)}, got {line.group!r}."
                 )
             found = _listed(found, name, line)
-    return found
+    in_order = sorted(found, key=lambda name: GROUPS.index(found[name.partition(" ")[0]].group))
+    return {name: found[name] for name in in_order}
 
 
 def command(name: str) -> Command | None:

@@ -111,9 +111,7 @@ def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
     if any(len(found.seeds) > 1 for found in contrasts):
         yield "scores and tests use means over seeds; boards show medians."
     if any(len(found.seeds) == 1 for found in contrasts):
-        yield (
-            "with one seed the interval is over examples alone: other seeds may score differently."
-        )
+        yield "with one seed the interval is over examples alone: other seeds may differ."
 
 
 def _cells(found: Contrast) -> tuple[str, ...]:

@@ -77,8 +77,8 @@ class RunOptions:
     model: Names = _option(
         WHAT,
         (),
-        "A known model, a checkpoint folder, a checkpoint on the hub (also with @REVISION), or "
-        "'DIR/step-*' for the checkpoints of one pretraining run; repeatable.",
+        "A known model, a checkpoint folder, a hub name (with @REVISION), or 'DIR/step-*' for the "
+        "checkpoints of one pretraining run; repeatable.",
         metavar="NAME|DIR|NAME=DIR",
         proposes="models",
     )
@@ -95,8 +95,8 @@ class RunOptions:
     data: str | None = _option(
         WHAT,
         None,
-        "Source of the rows: the hub (the default; for `bench check`, the baseline's source), a "
-        "folder or archive of official files, or the packaged synthetic data (mini).",
+        "Source of the rows: the hub (default; in `bench check` the baseline's source), a folder "
+        "or archive of official files, or synthetic data.",
         metavar="hub|DIR|mini",
         proposes=("hub", "mini"),
     )
@@ -124,7 +124,7 @@ class RunOptions:
     hf: str | None = _option(
         OWN,
         None,
-        "A data set on the hub, whose task type is inferred.",
+        "Data set on the hub (task type inferred).",
         metavar="ORG/NAME[:CONFIG][@REVISION]",
     )
     columns: str | None = _option(
@@ -145,9 +145,8 @@ class RunOptions:
     recipe: str | None = _option(
         HOW,
         None,
-        "Training recipe: paper (the default), fast, checkpoints (for many checkpoints of one "
-        "pretraining run), few-shot (for --shots), features (frozen layers), tinybert-student "
-        "(with --teacher), or a TOML file.",
+        "Recipe: paper (the default), fast, checkpoints (of one pretraining run), few-shot (for "
+        "--shots), features (frozen layers), tinybert-student (with --teacher), or a TOML file.",
         metavar="NAME|FILE",
         proposes="recipes",
     )

@@ -339,7 +339,7 @@ def _intervals(board: Board) -> Iterator[str]:
     )
     cells = [cell for _, uncertainty in found for cell in uncertainty.cells.values()]
     if any(cell.seeds is None for cell in cells):
-        yield "with one seed an interval is over examples alone: other seeds may score differently."
+        yield "with one seed an interval is over examples alone: other seeds may differ."
     yield from map(visible, over_seeds_alone(board))
     for entry, uncertainty in found:
         if uncertainty.tied:

@@ -1,7 +1,9 @@
-"""The table of docs/faults.md and the tests of this folder have the same numbers."""
+"""The table of docs/faults.md and the tests of the faults have the same numbers."""
 
 import re
 from pathlib import Path
+
+from tests.helpers.extensions import with_all_extensions
 
 HERE = Path(__file__).parent
 TABLE = (HERE.parents[1] / "docs" / "faults.md").read_text(encoding="utf-8")
@@ -12,9 +14,11 @@ def test_the_table_has_every_number_once() -> None:
     assert [str(number) for number in range(1, 53)] == NUMBERS
 
 
+@with_all_extensions
 def test_every_number_of_the_table_has_a_test_and_the_other_way_round() -> None:
     tested = set()
-    for path in HERE.glob("test_[0-9]*.py"):
+    own = HERE.parent.glob("extensions/*/test_[0-9]*.py")
+    for path in (*HERE.glob("test_[0-9]*.py"), *own):
         text = path.read_text(encoding="utf-8")
         for number in re.findall(r"(\d\d)_", path.name):
             assert re.search(rf"(?m)^def test_(\d\d_)?{number}_", text), (path.name, number)

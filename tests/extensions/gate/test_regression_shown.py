@@ -38,7 +38,7 @@ def test_junit_has_a_case_a_task():
     assert tuple(suite.attrib[name] for name in counts) == ("3", "1", "1")
     cases = {case.attrib["name"]: case for case in suite}
     failure = cases["glue/rte"].find("failure")
-    assert failure.attrib["message"].startswith("a drop of 19.40, where ")
+    assert failure.attrib["message"].startswith("a drop of 19.40; up to ")
     assert "would see: " in failure.text
     assert cases["glue/cola"].find("failure") is None
     assert cases["mine/<b>|x"].find("error").attrib["type"] == "not compared"

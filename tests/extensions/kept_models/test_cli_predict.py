@@ -209,7 +209,7 @@ FAULTS = [
     ("rows.csv", "a\nx\n", ("--columns", "words=a"), 2, "--columns gives words, and SST-2 reads t"),
     ("rows.csv", "a\nx\n", ("--columns", "text=b"), 4, "rows.csv has no column 'b': it has 'a'"),
     ("rows.csv", "a\nx\n", ("--task", "glue/rte"), 2, "does not know glue/rte"),
-    ("rows.csv", "a\nx\n", ("--out", "rows.csv"), 2, "rows.csv is there already"),
+    ("rows.csv", "a\nx\n", ("--out", "rows.csv"), 2, "rows.csv exists already"),
 ]
 
 
@@ -309,7 +309,8 @@ def test_written_answers_steer_no_spreadsheet_and_no_terminal(bench, kept, tmp_p
 
 STREAMS = """
 import sys
-from benchharness.cli import app, predict
+from benchharness.cli import app
+from benchharness.extensions.kept_models import predict_command
 from benchharness.extensions.custom_data.parts import read_parts
 app.load_command = lambda name: None
 app._open_what_is_closed()

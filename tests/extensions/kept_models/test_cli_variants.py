@@ -149,5 +149,5 @@ def test_of_a_model_that_answers_all_alike_no_loss_can_be_found(
     one, two = load_variant(stuck, model, "stuck"), load_variant(stuck, model, "int8")
     found = measure.check(model, one, two, dev_rows(model, "mini"), margin=0.9)
     assert found.flags == ("constant predictions",)
-    assert "stuck gives constant predictions: this check can find nothing." in found.sentence
+    assert "stuck gives constant predictions: this check cannot detect anything." in found.sentence
     assert "in 0 % of cases" in found.verdict.power_sentence

@@ -7,7 +7,7 @@ import torch
 import transformers
 
 from benchharness.errors import BenchError
-from benchharness.extensions.kept_models import export as exporting
+from benchharness.extensions.kept_models import onnx_files as exporting
 from benchharness.extensions.kept_models.onnx_files import OnnxNetwork, export, processor
 from tests.helpers.families import save_family
 

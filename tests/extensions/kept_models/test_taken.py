@@ -18,7 +18,7 @@ from transformers import pipeline
 import benchharness as bh
 from benchharness.errors import BenchError, JobError
 from benchharness.extensions.kept_models import check as checking
-from benchharness.extensions.kept_models import take as taking
+from benchharness.extensions.kept_models import save_pretrained as taking
 from benchharness.extensions.kept_models.check import Dev, check
 from benchharness.extensions.kept_models.export import Found
 from benchharness.extensions.kept_models.load import TrainedModel, load_trained
@@ -303,7 +303,7 @@ def test_a_taken_folder_predicts_what_is_stored(runs: Mapping[str, Kept], tmp_pa
     with pytest.raises(BenchError, match="does not know glue/rte: it was trained on glue/mrpc"):
         load_trained(tmp_path / "mrpc", "glue/rte")
     reweigh("pooler.dense.weight", lambda w: w[:3])(tmp_path / "mrpc")
-    with pytest.raises(BenchError, match=r"is damaged \(model.safetensors is not what was written"):
+    with pytest.raises(BenchError, match=r"is damaged \(model.safetensors differs from the file that was written"):
         load_trained(tmp_path / "mrpc")
 
 
@@ -362,7 +362,7 @@ def test_what_no_class_has_is_kept_for_bench_predict(tmp_path: Path):
     taken = take(model, result, tmp_path / "to", [Dev(each.name, rows, right)])
     assert (taken.checked.sampled, taken.checked.unexplained) == (0, 0)
     assert "marked words of WiC has no class" in taken.published.sentence
-    with pytest.raises(BenchError, match="`bench predict` alone"):
+    with pytest.raises(BenchError, match="only `bench predict` loads it"):
         taken.load()
     texts = {path.name: path.read_text() for path in (tmp_path / "to").glob("*.json")}
     assert texts.keys() >= {"job.json", "benchharness.json"}

@@ -92,7 +92,7 @@ def _other_weights(folder: Path) -> None:
         (shutil.rmtree, "is no folder, so it holds no model of a run"),
         (lambda folder: (folder / MANIFEST).unlink(), "has no manifest.json"),
         (lambda folder: (folder / HEAD).unlink(), "is not whole (head.safetensors is missing)"),
-        (_changed, "is damaged (config.json is not what was written)"),
+        (_changed, "is damaged (config.json differs from the file that was written)"),
         (_without_head, "has an encoder alone, without a head"),
         (_newer, "another version's of benchharness"),
         (_trusting, "give --trust-remote-code"),

@@ -334,7 +334,7 @@ WANTED = [("glue/rte", "test"), ("glue/cola", "test")]
 
 @pytest.mark.parametrize("fields", [{"data": "mini"}, {"limit": 9}, {"status": "killed"}])
 def test_runs_that_no_server_can_score_do_not_count(fields):
-    with pytest.raises(BenchError, match="no stored run has predicted"):
+    with pytest.raises(BenchError, match="no stored run has the predictions to submit"):
         choose_runs([able(**fields)], WANTED, GLUE)
 
 

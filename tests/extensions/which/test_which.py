@@ -336,7 +336,7 @@ def test_its_runs_are_runs_of_a_board(bench):
 def test_a_failing_encoder_has_no_score_and_is_said(bench):
     code, printed = bench(ByModel(shares={**SHARES, "poor": None}), "--seeds", "2")
     assert code == 1
-    assert "no score of poor." in printed.out
+    assert "no score for poor." in printed.out
     said = printed.err.splitlines()[-1]
     assert said.startswith("bench: poor RTE seed 1, lr 5e-5, ")
     assert said.endswith(": the loss became nan.")
