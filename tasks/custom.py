@@ -54,8 +54,8 @@ class CustomTasks(Protocol):
             BenchError: The rows cannot be read, or do not fit the options.
         """
 
-    def save_rows(self, rows: Any, folder: Path) -> str:
-        """Write rows in memory to files in a folder, and return their digest.
+    def parquet_files(self, rows: Any) -> Mapping[str, bytes]:
+        """Return rows in memory as the content of a Parquet file per split, by the split's name.
 
         Raises:
             BenchError: The rows are of no form that can be written.

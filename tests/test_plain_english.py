@@ -1,6 +1,6 @@
-"""The worst words of the former dialect do not return into docstrings, messages, help or docs.
+"""Tests that docstrings, messages and report templates are plain English.
 
-A file is parsed only if its text has such a word, so the test takes a fraction of a second.
+A file is parsed only if its text has a refused word, so the test takes a fraction of a second.
 """
 
 import ast
@@ -26,7 +26,7 @@ WORDS = {
 REFUSED = re.compile(rf"(?i)\b(?:{'|'.join(WORDS)})\b")
 BEGINNINGS = re.compile(r"(?:What|Whose|Who|Those|Of|Whether)\b")
 OPENED = re.compile(rf'"""{BEGINNINGS.pattern}')
-"""A text that may hold a docstring that begins with a riddle instead of a verb or a noun."""
+"""Pattern of sources that may have a docstring without a verb or a noun at its beginning."""
 
 _KEPT = "benchharness/extensions/kept_models/"
 ALLOWED = {
@@ -116,12 +116,12 @@ def test_each_word_is_refused(text, word):
     assert repr(word) in found
 
 
-def test_words_of_other_meaning_pass():
+def test_similar_words_are_accepted():
     for text in ("beside_name", "one row per model", "a model and a task", "retold", "besides"):
         assert not list(faults("a.py", 1, text))
 
 
-def test_a_docstring_that_begins_with_a_riddle_is_refused(tmp_path, monkeypatch):
+def test_docstring_that_begins_with_a_question_word_is_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     for beginning in ("What", "Whose", "Who", "Those", "Of", "Whether"):
         (tmp_path / "a.py").write_text(f'def f():\n    """{beginning} a job has."""\n')

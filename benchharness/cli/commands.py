@@ -125,7 +125,8 @@ def commands() -> Mapping[str, Command]:
                     f"`bench --help`: expected {', '.join(GROUPS)}, got {line.group!r}."
                 )
             found = _listed(found, name, line)
-    return found
+    in_order = sorted(found, key=lambda name: GROUPS.index(found[name.partition(" ")[0]].group))
+    return {name: found[name] for name in in_order}
 
 
 def command(name: str) -> Command | None:
@@ -142,15 +143,11 @@ def _placed(lines: Mapping[str, Command], package: str) -> dict[str, Command]:
 
 
 def _listed(known: Mapping[str, Command], name: str, line: Command) -> dict[str, Command]:
-    """Insert a command after the one that it should follow, or at the end of its section.
-
-    The first command of a section follows the last command of the sections before it.
-    """
+    """Insert a command after the one that it should follow, or at the end of its section."""
     lines = list(known.items())
     first, _, second = name.partition(" ")
     before = first if second else line.after
-    sections = GROUPS[: GROUPS.index(line.group) + 1] if line.group in GROUPS else ()
-    section = [words for words, each in lines if each.group in sections] or [*known]
+    section = [words for words, each in lines if each.group == line.group] or [*known]
     before = before if before in known else section[-1].partition(" ")[0]
     place = max(n for n, (words, _) in enumerate(lines) if words.partition(" ")[0] == before)
     lines.insert(place + 1, (name, line))

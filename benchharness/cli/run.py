@@ -38,7 +38,7 @@ from benchharness.tasks.suites import distinct_title
 
 @with_options()
 def run(options: RunOptions, *, out: Out = None, as_json: AsJson = False) -> None:
-    """Fine-tune models on tasks, score them, store the results and show the leaderboard.
+    """Fine-tune models on tasks, store their scores and show the leaderboard.
 
     Finished jobs are skipped, so the same command resumes where it stopped.
     """

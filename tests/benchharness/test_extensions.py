@@ -1,4 +1,4 @@
-"""Extensions: each folder can be deleted, and a package of somebody's own adds what ours add."""
+"""Extensions: each folder can be deleted, and a third-party package can add the same things."""
 
 import importlib
 import os
@@ -25,7 +25,7 @@ BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; mai
 
 
 def without(name: str, folder: Path) -> dict[str, str]:
-    """The environment of a process whose benchharness has not the extension's folder."""
+    """Return the environment of a process whose benchharness lacks the extension's folder."""
     extensions_there = folder / "benchharness" / "extensions"
     extensions_there.mkdir(parents=True)
     for source, target in ((OURS.parent, extensions_there.parent), (OURS, extensions_there)):
@@ -46,7 +46,7 @@ def ended(words: tuple[str, ...], **options: object) -> subprocess.CompletedProc
 
 
 def line_of(extension: Extension) -> str:
-    """The line of the architecture page on an extension."""
+    """Return the line of the architecture page about an extension."""
     (line,) = re.findall(rf"(?m)^\| `{extension.name}` \| .*$", PAGE)
     return str(line)
 
@@ -55,7 +55,7 @@ def listed(text: str) -> set[str]:
     return set(re.findall(r"(?m)^  ([a-z]+) +[A-Z].*\.$", text))
 
 
-def test_each_folder_is_an_extension_of_its_name() -> None:
+def test_each_folder_is_an_extension_with_its_name() -> None:
     folders = {file.parent.name for file in OURS.glob("*/__init__.py")}
     assert {each.package: each.name for each in OWN} == {
         f"benchharness.extensions.{name}": name for name in folders
@@ -66,7 +66,7 @@ def test_each_folder_is_an_extension_of_its_name() -> None:
 def test_the_core_works_without_the_folder_of_an_extension(
     extension: Extension, tmp_path: Path
 ) -> None:
-    """`bench --help` has its commands no more, and all others."""
+    """`bench --help` lists all commands except those of the extension."""
     at = {"env": without(extension.name, tmp_path), "cwd": tmp_path}
     shown = ended((*BENCH, "--help"), **at)
     assert shown.returncode == 0, shown.stderr
@@ -84,8 +84,8 @@ def test_the_core_works_without_the_folder_of_an_extension(
 
 
 @pytest.mark.parametrize("extension", OWN, ids=lambda each: each.name)
-def test_each_extension_is_whole(extension: Extension) -> None:
-    """Its functions are in its folder, its tests in theirs, and the architecture has its line."""
+def test_each_extension_has_its_code_tests_and_documentation(extension: Extension) -> None:
+    """Its functions are in its folder, its tests in theirs, and the architecture page lists it."""
     for name in extension.commands:
         assert commands()[name].place.startswith(f"{extension.package}.")
         load_command(name)
@@ -104,7 +104,7 @@ def test_each_extension_is_whole(extension: Extension) -> None:
     assert [name for name in added if name not in line] == []
 
 
-def test_the_help_imports_no_module_of_an_extension() -> None:
+def test_help_imports_no_module_of_an_extension() -> None:
     """Only the tables of the extensions are imported."""
     code = (
         "import sys; from benchharness.cli.app import app; "
@@ -152,7 +152,7 @@ def words(name):
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Installs packages: what it is called with is the text of each one's first module."""
+    """Return a function that installs packages, given the text of each one's first module."""
 
     def forget():
         discovery.extensions.cache_clear()
@@ -205,7 +205,7 @@ def test_a_package_adds_a_command_and_a_function(installed, bench) -> None:
     ],
     ids=["no object", "raises", "needs a package", "twice", "taken", "no section"],
 )
-def test_what_is_wrong_with_an_extension_is_one_sentence(installed, bench, texts, said) -> None:
+def test_an_invalid_extension_is_an_error_of_one_sentence(installed, bench, texts, said) -> None:
     installed(*texts)
     found = bench("--help")
     assert (found.code, found.err.count("Traceback"), found.err.count("\n")) == (2, 0, 1)
@@ -301,7 +301,7 @@ def test_a_package_adds_a_subcommand_to_a_command_of_the_core(installed, bench) 
     assert bench("show", "greetings", "Ada").out == "Hello, Ada!\n"
 
 
-def test_a_command_whose_module_is_missing_is_one_sentence(installed, bench) -> None:
+def test_a_command_with_a_missing_module_is_an_error_of_one_sentence(installed, bench) -> None:
     installed(MINE.replace("greeting:greet", "gone:greet"))
     assert "greet" in bench("--help").out
     found = bench("greet", "Ada")
@@ -310,6 +310,6 @@ def test_a_command_whose_module_is_missing_is_one_sentence(installed, bench) -> 
     assert "No module named 'mine_0.gone'" in found.err
 
 
-def test_a_name_that_no_extension_has_is_no_attribute() -> None:
+def test_an_unknown_attribute_of_the_package_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = benchharness.nothing

@@ -1,4 +1,4 @@
-"""Fault 49: a store that is locked or full when a job ends takes what it left later."""
+"""Fault 49: results of a store that is locked or full are kept and stored later."""
 
 import gzip
 import os
@@ -27,7 +27,7 @@ from tests.helpers.results import make_cost, make_failure, make_job, make_result
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty store, for which nobody waits long."""
+    """Path of an empty store with short waiting times."""
     for name, seconds in (("PATIENCE", 0.05), ("HURRIED", 0.05), ("BUSY", 0.1)):
         monkeypatch.setattr(drive, f"{name}_SECONDS", seconds)
     with open_store(tmp_path / "board.sqlite"):
@@ -42,7 +42,7 @@ def store(path: Path) -> Iterator[Store]:
 
 @contextmanager
 def held(path: Path, lock: str = "IMMEDIATE") -> Iterator[None]:
-    """Another process writes all the while, or with EXCLUSIVE is at its commit."""
+    """Hold the lock of another writer; EXCLUSIVE simulates its commit."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute(f"BEGIN {lock}")
         yield
@@ -54,7 +54,7 @@ def folder(path: Path) -> Path:
 
 
 def seeds(path: Path) -> list[int]:
-    """What the store has, with nothing entering it."""
+    """Return the seeds of the stored runs, without storing waiting results."""
     with open_store(path, create=False) as opened:
         assert list(opened.faults()) == []
         return sorted(row.seed for row in opened.runs())
@@ -70,7 +70,7 @@ def change(file: Path) -> None:
 
 
 @pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
-def test_49_a_store_that_comes_back_in_the_run_has_everything(
+def test_49_store_unlocked_during_the_run_gets_all_results(
     path: Path, store: Store, lock: str
 ) -> None:
     def finish(jobs: list[Job]) -> Iterator[Result]:
@@ -94,7 +94,7 @@ def test_49_a_store_that_comes_back_in_the_run_has_everything(
     assert "can write to its leaderboard again" in over
 
 
-def test_49_the_last_job_waits_for_the_store(
+def test_49_run_waits_for_a_locked_store_after_the_last_job(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drive, "BUSY_SECONDS", 300)
@@ -106,7 +106,7 @@ def test_49_the_last_job_waits_for_the_store(
     assert told.notes[-1].endswith("the waiting results are stored")
 
 
-def test_49_nobody_waits_for_a_damaged_store(
+def test_49_damaged_store_is_not_waited_for(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def finish(jobs: list[Job]) -> Iterator[Result]:
@@ -126,7 +126,7 @@ def test_49_nobody_waits_for_a_damaged_store(
 
 
 @pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
-def test_49_what_waits_at_the_end_enters_with_the_next_command(
+def test_49_results_unstored_at_the_end_are_stored_by_the_next_command(
     path: Path, store: Store, lock: str
 ) -> None:
     jobs, told = jobs_of(3), Told()
@@ -153,7 +153,7 @@ def test_49_what_waits_at_the_end_enters_with_the_next_command(
     assert told.left_out == [0, 2], "only what had failed runs again"
 
 
-def test_49_a_full_disk_takes_what_is_small_beside_the_store(path: Path, store: Store) -> None:
+def test_49_result_too_large_for_the_store_is_kept_next_to_it(path: Path, store: Store) -> None:
     jobs = jobs_of(2)
     large = make_result(jobs[0], provenance={"words": "0123456789" * 100_000})
 
@@ -169,7 +169,7 @@ def test_49_a_full_disk_takes_what_is_small_beside_the_store(path: Path, store: 
     assert store.result(jobs[0].key) == large
 
 
-def test_49_without_any_room_it_is_kept_in_memory(
+def test_49_result_is_kept_in_memory_if_no_folder_has_space(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = {"is": True}
@@ -203,7 +203,7 @@ def test_49_without_any_room_it_is_kept_in_memory(
 
 
 @pytest.mark.parametrize("damage", [cut, change])
-def test_49_a_damaged_one_is_named_and_stays(
+def test_49_damaged_unstored_result_is_reported_and_not_deleted(
     path: Path, store: Store, damage: Callable[[Path], None]
 ) -> None:
     damaged = store.keep(make_result(make_job(seed=1)))
@@ -220,7 +220,9 @@ def test_49_a_damaged_one_is_named_and_stays(
     assert list(folder(path).iterdir()) == [damaged]
 
 
-def test_49_what_another_run_has_stored_meanwhile_is_not_needed(path: Path, store: Store) -> None:
+def test_49_unstored_result_is_dropped_if_the_job_was_stored_meanwhile(
+    path: Path, store: Store
+) -> None:
     early, late = (make_result(cost=make_cost(seconds=float(number))) for number in (1, 2))
     store.keep(early)
     store.keep(make_failure())
@@ -232,7 +234,9 @@ def test_49_what_another_run_has_stored_meanwhile_is_not_needed(path: Path, stor
     assert not folder(path).exists()
 
 
-def test_49_with_force_it_is_another_attempt_and_counts(path: Path, store: Store) -> None:
+def test_49_unstored_result_of_a_forced_run_is_stored_as_a_new_attempt(
+    path: Path, store: Store
+) -> None:
     before, again = (make_result(cost=make_cost(seconds=float(number))) for number in (1, 2))
     store.add_result(before)
     locked = held(path)
@@ -246,7 +250,7 @@ def test_49_with_force_it_is_another_attempt_and_counts(path: Path, store: Store
         assert opened.result(again.job.key) == again
 
 
-def test_49_a_process_that_dies_before_it_deletes_the_file_doubles_nothing(
+def test_49_unstored_file_left_by_a_killed_process_is_not_stored_twice(
     path: Path, store: Store, tmp_path: Path
 ) -> None:
     forced, failed = make_result(), make_failure(make_job(seed=3))
@@ -261,14 +265,14 @@ def test_49_a_process_that_dies_before_it_deletes_the_file_doubles_nothing(
         assert [len(again.attempts(each.job.key)) for each in (forced, failed)] == [1, 1]
 
 
-def test_49_what_no_store_could_hold_is_not_kept(path: Path, store: Store) -> None:
+def test_49_invalid_result_is_an_error_and_not_kept(path: Path, store: Store) -> None:
     unfit = make_result(cost=make_cost(seconds=float("nan")))
     with pytest.raises(StoreError, match="seconds is nan"):
         driven(store, MadeEngine(lambda _: iter([unfit])), [unfit.job])
     assert not folder(path).exists()
 
 
-def test_49_the_time_that_is_told_is_the_whole_time(
+def test_49_reported_lock_time_is_the_total_wait(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drive, "BUSY_SECONDS", 1.5)
@@ -277,10 +281,10 @@ def test_49_the_time_that_is_told_is_the_whole_time(
 
 
 @pytest.mark.parametrize("is_full", [False, True])
-def test_49_a_full_disk_is_not_waited_for_and_other_folders_are_taken(
+def test_49_full_disk_is_not_waited_for_and_other_folders_are_used(
     path: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
 ) -> None:
-    """Beside the store, and where the user's data lie on the same disk, there is no room."""
+    """The folder next to the store cannot be used, nor can the user's data folder if `is_full`."""
     temporary, data = tmp_path / "tmp", tmp_path / "data"
     temporary.mkdir()
     folder(path).touch()
@@ -339,7 +343,7 @@ def start(place: Path, busy: float = 0.2) -> subprocess.Popen[str]:
     )
 
 
-def test_49_bench_run_ends_with_5_and_the_next_one_runs_nothing_again(tmp_path: Path) -> None:
+def test_49_bench_run_exits_with_5_and_the_next_run_repeats_no_job(tmp_path: Path) -> None:
     db = tmp_path / "results" / "leaderboard.sqlite"
     with open_store(db):
         pass
@@ -358,7 +362,7 @@ def test_49_bench_run_ends_with_5_and_the_next_one_runs_nothing_again(tmp_path: 
     assert not folder(db).exists()
 
 
-def test_49_ctrl_c_beside_a_store_that_is_held(tmp_path: Path) -> None:
+def test_49_ctrl_c_with_a_locked_store_keeps_the_results(tmp_path: Path) -> None:
     db = tmp_path / "results" / "leaderboard.sqlite"
     with open_store(db):
         pass

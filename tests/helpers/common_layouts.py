@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (a layout is a line)
-"""Common files, each with a trap that looks like it: dumps, lists of numbers, aspects, facts, XML."""
+"""Common files with look-alikes: dumps, lists of numbers, aspects, facts, XML."""
 
 from tests.helpers.layouts import ROWS, Layout, csv, folder, jsonl
 from tests.helpers.messy_layouts import TEAMS, team
@@ -28,7 +28,7 @@ def emotions(rows: range) -> str:
 
 
 def aspects(*names: str, label: object = MOODS) -> list[list[object]]:
-    """Two rows a sentence, each of another word of it and of another mood."""
+    """Return a header and two rows per sentence, with different words and moods."""
     texts = [sentence(n // 2) for n in range(120)]
     rows = [
         [n, texts[n], texts[n].split()[n % 2 * 3], f"user{n:03}", label[n % 2]] for n in range(120)
@@ -146,4 +146,4 @@ COMMON = {
     "XML too deep": Layout(text_file("rows.xml", f"<r>{('<a>' * 40 + 'x' + '</a>' * 40) * 3}</r>"), "refuses more than 20 deep"),
     "statistics in XML beside rows": Layout(folder(train__csv=as_csv([["text", "label"], *([opinion(n), mood(n)] for n in ROWS)]), train__xml="<s><n>1</n><n>2</n></s>"), "class text=text,label=label", MOODS),
 }  # fmt: skip
-"""Each kind next to what it must not be taken for."""
+"""Layouts of each kind, next to layouts that they must not be mistaken for."""

@@ -1,9 +1,7 @@
 """The functions of `benchharness.tasks.custom.CustomTasks`, which the core calls."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,16 +14,15 @@ from benchharness.extensions.custom_data.task import OwnData, define
 from benchharness.extensions.custom_data.toml import read_task
 from benchharness.tasks.foreign_code import Code
 
-__all__ = ("code_of", "define", "find_own", "read_task", "save_rows", "without_paths")
+__all__ = ("code_of", "define", "find_own", "parquet_files", "read_task", "without_paths")
 
 
-def save_rows(rows: Any, folder: Path) -> str:
-    """Write rows in memory as a Parquet file per split, and return the first digits of a digest.
+def parquet_files(rows: Any) -> Mapping[str, bytes]:
+    """Return rows in memory as the content of a Parquet file per split, by the split's name.
 
     Args:
         rows: A table (a data frame, a `datasets.Dataset`, a list of dicts), or a mapping of split
             names to tables.
-        folder: The folder to write to, which exists.
 
     Raises:
         BenchError: The names of the splits are unknown or occur twice, or the rows cannot be
@@ -38,15 +35,10 @@ def save_rows(rows: Any, folder: Path) -> str:
             f"data_file has {', '.join(map(str, tables))}: expected rows, or rows by the names "
             "train, dev and test, each once."
         )
-    digest = hashlib.sha256()
     try:
-        for split, table in splits.items():
-            place = folder / f"{split}.parquet"
-            frame_of(table).to_parquet(place, index=False)
-            digest.update(split.encode() + place.read_bytes())
+        return {split: frame_of(table).to_parquet(index=False) for split, table in splits.items()}
     except (NotImplementedError, TypeError, ValueError) as error:
         raise DataError(f"the rows of data_file cannot be written as Parquet: {error}.") from error
-    return digest.hexdigest()[:12]
 
 
 def frame_of(rows: Any) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Cells, labels and tags as people write them: read alike, or named by their place."""
+"""Cells, labels and tags in the usual spellings are parsed, or errors name their line."""
 
 import json
 from collections import Counter
@@ -59,12 +59,12 @@ def examples(found, split="train"):
         (['"so" and "so"', '"a"'], ['"so" and "so"', '"a"']),
     ],
 )  # fmt: skip
-def test_a_value_that_was_written_as_text_is_read_where_all_cells_of_a_column_are(cells, values):
+def test_column_is_parsed_only_if_all_of_its_cells_are_literals(cells, values):
     found = read_cells(Table(name="x", columns={"c": cells}, ids=[*map(str, range(len(cells)))]))
     assert found.columns == {"c": values}
 
 
-def test_objects_in_cells_are_columns():
+def test_objects_in_cells_become_columns():
     cells = ["{'a': 1, 'b': {'c': 'x'}}", '{"a": 2, "b": {"c": "y"}}']
     found = read_cells(Table(name="x", columns={"t": ["s", "t"], "o": cells}, ids=["1", "2"]))
     assert found.columns == {"t": ["s", "t"], "o.a": [1, 2], "o.b.c": ["x", "y"]}
@@ -77,7 +77,7 @@ def test_objects_in_cells_are_columns():
         ("['billing'", "rows.csv line 9 has \"['billing'\" in the column 'tags'"),
     ],
 )
-def test_one_cell_that_is_no_list_is_named(odd, said, tmp_path):
+def test_cell_that_is_not_a_list_is_an_error_with_its_line(odd, said, tmp_path):
     rows = [[sentence(n), odd if n == 7 else str(["bug", "account"][n % 2 :])] for n in range(60)]
     path = table(tmp_path, [["text", "tags"], *rows])
     for columns in ("", "text=text,labels=tags", "text=text,label=tags"):
@@ -89,7 +89,7 @@ def test_one_cell_that_is_no_list_is_named(odd, said, tmp_path):
 # Numbers and options.
 
 
-def test_missing_words_are_no_numbers_and_few_odd_ones_are_named():
+def test_number_column_skips_missing_values_and_reports_odd_ones():
     prices = [n + 0.5 for n in range(60)]
     assert Column("price", [*prices, "NA", "n/a", "nan"]).numbers == prices
     assert Column("price", [*prices, "unknown", "unknown"]).odd_number == (60, "unknown")
@@ -103,7 +103,7 @@ def test_missing_words_are_no_numbers_and_few_odd_ones_are_named():
 # Labels.
 
 
-def test_labels_in_two_forms_of_unicode_are_one_in_every_kind(tmp_path):
+def test_labels_in_two_unicode_forms_are_one_label(tmp_path):
     forms = ["gem\u00fcse", "gemu\u0308se", "obst"]
     rows = [[sentence(n), forms[n % 3]] for n in range(60)]
     for columns in ("text=text,label=label", "text=text,labels=label"):
@@ -128,7 +128,7 @@ def test_labels_in_two_forms_of_unicode_are_one_in_every_kind(tmp_path):
         (["pos", "neg"], None),
     ],
 )
-def test_labels_that_look_alike_are_said(labels, said, tmp_path):
+def test_similar_labels_are_reported(labels, said, tmp_path):
     rows = [[sentence(n), labels[n % len(labels)]] for n in range(60)]
     found = find_own(table(tmp_path, [["text", "label"], *rows])).sentences
     assert [s for s in found if "labels differ" in s][:1] == [
@@ -136,8 +136,8 @@ def test_labels_that_look_alike_are_said(labels, said, tmp_path):
     ]
 
 
-def test_a_definition_of_before_is_read_and_named_as_it_was():
-    """From a store of before verdicts and unseen labels."""
+def test_stored_definition_of_an_older_version_keeps_its_task_name():
+    """The definition lacks verdicts and unseen labels."""
     stored = {
         "title": "reviews",
         "kind": "class",
@@ -151,8 +151,7 @@ def test_a_definition_of_before_is_read_and_named_as_it_was():
     assert OwnData.from_json(stored).to_json() == stored
 
 
-def test_what_counts_of_a_class_that_train_lacks(tmp_path):
-    """It lowers the mean over classes of the split that has it, and of no other one."""
+def test_class_missing_from_train_counts_only_in_splits_that_have_it(tmp_path):
     for name, rows in (
         ("train", TWO[:40]),
         ("dev", TWO[40:60]),
@@ -176,7 +175,7 @@ def test_what_counts_of_a_class_that_train_lacks(tmp_path):
     assert 0.6 < score("test", wrong=["odd"]) < 0.67
 
 
-def test_a_test_file_may_hide_some_or_all_labels(tmp_path):
+def test_some_labels_of_a_test_file_may_be_hidden(tmp_path):
     for hidden in ("-1", "", "?"):
         folder = tmp_path / f"as {hidden}".replace("?", "mark")
         table(folder, [["text", "label"], *TWO[:40]], "train.csv")
@@ -193,21 +192,21 @@ def test_a_test_file_may_hide_some_or_all_labels(tmp_path):
     assert not any(e.is_hidden for e in examples(found, "test"))
 
 
-def test_a_dev_split_without_any_label_of_train_is_refused(tmp_path):
+def test_dev_split_without_any_train_label_is_an_error(tmp_path):
     table(tmp_path, [["text", "label"], *TWO], "train.csv")
     table(tmp_path, [["text", "label"], *([sentence(n), -1] for n in range(9))], "dev.csv")
     with pytest.raises(DataError, match=r"no label of dev\.csv is one of train's: it has -1"):
         find_own(str(tmp_path))
 
 
-def test_the_size_of_a_made_dev_is_what_it_is(tmp_path):
+def test_actual_share_of_the_held_out_dev_split_is_reported(tmp_path):
     rows = [[sentence(n), "ab"[n % 2], "one" if n < 78 else f"user{n}"] for n in range(80)]
     path = table(tmp_path, [["text", "label", "user"], *rows])
     said = " ".join(find_own(path, columns="text=text,label=label,group=user").sentences)
     assert "rows: 78 train, 2 dev; dev is 2% of rows.csv (and not 20%: " in said
 
 
-def test_texts_with_several_labels_are_counted_once(tmp_path):
+def test_texts_with_contradicting_labels_are_counted(tmp_path):
     rows = [[sentence(n // 3), "abc"[n % 3]] for n in range(90)]
     found = find_own(table(tmp_path, [["text", "label"], *rows]))
     said = [s for s in found.sentences if "several labels" in s]
@@ -217,7 +216,7 @@ def test_texts_with_several_labels_are_counted_once(tmp_path):
 # Verdicts.
 
 
-def test_rejected_rows_are_left_out_where_the_column_is_said_to_be_a_verdict(tmp_path):
+def test_rows_rejected_in_a_verdict_column_are_skipped(tmp_path):
     rows = [[sentence(n), "ab"[n % 2], "rejected" if n % 5 == 0 else "ok"] for n in range(60)]
     path = table(tmp_path, [["text", "label", "state"], *rows])
     found = find_own(path, columns="text=text,label=label,verdict=state")
@@ -227,7 +226,7 @@ def test_rejected_rows_are_left_out_where_the_column_is_said_to_be_a_verdict(tmp
     assert OwnData.from_json(json.loads(json.dumps(found.task.definition))) == found.own
 
 
-def test_verdicts_of_a_tool_count_whatever_columns_are_given(tmp_path):
+def test_verdicts_of_an_annotation_tool_count_without_a_column_option(tmp_path):
     verdicts = ["accept", "reject", "accept", "ignore"]
     rows = [
         {"text": sentence(n), "label": "abc"[n % 3], "answer": verdicts[n % 4]} for n in range(80)
@@ -240,7 +239,7 @@ def test_verdicts_of_a_tool_count_whatever_columns_are_given(tmp_path):
     assert found.own.labels == ("accept", "ignore", "reject")
 
 
-def test_two_people_who_answer_differently_are_named(tmp_path):
+def test_disagreeing_annotators_are_an_error_with_the_line(tmp_path):
     rows = [
         {
             "text": sentence(n),
@@ -284,7 +283,7 @@ def test_two_people_who_answer_differently_are_named(tmp_path):
         ("B VB NN DT", None),
     ],
 )
-def test_tags_are_spans_in_any_of_the_usual_spellings(tags, wanted):
+def test_span_tags_are_recognised_in_all_usual_spellings(tags, wanted):
     written = tags.split()
     spelling = spelling_of(Counter(written))
     assert not spelling.odd
@@ -294,7 +293,7 @@ def test_tags_are_spans_in_any_of_the_usual_spellings(tags, wanted):
         assert [to_iob(tag, spelling.kinds) for tag in written] == wanted.split()
 
 
-def test_an_odd_tag_is_named_unless_words_are_counted(tmp_path):
+def test_odd_tag_among_spans_is_an_error_unless_accuracy_is_the_metric(tmp_path):
     lines = [
         "".join(
             f"{w} {'BPER' if t == 'B-PER' and n in (7, 9) else t}\n"
@@ -316,7 +315,7 @@ def test_an_odd_tag_is_named_unless_words_are_counted(tmp_path):
     "spell",
     [lambda t: t, lambda t: t.replace("-", "_"), lambda t: "-".join(reversed(t.split("-")))],
 )
-def test_a_kind_of_span_that_dev_alone_has_counts_as_wrong(spell, tmp_path):
+def test_span_type_that_only_dev_has_is_reported_as_unseen(spell, tmp_path):
     def file(first, last, kind):
         rows = (tagged(n) for n in range(first, last))
         return "\n".join(
@@ -334,7 +333,7 @@ def test_a_kind_of_span_that_dev_alone_has_counts_as_wrong(spell, tmp_path):
     )
 
 
-def test_spans_that_begin_with_i_are_counted(tmp_path):
+def test_spans_that_begin_with_an_i_tag_are_counted(tmp_path):
     lines = [
         "".join(
             f"{w} {'I-PER' if t == 'B-PER' and n == 7 else t}\n"
@@ -347,14 +346,14 @@ def test_spans_that_begin_with_i_are_counted(tmp_path):
     assert "1 of 90 spans begin with I-: they are read as beginning with B-" in said
 
 
-def test_tags_of_a_text_are_no_labels_of_it(tmp_path):
+def test_list_of_tags_is_not_a_label_of_a_text(tmp_path):
     rows = [{"text": sentence(n), "tags": tagged(n)[1][: 3 + n % 3]} for n in range(60)]
     (tmp_path / "x.jsonl").write_text(as_jsonl(rows))
     with pytest.raises(DataError, match=r"no column of x\.jsonl can be a label"):
         find_own(str(tmp_path / "x.jsonl"))
 
 
-def test_accuracy_that_says_little_is_said(tmp_path):
+def test_dominant_tag_is_reported_if_it_makes_accuracy_uninformative(tmp_path):
     rows = [{"tokens": sentence(n).split()[:6], "tags": [0, 0, 1, 2, 0, 0]} for n in range(60)]
     (tmp_path / "x.jsonl").write_text(as_jsonl(rows))
     said = find_own(str(tmp_path / "x.jsonl")).sentences
@@ -379,7 +378,7 @@ def test_accuracy_that_says_little_is_said(tmp_path):
         ("# O", ["#", "O"]),
     ],
 )
-def test_columns_of_words_are_cut_at_tabs_or_else_at_plain_blanks(line, fields):
+def test_conll_columns_are_split_at_tabs_or_else_at_plain_spaces(line, fields):
     assert fields_of(line) == fields
     assert [word.columns for found in sentences_of([line]) for word in found] == [fields][
         : len(fields)
@@ -387,7 +386,7 @@ def test_columns_of_words_are_cut_at_tabs_or_else_at_plain_blanks(line, fields):
 
 
 @pytest.mark.parametrize("separator", ["\t", " "])
-def test_a_hash_is_a_word_where_its_line_is_one_of_a_word(separator, tmp_path):
+def test_hash_with_a_tag_is_a_word_and_not_a_comment(separator, tmp_path):
     def lines(n):
         pairs = [("#", "O"), *zip(*tagged(n), strict=True), ("#tag", "O"), ("#", "B-PER")]
         return "".join(f"{w}{separator}{t}\n" for w, t in pairs)

@@ -1,4 +1,4 @@
-"""What is found in somebody's files: the shape of the task, its splits, leaks, and refusals."""
+"""Detection of the task, splits and leaks in custom data, and errors."""
 
 import json
 import random
@@ -44,7 +44,7 @@ def table(folder: Path, rows: list[list[object]], name: str = "rows.csv") -> str
     return str(folder / name)
 
 
-def test_what_is_found_is_said(tmp_path):
+def test_detected_task_split_and_columns_are_reported(tmp_path):
     found = find_own(str(GOOD["premise and hypothesis"].write(tmp_path)))
     assert found.sentences == (
         (
@@ -61,7 +61,7 @@ def test_what_is_found_is_said(tmp_path):
     assert not any("is read as" in sentence for sentence in asked.sentences)
 
 
-def test_the_task_is_named_after_the_file_and_what_it_is_made_of(tmp_path):
+def test_task_name_depends_on_file_name_and_definition(tmp_path):
     path = GOOD["comma"].write(tmp_path)
     first = find_own(str(path))
     (tmp_path / "moved").mkdir()
@@ -79,14 +79,14 @@ def test_the_task_is_named_after_the_file_and_what_it_is_made_of(tmp_path):
 # Splits that are made.
 
 
-def test_a_made_split_keeps_the_shares_of_the_labels(tmp_path):
+def test_held_out_split_is_stratified_by_label(tmp_path):
     rows = [[sentence(n), "rare" if n % 10 == 0 else "often"] for n in range(400)]
     found = find_own(table(tmp_path, [["text", "label"], *rows]))
     dev = read(found.task, "dev", parse_data(found.data)).examples
     assert Counter(example.label for example in dev) == {"often": 72, "rare": 8}
 
 
-def test_a_label_of_one_row_is_trained_on(tmp_path):
+def test_label_with_one_row_is_in_train(tmp_path):
     rows = [*labelled(["a", "b"], 40), (sentence(99), "once")]
     found = find_own(table(tmp_path, [["text", "label"], *rows]))
     train, dev = (read(found.task, s, parse_data(found.data)).examples for s in ("train", "dev"))
@@ -94,7 +94,7 @@ def test_a_label_of_one_row_is_trained_on(tmp_path):
     assert "once" not in {example.label for example in dev}
 
 
-def test_groups_and_equal_texts_stay_on_one_side(tmp_path):
+def test_groups_and_equal_texts_are_not_split_between_train_and_dev(tmp_path):
     rows = [[sentence(n // 2) + "!" * (n % 2), "ab"[n % 3 == 0], f"g{n // 12}"] for n in range(240)]
     found = find_own(table(tmp_path, [["text", "label", "user_id"], *rows]))
     assert "by its labels, whole groups of user_id" in found.sentences[1]
@@ -105,7 +105,7 @@ def test_groups_and_equal_texts_stay_on_one_side(tmp_path):
     assert found.leaks == {"dev": (0, 0)}
 
 
-def test_passages_stay_on_one_side(tmp_path):
+def test_rows_of_one_passage_are_not_split_between_train_and_dev(tmp_path):
     rows = []
     for number in range(40):
         context, _, answer = passage(number // 4)
@@ -119,8 +119,8 @@ def test_passages_stay_on_one_side(tmp_path):
 # Leaks.
 
 
-def test_planted_leaks_are_found(tmp_path):
-    """Of 600 planted ones, a sixth of each sort, at least 95 % must be; none of 600 others."""
+def test_planted_leaks_are_detected(tmp_path):
+    """At least 95 % of 600 planted rows are detected, and none of 600 other rows."""
     texts = [sentence(n) for n in range(3000)]
     planted = plant(texts[:600], random.Random(1))
     dev = [*planted, *(sentence(n) for n in range(5000, 5600))]
@@ -150,7 +150,7 @@ def test_planted_leaks_are_found(tmp_path):
     assert "2 is like train's 2" in said
 
 
-def test_short_texts_leak_only_as_they_are():
+def test_short_texts_leak_only_if_they_are_equal():
     def pair(name: str, text: str) -> PairExample:
         return PairExample(id=name, text_a=text, label="a")
 
@@ -166,7 +166,7 @@ def test_short_texts_leak_only_as_they_are():
     ]
 
 
-def test_rows_that_are_left_out_are_no_leaks(tmp_path):
+def test_skipped_rows_are_not_leaks(tmp_path):
     folder = tmp_path / "gaps"
     folder.mkdir()
     for name, first in {"train": 0, "dev": 100}.items():
@@ -181,7 +181,7 @@ def test_rows_that_are_left_out_are_no_leaks(tmp_path):
 # Values.
 
 
-def test_numbers_of_any_size_are_learned_as_small_ones(tmp_path):
+def test_regression_targets_are_standardised(tmp_path):
     rows = [[sentence(n), 100_000 + 937.5 * n] for n in range(60)]
     found = find_own(table(tmp_path, [["text", "price"], *rows]))
     assert isinstance(found.task, PairTask)
@@ -193,7 +193,7 @@ def test_numbers_of_any_size_are_learned_as_small_ones(tmp_path):
     assert f"learned as (number - {zero:g}) / {one:g}" in found.sentences
 
 
-def test_labels_are_in_one_order_whatever_that_of_the_file(tmp_path):
+def test_labels_of_a_row_are_sorted(tmp_path):
     rows = [{"text": sentence(n), "tags": GENRES[n % 3 :: -1]} for n in range(30)]
     (tmp_path / "sets.jsonl").write_text(as_jsonl(rows))
     found = find_own(str(tmp_path / "sets.jsonl"), columns="text=text,labels=tags")
@@ -205,7 +205,7 @@ def test_labels_are_in_one_order_whatever_that_of_the_file(tmp_path):
     }
 
 
-def test_tags_of_other_schemes_become_iob2(tmp_path):
+def test_iobes_tags_are_converted_to_iob2(tmp_path):
     lines = "".join(
         f"{w} {t}\n"
         for w, t in (("Anna", "B-PER"), ("Meyer", "E-PER"), ("in", "O"), ("Rome", "S-LOC"))
@@ -218,7 +218,7 @@ def test_tags_of_other_schemes_become_iob2(tmp_path):
     assert example.tags == ("O", "B-PER", "I-PER", "O", "B-LOC")
 
 
-def test_tags_of_a_test_split_may_be_hidden_in_its_column(tmp_path):
+def test_tags_of_a_test_split_may_be_hidden(tmp_path):
     for name, first in {"train": 0, "dev": 60, "test": 120}.items():
         rows = [
             [n, word, "" if name == "test" else tag]
@@ -232,7 +232,7 @@ def test_tags_of_a_test_split_may_be_hidden_in_its_column(tmp_path):
     assert not any(e.is_hidden for e in read(found.task, "dev", parse_data(found.data)).examples)
 
 
-def test_a_missing_option_is_no_text(tmp_path):
+def test_missing_option_is_an_empty_text(tmp_path):
     rows = [
         {"question": q, "a": o[0], "b": o[1], "c": None if n % 2 else o[2], "answer": "ab"[n % 2]}
         for n in range(40)
@@ -245,7 +245,7 @@ def test_a_missing_option_is_no_text(tmp_path):
     assert "None" not in {option for e in examples for option in e.options}
 
 
-def test_parts_of_speech_are_scored_by_accuracy(tmp_path):
+def test_part_of_speech_tags_are_scored_by_accuracy(tmp_path):
     rows = [
         {"tokens": sentence(n).split(), "pos": ["NOUN", "VERB", "X"] * 3 + ["NOUN"] * 2}
         for n in range(30)
@@ -255,7 +255,7 @@ def test_parts_of_speech_are_scored_by_accuracy(tmp_path):
     assert [metric.name for metric in found.task.metrics] == ["accuracy"]
 
 
-def test_questions_without_an_answer_make_it_as_squad_2(tmp_path):
+def test_unanswered_questions_make_a_task_like_squad_2(tmp_path):
     rows = []
     for number in range(30):
         context, question, answer = passage(number)
@@ -270,7 +270,7 @@ def test_questions_without_an_answer_make_it_as_squad_2(tmp_path):
     assert len(empty) > 5
 
 
-def test_parts_of_one_file_are_read_one_after_the_other(tmp_path):
+def test_sharded_parquet_files_are_read_as_one_split(tmp_path):
     for part in range(2):
         rows = TWO[30 * part : 30 * part + 30]
         frame = pd.DataFrame({"text": [t for t, _ in rows], "label": [x for _, x in rows]})
@@ -279,8 +279,8 @@ def test_parts_of_one_file_are_read_one_after_the_other(tmp_path):
     assert found.sentences[1].startswith("rows: 48 train, 12 dev")
 
 
-def test_columns_of_lists_and_numbers_are_no_texts(tmp_path):
-    """Their names are those of a question and of a context."""
+def test_columns_of_lists_and_numbers_are_not_detected_as_texts(tmp_path):
+    """Their names are typical of a question and a context."""
     rows = [
         {"document": n, "context": c, "query": ["x", str(n)], "question": q, "answer": a}
         for n in range(40)
@@ -304,7 +304,7 @@ def test_columns_of_lists_and_numbers_are_no_texts(tmp_path):
         )
 
 
-def test_a_hidden_tag_of_the_hub_is_no_name():
+def test_hidden_tags_of_a_hub_data_set_are_none():
     rows = {"words": [["a", "b"], ["c"]], "tags": [[0, 0], [-1]]}
     named = SimpleNamespace(feature=SimpleNamespace(names=["O"]))
     flat = MagicMock(column_names=tuple(rows), features={"words": None, "tags": named})
@@ -314,8 +314,8 @@ def test_a_hidden_tag_of_the_hub_is_no_name():
     assert hub_table("there", flat).columns["tags"] == [["O", "O"], None]
 
 
-def test_a_plugin_of_any_names_can_be_loaded(tmp_path, bench):
-    """Also where a label is MySQL's NULL, and the file's name has a space."""
+def test_written_task_with_special_characters_can_be_loaded(tmp_path, bench):
+    """A label is MySQL's NULL, and the name of the file has a space."""
     table(tmp_path, [["text", "label"], *labelled([r"\N", '"""'], 40)], "my rows.csv")
     words = ("run", "--data-file", "my rows.csv", "--write-task")
     assert "--data 'my rows.csv'" in bench(*words, "--out", "mine.py").out
@@ -323,7 +323,7 @@ def test_a_plugin_of_any_names_can_be_loaded(tmp_path, bench):
     assert set(task.labels) == {r"\N", '"""'}
 
 
-def test_a_field_may_be_as_long_as_a_book(tmp_path):
+def test_csv_field_of_500000_characters_is_read(tmp_path):
     (text, label), *rest = labelled(["long", "short"], 40)
     rows = [["text", "label"], [text + " word" * 100_000, label], *rest]
     found = find_own(table(tmp_path, rows))
@@ -347,14 +347,14 @@ def test_a_field_may_be_as_long_as_a_book(tmp_path):
         ({"encoding": "utf-16"}, "cannot be read as utf-16"),
     ],
 )
-def test_an_option_that_does_not_fit_is_refused(options, said, tmp_path):
+def test_invalid_option_is_an_error(options, said, tmp_path):
     with pytest.raises(BenchError, match=said) as refused:
         find_own(str(GOOD["comma"].write(tmp_path)), **options)
     if "encoding" in options:  # a wrong argument, or a wrong file
         assert refused.value.exit_code == (2 if "which is none" in said else 4)
 
 
-def test_a_folder_without_train_and_one_with_two_are_refused(tmp_path):
+def test_folder_without_or_with_two_train_files_is_an_error(tmp_path):
     with pytest.raises(DataError, match="does not exist"):
         find_own(str(tmp_path / "nowhere"))
     for name in ("one.csv", "two.csv"):
@@ -367,7 +367,7 @@ def test_a_folder_without_train_and_one_with_two_are_refused(tmp_path):
         find_own(str(tmp_path))
 
 
-def test_near_duplicates_stay_on_one_side_of_a_split_that_is_made(tmp_path):
+def test_near_duplicates_are_not_split_between_train_and_dev(tmp_path):
     texts = [sentence(n) for n in range(100)]
     near = plant(texts, random.Random(2))
     rows = [[t, "ab"[n % 2]] for n, t in enumerate([*texts, *near])]
@@ -379,7 +379,7 @@ def test_near_duplicates_stay_on_one_side_of_a_split_that_is_made(tmp_path):
     assert len(numbers) <= len(dev) / 2 + 3  # both of nearly every two
 
 
-def test_texts_that_are_nearly_all_one_are_split_and_said(tmp_path):
+def test_nearly_equal_texts_are_split_and_the_leak_is_reported(tmp_path):
     rows = [
         [f"please book a table for {n} people at the place now", "ab"[n % 2]] for n in range(80)
     ]
@@ -396,14 +396,14 @@ def test_texts_that_are_nearly_all_one_are_split_and_said(tmp_path):
         ("text,label,split", [("x", "1"), ("x", "2")], "take the column out"),
     ],
 )
-def test_a_split_column_that_cannot_be_used_is_refused(columns, rows, said, tmp_path):
+def test_unusable_split_column_is_an_error(columns, rows, said, tmp_path):
     made = [[sentence(n), n % 2, rows[n % len(rows)][1]] for n in range(60)]
     with pytest.raises(DataError, match="in the column 'split'") as caught:
         find_own(table(tmp_path, [columns.split(","), *made]))
     assert said in str(caught.value)
 
 
-def test_a_split_column_is_used_whatever_columns_are_said(tmp_path):
+def test_split_column_is_used_if_columns_are_given(tmp_path):
     rows = [[sentence(n), n % 2, n % 3, ["train", "test"][n % 4 == 0]] for n in range(80)]
     path = table(tmp_path, [["text", "label", "other", "split"], *rows])
     found = find_own(path, columns="text=text,label=label")
@@ -435,8 +435,8 @@ def test_a_split_column_is_used_whatever_columns_are_said(tmp_path):
         (lambda n: f"{n / 1e4:.3f}", None),
     ],
 )  # fmt: skip
-def test_points_and_commas_group_thousands_or_stand_before_decimals(shown, said, tmp_path):
-    """What a column's values leave open is said."""
+def test_decimal_and_thousands_separators_are_inferred_from_a_column(shown, said, tmp_path):
+    """An ambiguous reading is reported."""
     numbers = [20, *range(1153, 9000, 111), *range(30, 900, 90)]
     if said and said.startswith("1,153"):
         numbers = numbers[1:]
@@ -445,7 +445,7 @@ def test_points_and_commas_group_thousands_or_stand_before_decimals(shown, said,
     assert sentences == ([said] if said else [])
 
 
-def test_a_test_file_of_which_some_labels_are_missing_is_said_to_be_unscored(tmp_path):
+def test_partly_unlabelled_test_file_is_reported_as_not_scored(tmp_path):
     rows = [[sentence(n), n % 2] for n in range(80)]
     table(tmp_path, [["text", "label"], *rows], "train.csv")
     for hidden, said in ((0, 0), (3, 1), (20, 0)):
@@ -456,7 +456,7 @@ def test_a_test_file_of_which_some_labels_are_missing_is_said_to_be_unscored(tmp
         assert sentences.count(unscored) == said
 
 
-def test_of_several_choices_none_is_an_answer_too(tmp_path):
+def test_annotated_row_without_a_choice_has_no_labels(tmp_path):
     def task(number, *choices, seen=True):
         value = {"from_name": "topic", "type": "choices", "value": {"choices": list(choices)}}
         said = [{"result": [value] if choices else []}] if seen else []
@@ -470,7 +470,7 @@ def test_of_several_choices_none_is_an_answer_too(tmp_path):
     assert any("have no label: read as none of them" in each for each in sentences)
 
 
-def test_two_sentences_of_which_one_is_right_need_no_question(tmp_path):
+def test_choice_between_two_sentences_needs_no_question(tmp_path):
     rows = [[sentence(n), sentence(n + 100)] for n in range(40)]
     path = table(tmp_path, [["good", "bad"], *rows])
     found = find_own(path, columns="options=bad+good,answer=good")
@@ -479,7 +479,7 @@ def test_two_sentences_of_which_one_is_right_need_no_question(tmp_path):
     assert list(reversed(example.options)) in rows
 
 
-def test_an_archive_is_read_as_the_folder_in_it(tmp_path):
+def test_archive_is_read_like_the_folder_in_it(tmp_path):
     folder = tmp_path / "deep" / "films"
     for split, span in {"train": range(40), "test": range(40, 60)}.items():
         for number in span:
@@ -501,7 +501,7 @@ def test_an_archive_is_read_as_the_folder_in_it(tmp_path):
         (lambda task: task["annotations"][0]["result"][0].pop("value"), "Label Studio"),
     ],
 )
-def test_an_export_that_says_two_things_or_is_damaged_is_refused(change, said, tmp_path):
+def test_contradicting_or_damaged_label_studio_export_is_an_error(change, said, tmp_path):
     value = {"from_name": "mood", "type": "choices", "value": {"choices": ["a"]}}
     tasks = [{"data": {"text": "t"}, "annotations": [{"result": [value]}]} for _ in range(9)]
     copied = json.loads(json.dumps(tasks))
@@ -515,7 +515,7 @@ def test_an_export_that_says_two_things_or_is_damaged_is_refused(change, said, t
     ("spans", "said"),
     [([[0, 3, "A"], [2, 9, "B"]], "overlaps"), ([[50, 60, "A"]], "has no word")],
 )
-def test_marked_stretches_that_are_no_tags_are_refused(spans, said, tmp_path):
+def test_overlapping_or_wordless_spans_are_an_error(spans, said, tmp_path):
     rows = [{"text": "one two three", "label": [[0, 3, "A"]]}] * 9 + [
         {"text": "one two three", "label": spans}
     ]
@@ -524,7 +524,7 @@ def test_marked_stretches_that_are_no_tags_are_refused(spans, said, tmp_path):
         find_own(str(tmp_path / "spans.jsonl"))
 
 
-def test_a_stretch_that_cuts_a_word_takes_all_of_it_and_that_is_said(tmp_path):
+def test_span_within_a_word_is_extended_to_the_word_and_reported(tmp_path):
     rows = [{"text": sentence(n), "label": [[1, 3, "A"]]} for n in range(40)]
     (tmp_path / "spans.jsonl").write_text(as_jsonl(rows))
     found = find_own(str(tmp_path / "spans.jsonl"))
@@ -543,7 +543,7 @@ def test_a_stretch_that_cuts_a_word_takes_all_of_it_and_that_is_said(tmp_path):
         ("او می‌خواهم گفت", "می‌خواهم", ["او", "می‌خواهم", "گفت"]),
     ],
 )
-def test_accents_of_their_own_are_no_words(text, answer, words, tmp_path):
+def test_combining_characters_are_not_separate_words(text, answer, words, tmp_path):
     start = text.index(answer)
     row = {"text": text, "label": [[start, start + len(answer), "A"]]}
     rows = [{**row, "text": f"{text} {n}"} for n in range(40)]
@@ -556,7 +556,7 @@ def test_accents_of_their_own_are_no_words(text, answer, words, tmp_path):
     assert " ".join(marked) == answer
 
 
-def test_no_header_is_of_tables(tmp_path):
+def test_no_header_is_for_tables_only(tmp_path):
     path = GOOD["lists of tags"].write(tmp_path)
     with pytest.raises(BenchError, match="--no-header is of tables"):
         find_own(str(path), no_header=True)
@@ -565,7 +565,7 @@ def test_no_header_is_of_tables(tmp_path):
         find_own(bare, columns="text=1,label=2")
 
 
-def test_lines_above_a_table_are_no_rows_where_it_is_read_in_parts(tmp_path):
+def test_lines_above_a_table_are_skipped_when_read_in_parts(tmp_path):
     head = "# printed by Kim, page 1\n\n"
     (tmp_path / "rows.csv").write_text(head + as_csv([["text", "n"], *([t, 1] for t, _ in TWO)]))
     (part,) = read_parts(str(tmp_path / "rows.csv"))
@@ -574,8 +574,8 @@ def test_lines_above_a_table_are_no_rows_where_it_is_read_in_parts(tmp_path):
     assert part.ids == read_table([tmp_path / "rows.csv"]).ids
 
 
-def test_each_row_of_a_part_is_measured_once(tmp_path, monkeypatch):
-    """Also in the first part, whose first row may be of names; odd rows are refused in each."""
+def test_width_of_each_row_is_checked_once_when_read_in_parts(tmp_path, monkeypatch):
+    """This holds for the first part too, whose first row may be a header."""
     measured = []
     check = parts.check_widths
     monkeypatch.setattr(parts, "PART_BYTES", 60)
@@ -593,7 +593,7 @@ def test_each_row_of_a_part_is_measured_once(tmp_path, monkeypatch):
             list(read_parts(str(tmp_path / "odd.csv")))
 
 
-def test_a_workbook_without_openpyxl_and_damaged_packing_are_refused(tmp_path, monkeypatch):
+def test_missing_openpyxl_and_damaged_archives_are_one_line_errors(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     for name, said in {"a.xlsx": "xlsx", "a.csv.gz": "pack it again", "a.zip": "again"}.items():
         (tmp_path / name).write_bytes(b"PK\x03\x04 nothing" * 9)
@@ -602,7 +602,7 @@ def test_a_workbook_without_openpyxl_and_damaged_packing_are_refused(tmp_path, m
         assert "\n" not in str(caught.value)
 
 
-def test_a_sentence_without_words_is_no_traceback(tmp_path):
+def test_row_without_a_list_of_words_is_an_error(tmp_path):
     rows = [dict(zip(("tokens", "ner_tags"), tagged(n), strict=True)) for n in range(40)]
     rows[7] = {"tokens": None, "ner_tags": None}
     (tmp_path / "tags.jsonl").write_text(as_jsonl(rows))
@@ -610,7 +610,7 @@ def test_a_sentence_without_words_is_no_traceback(tmp_path):
         find_own(str(tmp_path / "tags.jsonl"))
 
 
-def test_a_folder_of_a_benchmark_is_run_as_the_benchmark(tmp_path: Path) -> None:
+def test_folder_of_a_known_benchmark_is_an_error_with_its_command(tmp_path: Path) -> None:
     objects = [{"_id": str(n), "title": "", "text": f"text {n}"} for n in range(3)]
     for name in ("corpus", "queries"):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(o) + "\n" for o in objects))
@@ -620,7 +620,7 @@ def test_a_folder_of_a_benchmark_is_run_as_the_benchmark(tmp_path: Path) -> None
         find_own(str(tmp_path))
 
 
-def test_articles_of_race_are_no_texts_of_classes(tmp_path: Path) -> None:
+def test_race_folder_is_an_error_with_its_command(tmp_path: Path) -> None:
     article = {"article": "a b", "questions": ["c"], "options": [["d", "e"]], "answers": ["A"]}
     for name in ("train/middle", "train/high", "dev/middle", "dev/high"):
         folder = tmp_path / "RACE" / name
@@ -631,9 +631,7 @@ def test_articles_of_race_are_no_texts_of_classes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("above", ["Report,,,\nof May,,,\n", ""], ids=["titles", "Qualtrics"])
-def test_rows_to_be_answered_have_the_names_of_rows_to_be_learned(
-    above: str, tmp_path: Path
-) -> None:
+def test_header_is_detected_alike_when_read_in_parts(above: str, tmp_path: Path) -> None:
     below = (
         ""
         if above
@@ -647,7 +645,7 @@ def test_rows_to_be_answered_have_the_names_of_rows_to_be_learned(
     assert len(part.ids) == 20
 
 
-def test_a_row_is_read_the_same_whatever_stands_in_its_part(tmp_path: Path) -> None:
+def test_row_is_read_alike_whatever_its_part_contains(tmp_path: Path) -> None:
     rows = [{"premise": "yes", "hypothesis": "true"}, {"premise": "yes", "hypothesis": "a cat"}]
     for count in (1, 2):
         file = tmp_path / f"{count}.jsonl"
@@ -658,13 +656,13 @@ def test_a_row_is_read_the_same_whatever_stands_in_its_part(tmp_path: Path) -> N
 
 
 def examples_in(path: str) -> list:
-    """The rows of train and of the dev that was made of it, but those that are left out."""
+    """Return the labelled rows of train and of the held-out dev split."""
     task, data = (found := find_own(path)).task, parse_data(found.data)
     rows = [e for split in ("train", "dev") for e in read(task, split, data).examples]
     return [row for row in rows if not row.is_hidden]
 
 
-def test_no_place_tells_the_right_answer_from_its_distractors(tmp_path: Path) -> None:
+def test_right_answers_from_an_answer_column_get_shuffled_positions(tmp_path: Path) -> None:
     rows = [(exam(n)[0], exam(n)[1], exam(n)[1][n % 4]) for n in range(40)]
     wrong = [[o for o in options if o != right] for _, options, right in rows]
     lines = [[asked, *others, right] for (asked, _, right), others in zip(rows, wrong, strict=True)]
@@ -677,7 +675,7 @@ def test_no_place_tells_the_right_answer_from_its_distractors(tmp_path: Path) ->
     assert max(places.values()) < 40
 
 
-def test_numbers_of_a_quiz_count_its_answers_from_1(tmp_path: Path) -> None:
+def test_quiz_answers_are_counted_from_1(tmp_path: Path) -> None:
     said = [1 + n % 4 if n % 8 else "1,3" for n in range(40)]
     lines = [[exam(n)[0], *exam(n)[1], right] for n, right in enumerate(said)]
     names = ["Question", *(f"Answer {n} - max 75" for n in range(1, 5)), "Correct answer(s)"]
@@ -687,7 +685,7 @@ def test_numbers_of_a_quiz_count_its_answers_from_1(tmp_path: Path) -> None:
     assert all(e.gold == (number[e.question] - 1,) for e in found)
 
 
-def test_a_word_for_no_answer_is_no_answer(tmp_path: Path) -> None:
+def test_cannotanswer_marks_a_question_as_unanswerable(tmp_path: Path) -> None:
     lines = []
     for n in range(40):
         context, asked, answer = passage(n)
@@ -701,7 +699,7 @@ def test_a_word_for_no_answer_is_no_answer(tmp_path: Path) -> None:
     }
 
 
-def test_scores_stay_in_the_lines_of_their_pairs(tmp_path: Path) -> None:
+def test_sts_scores_belong_to_the_pairs_of_the_same_lines(tmp_path: Path) -> None:
     pairs = "".join(f"{sentence(n)}\t{sentence(n + 500)}\n" for n in range(40))
     scores = {n: n % 26 / 5 for n in range(40) if n not in (0, 3, 4, 39)}
     (tmp_path / "STS.input.news.txt").write_text(pairs)

@@ -1,8 +1,8 @@
 # ruff: noqa: E501  (a layout is a line)
-"""Files in the layouts of well-known data sets, and damaged ones: read, asked or refused.
+"""Files in the layouts of well-known data sets, and damaged files.
 
-A layout says "KIND COLUMNS" where it is read, "asks COLUMNS or COLUMNS" where it fits several tasks,
-and "refuses WORDS" where neither can be; then the labels, and how many rows the splits have.
+A layout expects "KIND COLUMNS" if it is read, "asks COLUMNS or COLUMNS" if it fits several tasks,
+and "refuses WORDS" if it is an error; then the labels and the sizes of the splits.
 """
 
 import json
@@ -260,7 +260,7 @@ KEPT_ASIDE = {
 
 
 def sparse(place: Path) -> Path:
-    """Ten gigabytes of nothing, which take no room."""
+    """Write a sparse file of ten gigabytes."""
     (place / "huge.csv").write_text(TABLE)
     os.truncate(place / "huge.csv", 10_000_000_000)
     return place / "huge.csv"
@@ -295,7 +295,7 @@ EVERY = LAYOUTS | KEPT_ASIDE | DAMAGED | PUBLIC | MESSY | COMMON
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_layout_is_read_asked_or_refused(name, tmp_path):
+def test_layout_is_read_or_ambiguous_or_refused_as_expected(name, tmp_path):
     wanted = EVERY[name]
     if ("workbook" in name or "legend" in name) and name != "a workbook of no such name":
         pytest.importorskip("openpyxl")
@@ -336,7 +336,7 @@ def test_a_layout_is_read_asked_or_refused(name, tmp_path):
 
 
 def check_gold(example, labels):
-    """Texts of these layouts name their label, and people and places are tagged as such."""
+    """Check labels that the texts name, and tags of people and places."""
     if isinstance(example, TagExample) and tuple(labels) == ENTITIES:
         found = dict(zip(example.words, example.tags, strict=True))
         assert (found["Anna"], found["Meyer"]) == ("B-PER", "I-PER")

@@ -17,7 +17,7 @@ ROW = "a rather long line of words,pos\n"
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
-def test_a_file_that_does_not_fit_is_refused_by_what_it_takes(
+def test_text_file_too_large_for_memory_is_an_error_with_its_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     content = ("text,label\n" + ROW * 60_000).encode()
@@ -29,10 +29,10 @@ def test_a_file_that_does_not_fit_is_refused_by_what_it_takes(
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow", "rows.feather", "rows.xlsx"])
-def test_a_file_of_columns_that_does_not_fit_is_refused_before_its_rows_are_made(
+def test_columnar_file_too_large_for_memory_is_an_error_before_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Equal rows take a hundredth of their size: a small file is many rows."""
+    """Equal rows compress to a hundredth, so a small file has many rows."""
     if name == "rows.xlsx":
         book = pytest.importorskip("openpyxl").Workbook(write_only=True)
         sheet = book.create_sheet()
@@ -50,10 +50,10 @@ def test_a_file_of_columns_that_does_not_fit_is_refused_before_its_rows_are_made
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow"])
 @pytest.mark.parametrize("is_packed", [True, False])
-def test_long_equal_texts_are_counted_as_often_as_they_stand(
+def test_dictionary_encoded_texts_are_counted_per_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_packed: bool
 ) -> None:
-    """A column of categories, or a column that Parquet itself has packed, keeps a text once."""
+    """A categorical column, or one that Parquet encodes as a dictionary, stores each text once."""
     texts = pa.array(["a" * 50_000, "b" * 50_000] * 100)
     column = texts.dictionary_encode() if is_packed else texts
     rows = pa.table({"text": column, "label": ["x", "y"] * 100})
@@ -79,7 +79,7 @@ def test_long_equal_texts_are_counted_as_often_as_they_stand(
     ],
     ids=["year", "bytes"],
 )
-def test_a_value_that_python_has_not_is_named_with_its_column(
+def test_value_that_python_cannot_represent_is_an_error_with_its_column(
     tmp_path: Path, name: str, values: pa.Array
 ) -> None:
     rows = pa.table({"text": ["a text"], "when": values})
@@ -103,10 +103,10 @@ def _write_columns(path: Path, count: int = 60_000) -> None:
         file.write_table(rows, max_chunksize=10_000)
 
 
-def test_the_footer_of_parquet_is_enough_to_refuse(
+def test_parquet_file_is_refused_by_its_footer_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing of the rows is unpacked, which alone may take more than there is."""
+    """Decompressing the rows could take more memory than there is."""
     _write_columns(tmp_path / "rows.parquet", 600_000)
     monkeypatch.setattr(memory, "free_memory", lambda: 8_000_000)
     monkeypatch.setattr(tables, "_of_arrow", lambda *_: pytest.fail("rows are unpacked"))
@@ -114,7 +114,7 @@ def test_the_footer_of_parquet_is_enough_to_refuse(
         read_table([tmp_path / "rows.parquet"])
 
 
-def test_memory_that_runs_out_in_arrow_is_not_called_damage(
+def test_arrow_memory_error_is_not_reported_as_a_damaged_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ends(*_: object) -> None:
@@ -127,7 +127,7 @@ def test_memory_that_runs_out_in_arrow_is_not_called_damage(
             read_table([tmp_path / name])
 
 
-def test_a_small_file_is_read_whatever_is_free(
+def test_small_file_is_read_without_a_memory_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "rows.csv").write_text("text,label\n" + ROW * 100)
@@ -135,7 +135,7 @@ def test_a_small_file_is_read_whatever_is_free(
     assert len(read_table([tmp_path / "rows.csv"]).ids) == 100
 
 
-def test_memory_that_runs_out_is_a_sentence(
+def test_memory_error_while_reading_is_a_data_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ends(*_: object, **__: object) -> None:
@@ -147,7 +147,7 @@ def test_memory_that_runs_out_is_a_sentence(
         read_table([tmp_path / "rows.csv"])
 
 
-def test_the_least_of_machine_container_and_limit_is_free(
+def test_free_memory_is_the_minimum_of_machine_container_and_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "CONTAINER", tmp_path)
@@ -166,8 +166,8 @@ def test_the_least_of_machine_container_and_limit_is_free(
     assert memory.free_memory() <= 2**30
 
 
-def test_what_files_take_is_no_more_than_is_foreseen(tmp_path: Path) -> None:
-    """Short cells take most: each is an object of its own."""
+def test_memory_estimate_is_within_a_factor_of_the_peak(tmp_path: Path) -> None:
+    """Short cells take the most memory, because each is an object."""
     path = tmp_path / "rows.csv"
     path.write_text("a,b,c\n" + "".join(f"x{n},{n},y\n" for n in range(30_000)))
     content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""`--metric`: ours by name, and scripts of the evaluate library, which are local here."""
+"""`--metric`: built-in metrics by name, and local scripts of the evaluate library."""
 
 import hashlib
 from dataclasses import replace
@@ -48,7 +48,7 @@ TWO = """
 
 @pytest.fixture
 def script(tmp_path, evaluate_copies):
-    """Writes a metric's script."""
+    """Function that writes a metric script."""
     load_script.cache_clear()
 
     def write(name: str, body: str, kind: str = "int32") -> Path:
@@ -60,8 +60,7 @@ def script(tmp_path, evaluate_copies):
     load_script.cache_clear()
 
 
-def test_a_script_counts_as_the_metric_that_it_calls(script, tmp_path):
-    """One of 0 to 100 is divided by 100; ours stand beside it."""
+def test_script_metric_is_scaled_to_0_to_1_and_listed_with_built_in_ones(script, tmp_path):
     path = script("balanced_script", BALANCED)
     found = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"])
     (metric,) = found.task.metrics
@@ -77,7 +76,7 @@ def test_a_script_counts_as_the_metric_that_it_calls(script, tmp_path):
     assert f"runs the code of evaluate:{path}" in found.sentences
 
 
-def test_a_script_that_has_changed_is_not_run(script, tmp_path):
+def test_changed_script_is_not_run(script, tmp_path):
     path = script("changing_script", BALANCED)
     found = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"])
     path.write_text(path.read_text() + "\n# another line\n")
@@ -93,7 +92,7 @@ HELPED = """
 """
 
 
-def test_a_script_whose_helper_has_changed_is_not_run(script, tmp_path):
+def test_script_with_a_changed_helper_is_not_run(script, tmp_path):
     path, marker = script("helped_script", HELPED), tmp_path / "ran"
     path.write_text("from .scale_of_it import SCALE\n" + path.read_text())
     helper = tmp_path / "scale_of_it.py"
@@ -107,8 +106,8 @@ def test_a_script_whose_helper_has_changed_is_not_run(script, tmp_path):
     assert not marker.exists()
 
 
-def test_the_digest_of_a_script_without_helpers_is_that_of_its_file(script, tmp_path):
-    """Stores have it."""
+def test_digest_of_a_script_without_helpers_is_the_file_digest(script, tmp_path):
+    """Existing stores have this digest."""
     path = script("single_script", BALANCED)
     own = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"]).own
     (found,) = own.scripts.values()
@@ -116,8 +115,8 @@ def test_the_digest_of_a_script_without_helpers_is_that_of_its_file(script, tmp_
 
 
 @pytest.mark.parametrize("has_digest", [True, False], ids=["as --write-task has it", "as in TOML"])
-def test_a_script_that_a_plugin_names_is_run(has_digest, script, tmp_path):
-    """Also by a later command in the same process, where the plugin is loaded already."""
+def test_script_named_by_a_plugin_is_run(has_digest, script, tmp_path):
+    """A later command in the same process runs it too, although the plugin is loaded already."""
     path = script(f"plugin_script_{has_digest}", BALANCED)
     own = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"]).own
     own = own if has_digest else replace(own, scripts={})
@@ -135,9 +134,7 @@ def test_a_script_that_a_plugin_names_is_run(has_digest, script, tmp_path):
 @pytest.mark.parametrize(
     "place", ["~nosuchuser/m.py", f"/{'m' * 300}.py", "loop.py", "locked/m.py"]
 )
-def test_a_script_in_a_place_that_cannot_be_read_is_refused(
-    place, evaluate_copies, monkeypatch, tmp_path
-):
+def test_script_at_an_unreadable_path_is_an_error(place, evaluate_copies, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     Path("loop.py").symlink_to("loop.py")
@@ -168,19 +165,19 @@ def test_a_script_in_a_place_that_cannot_be_read_is_refused(
         ),
     ],
 )
-def test_a_script_that_cannot_rank_is_refused(name, body, said, script, tmp_path):
+def test_script_metric_that_cannot_rank_is_an_error(name, body, said, script, tmp_path):
     with pytest.raises(BenchError, match=said):
         find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{script(name, body)}"])
 
 
-def test_an_option_says_which_number_counts(script, tmp_path):
+def test_score_option_selects_one_value_of_a_script(script, tmp_path):
     path = script("chosen_script", TWO)
     word = f"evaluate:{path},score=one"
     found = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[word])
     assert found.own.metrics == (word,)
 
 
-def test_a_metric_of_another_head_is_refused(script, tmp_path):
+def test_metric_for_another_kind_of_task_is_an_error(script, tmp_path):
     path = script("classes_script", BALANCED)
     with pytest.raises(BenchError, match="takes class for each example"):
         find_own(str(GOOD["conll"].write(tmp_path)), metrics=[f"evaluate:{path}"])
@@ -188,13 +185,13 @@ def test_a_metric_of_another_head_is_refused(script, tmp_path):
         find_own(str(GOOD["comma"].write(tmp_path)), metrics=["evaluate:f1,macro"])
 
 
-def test_a_script_that_is_not_there_is_refused(monkeypatch, tmp_path):
+def test_missing_script_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(DataError, match="evaluate:nowhere could not be loaded"):
         find_own(str(GOOD["comma"].write(tmp_path)), metrics=["evaluate:nowhere"])
 
 
-def test_f1_of_one_class_can_count(tmp_path):
+def test_f1_of_one_class_can_be_the_metric(tmp_path):
     found = find_own(str(GOOD["comma"].write(tmp_path)), metrics=["f1:pos"])
     examples = [
         PairExample(id=str(n), text_a=t, label=str(x))
@@ -204,19 +201,19 @@ def test_f1_of_one_class_can_count(tmp_path):
     assert found.task.metrics[0].compute(guesses, examples) == pytest.approx(2 / 3)
 
 
-def test_two_metrics_of_one_name_are_two_numbers():
+def test_metrics_with_the_same_name_get_unique_names():
     assert metric_names(["f1", "evaluate:f1,average=weighted"]) == ["f1", "f1_weighted"]
     assert metric_names(["evaluate:f1", "f1:pos", "accuracy"]) == ["f1", "f1_pos", "accuracy"]
     assert metric_names(["accuracy", "evaluate:./accuracy.py"]) == ["accuracy", "evaluate_accuracy"]
 
 
 @pytest.mark.parametrize("words", [["f1", "f1"], ["f1", "evaluate:f1", "evaluate:x/f1"]])
-def test_what_is_said_twice_is_refused_before_rows_are_read(words):
+def test_repeated_metric_is_an_error_before_rows_are_read(words):
     with pytest.raises(BenchError, match="twice"):
         find_own("nowhere.csv", metrics=words)
 
 
-def test_a_script_with_two_imports_on_a_line_is_told_what_to_write(tmp_path):
+def test_script_with_two_imports_on_a_line_is_an_error_with_a_hint(tmp_path):
     script = tmp_path / "two.py"
     script.write_text("import evaluate, datasets\n\nclass Two(evaluate.Metric):\n    pass\n")
     with pytest.raises(DataError, match="one import a line"):

@@ -1,4 +1,4 @@
-"""Checkpoints that bring a network of their own train as they are; what saves time is left out."""
+"""Checkpoints with their own network code train unchanged, without unsupported speed-ups."""
 
 import json
 import sys
@@ -80,13 +80,13 @@ OwnModel = Computed
 
 
 def computed(lines: str, *, nested: bool = False) -> str:
-    """Code after which `__init__` also runs these lines, `own` being the network or its layer."""
+    """Return code whose `__init__` also runs these lines, with `own` as the network or layer."""
     body = lines.replace("\n", "\n" + " " * 8)
     return COMPUTED.replace("NESTED", str(nested)).replace("LINES", body)
 
 
 def save_own(folder: Path, methods: str = "", family: str = "own", **config: object) -> Path:
-    """A checkpoint folder; `methods` are added to its network's class."""
+    """Save a checkpoint whose network class also has `methods`."""
     folder.mkdir(parents=True)
     tokenizer = AutoTokenizer.from_pretrained(tiny_folder())
     tokenizer.save_pretrained(folder)
@@ -119,7 +119,7 @@ VALUES = {"epochs": "1", "batch_size": "8", "evaluations": "1", "max_tokens": "3
 
 @pytest.fixture(autouse=True)
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """transformers copies the code to a place of this test alone, and forgets that of others."""
+    """Give transformers a module cache of this test only, and forget modules of other tests."""
     place = str(tmp_path / "modules")
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", place)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("/modules")])
@@ -149,7 +149,7 @@ def run(folder: Path, task: str = "glue/rte", **values: str) -> Result:
     "task",
     ["glue/rte", "glue/stsb", "squad/v2.0", "swag/regular", "conll2003/ner", "superglue/wic"],
 )
-def test_a_network_with_no_method_but_forward_trains_on_every_head(tmp_path: Path, task: str):
+def test_network_with_only_a_forward_method_trains_with_every_head(tmp_path: Path, task: str):
     assert run(save_own(tmp_path / "own"), task).cost.steps > 0
 
 
@@ -163,7 +163,7 @@ def test_a_network_with_no_method_but_forward_trains_on_every_head(tmp_path: Pat
     ],
     ids=["no setter", "both", "alias", "another kind"],
 )
-def test_a_vocabulary_is_whole_where_its_method_is_missing(
+def test_vocabulary_is_reduced_only_if_the_embedding_methods_work(
     tmp_path: Path, methods: str, is_cut: bool, monkeypatch: pytest.MonkeyPatch
 ):
     answers: list[bool] = []
@@ -174,24 +174,23 @@ def test_a_vocabulary_is_whole_where_its_method_is_missing(
     assert answers == [is_cut]
 
 
-def test_what_is_called_bert_is_not_packed(tmp_path: Path):
+def test_own_network_named_bert_trains(tmp_path: Path):
     assert run(save_own(tmp_path / "own", GETTER + SETTER, "bert")).cost.steps > 0
 
 
-def test_what_is_left_out_changes_no_score(tmp_path: Path):
-    """Trained whole or by the rows in use: the same losses."""
+def test_reduced_vocabulary_gives_the_same_losses(tmp_path: Path):
     folders = [save_own(tmp_path / "whole"), save_own(tmp_path / "cut", GETTER + SETTER)]
     whole, cut = ([point.loss for point in run(folder).curve] for folder in folders)
     assert cut == pytest.approx(whole, rel=1e-4)
 
 
-def test_what_a_way_of_transfer_needs_is_said(tmp_path: Path):
+def test_features_without_hidden_states_support_is_an_error(tmp_path: Path):
     folder = save_own(tmp_path / "own")
     with pytest.raises(ModelError, match="takes no output_hi"):
         run(folder, features="last")
 
 
-def test_a_network_of_unknown_width_is_refused(tmp_path: Path):
+def test_config_without_hidden_size_is_an_error(tmp_path: Path):
     folder = save_own(tmp_path / "own")
     for file in (*folder.glob("*_own.py"), folder / "config.json"):
         file.write_text(file.read_text().replace("hidden_size", "wide"))
@@ -216,7 +215,9 @@ MADE = "torch.arange(1.0, 5.0)"
     ],
     ids=["buffer", "attribute", "complex", "list of dicts"],
 )
-def test_what_init_computes_has_its_value(tmp_path: Path, line: str, found: str, nested: bool):
+def test_tensors_computed_in_init_keep_their_values(
+    tmp_path: Path, line: str, found: str, nested: bool
+):
     folder = save_own(tmp_path / "own", computed(line, nested=nested))
     network = load_encoder(str(folder), None, 1, CODE).network
     table = eval(f"own.{found}", {"own": network.mix if nested else network})
@@ -225,7 +226,7 @@ def test_what_init_computes_has_its_value(tmp_path: Path, line: str, found: str,
     assert all(torch.equal(weight, saved[name]) for name, weight in network.state_dict().items())
 
 
-def test_what_init_ties_stays_tied(tmp_path: Path):
+def test_weights_tied_in_init_are_tied_after_loading(tmp_path: Path):
     line = "own.again = nn.Embedding(*own.words.weight.shape)\nown.again.weight = own.words.weight"
     folder = save_own(tmp_path / "own", computed(line))
     assert "again.weight" not in load_file(folder / "model.safetensors")
@@ -236,7 +237,7 @@ def test_what_init_ties_stays_tied(tmp_path: Path):
     )
 
 
-def test_a_layer_on_top_that_is_not_there_is_drawn_by_the_seed(tmp_path: Path):
+def test_missing_pooler_is_initialised_by_the_seed(tmp_path: Path):
     folder = save_own(tmp_path / "own")
     weights = load_file(folder / "model.safetensors")
     left = {name: weight for name, weight in weights.items() if "pooler" not in name}
@@ -249,7 +250,7 @@ def test_a_layer_on_top_that_is_not_there_is_drawn_by_the_seed(tmp_path: Path):
     assert first.std() > 0
 
 
-def test_a_config_that_says_how_to_generate_is_kept_for_other_runs(tmp_path: Path):
+def test_config_with_generation_settings_is_kept(tmp_path: Path):
     folder = save_own(tmp_path / "own")
     file = folder / "configuration_own.py"
     file.write_text(
@@ -271,7 +272,7 @@ def test_a_config_that_says_how_to_generate_is_kept_for_other_runs(tmp_path: Pat
     ],
     ids=["never written", "meta", "not in memory"],
 )
-def test_what_cannot_be_filled_is_refused(tmp_path: Path, line: str, sentence: str):
+def test_tensor_without_a_value_after_loading_is_an_error(tmp_path: Path, line: str, sentence: str):
     line = "config.strict = getattr(config, 'strict', False)\n" + line
     folder = save_own(tmp_path / "own", computed(line), strict=True)
     with pytest.raises(ModelError, match=sentence) as raised:
@@ -322,7 +323,7 @@ NAMES = ["not trusted", "no file", "no encoder", "unknown family", "decoder"]
 
 
 @pytest.mark.parametrize(("change", "trust", "sentence"), REFUSED, ids=NAMES)
-def test_what_cannot_be_loaded_is_refused_and_leaves_no_failed_job(
+def test_unloadable_checkpoint_is_an_error_and_stores_no_failed_job(
     bench, tmp_path: Path, change: Any, trust: Trust, sentence: str
 ):
     folder = change(save_own(tmp_path / "own"))
@@ -338,7 +339,7 @@ def test_what_cannot_be_loaded_is_refused_and_leaves_no_failed_job(
 @pytest.mark.parametrize(
     "family", ["bert", "roberta", "deberta-v2", "xlm-roberta", "openai-gpt", "t5", "modernbert"]
 )
-def test_families_that_transformers_knows_pass(tmp_path: Path, family: str):
+def test_families_known_to_transformers_are_loadable(tmp_path: Path, family: str):
     folder = changed_config(
         save_own(tmp_path / "own"), model_type=family, is_encoder_decoder=family == "t5"
     )
@@ -348,5 +349,5 @@ def test_families_that_transformers_knows_pass(tmp_path: Path, family: str):
     check_loadable(folder, CODE)
 
 
-def test_the_code_of_this_helper_has_the_methods_that_tests_add():
+def test_base_code_of_these_tests_has_no_embedding_methods():
     assert "get_input_embeddings" not in MODELING

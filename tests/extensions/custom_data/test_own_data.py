@@ -1,4 +1,4 @@
-"""Rows of one's own: found, run on tiny, stored, and shown where nobody has seen them."""
+"""Custom data: detected, run on tiny, stored, and shown by processes without the rows."""
 
 import json
 import os
@@ -46,14 +46,14 @@ RUN = (
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """Several labels an example, run from Python."""
+    """Multi-label run from Python."""
     folder = tmp_path_factory.mktemp("own")
     path = GOOD["lists of labels"].write(folder)
     options = {"seeds": 1, "set": {"epochs": 1}, "device": "cpu", "jobs": 1}
     return bh.run("tiny", data_file=path, db=folder / "own.sqlite", **options)
 
 
-def test_a_run_of_several_labels_is_scored_beside_baselines(ran):
+def test_multi_label_run_is_scored_with_baselines(ran):
     assert not ran.failures
     assert "3 labels: comedy, crime, drama); micro F1" in ran.said[0]
     frame = ran.frame().set_index("model")
@@ -66,7 +66,7 @@ def test_a_run_of_several_labels_is_scored_beside_baselines(ran):
     assert board.board.title == "films"
 
 
-def test_a_process_that_never_saw_the_rows_shows_the_board_and_the_report(ran, tmp_path):
+def test_board_and_report_need_no_rows(ran, tmp_path):
     asked = (
         ("leaderboard", "--suite", "films", "--json"),
         ("show", "films", "--json"),
@@ -87,7 +87,7 @@ def test_a_process_that_never_saw_the_rows_shows_the_board_and_the_report(ran, t
     assert "films" in (tmp_path / "x.html").read_text()
 
 
-def test_a_job_carries_its_task(ran):
+def test_job_contains_its_task_definition(ran):
     with open_store(ran.db, create=False) as store:
         job = store.result(ran.keys[0]).job
     assert job.definition == TASKS[job.task].definition
@@ -100,7 +100,7 @@ def test_a_job_carries_its_task(ran):
 
 
 @pytest.mark.soak
-def test_a_killed_job_resumes_to_the_same_bits_in_a_process_that_never_saw_the_rows(tmp_path):
+def test_killed_custom_data_job_resumes_identically_in_a_new_process(tmp_path):
     found, values = find_own(str(GOOD["comma"].write(tmp_path))), {"epochs": "3", "batch_size": "8"}
     where = {"overrides": values, "limit": 48, "precision": "fp32"}
     job = plan_job("tiny", [found.task], found.data, **where)
@@ -116,7 +116,7 @@ def test_a_killed_job_resumes_to_the_same_bits_in_a_process_that_never_saw_the_r
     assert again.provenance["resumed"]["times"] == 1
 
 
-def test_what_is_stored_is_not_run_again(ran, tmp_path):
+def test_stored_jobs_of_a_moved_file_are_not_rerun(ran, tmp_path):
     path = tmp_path / "elsewhere"
     path.mkdir()
     moved = GOOD["lists of labels"].write(path)
@@ -127,7 +127,7 @@ def test_what_is_stored_is_not_run_again(ran, tmp_path):
         assert all(len(store.attempts(key)) == 1 for key in ran.keys)
 
 
-def test_the_command_says_what_was_found_and_plans_the_same_jobs(bench, ran, tmp_path):
+def test_command_reports_detection_and_plans_the_same_jobs_as_python(bench, ran, tmp_path):
     path = GOOD["lists of labels"].write(tmp_path)
     ended = bench(*RUN, "--data-file", str(path), "--dry-run", "--json")
     assert ended.code == 0
@@ -136,7 +136,7 @@ def test_the_command_says_what_was_found_and_plans_the_same_jobs(bench, ran, tmp
     assert "rows: 48 train, 12 dev; dev is 20%" in ended.err
 
 
-def test_every_shape_is_planned_without_code(bench, tmp_path):
+def test_every_task_kind_is_planned_from_a_file(bench, tmp_path):
     for kind in ("class", "number", "tags", "spans", "choice"):
         (tmp_path / kind).mkdir()
         path = next(f for f in GOOD.values() if f.kind == kind).write(tmp_path / kind)
@@ -145,7 +145,7 @@ def test_every_shape_is_planned_without_code(bench, tmp_path):
         assert "3 jobs (1 model x 1 task x 1 seed and 2 " in ended.out
 
 
-def test_a_bad_file_leaves_nothing_behind(bench, tmp_path):
+def test_bad_file_is_a_one_line_error_and_leaves_no_files(bench, tmp_path):
     Path("ragged.csv").write_text(as_csv([["text", "label"], *TWO, ["one", "two", "three"]]))
     Path("stars.csv").write_text(as_csv([["review", "stars"], *labelled([1, 2, 3, 4, 5])]))
     for path, said in (
@@ -176,13 +176,13 @@ def test_a_bad_file_leaves_nothing_behind(bench, tmp_path):
         (["--hf", "nonsense"], "--hf 'nonsense' is no data set's name"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(bench, words, said):
+def test_conflicting_options_are_an_error(bench, words, said):
     ended = bench(*RUN, *words)
     assert ended.code in (2, 4)
     assert said in ended.err
 
 
-def test_init_writes_a_plugin_that_runs(bench, tmp_path):
+def test_write_task_writes_a_plugin_that_runs(bench, tmp_path):
     path = GOOD["a number for two"].write(tmp_path)
     ended = bench("run", "--write-task", "--data-file", str(path))
     assert ended.code == 0, ended.err
@@ -210,7 +210,7 @@ def labels_task():
     return own_task(own)
 
 
-def test_several_labels_are_learned_as_transformers_does():
+def test_multi_label_loss_equals_bce_with_logits():
     task = labels_task()
     head = head_for(task)
     examples = [
@@ -229,7 +229,7 @@ def test_several_labels_are_learned_as_transformers_does():
     assert found[0].scores == pytest.approx(torch.sigmoid(logits[0]).tolist())
 
 
-def test_a_number_is_learned_by_its_scale_and_predicted_as_it_is():
+def test_regression_target_is_scaled_and_prediction_unscaled():
     columns = {"text": ("t",), "number": ("n",)}
     own = OwnData(
         title="t",
@@ -247,7 +247,7 @@ def test_a_number_is_learned_by_its_scale_and_predicted_as_it_is():
     assert found.label == 250_000.0
 
 
-def test_a_file_of_several_labels_is_scored_as_the_same_answers_in_python(tmp_path):
+def test_multi_label_file_and_list_get_the_same_score(tmp_path):
     found = find_own(str(GOOD["lists of labels"].write(tmp_path)))
     examples = bh.load(found.task.name, "dev", found.data)
     lines = [f"{n}\t{', '.join(labels)}" for n, labels in enumerate(examples["label"])]
@@ -259,8 +259,8 @@ def test_a_file_of_several_labels_is_scored_as_the_same_answers_in_python(tmp_pa
 # A data set of the hub.
 
 
-def test_a_data_set_of_the_hub_is_found_at_one_commit_and_run(tmp_path):
-    """Its labels are named by its ClassLabel; "main" is looked up once."""
+def test_hub_data_set_is_pinned_to_a_commit_and_run(tmp_path):
+    """Labels have the names of its ClassLabel; "main" is resolved once."""
     commit = "c" * 40
     rows = [{"sentence": text, "label": int(label == "pos")} for text, label in TWO]
     folder = tmp_path / "hub" / "datasets" / "org" / "reviews" / commit
@@ -289,9 +289,7 @@ def test_a_data_set_of_the_hub_is_found_at_one_commit_and_run(tmp_path):
 # What is said once.
 
 
-def test_a_task_that_stands_alone_has_no_score_column_and_left_out_rows_are_said_once(
-    bench, tmp_path
-):
+def test_single_task_has_no_score_column_and_reports_skipped_rows_once(bench, tmp_path):
     rows = [[text if n % 9 else "", label] for n, (text, label) in enumerate(TWO)]
     (tmp_path / "gaps.csv").write_text(as_csv([["text", "label"], *rows]))
     words = ["run", "--model", "majority", "--no-baselines", "--seeds", "1", "--data-file"]
@@ -306,7 +304,7 @@ def test_a_task_that_stands_alone_has_no_score_column_and_left_out_rows_are_said
     assert "score" not in table
 
 
-def test_a_file_without_a_header_is_run_from_the_command_and_from_python(bench, tmp_path):
+def test_file_without_a_header_runs_from_command_and_python(bench, tmp_path):
     path = tmp_path / "bare.csv"
     path.write_text(as_csv(TWO))
     refused = bench(*RUN, "--data-file", str(path), "--columns", "text=1,label=2", "--dry-run")

@@ -1,4 +1,4 @@
-"""Every kind of task that is inferred from rows of one's own runs on a model and on baselines."""
+"""Every task kind that is inferred from custom data runs with a model and baselines."""
 
 import io
 import sys
@@ -79,7 +79,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_kind_of_task_is_trained_and_scored_beside_baselines(name, tmp_path):
+def test_task_kind_is_trained_and_scored_with_baselines(name, tmp_path):
     kind = KINDS[name]
     place = kind.write(tmp_path)
     options = {"columns": kind.columns, "db": tmp_path / "own.sqlite", **SETTINGS}
@@ -92,7 +92,7 @@ def test_a_kind_of_task_is_trained_and_scored_beside_baselines(name, tmp_path):
     assert len(bh.predictions(ran.keys[0], db=ran.db)) > 5
 
 
-def test_parts_of_speech_in_every_sentence_are_no_collapse():
+def test_varied_part_of_speech_tags_are_not_a_collapsed_run():
     tags = answer_type(next(task for task in TASKS.values() if task.kind == "tag"))
     found = [TagPrediction(id="1", tags=("N", "V")), TagPrediction(id="2", tags=("V", "N", "N"))]
     none = [TagPrediction(id=str(n), tags=("O",) * n) for n in (1, 2, 3)]
@@ -117,7 +117,7 @@ def test_parts_of_speech_in_every_sentence_are_no_collapse():
     ],
     ids=["another name", "joined texts", "marked spans", "lists of words"],
 )
-def test_plain_texts_reach_a_model_whatever_its_column_was_called(
+def test_plain_texts_are_predicted_whatever_the_text_column_was_named(
     write, columns, tmp_path, bench, monkeypatch
 ):
     options = {"columns": columns, "db": tmp_path / "own.sqlite", **SETTINGS}

@@ -1,4 +1,4 @@
-"""A task as a TOML file: trained end to end, and one sentence for each mistake in it."""
+"""Task definitions in TOML: trained end to end, and one error per mistake."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def loads():
-    """Of what is loaded nothing stays."""
+    """Restore tasks and hints after the test."""
     hints = dict(HINTS)
     with tables_as_they_were():
         yield
@@ -44,21 +44,21 @@ def loads():
     HINTS.update(hints)
 
 
-def test_a_task_of_a_toml_file_is_trained_with_its_own_values(loads, file, bench):
+def test_task_from_a_toml_file_is_trained(loads, file, bench):
     command = ("run", "--plugin", file, "--model", "tiny", "--task", "mine/reviews")
     ended = bench(*command, "--seeds", "1", "--json")
     assert ended.code == 0, ended.err
     assert json.loads(ended.out)["finished"] == 3
 
 
-def test_values_for_recipes_lie_over_the_models_own(loads, file):
+def test_recipe_values_of_a_task_override_the_model_but_not_the_command(loads, file):
     plugins.load_plugins([file])
     (point,) = resolve_sweep(MODELS["tiny"], "mine/reviews", None, {"epochs": "4"})
     assert [point.settings[n].value for n in ("epochs", "max_tokens")] == [4, 24]
     assert os.environ[plugins.VARIABLE] == str(file)
 
 
-def test_dev_is_held_out_of_a_file_and_a_choice_has_columns_for_its_options(tmp_path):
+def test_choice_task_reads_option_columns_and_holds_out_dev(tmp_path):
     rows = [("q", "a", "b", "right"), *((sentence(n), "yes", "no", n % 2) for n in range(40))]
     (tmp_path / "exam.csv").write_text(as_csv(rows))
     path = tmp_path / "exam.toml"
@@ -72,7 +72,7 @@ def test_dev_is_held_out_of_a_file_and_a_choice_has_columns_for_its_options(tmp_
     assert (len(train), len(dev), task.kind, values) == (32, 8, "choice", {})
 
 
-def test_the_tasks_of_the_docs_can_be_read(tmp_path):
+def test_task_definitions_in_the_docs_are_valid(tmp_path):
     found = [block for block in blocks("plugins.md") if "columns = {" in block]
     assert found
     for number, text in enumerate(found):
@@ -100,7 +100,7 @@ def test_the_tasks_of_the_docs_can_be_read(tmp_path):
         (("name =", "name ["), ["no TOML"]),
     ],
 )
-def test_each_mistake_is_a_sentence(file, change, said):
+def test_each_mistake_in_a_task_file_is_one_error_line(file, change, said):
     file.write_text(REVIEWS.replace(*change))
     with pytest.raises(BenchError) as caught:
         read_task(file)

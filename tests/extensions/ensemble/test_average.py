@@ -38,7 +38,7 @@ def test_probabilities_of_labels_are_averaged():
     assert found.scores == pytest.approx((0.6, 0.4))
 
 
-def test_a_prediction_without_probabilities_is_sure():
+def test_prediction_without_probabilities_counts_as_certain():
     found = one(RTE, label("not_entailment"), label("entailment", 0.9, 0.1))
     assert found.scores == pytest.approx((0.45, 0.55))
     tied = one(RTE, label("not_entailment"), label("entailment"))
@@ -62,30 +62,30 @@ def test_probabilities_of_options_are_averaged():
     assert (sure.option, sure.scores) == (1, (0.0, 1.0))
 
 
-def test_answers_vote_with_what_they_are_preferred_by():
+def test_answers_are_weighted_by_their_margin_over_no_answer():
     assert one(SQUAD, span("Ann"), span("Bob"), span("Bob")).text == "Bob"
     # A member that would rather not answer counts for little.
     assert one(SQUAD, span("Ann", -6.0), span("Bob", 3.0), span("Bob", 3.0)).text == "Ann"
     assert one(SQUAD, span("Ann"), span("Bob")).text == "Ann"
 
 
-def test_texts_that_the_scorer_takes_for_one_count_as_one():
+def test_answers_equal_after_normalisation_count_together():
     found = one(SQUAD, span("Ann"), span("the bridge"), span("bridge."))
     assert found.text == "the bridge"
 
 
-def test_the_no_answer_score_is_the_mean_and_any_logit_will_do():
+def test_no_answer_score_is_the_mean_also_for_large_logits():
     found = one(SQUAD, span("x", -3000.0), span("x", 1000.0))
     assert found == span("x", -1000.0)
 
 
-def test_each_word_has_the_tag_of_most_members_ties_by_the_first():
+def test_tags_are_decided_by_majority_and_ties_by_the_first_member():
     rows = [("B-PER", "O", "O"), ("B-PER", "B-LOC", "B-LOC"), ("O", "B-ORG", "B-LOC")]
     found = one(NER, *(TagPrediction(id="s", tags=tags) for tags in rows))
     assert found.tags == ("B-PER", "O", "B-LOC")
 
 
-def test_examples_stay_in_their_order():
+def test_order_of_examples_is_kept_and_lengths_must_match():
     members = [[PairPrediction(id=str(i), label=float(i + m)) for i in range(3)] for m in (0, 2)]
     assert average(STSB, members) == tuple(
         PairPrediction(id=str(i), label=i + 1.0) for i in range(3)
@@ -97,8 +97,8 @@ def test_examples_stay_in_their_order():
 # files of predictions
 
 
-def test_each_file_abstains_at_its_own_threshold():
-    """Scored 0.6 at 0.5 and 0.6 at 1: the second prefers its answer by more."""
+def test_each_member_uses_its_own_no_answer_threshold():
+    """Scores of 0.6 at thresholds 0.5 and 1.0: the second prefers its answer by more."""
     found = one(
         SQUAD,
         SpanPrediction(id="q", text="Rome", no_answer_score=0.6, threshold=0.5),
@@ -108,13 +108,13 @@ def test_each_file_abstains_at_its_own_threshold():
     assert found.no_answer_score == pytest.approx((0.1 - 0.4) / 2)
 
 
-def test_a_missing_answer_has_no_say():
+def test_missing_answer_has_no_vote():
     missing = SpanPrediction(id="q", text="", missing=True)
     assert one(SQUAD, missing, span("Rome")).text == "Rome"
     assert one(SQUAD, missing, missing).missing
 
 
-def test_words_that_are_no_option_have_no_say():
+def test_text_that_is_no_option_has_no_vote():
     task = find_task("superglue/record")
     free = ChoicePrediction(id="0", option=-1, text="Atlantis")
     assert one(task, free, ChoicePrediction(id="0", option=1)).option == 1

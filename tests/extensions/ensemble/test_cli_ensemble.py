@@ -23,7 +23,7 @@ def fingerprints():
 
 
 def run(fingerprints, model, seed, wrong, splits=("dev", "test")):
-    """A run that is sure and right, but for the dev rows at which it is wrong and unsure."""
+    """Build a run that is certain and right, except for uncertain errors in rows `wrong` of dev."""
     names = ("train", *splits)
     used = {f"glue/rte:{name}": fingerprints[f"glue/rte:{name}"] for name in names}
     job = make_job(model=model, seed=seed, fingerprints=used, precision="fp32", recipe="paper")
@@ -60,7 +60,7 @@ def ensembles():
         return [store.result(row.key) for row in rows]
 
 
-def test_the_seeds_of_a_model_become_one_result(bench, stored):
+def test_seeds_of_a_model_become_one_ensemble(bench, stored):
     ended = bench("ensemble", "minilm", "--task", "glue/rte", "--db", "board.sqlite")
     assert ended.code == 0, ended.err
     (result,) = ensembles()
@@ -78,13 +78,13 @@ def test_the_seeds_of_a_model_become_one_result(bench, stored):
     assert "ensembles and baselines are below the models" in ended.out
 
 
-def test_the_same_ensemble_is_stored_once_and_another_beside_it(bench, stored):
+def test_same_ensemble_is_stored_once_and_others_separately(bench, stored):
     for words in (("minilm",), ("minilm",), ("minilm", "bert"), ("minilm", "--name", "mine")):
         assert bench("ensemble", *words, "--db", "board.sqlite").code == 0
     assert sorted(r.job.model for r in ensembles()) == ["mine", "minilm x3", "minilm x3 + bert"]
 
 
-def test_several_models_and_json(bench, stored):
+def test_ensemble_of_several_models_has_complete_json(bench, stored):
     ended = bench("ensemble", "bert", "minilm", "--name", "both", "--db", "board.sqlite", "--json")
     (made,) = json.loads(ended.out)
     assert (made["name"], made["task"]) == ("both", "glue/rte")
@@ -103,20 +103,20 @@ def test_several_models_and_json(bench, stored):
         (("minilm", "--task", "cola"), "no task that was asked for has results of minilm."),
     ],
 )
-def test_what_makes_no_ensemble_is_one_sentence(bench, stored, words, sentence):
+def test_too_few_members_are_an_error(bench, stored, words, sentence):
     ended = bench("ensemble", *words, "--db", "board.sqlite")
     assert ended.code == 2
     assert sentence in ended.err
     assert ensembles() == []
 
 
-def test_an_ensemble_is_no_member(bench, stored):
+def test_ensemble_cannot_be_a_member(bench, stored):
     bench("ensemble", "minilm", "--db", "board.sqlite")
     ended = bench("ensemble", "minilm x3", "bert", "--db", "board.sqlite")
     assert "is an ensemble" in ended.err
 
 
-def test_members_on_other_rows_are_refused(fingerprints):
+def test_members_with_different_rows_are_an_error(fingerprints):
     one, other = (run(fingerprints, "minilm", seed, set()) for seed in (1, 2))
     dev = replace(other.evaluations[0], fingerprint="0" * 64)
     moved = replace(other, evaluations=(dev, *other.evaluations[1:]))
@@ -124,7 +124,7 @@ def test_members_on_other_rows_are_refused(fingerprints):
         make_ensemble([("minilm", one), ("minilm", moved)], "x")
 
 
-def test_members_without_a_split_in_common_are_refused(fingerprints):
+def test_members_without_a_common_split_are_an_error(fingerprints):
     one = run(fingerprints, "minilm", 1, set(), splits=("dev",))
     other = run(fingerprints, "minilm", 2, set(), splits=("test",))
     with pytest.raises(BenchError, match="have predicted no split in common"):

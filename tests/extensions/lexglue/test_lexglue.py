@@ -1,4 +1,4 @@
-"""LexGLUE's long documents: their files, and scores as its scripts count them."""
+"""LexGLUE: official files, and scores equal to those of its scripts."""
 
 import json
 import random
@@ -23,8 +23,8 @@ def example(label: Any, number: int) -> PairExample:
     return PairExample(id=str(number), text_a="x", label=label)
 
 
-def test_ecthr_counts_no_article_as_one_more_label() -> None:
-    """By scikit-learn on the columns that experiments/ecthr.py makes: ten, and if all are 0."""
+def test_ecthr_counts_no_article_as_an_additional_label() -> None:
+    """scikit-learn gets the columns of experiments/ecthr.py: ten articles, and one for none."""
     draw, task = random.Random(7), find_task("lexglue/ecthr_a")
 
     def some() -> tuple[str, ...]:
@@ -48,8 +48,8 @@ def test_ecthr_counts_no_article_as_one_more_label() -> None:
             assert found[f"{name}_f1"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_scotus_averages_over_the_areas_that_occur() -> None:
-    """As experiments/scotus.py, which names no labels: 13 areas, of which few may be there."""
+def test_scotus_averages_over_the_areas_that_occur_in_the_split() -> None:
+    """experiments/scotus.py passes no labels, so that only areas in the split count."""
     draw, task = random.Random(8), find_task("lexglue/scotus")
     for size in [1, 2, *range(5, 155)]:
         known = draw.sample(AREAS, draw.randint(1, 13))
@@ -69,7 +69,7 @@ def write(folder: Path, file: str, *rows: Any) -> str:
     return str(folder)
 
 
-def test_a_file_has_all_splits_and_articles_that_are_no_labels(tmp_path: Path) -> None:
+def test_file_with_all_splits_is_read_and_unknown_articles_are_dropped(tmp_path: Path) -> None:
     rows = [
         {
             "facts": ["1. One.", "2. Two."],
@@ -99,7 +99,7 @@ def test_a_file_has_all_splits_and_articles_that_are_no_labels(tmp_path: Path) -
     assert opinion.label == "13"  # type: ignore[attr-defined]
 
 
-def test_the_scripts_values_count_for_all_encoders_up_to_what_they_read() -> None:
+def test_recipe_of_the_scripts_applies_to_all_encoders() -> None:
     for task in ("ecthr_a", "scotus"):
         found = resolve_recipe(find_model("longformer"), f"lexglue/{task}", None, {}).settings
         values = {name: setting.value for name, setting in found.items()}

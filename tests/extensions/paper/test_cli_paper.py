@@ -1,4 +1,4 @@
-"""`bench paper`: the folder that it writes, and what it refuses."""
+"""`bench paper`: the folder that it writes, and errors."""
 
 import csv
 import os
@@ -37,7 +37,7 @@ def encoder(tmp_path_factory):
 
 @pytest.fixture
 def paper(tmp_path, monkeypatch, capsys, encoder):
-    """Runs the command on an engine that trains nothing; gives its exit code and what it said."""
+    """Run the command with an engine that trains nothing; returns exit code and output."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BENCH_DB", raising=False)
 
@@ -57,14 +57,14 @@ def _files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_tables_are_the_same_from_an_archive_elsewhere(paper, tmp_path, encoder):
+def test_paper_from_an_archive_in_another_environment_is_identical(paper, tmp_path, encoder):
     code, printed = paper()
     assert code == 0, printed.err
     first = _files(tmp_path / "paper")
     table = first["snli.tex"].decode()
     assert re.search(r"^mine & 5\d\.\d\$_\{", table, re.MULTILINE), "with the ends of its interval"
     assert re.search(r"^tiny & \\textbf\{9\d\.\d\}\\textsuperscript\{\\dag\}", table, re.MULTILINE)
-    assert "†: significantly different from mine in a paired test" in table
+    assert r"\dag{}: significantly different from mine in a paired test" in table
     assert r"\caption{SNLI, mini data, development sets.}" in table
     rows = list(csv.DictReader(first["runs.csv"].decode().splitlines()))
     with open_store(tmp_path / "results" / "leaderboard.sqlite") as store:
@@ -102,7 +102,7 @@ def test_the_tables_are_the_same_from_an_archive_elsewhere(paper, tmp_path, enco
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="LaTeX is not installed")
-def test_the_paper_compiles_and_nothing_is_too_wide(paper, tmp_path):
+def test_paper_compiles_without_overfull_boxes(paper, tmp_path):
     paper()
     folder = tmp_path / "paper"
     command = ("pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main.tex")
@@ -115,7 +115,7 @@ def test_the_paper_compiles_and_nothing_is_too_wide(paper, tmp_path):
     assert (folder / "main.pdf").exists()
 
 
-def test_what_is_somebodys_own_stays(paper, tmp_path):
+def test_foreign_or_edited_files_are_not_overwritten(paper, tmp_path):
     folder = tmp_path / "paper"
     folder.mkdir()
     (folder / "main.tex").write_text("mine")
@@ -135,7 +135,7 @@ def test_what_is_somebodys_own_stays(paper, tmp_path):
     assert _files(tmp_path / "new") == before
 
 
-def test_without_a_finished_run_there_is_no_table(paper, tmp_path):
+def test_paper_without_a_finished_run_is_an_error(paper, tmp_path):
     code, printed = paper(share=None)
     assert code == 2
     assert "none of the 5 runs of this paper has finished" in printed.err
@@ -150,7 +150,7 @@ def test_without_a_finished_run_there_is_no_table(paper, tmp_path):
         ({"against": ","}, "name your encoder and the systems to compare it with"),
     ],
 )
-def test_a_side_that_is_not_there_is_said_at_once(paper, tmp_path, words, said):
+def test_unknown_model_to_compare_is_an_error(paper, tmp_path, words, said):
     code, printed = paper(**words)
     assert code in (2, 4)
     assert said in printed.err
@@ -158,7 +158,7 @@ def test_a_side_that_is_not_there_is_said_at_once(paper, tmp_path, words, said):
     assert not (tmp_path / "paper").exists()
 
 
-def test_hours_bound_the_seeds(paper, tmp_path, encoder):
+def test_hours_option_limits_the_number_of_seeds(paper, tmp_path, encoder):
     code, printed = paper("--hours", "0.00001")
     assert code == 2
     assert "one seed of everything takes about" in printed.err
@@ -173,7 +173,7 @@ def test_hours_bound_the_seeds(paper, tmp_path, encoder):
     assert not (tmp_path / "paper").exists()
 
 
-def test_the_same_from_python(paper, tmp_path, encoder):
+def test_paper_from_python_writes_the_folder(paper, tmp_path, encoder):
     paper()
     options = {"suite": "snli", "data": "mini", "device": "cpu", "precision": "fp32", "seeds": 2}
     found = benchharness.paper(f"mine={encoder}", against="tiny", to=tmp_path / "api", **options)
@@ -185,7 +185,7 @@ def test_the_same_from_python(paper, tmp_path, encoder):
 
 @pytest.mark.soak  # some minutes on two cores
 @pytest.mark.timeout(1200)
-def test_a_whole_paper_of_small_encoders_ends_in_ten_minutes(tmp_path: Path, encoder):
+def test_complete_paper_of_small_encoders_takes_under_ten_minutes(tmp_path: Path, encoder):
     started = os.times()
     words = ("--model", "tiny", "--against", f"small={encoder},majority", "--data", "mini")
     code, _, said = bench_for(tmp_path, 1200, "paper", *words, "--seeds", "2")
@@ -201,7 +201,7 @@ def test_a_whole_paper_of_small_encoders_ends_in_ten_minutes(tmp_path: Path, enc
 
 
 def bench_for(folder, seconds, *words):
-    """`bench` in a process that may take so long."""
+    """Run `bench` in a process that may take `seconds`."""
     ended = subprocess.run(
         (*BENCH, *words),
         cwd=folder,
@@ -214,7 +214,7 @@ def bench_for(folder, seconds, *words):
     return ended.returncode, ended.stdout, ended.stderr
 
 
-def test_a_draft_that_a_killed_command_has_left_is_no_file_of_others(tmp_path: Path):
+def test_draft_left_by_a_killed_command_is_not_a_foreign_file(tmp_path: Path):
     (tmp_path / ".manifest.json.x1").write_text("half")
     check_paper(tmp_path)
     write_paper(tmp_path, {"main.tex": b"text"})

@@ -1,4 +1,4 @@
-"""HotpotQA's scores against the official script's, written again; paragraphs as one context."""
+"""HotpotQA's scores equal those of the official script, reimplemented; paragraphs as context."""
 
 import json
 import random
@@ -23,7 +23,7 @@ WORDS = ("the", "red", "barn", "a", "old", "yes", "no.", "Tower", "noanswer")
 TITLES = ("Barns", "Towers", "A storm")
 
 FORMS = (*[int] * 9, float, str, bool, lambda number: number + 0.5)
-"""The script compares numbers as Python does: 1.0 and True are 1, and "1" is another."""
+"""The script compares numbers as Python does: 1.0 and True equal 1, but "1" does not."""
 
 
 def drawn_text(draw: random.Random) -> str:
@@ -45,7 +45,7 @@ def drawn_question(draw: random.Random, number: int) -> dict[str, Any]:
 
 
 def drawn_facts(draw: random.Random) -> list[list[Any]]:
-    """Any facts, the numbers of some in another form."""
+    """Draw random facts, some with a number of another type."""
     numbers = [(draw.choice(TITLES), draw.randrange(5)) for _ in range(draw.randint(0, 4))]
     return [[title, draw.choice(FORMS)(number)] for title, number in numbers]
 
@@ -57,7 +57,7 @@ def read_hotpot(folder: Path, data: Any, split: str = "dev") -> SplitRows:
 
 
 @pytest.mark.parametrize("sets", [200, pytest.param(1_000, marks=pytest.mark.soak)])
-def test_random_prediction_sets_score_as_the_script_does(sets: int, tmp_path: Path) -> None:
+def test_scores_of_random_predictions_equal_those_of_the_script(sets: int, tmp_path: Path) -> None:
     draw = random.Random("hotpotqa")
     path = tmp_path / "predictions.json"
     for _ in range(sets):
@@ -106,7 +106,7 @@ def one(folder: Path, **other: Any) -> SpanExample:
     return row
 
 
-def test_paragraphs_are_lines_behind_the_fixed_answers(tmp_path: Path) -> None:
+def test_context_has_yes_and_no_before_the_paragraphs(tmp_path: Path) -> None:
     row = one(tmp_path)
     assert row.context == (
         "yes no\nBarns\nA barn of 1912. It is red.\nTowers\nThe tower was built in 1912."
@@ -121,7 +121,7 @@ def test_paragraphs_are_lines_behind_the_fixed_answers(tmp_path: Path) -> None:
     assert [row.context[start:end] for start, end in row.evidence] == [texts[2], texts[3]]
 
 
-def test_the_answer_is_that_of_a_supporting_sentence(tmp_path: Path) -> None:
+def test_answer_is_located_in_a_supporting_sentence(tmp_path: Path) -> None:
     (found,) = one(tmp_path).answers or ()
     assert found == ("1912", one(tmp_path).context.rindex("1912"))
     assert one(tmp_path, answer="Barns").answers == (("Barns", 7),)
@@ -129,7 +129,7 @@ def test_the_answer_is_that_of_a_supporting_sentence(tmp_path: Path) -> None:
     assert one(tmp_path, answer="no").answers == (("no", 4),)
 
 
-def test_what_cannot_be_learned_is_left_out_and_counted(tmp_path: Path) -> None:
+def test_training_question_without_its_answer_is_skipped_and_counted(tmp_path: Path) -> None:
     data = [QUESTION, QUESTION | {"_id": "r", "answer": "in 1913"}]
     rows = read_hotpot(tmp_path, data, "train")
     assert (len(rows.examples), rows.left_out) == (1, 1)
@@ -143,12 +143,12 @@ def test_what_cannot_be_learned_is_left_out_and_counted(tmp_path: Path) -> None:
         ([{"question": "?"}], "question 0 has no '_id'"),
     ],
 )
-def test_bad_files_are_refused(tmp_path: Path, data: Any, reason: str) -> None:
+def test_invalid_files_are_an_error(tmp_path: Path, data: Any, reason: str) -> None:
     with pytest.raises(DataError, match=reason):
         read_hotpot(tmp_path, data)
 
 
-def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_prediction_file_round_trips(tmp_path: Path) -> None:
     rows = read(HOTPOT, "dev", Data(source="mini"))
     examples = [row for row in rows.examples if isinstance(row, SpanExample)]
     guesses = [

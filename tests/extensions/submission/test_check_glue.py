@@ -1,4 +1,4 @@
-"""Every planted fault of a GLUE submission is found, and mended where it has one right answer."""
+"""Every planted fault of a GLUE submission is found, and repaired if it is unambiguous."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -38,7 +38,7 @@ def renamed(name: str, other: str) -> Damage:
 
 
 def shifted(first: int) -> Callable[[list[str]], list[str]]:
-    """Indices that begin elsewhere."""
+    """Return an edit that shifts all indices by `first`."""
 
     def shift(table: list[str]) -> list[str]:
         cells = [line.split("\t") for line in table[1:]]
@@ -48,12 +48,12 @@ def shifted(first: int) -> Callable[[list[str]], list[str]]:
 
 
 def said(old: str, new: str, name: str) -> Damage:
-    """Another word in one file."""
+    """Replace a text in one file."""
     return edited(name, lambda text: text.replace(old, new))
 
 
 def with_flag(files: Files) -> bytes:
-    """The first file is marked as one that needs a password."""
+    """Mark the first file as encrypted."""
     content = bytearray(zipped(files))
     for signature, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         content[content.index(signature) + flags] |= 1
@@ -61,19 +61,19 @@ def with_flag(files: Files) -> bytes:
 
 
 def with_flipped_bit(files: Files) -> bytes:
-    """A byte of the first file is not what was packed."""
+    """Flip a bit of the first file after packing."""
     content = bytearray(zipped(files))
     content[content.index(b"prediction")] ^= 1
     return bytes(content)
 
 
 def cut(files: Files) -> bytes:
-    """The end is missing, which says where the files are."""
+    """Truncate the zip, so that its central directory is incomplete."""
     return zipped(files)[:-30]
 
 
 def moved(place: str) -> Damage:
-    """The first file lies elsewhere."""
+    """Move the first file to another folder."""
     return lambda files: zipped(
         (f"{place}{n}" if n == "CoLA.tsv" else n, c) for n, c in files.items()
     )
@@ -201,7 +201,7 @@ def put(tmp_path: Path, content: bytes, name: str = "submission.zip") -> Path:
     return path
 
 
-def test_what_the_server_wants_has_no_fault(tmp_path: Path) -> None:
+def test_valid_submission_has_no_fault(tmp_path: Path) -> None:
     path = put(tmp_path, zipped(clean("glue")))
     assert check(path) == ()
     assert repair(path, tmp_path / "out.zip") == ()
@@ -209,7 +209,7 @@ def test_what_the_server_wants_has_no_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MENDABLE)
-def test_a_fault_with_one_right_answer_is_found_and_mended(name: str, tmp_path: Path) -> None:
+def test_unambiguous_fault_is_found_and_repaired(name: str, tmp_path: Path) -> None:
     damage, sentence = MENDABLE[name]
     path = put(tmp_path, damage(clean("glue")))
     found = check(path)
@@ -221,7 +221,7 @@ def test_a_fault_with_one_right_answer_is_found_and_mended(name: str, tmp_path: 
 
 
 @pytest.mark.parametrize("name", STUCK)
-def test_a_fault_without_one_is_found_and_not_guessed_at(name: str, tmp_path: Path) -> None:
+def test_ambiguous_fault_is_found_and_not_repaired(name: str, tmp_path: Path) -> None:
     damage, sentence = STUCK[name]
     path = put(tmp_path, damage(clean("glue")))
     found = check(path)
@@ -232,13 +232,13 @@ def test_a_fault_without_one_is_found_and_not_guessed_at(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", MENDABLE | STUCK)
-def test_only_the_damaged_file_is_blamed(name: str, tmp_path: Path) -> None:
+def test_faults_name_only_the_damaged_file(name: str, tmp_path: Path) -> None:
     damage, _ = (MENDABLE | STUCK)[name]
     blamed = {fault.file for fault in check(put(tmp_path, damage(clean("glue"))))}
     assert len(blamed - {"submission.zip"}) <= 1
 
 
-def test_a_score_outside_the_scale_is_clipped(tmp_path: Path) -> None:
+def test_score_outside_the_scale_is_clipped(tmp_path: Path) -> None:
     damage = said("\t4.000", "\t5.250", "STS-B.tsv")
     path = put(tmp_path, damage(clean("glue")))
     (fault,) = check(path)
@@ -247,7 +247,7 @@ def test_a_score_outside_the_scale_is_clipped(tmp_path: Path) -> None:
     assert b"4\t5.000\n" in members(tmp_path / "out.zip")["STS-B.tsv"]
 
 
-def test_a_fault_of_many_lines_is_said_once(tmp_path: Path) -> None:
+def test_fault_of_many_lines_is_reported_once(tmp_path: Path) -> None:
     damage = said("\t1", "\tyes", "CoLA.tsv")
     (fault,) = check(put(tmp_path, damage(clean("glue"))))
     assert "CoLA.tsv line 3: the label is 'yes'" in str(fault)
@@ -258,31 +258,31 @@ ONE = (
     *("a password", "a damaged file", "a missing file", "a file twice", "an endless score"),
     *("above the zip", "at the root", "on a disk"),
 )
-"""What has one cause and is one fault."""
+"""Faults with one cause, which are reported once."""
 
 
 @pytest.mark.parametrize("name", ONE)
-def test_one_cause_is_one_fault(name: str, tmp_path: Path) -> None:
+def test_fault_with_one_cause_is_reported_once(name: str, tmp_path: Path) -> None:
     damage, sentence = (MENDABLE | STUCK)[name]
     (fault,) = check(put(tmp_path, damage(clean("glue"))))
     assert sentence in str(fault)
 
 
-def test_surplus_indices_are_one_line_with_a_count(tmp_path: Path) -> None:
+def test_surplus_indices_are_one_fault(tmp_path: Path) -> None:
     damage = cola(lambda t: [*t, *(f"{index}\t1" for index in range(6, 283))])
     count, fault = check(put(tmp_path, damage(clean("glue"))))
     assert count.sentence == "it has 283 answers, expected 6"
     assert "index 6 is not one of the 6" in str(fault)
 
 
-def test_doubled_indices_are_one_line_with_a_count(tmp_path: Path) -> None:
+def test_repeated_indices_are_one_fault(tmp_path: Path) -> None:
     damage = cola(lambda t: [*t[:-2], *t[1:3]])
     doubled, missing = check(put(tmp_path, damage(clean("glue"))))
     assert "stands here again, after line 2" in doubled.sentence
     assert missing.sentence == "2 indices are missing: 4, 5"
 
 
-def test_a_zip_in_the_zip_that_is_damaged_is_one_fault(tmp_path: Path) -> None:
+def test_damaged_nested_zip_is_one_fault(tmp_path: Path) -> None:
     (fault,) = check(put(tmp_path, zipped({"in.zip": b"PK"})))
     assert "in.zip is damaged" in str(fault)
 
@@ -299,7 +299,7 @@ def test_faults_of_several_files_are_all_found(tmp_path: Path) -> None:
     ]
 
 
-def test_a_zip_by_another_name_is_renamed(tmp_path: Path) -> None:
+def test_zip_with_another_suffix_is_renamed_by_repair(tmp_path: Path) -> None:
     path = put(tmp_path, zipped(clean("glue")), "submission.dat")
     (fault,) = check(path)
     assert fault.sentence == "it is a zip, but its name does not end in .zip"
@@ -317,7 +317,7 @@ def test_a_zip_by_another_name_is_renamed(tmp_path: Path) -> None:
         ("CoLA.tsv", clean("glue")["CoLA.tsv"], "it is one file, expected a zip of all"),
     ],
 )
-def test_what_is_no_submission_is_said(
+def test_file_that_is_no_submission_is_an_error(
     name: str, content: bytes, sentence: str, tmp_path: Path
 ) -> None:
     path = put(tmp_path, content, name)
@@ -326,7 +326,7 @@ def test_what_is_no_submission_is_said(
         repair(path, tmp_path / "out.zip")
 
 
-def test_one_file_alone_is_read_and_does_not_miss_the_others(tmp_path: Path) -> None:
+def test_single_prediction_file_is_checked_without_missing_files(tmp_path: Path) -> None:
     content = clean("glue")["CoLA.tsv"].replace(b"prediction", b"predictions")
     alone, header = check(put(tmp_path, content, "CoLA.tsv"))
     assert alone.sentence == "it is one file, expected a zip of all"
@@ -335,6 +335,6 @@ def test_one_file_alone_is_read_and_does_not_miss_the_others(tmp_path: Path) -> 
     assert alone.sentence == "it is one file, expected a zip of all"
 
 
-def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:
+def test_missing_submission_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere.zip cannot be read: No such file"):
         check(tmp_path / "nowhere.zip")

@@ -41,20 +41,20 @@ def test_another_threshold_leaves_other_questions_unanswered() -> None:
     assert all(json.loads(write_predictions(SPANS, None)).values())
 
 
-def test_no_answer_scores_stay_as_they_are(tmp_path: Path) -> None:
+def test_no_answer_scores_are_written_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "na_prob.json"
     path.write_bytes(write_no_answer_scores(SPANS))
     assert json.loads(path.read_text()) == SCORES
     assert check(path) == ()
 
 
-def test_text_is_written_as_it_is() -> None:
+def test_unicode_text_is_written_unchanged() -> None:
     spans = [SpanPrediction(id="q", text='Zo\u00eb "\U0001f600"')]
     assert json.loads(write_predictions(spans, None)) == {"q": 'Zo\u00eb "\U0001f600"'}
 
 
 def twice(answers: dict[str, str]) -> str:
-    """One question named twice."""
+    """Repeat one question in the JSON object."""
     return json.dumps(answers)[:-1] + f', "{QUESTIONS[0]}": "other"}}'
 
 
@@ -78,7 +78,7 @@ def twice(answers: dict[str, str]) -> str:
         (json.dumps(SCORES | {QUESTIONS[0]: float("nan")}), "is nan, expected a number"),
     ],
 )
-def test_a_fault_of_squad_is_found_and_not_guessed_at(
+def test_ambiguous_squad_fault_is_found_and_not_repaired(
     content: object, sentence: str, tmp_path: Path
 ) -> None:
     path = put(tmp_path, content)
@@ -87,7 +87,7 @@ def test_a_fault_of_squad_is_found_and_not_guessed_at(
         repair(path, tmp_path / "out.json")
 
 
-def test_evaluates_list_of_answers_is_mended(tmp_path: Path) -> None:
+def test_answer_list_in_the_format_of_evaluate_is_repaired(tmp_path: Path) -> None:
     rows = [{"id": q, "prediction_text": text} for q, text in ANSWERS.items()]
     path = put(tmp_path, rows)
     (fault,) = check(path)
@@ -100,7 +100,7 @@ def listed(**more: object) -> list[dict[str, object]]:
     return [{"id": q, "prediction_text": text, **more} for q, text in ANSWERS.items()]
 
 
-def test_a_lists_probabilities_are_not_lost_in_silence(tmp_path: Path) -> None:
+def test_no_answer_probabilities_in_a_list_are_an_unrepairable_fault(tmp_path: Path) -> None:
     path = put(tmp_path, listed(no_answer_probability=0.5))
     _, fault = check(path)
     assert "it has a no_answer_probability for each answer" in str(fault)
@@ -108,24 +108,24 @@ def test_a_lists_probabilities_are_not_lost_in_silence(tmp_path: Path) -> None:
         repair(path, tmp_path / "out.json")
 
 
-def test_what_nothing_reads_in_a_list_is_named(tmp_path: Path) -> None:
+def test_unknown_key_in_an_answer_list_is_reported(tmp_path: Path) -> None:
     _, fault = check(put(tmp_path, listed(start_logit=1.0)))
     assert "'start_logit' too" in fault.sentence
 
 
-def test_a_key_twice_in_a_list_is_a_fault(tmp_path: Path) -> None:
+def test_repeated_key_in_an_answer_list_is_a_fault(tmp_path: Path) -> None:
     text = json.dumps(listed()).replace('{"id"', '{"prediction_text": "x", "id"', 1)
     assert any("has one key twice" in str(fault) for fault in check(put(tmp_path, text)))
 
 
-def test_many_faults_of_one_kind_are_one_line(tmp_path: Path) -> None:
+def test_many_faults_of_one_kind_are_reported_once(tmp_path: Path) -> None:
     nulls = ANSWERS | dict.fromkeys(QUESTIONS[:300])
     (fault,) = check(put(tmp_path, nulls))
     assert f"{QUESTIONS[0]} is null, expected text" in fault.sentence
 
 
 @pytest.mark.parametrize("name", ["answers.json", "na_prob.json", "null_odds.json"])
-def test_what_a_file_holds_is_told_by_its_values(name: str, tmp_path: Path) -> None:
+def test_answers_and_no_answer_scores_are_recognised_by_values(name: str, tmp_path: Path) -> None:
     assert check(put(tmp_path, ANSWERS, name)) == check(put(tmp_path, SCORES, name)) == ()
 
 
@@ -137,7 +137,7 @@ def test_another_encoding_is_one_fault(encoding: str, tmp_path: Path) -> None:
     assert "it is not UTF-8 text but UTF-16" in str(fault)
 
 
-def test_quoted_scores_are_mended(tmp_path: Path) -> None:
+def test_quoted_scores_are_repaired(tmp_path: Path) -> None:
     path = put(tmp_path, {q: str(score) for q, score in SCORES.items()}, "null_odds.json")
     (fault,) = check(path)
     assert "quoted, expected numbers" in fault.sentence
@@ -154,11 +154,11 @@ RACE = [
 ]
 
 
-def test_race_is_an_id_and_a_letter_on_each_line() -> None:
+def test_race_file_has_an_id_and_a_letter_per_line() -> None:
     lines = write_race(RACE).decode().splitlines()
     assert lines[:3] == ["id\tanswer", "middle0/0\tA", "middle1/0\tB"]
 
 
-def test_part_of_race_is_no_submission() -> None:
+def test_incomplete_race_predictions_are_an_error() -> None:
     with pytest.raises(BenchError, match="has 4934 questions, found 10 predictions"):
         write_race(RACE[:10])

@@ -1,4 +1,4 @@
-"""Every planted fault of a SuperGLUE submission is found, and mended where that is no guess."""
+"""Every planted fault of a SuperGLUE submission is found, and repaired if it is unambiguous."""
 
 import json
 from collections.abc import Callable
@@ -29,17 +29,17 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def each(name: str, change: Callable[[dict[str, Any]], object]) -> Damage:
-    """Every object of one file changed."""
+    """Change every object of one file."""
     return edited(name, objects(lambda found: [change(dict(one)) for one in found]))
 
 
 def labelled(name: str, labels: dict[object, object]) -> Damage:
-    """Other labels in one file."""
+    """Replace labels in one file."""
     return each(name, lambda one: {**one, "label": labels.get(one["label"], one["label"])})
 
 
 def unfolded(paragraphs: list[dict[str, Any]]) -> list[object]:
-    """MultiRC's answers one by one, as the hub has them."""
+    """Return MultiRC's answers one by one, as on the hub."""
     return [
         {
             "idx": {"paragraph": p["idx"], "question": q["idx"], "answer": a["idx"]},
@@ -52,7 +52,7 @@ def unfolded(paragraphs: list[dict[str, Any]]) -> list[object]:
 
 
 def restarted(paragraphs: list[dict[str, Any]]) -> list[object]:
-    """MultiRC's questions numbered anew in every paragraph."""
+    """Number MultiRC's questions anew in every paragraph."""
     for paragraph in paragraphs:
         for number, question in enumerate(paragraph["passage"]["questions"]):
             question["idx"] = number
@@ -60,7 +60,7 @@ def restarted(paragraphs: list[dict[str, Any]]) -> list[object]:
 
 
 def doubled(text: str) -> str:
-    """The first object has two labels."""
+    """Give the first object two labels."""
     return text.replace('"label": ', '"label": "neutral", "label": ', 1)
 
 
@@ -203,20 +203,20 @@ def put(tmp_path: Path, content: bytes) -> Path:
     return path
 
 
-def test_what_the_server_wants_has_no_fault(tmp_path: Path) -> None:
+def test_valid_submission_has_no_fault(tmp_path: Path) -> None:
     path = put(tmp_path, zipped(clean("superglue")))
     assert check(path) == ()
     repair(path, tmp_path / "out.zip")
     assert members(tmp_path / "out.zip") == clean("superglue")
 
 
-def test_folders_are_accepted(tmp_path: Path) -> None:
+def test_files_in_a_folder_of_the_zip_are_accepted(tmp_path: Path) -> None:
     files = {f"submission/{name}": content for name, content in clean("superglue").items()}
     assert check(put(tmp_path, zipped(files))) == ()
 
 
 @pytest.mark.parametrize("name", MENDABLE)
-def test_a_fault_with_one_right_answer_is_found_and_mended(name: str, tmp_path: Path) -> None:
+def test_unambiguous_fault_is_found_and_repaired(name: str, tmp_path: Path) -> None:
     damage, sentence = MENDABLE[name]
     path = put(tmp_path, damage(clean("superglue")))
     found = check(path)
@@ -226,7 +226,7 @@ def test_a_fault_with_one_right_answer_is_found_and_mended(name: str, tmp_path: 
 
 
 @pytest.mark.parametrize("name", STUCK)
-def test_a_fault_without_one_is_found_and_not_guessed_at(name: str, tmp_path: Path) -> None:
+def test_ambiguous_fault_is_found_and_not_repaired(name: str, tmp_path: Path) -> None:
     damage, sentence = STUCK[name]
     path = put(tmp_path, damage(clean("superglue")))
     found = check(path)
@@ -236,20 +236,20 @@ def test_a_fault_without_one_is_found_and_not_guessed_at(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", STUCK | MENDABLE)
-def test_only_the_damaged_file_is_blamed(name: str, tmp_path: Path) -> None:
+def test_faults_name_only_the_damaged_file(name: str, tmp_path: Path) -> None:
     damage, _ = (STUCK | MENDABLE)[name]
     blamed = {fault.file for fault in check(put(tmp_path, damage(clean("superglue"))))}
     assert len(blamed - {"submission.zip"}) <= 1
 
 
 @pytest.mark.parametrize("name", ["not UTF-8", "an empty file", "a label twice"])
-def test_one_cause_is_one_fault(name: str, tmp_path: Path) -> None:
+def test_fault_with_one_cause_is_reported_once(name: str, tmp_path: Path) -> None:
     damage, sentence = (STUCK | MENDABLE)[name]
     (fault,) = check(put(tmp_path, damage(clean("superglue"))))
     assert sentence in str(fault)
 
 
-def test_half_a_character_is_no_crash(tmp_path: Path) -> None:
+def test_lone_surrogate_is_accepted_and_kept(tmp_path: Path) -> None:
     files = clean("superglue")
     files["ReCoRD.jsonl"] = files["ReCoRD.jsonl"].replace(b"entity 0", b"\\ud83d")
     path = put(tmp_path, zipped(files))

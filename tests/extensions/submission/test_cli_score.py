@@ -22,7 +22,7 @@ MINI = parse_data("mini")
 
 @pytest.fixture
 def made(bench, tmp_path):
-    """Writes random predictions of a task's split; gives the file, the guesses and the examples."""
+    """Function that writes random predictions; returns the file, predictions and examples."""
 
     def make(name, split="dev", seed=0):
         rows = read(TASKS[name], split, MINI)
@@ -49,7 +49,7 @@ def call(bench, *words):
         if t.dev_splits and t.has_train and t.kind not in ("ranking", "labels")
     ],
 )
-def test_the_scores_are_the_tasks_own(name, bench, made):
+def test_score_command_gives_the_metrics_of_the_task(name, bench, made):
     path, guesses, examples = made(name)
     found = call(bench, path, "--task", name)
     expected = dict(score(TASKS[name], "dev", guesses, examples))
@@ -63,13 +63,13 @@ def test_the_scores_are_the_tasks_own(name, bench, made):
 
 
 @pytest.mark.parametrize("name", ["glue/ax", "superglue/axb", "superglue/axg"])
-def test_a_diagnostic_is_scored_on_its_test_rows(name, bench, made):
+def test_diagnostic_set_is_scored_on_its_test_rows(name, bench, made):
     path, guesses, examples = made(name, "test")
     found = call(bench, path, "--task", name)
     assert found["splits"]["test"]["scores"] == dict(score(TASKS[name], "test", guesses, examples))
 
 
-def test_both_dev_splits_of_mnli(bench, made):
+def test_two_files_are_scored_on_both_dev_splits_of_mnli(bench, made):
     files = [made("glue/mnli", split)[0] for split in ("dev", "dev_mm")]
     found = call(bench, *files, "--task", "mnli")
     assert list(found["splits"]) == ["dev", "dev_mm"]
@@ -82,7 +82,7 @@ def plain(examples):
     return [{"id": e.id, "answers": [text for text, _ in e.answers]} for e in examples]
 
 
-def test_squad_1_is_scored_as_the_script_does(bench, made):
+def test_squad_1_scores_equal_those_of_the_script(bench, made):
     for seed in range(10):
         path, guesses, examples = made("squad/v1.1", seed=seed)
         found = call(bench, path, "--task", "squad/v1.1")["splits"]["dev"]
@@ -95,13 +95,13 @@ DRAWS = {
     "tiny": lambda draw, has: draw.random() * (1e-17 if has else 3e-17),
     "ties": lambda draw, has: draw.choice([0.25, 0.25 if has else 0.5]),
 }
-"""No-answer scores as files have them, lower where a question has an answer."""
+"""Typical no-answer scores, which are lower for answerable questions."""
 
 
 @pytest.mark.parametrize("layout", ["odds", "tiny", "ties"])
 @pytest.mark.parametrize("threshold", [None, 1.0, 0.25, -2.0])
-def test_squad_2_is_scored_as_the_script_does(threshold, layout, bench, made, tmp_path):
-    """The sweep runs on what the file says: its values, and its order where values are equal."""
+def test_squad_2_scores_equal_those_of_the_script(threshold, layout, bench, made, tmp_path):
+    """The threshold sweep uses the scores of the file, and its order for equal scores."""
     options = () if threshold is None else ("--na-prob-threshold", threshold)
     limit = 1.0 if threshold is None else threshold
     for seed in range(3):
@@ -133,14 +133,14 @@ def test_squad_2_is_scored_as_the_script_does(threshold, layout, bench, made, tm
 
 
 def fractions(scores):
-    """Those that evaluate-v2.0.py prints too, in percent."""
+    """Return the scores that evaluate-v2.0.py prints too, in percent."""
     names = ("em", "f1", "em_hasans", "f1_noans", "em_best", "f1_best")
     return {name: 100 * scores[name] for name in names}
 
 
 @pytest.mark.parametrize("threshold", [None, 1.0, -1.0])
-def test_without_odds_every_score_is_0_as_in_the_script(threshold, bench, made):
-    """At a threshold below 0 no answer stands."""
+def test_squad_2_without_odds_uses_score_0_like_the_script(threshold, bench, made):
+    """A threshold below 0 turns every answer into no answer."""
     path, guesses, examples = made("squad/v2.0")
     options = () if threshold is None else ("--na-prob-threshold", threshold)
     found = call(bench, path, "--task", "squad/v2.0", *options)["splits"]["dev"]
@@ -150,7 +150,7 @@ def test_without_odds_every_score_is_0_as_in_the_script(threshold, bench, made):
     assert 100 * found["scores"]["em"] == pytest.approx(expected["exact"], abs=1e-12)
 
 
-def test_the_probabilities_of_the_hubs_list_are_read(bench, made, tmp_path):
+def test_no_answer_probabilities_in_a_list_are_read(bench, made, tmp_path):
     path, guesses, examples = made("squad/v2.0")
     draw = random.Random(0)
     answers = {p.id: p.text for p in guesses}
@@ -165,7 +165,7 @@ def test_the_probabilities_of_the_hubs_list_are_read(bench, made, tmp_path):
     assert found["splits"]["dev"]["official"] == expected
 
 
-def test_missing_answers_of_squad_1_count_as_wrong_as_in_the_script(bench, made):
+def test_missing_squad_1_answers_count_as_wrong_like_in_the_script(bench, made):
     path, guesses, examples = made("squad/v1.1")
     answers = {p.id: p.text for p in guesses[13:]}
     path.write_text(json.dumps(answers))
@@ -182,7 +182,7 @@ def test_missing_answers_of_squad_1_count_as_wrong_as_in_the_script(bench, made)
     assert f"! 13 of {len(examples)} answers missing" in ended.out
 
 
-def test_missing_answers_are_refused_where_they_are_not_wanted(bench, made):
+def test_missing_answers_are_an_error_with_strict_or_store(bench, made):
     path, guesses, _ = made("squad/v1.1")
     path.write_text(json.dumps({p.id: p.text for p in guesses[1:]}))
     words = ("score", path, "--task", "squad/v1.1", "--data", "mini")
@@ -201,7 +201,7 @@ def test_missing_answers_are_refused_where_they_are_not_wanted(bench, made):
     assert "--allow-missing --store --model theirs" in Path("page.html").read_text()
 
 
-def test_record_is_scored_in_any_words_as_its_script_does(bench, made):
+def test_record_scores_of_free_text_equal_those_of_the_script(bench, made):
     path, _, examples = made("superglue/record")
     draw = random.Random(0)
     answers = {e.id: draw.choice([*e.options, "the " + e.options[0], "", "x y"]) for e in examples}
@@ -217,7 +217,7 @@ def test_record_is_scored_in_any_words_as_its_script_does(bench, made):
 
 
 def columns_of(examples, scheme, draw):
-    """Lines as conlleval takes them: word, gold tag and predicted tag."""
+    """Yield lines for conlleval: word, gold tag and predicted tag."""
     yield from ("-DOCSTART- -X- O O", "")
     for example in examples:
         guess = [tag if draw.random() < 0.8 else draw.choice(TASKS["conll2003/ner"].tags)
@@ -229,7 +229,7 @@ def columns_of(examples, scheme, draw):
 
 
 @pytest.mark.parametrize("scheme", [to_iob1, to_iob2])
-def test_conll_is_scored_as_conlleval_does(scheme, bench, made):
+def test_conll_scores_equal_those_of_conlleval(scheme, bench, made):
     path, _, examples = made("conll2003/ner")
     lines = list(columns_of(examples, scheme, random.Random(0)))
     path.write_text("\n".join(lines))
@@ -246,7 +246,7 @@ def test_conll_is_scored_as_conlleval_does(scheme, bench, made):
 
 @pytest.mark.skipif("BENCH_TEST_DATA" not in os.environ, reason="BENCH_TEST_DATA is not set")
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
-def test_the_official_files_are_scored_as_the_scripts_do(version, bench, tmp_path):
+def test_scores_on_official_squad_files_equal_those_of_the_scripts(version, bench, tmp_path):
     task, folder = TASKS[f"squad/{version}"], os.environ["BENCH_TEST_DATA"]
     examples = read(task, "dev", parse_data(folder)).examples
     draw = random.Random(version)
@@ -264,7 +264,7 @@ def test_the_official_files_are_scored_as_the_scripts_do(version, bench, tmp_pat
     assert json.loads(ended.out)["splits"]["dev"]["official"] == expected
 
 
-def test_the_text_says_what_was_scored(bench, made):
+def test_score_output_names_split_metrics_and_official_numbers(bench, made):
     path, _, examples = made("squad/v1.1")
     ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini")
     first, *lines = ended.out.splitlines()
@@ -274,7 +274,7 @@ def test_the_text_says_what_was_scored(bench, made):
     assert lines[-1].split()[0] == "f1"
 
 
-def test_what_was_read_leniently_is_on_stderr(bench, made):
+def test_leniently_read_header_is_noted_on_stderr(bench, made):
     path, _, _ = made("glue/rte")
     path.write_text(path.read_text().replace("prediction", "predictions"))
     ended = bench("score", path, "--task", "glue/rte", "--data", "mini")
@@ -282,7 +282,7 @@ def test_what_was_read_leniently_is_on_stderr(bench, made):
     assert ended.err.startswith("bench: RTE.tsv line 1: the header is")
 
 
-def test_one_answer_throughout_is_flagged(bench, made):
+def test_constant_predictions_are_flagged(bench, made):
     path, _, examples = made("glue/rte")
     rows = "".join(f"{e.id}\tentailment\n" for e in examples)
     path.write_text(f"index\tprediction\n{rows}")
@@ -299,7 +299,7 @@ LAYOUTS = (
     *("superglue/multirc", "superglue/record", "squad/v1.1", "squad/v2.0", "race/all"),
     *("swag/regular", "conll2003/ner", "quac/quac", "coqa/coqa", "hotpotqa/distractor", "sst/sst5"),
 )
-"""A task for every way in which predictions are written."""
+"""One task per layout of prediction files."""
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -312,7 +312,7 @@ def test_predictions_of_every_layout_can_be_stored(name, bench, made):
     assert len(evaluation.predictions) == len(examples)
 
 
-def test_stored_scores_stand_on_the_board_as_scored_here(bench, made):
+def test_stored_scores_are_on_the_board_as_scored_here(bench, made):
     for name in ("glue/cola", "glue/rte"):
         call(bench, made(name)[0], "--task", name, *STORE)
     files = [made("glue/mnli", split)[0] for split in ("dev", "dev_mm")]
@@ -323,7 +323,7 @@ def test_stored_scores_stand_on_the_board_as_scored_here(bench, made):
     assert set(entry["tasks"]) == {"glue/cola", "glue/rte", "glue/mnli"}
 
 
-def test_the_same_answers_are_the_same_job(bench, made):
+def test_equal_predictions_are_the_same_job(bench, made):
     path, _, _ = made("glue/rte")
     first = call(bench, path, "--task", "glue/rte", *STORE)["stored"]
     moved = path.with_name("moved.tsv")
@@ -335,7 +335,7 @@ def test_the_same_answers_are_the_same_job(bench, made):
         assert len(store.runs()) == 2
 
 
-def test_a_stored_score_has_its_predictions_and_no_training(bench, made):
+def test_stored_score_has_predictions_and_no_training(bench, made):
     path, guesses, _ = made("glue/rte")
     key = call(bench, path, "--task", "glue/rte", *STORE)["stored"]
     with open_store("board.sqlite") as store:
@@ -345,7 +345,7 @@ def test_a_stored_score_has_its_predictions_and_no_training(bench, made):
     assert not any(name.endswith(":train") for name in result.job.fingerprints)
 
 
-def test_the_report_shows_how_it_was_scored(bench, made):
+def test_report_shows_the_score_command(bench, made):
     path, _, _ = made("squad/v2.0")
     ids = [e.id for e in read(TASKS["squad/v2.0"], "dev", MINI).examples]
     Path("na.json").write_text(json.dumps(dict.fromkeys(ids, -1.0)))
@@ -375,7 +375,7 @@ def test_the_report_shows_how_it_was_scored(bench, made):
         (("--task", "glue/rte", "--na-prob", "x"), 4, "only SQuAD"),
     ],
 )
-def test_bad_input_is_one_sentence_and_its_exit_code(words, code, sentence, bench, made):
+def test_invalid_score_arguments_are_a_one_line_error(words, code, sentence, bench, made):
     path, _, _ = made("glue/rte")
     ended = bench("score", path, *words, "--data", "mini")
     assert ended.code == code, ended.err
@@ -388,7 +388,7 @@ ANSWERS = '{"q": "text"}'
 
 @pytest.fixture
 def squad(made):
-    """Answers and odds to every question of SQuAD 2.0, and files that are something else."""
+    """Answers and odds for every question of SQuAD 2.0, and files of other kinds."""
     path, guesses, _ = made("squad/v2.0")
     ids = [p.id for p in guesses]
     Path("p.json").write_bytes(path.read_bytes())
@@ -431,14 +431,14 @@ def squad(made):
         (("p.json", "--allow-missing"), 2, "--allow-missing needs --store"),
     ],
 )
-def test_what_a_file_of_squad_is_is_told_by_its_content(words, code, sentence, bench, squad):
+def test_unusable_squad_files_and_options_are_a_one_line_error(words, code, sentence, bench, squad):
     ended = bench("score", *words, "--task", "squad/v2.0", "--data", "mini")
     assert ended.code == code, ended.err
     assert sentence in ended.err
     assert ended.err.count("\n") == 1
 
 
-def test_quoted_odds_are_read_whatever_the_file_is_called(bench, squad):
+def test_quoted_odds_are_read_from_a_file_of_any_name(bench, squad):
     odds = json.loads(Path("na.json").read_text())
     Path("other.json").write_text(json.dumps({name: str(value) for name, value in odds.items()}))
     plain_odds, quoted = (
@@ -451,7 +451,7 @@ def test_quoted_odds_are_read_whatever_the_file_is_called(bench, squad):
 
 
 @pytest.mark.parametrize("option", ["--na-prob", "--na-prob-threshold"])
-def test_squad_1_has_no_odds(option, bench, made):
+def test_no_answer_options_are_an_error_for_squad_1(option, bench, made):
     path, _, _ = made("squad/v1.1")
     value = path if option == "--na-prob" else "0.5"
     ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini", option, value)
@@ -459,7 +459,7 @@ def test_squad_1_has_no_odds(option, bench, made):
     assert f"only SQuAD 2.0 takes {option}." in ended.err
 
 
-def test_squad_1_has_no_probabilities_in_a_list(bench, squad, made):
+def test_no_answer_probabilities_are_an_error_for_squad_1(bench, squad, made):
     path, guesses, _ = made("squad/v1.1")
     rows = [{"id": p.id, "prediction_text": p.text, "no_answer_probability": 0.1} for p in guesses]
     path.write_text(json.dumps(rows))
@@ -468,7 +468,7 @@ def test_squad_1_has_no_probabilities_in_a_list(bench, squad, made):
     assert "which squad/v1.1 does not take" in ended.err
 
 
-def test_answers_to_other_questions_alone_are_refused(bench, made):
+def test_file_with_answers_to_other_questions_only_is_an_error(bench, made):
     path, _, _ = made("squad/v1.1")
     path.write_text(ANSWERS)
     ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini")
@@ -476,7 +476,7 @@ def test_answers_to_other_questions_alone_are_refused(bench, made):
     assert "none of its 1 answers is to one" in ended.err
 
 
-def test_more_files_than_splits_are_refused(bench, made):
+def test_more_files_than_splits_are_an_error(bench, made):
     path, _, _ = made("glue/rte")
     ended = bench("score", path, path, "--task", "glue/rte", "--data", "mini")
     assert ended.code == 2

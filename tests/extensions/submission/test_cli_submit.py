@@ -31,7 +31,7 @@ CALL = ("submit", "--model", "minilm", "--suite", "glue", "--db", "board.sqlite"
 
 @pytest.fixture
 def small(monkeypatch):
-    """Six rows in every file of GLUE's submission."""
+    """Shrink every file of GLUE's submission to six rows."""
     shrunk = {name: shrink(submission) for name, submission in SUBMISSIONS.items()}
     monkeypatch.setattr("benchharness.extensions.submission.write.SUBMISSIONS", shrunk)
     shrink_all(monkeypatch)
@@ -55,7 +55,7 @@ def store_run(
     predictions: Sequence[Prediction] = (),
     **fields: object,
 ) -> str:
-    """A stored run that predicted the task's test splits; gives its key."""
+    """Store a run with predictions of the task's test splits; return its key."""
     names = [f"{task}:{split}" for split in splits or find_task(task).test_splits]
     names += ["glue/ax:test"] if task == "glue/mnli" and not splits else []
     job = make_job(task=task, seed=seed, **{"data": "hub", **fields})
@@ -86,7 +86,7 @@ def store_glue(**fields: object) -> dict[str, str]:
 # writing
 
 
-def test_glue_is_a_zip_that_passes_its_own_checker(bench, small):
+def test_glue_submission_passes_its_own_checker(bench, small):
     keys = store_glue()
     ended = bench(*CALL, "--json")
     assert ended.code == 0, ended.err
@@ -98,7 +98,7 @@ def test_glue_is_a_zip_that_passes_its_own_checker(bench, small):
     assert check(Path("glue-minilm.zip")) == ()
 
 
-def test_each_file_has_its_own_predictions_as_the_server_writes_them(bench, small):
+def test_each_submission_file_has_predictions_in_the_servers_format(bench, small):
     store_glue(seed=3)
     bench(*CALL, "--out", "out.zip")
     found = members(Path("out.zip"))
@@ -113,7 +113,7 @@ def test_each_file_has_its_own_predictions_as_the_server_writes_them(bench, smal
                 assert answer == f"{min(prediction.label, 5):.3f}"
 
 
-def test_what_each_file_is_of_is_said(bench, small):
+def test_run_of_each_submission_file_is_printed(bench, small):
     keys = store_glue()
     ended = bench(*CALL)
     lines = ended.out.splitlines()
@@ -121,7 +121,7 @@ def test_what_each_file_is_of_is_said(bench, small):
     assert lines[-1] == "written: glue-minilm.zip"
 
 
-def test_the_best_run_on_dev_is_taken_unless_a_seed_is_given(bench, small):
+def test_best_run_on_dev_is_submitted_unless_a_seed_is_given(bench, small):
     store_glue(seed=1)
     best = store_run("glue/cola", seed=2, scores={"mcc": 0.6})
     other = store_run("glue/cola", seed=3, scores={"mcc": 0.5})
@@ -131,7 +131,7 @@ def test_the_best_run_on_dev_is_taken_unless_a_seed_is_given(bench, small):
     assert "RTE.tsv: not run: one answer throughout" in ended.out
 
 
-def test_a_task_that_was_not_run_is_named_or_filled(bench, small):
+def test_task_without_a_run_is_an_error_or_filled(bench, small):
     store_run("glue/rte")
     ended = bench(*CALL)
     assert ended.code == 2
@@ -142,7 +142,7 @@ def test_a_task_that_was_not_run_is_named_or_filled(bench, small):
     assert check(Path("glue-minilm.zip")) == ()
 
 
-def test_without_test_predictions_there_is_a_sentence(bench, small):
+def test_runs_without_test_predictions_are_an_error(bench, small):
     with open_store("board.sqlite") as store:
         store.add_result(make_result(make_job(task="glue/rte", data="hub")))
     ended = bench(*CALL, "--fill")
@@ -150,7 +150,7 @@ def test_without_test_predictions_there_is_a_sentence(bench, small):
     assert "run `bench run --test` on the official data" in ended.err
 
 
-def test_predictions_of_other_rows_are_no_submission(bench, small):
+def test_wrong_number_of_predictions_is_an_error(bench, small):
     store_run("glue/rte", rows=5)
     ended = bench(*CALL, "--fill")
     assert ended.code == 2
@@ -158,14 +158,14 @@ def test_predictions_of_other_rows_are_no_submission(bench, small):
     assert not Path("glue-minilm.zip").exists()
 
 
-def test_an_alias_names_the_model_too(bench, small):
+def test_model_alias_is_accepted(bench, small):
     store_run("glue/rte", model="roberta-base")
     call = ("submit", "--model", "roberta", "--suite", "glue", "--db", "board.sqlite", "--fill")
     assert bench(*call).code == 0
     assert Path("glue-roberta.zip").exists()
 
 
-def test_a_suite_with_public_labels_has_no_submission(bench):
+def test_suite_with_public_labels_has_no_submission(bench):
     store_run("snli/snli")
     ended = bench("submit", "--model", "minilm", "--suite", "snli", "--db", "board.sqlite")
     assert ended.code == 2
@@ -173,7 +173,7 @@ def test_a_suite_with_public_labels_has_no_submission(bench):
 
 
 @pytest.mark.parametrize(("word", "suite"), [("--fill", "squad"), ("--threshold=-1", "glue")])
-def test_a_word_that_means_nothing_to_a_suite_is_refused(bench, word, suite):
+def test_option_of_another_suite_is_an_error(bench, word, suite):
     store_run("glue/cola")
     ended = bench("submit", "--model", "minilm", "--suite", suite, word, "--db", "board.sqlite")
     name = word.partition("=")[0]
@@ -182,7 +182,7 @@ def test_a_word_that_means_nothing_to_a_suite_is_refused(bench, word, suite):
     assert f"not for {suite}: leave it out." in ended.err
 
 
-def test_an_impossible_place_is_a_sentence(bench, small):
+def test_unwritable_output_path_is_an_error(bench, small):
     store_run("glue/rte")
     ended = bench(*CALL, "--fill", "--out", "nowhere/out.zip")
     assert ended.code == 2
@@ -195,7 +195,7 @@ def as_rows(predictions: Sequence[Prediction]) -> tuple[dict[str, Any], ...]:
 
 @pytest.fixture
 def superglue(monkeypatch, bench):
-    """Stored runs of every task of SuperGLUE on the embedded files, as a folder of files."""
+    """Stored runs of every SuperGLUE task on the embedded files, read from a folder."""
     data, files = Data(source="files", folder=mini_folder()), []
     with open_store("board.sqlite") as store:
         for file in SUBMISSIONS["superglue"].files:
@@ -225,7 +225,7 @@ def superglue(monkeypatch, bench):
 SUPER = ("submit", "--model", "minilm", "--suite", "superglue", "--db", "board.sqlite")
 
 
-def test_superglue_is_a_zip_that_passes_its_own_checker(bench, superglue):
+def test_superglue_submission_passes_its_own_checker(bench, superglue):
     assert "superglue/axb, superglue/axg" in bench(*SUPER).err
     ended = bench(*SUPER, "--fill")
     assert ended.code == 0, ended.err
@@ -239,7 +239,7 @@ def test_superglue_is_a_zip_that_passes_its_own_checker(bench, superglue):
     assert first["label"] in example.examples[0].options
 
 
-def test_changed_rows_are_not_submitted(bench, superglue, monkeypatch):
+def test_predictions_for_changed_rows_are_not_submitted(bench, superglue, monkeypatch):
     monkeypatch.setattr(
         "benchharness.splits.read",
         lambda *arguments: replace(read(*arguments), fingerprint="0" * 64),
@@ -250,7 +250,7 @@ def test_changed_rows_are_not_submitted(bench, superglue, monkeypatch):
     assert "has changed since run" in ended.err
 
 
-def test_squad_is_a_folder_with_the_threshold_applied(bench):
+def test_squad_submission_is_a_folder_with_the_threshold_applied(bench):
     spans = [
         SpanPrediction(id="a", text="Rome", no_answer_score=1.0),
         SpanPrediction(id="b", text="Oslo", no_answer_score=-2.0),
@@ -271,7 +271,7 @@ def test_squad_is_a_folder_with_the_threshold_applied(bench):
     assert json.loads((folder / "v2.0" / "predictions.json").read_text()) == {"a": "", "b": ""}
 
 
-def test_race_is_a_table(bench, monkeypatch):
+def test_race_submission_is_a_table(bench, monkeypatch):
     monkeypatch.setattr("benchharness.extensions.submission.table.QUESTIONS", 2)
     choices = [ChoicePrediction(id=f"high{i}/0", option=i) for i in range(2)]
     store_run("race/all", predictions=choices)
@@ -283,7 +283,7 @@ def test_race_is_a_table(bench, monkeypatch):
 READING = ("submit", "--model", "minilm", "--db", "board.sqlite", "--suite")
 
 
-def test_conversations_are_in_the_files_of_their_scripts(bench):
+def test_quac_and_coqa_submissions_have_the_format_of_their_scripts(bench):
     classes = ("n", "m")
     turns = [
         SpanPrediction(id="C_1_q#0", text="Rome", no_answer_score=-1.0, classes=classes),
@@ -304,7 +304,7 @@ def test_conversations_are_in_the_files_of_their_scripts(bench):
     assert rows == [{"id": "a/b", "turn_id": 2, "answer": "yes"}]
 
 
-def test_supporting_facts_have_their_titles(bench, monkeypatch):
+def test_hotpotqa_submission_has_titles_of_supporting_facts(bench, monkeypatch):
     monkeypatch.setattr(
         "benchharness.splits.read",
         lambda *arguments: replace(read(*arguments), fingerprint="f" * 64),
@@ -333,23 +333,23 @@ WANTED = [("glue/rte", "test"), ("glue/cola", "test")]
 
 
 @pytest.mark.parametrize("fields", [{"data": "mini"}, {"limit": 9}, {"status": "killed"}])
-def test_runs_that_no_server_can_score_do_not_count(fields):
-    with pytest.raises(BenchError, match="no stored run has predicted"):
+def test_mini_limited_and_failed_runs_are_not_submitted(fields):
+    with pytest.raises(BenchError, match="no stored run has the predictions to submit"):
         choose_runs([able(**fields)], WANTED, GLUE)
 
 
-def test_runs_of_an_older_checkpoint_of_that_name_do_not_count():
+def test_runs_of_an_older_checkpoint_with_the_same_name_are_ignored():
     old = able(scores=0.9, weights="old", finished="2026-08-01T12:00:00Z")
     new = able(scores=0.5, weights="new", finished="2026-08-02T12:00:00Z")
     assert choose_runs([new, old], WANTED, GLUE) == {"glue/rte": new}
 
 
-def test_of_equal_runs_the_newer_counts():
+def test_newest_of_equal_runs_is_submitted():
     rows = [able(seed=n, finished=f"2026-08-0{n}T12:00:00Z") for n in (1, 3, 2)]
     assert choose_runs(rows, WANTED, GLUE)["glue/rte"].seed == 3
 
 
-def test_a_run_that_predicted_more_counts_before_a_better_one():
+def test_run_with_more_predicted_splits_precedes_a_better_score():
     mnli = [("glue/mnli", "test"), ("glue/ax", "test")]
     part = able("glue/mnli", scores=0.9, seed=1)
     whole = able("glue/mnli", scores=0.8, seed=2)
@@ -368,7 +368,7 @@ def damaged(small, tmp_path):
     return "damaged.zip"
 
 
-def test_a_check_names_the_faults_and_is_exit_4(bench, damaged):
+def test_submit_check_lists_faults_and_exits_with_4(bench, damaged):
     ended = bench("submit", "--check", damaged)
     assert ended.code == 4
     assert ended.err == "bench: damaged.zip has 1 fault.\n"
@@ -378,7 +378,7 @@ def test_a_check_names_the_faults_and_is_exit_4(bench, damaged):
     assert "mends 1 of them" in hint
 
 
-def test_a_check_as_json(bench, damaged):
+def test_submit_check_gives_json(bench, damaged):
     ended = bench("submit", "--check", damaged, "--json")
     assert (ended.code, ended.err) == (4, "bench: damaged.zip has 1 fault.\n")
     found = json.loads(ended.out)
@@ -387,7 +387,7 @@ def test_a_check_as_json(bench, damaged):
     assert (fault["file"], fault["line"], fault["mendable"]) == ("RTE.tsv", 1, True)
 
 
-def test_a_repair_writes_beside_and_says_what_it_mended(bench, damaged):
+def test_repair_writes_a_new_file_and_lists_repaired_faults(bench, damaged):
     ended = bench("submit", "--repair", damaged)
     assert ended.code == 0
     assert ended.out.startswith("mended: RTE.tsv line 1: the header")
@@ -397,7 +397,7 @@ def test_a_repair_writes_beside_and_says_what_it_mended(bench, damaged):
     assert (again.code, again.out) == (0, "damaged-repaired.zip: no faults\n")
 
 
-def test_what_cannot_be_mended_is_exit_4_and_writes_nothing(bench, small):
+def test_unrepairable_submission_exits_with_4_and_writes_nothing(bench, small):
     files = clean("glue")
     del files["AX.tsv"]
     Path("part.zip").write_bytes(zipped(files))
@@ -407,7 +407,7 @@ def test_what_cannot_be_mended_is_exit_4_and_writes_nothing(bench, small):
     assert not Path("out.zip").exists()
 
 
-def test_many_faults_of_a_file_are_cut_in_print_only(bench, small):
+def test_many_faults_are_shortened_in_text_but_not_in_json(bench, small):
     files = clean("glue")
     for rows, more in ((30, "12 faults"), (19, "1 fault")):
         lines = (b"%d\t7%d\n" % (i, i) for i in range(rows))
@@ -431,13 +431,13 @@ def test_many_faults_of_a_file_are_cut_in_print_only(bench, small):
         ("--model", "tiny", "--suite", "glue", "--check", "a.zip"),
     ],
 )
-def test_what_to_do_must_be_clear(bench, words):
+def test_submit_without_exactly_one_action_is_an_error(bench, words):
     ended = bench("submit", *words)
     assert ended.code == 2
     assert ended.err.startswith("bench: give one of: --model NAME")
 
 
-def test_a_missing_file_is_exit_4(bench):
+def test_missing_submission_exits_with_4(bench):
     ended = bench("submit", "--check", "nowhere.zip")
     assert ended.code == 4
     assert ended.err.startswith("bench: nowhere.zip cannot be read")

@@ -1,4 +1,4 @@
-"""Stored predictions become what the servers want, and pass our own checker."""
+"""Stored predictions are written in the servers' formats and pass the checker."""
 
 import json
 import random
@@ -34,7 +34,7 @@ from tests.helpers.small_submissions import members
 
 FILES = {f"{s.suite} {f.name}": f for s in SUBMISSIONS.values() for f in s.files}
 QUICK = [name for name in FILES if "QQP" not in name]
-"""QQP's 390,965 rows are written and read once, with the whole submission."""
+"""QQP's 390,965 rows are written and read once, in the complete submission."""
 
 
 def kind_of(file: AnswerFile) -> AnswerType:
@@ -42,11 +42,11 @@ def kind_of(file: AnswerFile) -> AnswerType:
 
 
 PARAGRAPHS, QUESTIONS = 166, 1820
-"""Of MultiRC's test set."""
+"""Paragraphs and questions of MultiRC's test set."""
 
 
 def multirc_ids() -> Iterator[str]:
-    """Ids of a set that has as many paragraphs, questions and answers as MultiRC's test set."""
+    """Yield ids with the numbers of paragraphs, questions and answers of MultiRC's test set."""
     answers, last = count(), 9693 - 5 * (QUESTIONS - 1)
     for question in range(QUESTIONS):
         paragraph = question * PARAGRAPHS // QUESTIONS
@@ -55,7 +55,7 @@ def multirc_ids() -> Iterator[str]:
 
 
 def examples_of(file: AnswerFile) -> list[Example]:
-    """As many rows as the file needs, for the files that need to see them."""
+    """Return as many rows as the file needs, for files that need the examples."""
     if file.format == "multirc":
         return [PairExample(id=name, text_a="a") for name in multirc_ids()]
     options = ("Paris", 'the "Seine"', "Zo\u00eb")
@@ -66,7 +66,7 @@ def examples_of(file: AnswerFile) -> list[Example]:
 
 
 def predictions_of(file: AnswerFile, seed: int = 0) -> list[Prediction]:
-    """Random predictions of a whole test set."""
+    """Return random predictions of a complete test set."""
     draw = random.Random(seed)
     ids = list(multirc_ids()) if file.format == "multirc" else map(str, range(file.rows))
     match file.answers:
@@ -79,7 +79,7 @@ def predictions_of(file: AnswerFile, seed: int = 0) -> list[Prediction]:
 
 
 @pytest.mark.parametrize("suite", ["superglue", pytest.param("glue", marks=pytest.mark.soak)])
-def test_a_whole_submission_passes_its_own_checker(suite: str, tmp_path: Path) -> None:
+def test_complete_submission_passes_the_checker(suite: str, tmp_path: Path) -> None:
     files = SUBMISSIONS[suite].files
     made = {
         f.name: compose(
@@ -92,14 +92,14 @@ def test_a_whole_submission_passes_its_own_checker(suite: str, tmp_path: Path) -
     assert members(tmp_path / "submission.zip") == made
 
 
-def test_the_same_answers_are_the_same_zip(tmp_path: Path) -> None:
+def test_equal_answers_give_an_identical_zip(tmp_path: Path) -> None:
     for name in ("a.zip", "b.zip"):
         write_zip(tmp_path / name, {"CoLA.tsv": b"index\tprediction\n"})
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_what_is_read_back_is_what_was_predicted(name: str) -> None:
+def test_written_predictions_are_read_back_equal(name: str) -> None:
     file = FILES[name]
     predictions, examples = predictions_of(file, seed=1), examples_of(file)
     reading = read_answer_file(file, compose(file, kind_of(file), predictions, examples))
@@ -120,7 +120,7 @@ def test_what_is_read_back_is_what_was_predicted(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_order_of_predictions_makes_no_difference(name: str) -> None:
+def test_order_of_predictions_does_not_change_the_file(name: str) -> None:
     file, examples = FILES[name], examples_of(FILES[name])
     predictions = predictions_of(file)
     ordered = compose(file, kind_of(file), predictions, examples)
@@ -139,7 +139,7 @@ def test_order_of_predictions_makes_no_difference(name: str) -> None:
         ("superglue", "AX-g.jsonl", '{"idx": 0, "label": "entailment"}'),
     ],
 )
-def test_labels_are_the_servers(suite: str, file: str, first: str) -> None:
+def test_labels_are_written_as_the_server_expects(suite: str, file: str, first: str) -> None:
     spec = FILES[f"{suite} {file}"]
     names = {"CoLA.tsv": "acceptable", "BoolQ.jsonl": "True", "WSC.jsonl": "True"}
     label = names.get(file, "entailment")
@@ -165,14 +165,14 @@ def test_every_label_of_a_task_can_be_written(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if FILES[name].task in TASKS])
-def test_numbers_written_for_labels_are_those_of_the_official_files(name: str) -> None:
+def test_label_numbers_equal_those_of_the_official_files(name: str) -> None:
     file = FILES[name]
     for text, label in TASKS[file.task].source.label_texts.items():
         if isinstance(file.answers, Labels) and file.format == "tsv":
             assert file.answers.written[label] == text
 
 
-def test_ten_rows_of_a_test_set_are_no_submission() -> None:
+def test_incomplete_test_predictions_are_an_error() -> None:
     file = FILES["glue RTE.tsv"]
     predictions = [PairPrediction(id=str(i), label="entailment") for i in range(10)]
     with pytest.raises(BenchError, match="it has 10 answers, expected 3000"):
@@ -180,7 +180,7 @@ def test_ten_rows_of_a_test_set_are_no_submission() -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_a_task_that_was_not_run_is_filled_with_one_answer(name: str) -> None:
+def test_filled_task_has_one_constant_label(name: str) -> None:
     file = FILES[name]
     examples = examples_of(file) if needs_examples(file, fill=True) else []
     content = compose(file, kind_of(file), filled(file, kind_of(file), examples), examples)
@@ -190,7 +190,7 @@ def test_a_task_that_was_not_run_is_filled_with_one_answer(name: str) -> None:
     assert len(labels) == 1
 
 
-def test_only_two_files_need_to_see_the_examples() -> None:
+def test_only_multirc_and_record_files_need_the_examples() -> None:
     assert [name for name in FILES if needs_examples(FILES[name])] == ["superglue ReCoRD.jsonl"]
     assert [name for name in FILES if needs_examples(FILES[name], fill=True)] == [
         "superglue MultiRC.jsonl",
@@ -198,7 +198,7 @@ def test_only_two_files_need_to_see_the_examples() -> None:
     ]
 
 
-def test_multirc_is_nested_and_its_ids_run_on() -> None:
+def test_multirc_file_is_nested_with_consecutive_ids() -> None:
     file = FILES["superglue MultiRC.jsonl"]
     found = [
         json.loads(line) for line in compose(file, kind_of(file), predictions_of(file)).splitlines()

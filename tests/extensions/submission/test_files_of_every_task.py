@@ -1,4 +1,4 @@
-"""`bench score` takes a file of every task, those of the documentation's plugins too."""
+"""`bench score` takes prediction files of every task, documented plugins included."""
 
 import json
 import re
@@ -33,7 +33,7 @@ from tests.helpers.plugin_rows import exam, genes, manual
 from tests.helpers.prediction_files import guess, write
 
 READ = [name for name, task in TASKS.items() if task.kind != "timed"]
-"""Measurements are no answers."""
+"""All tasks except measurements, which have no predictions."""
 
 
 def right(task: Task, examples: Sequence[Example]) -> list[Prediction]:
@@ -41,7 +41,7 @@ def right(task: Task, examples: Sequence[Example]) -> list[Prediction]:
 
 
 def perfect(name: str, data: str, folder: Path) -> dict[str, float]:
-    """The scores of a file of right answers."""
+    """Return the scores of a file of right answers."""
     task = TASKS[name]
     split = (task.dev_splits or task.test_splits)[0]
     rows = read(task, split, parse_data(data))
@@ -52,7 +52,7 @@ def perfect(name: str, data: str, folder: Path) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_right_answers_are_perfect(name: str, tmp_path: Path) -> None:
+def test_file_of_right_answers_has_a_perfect_score(name: str, tmp_path: Path) -> None:
     scores, task = perfect(name, "mini", tmp_path), TASKS[name]
     ending = ending_of(task, (task.dev_splits or task.test_splits)[0])
     assert [scores[metric.name + ending] for metric in task.metrics] == [
@@ -70,10 +70,10 @@ SUBMITTED = [
 
 
 @pytest.mark.parametrize(("name", "split"), SUBMITTED)
-def test_what_is_submitted_is_scored_alike(
+def test_submission_files_are_scored_like_the_predictions(
     name: str, split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What `bench submit` writes of random answers; of SQuAD 2.0 with its no-answer scores."""
+    """`bench submit` writes random predictions, for SQuAD 2.0 with no-answer scores."""
     task, rows = TASKS[name], read(TASKS[name], split, parse_data("mini"))
     monkeypatch.setattr(table, "QUESTIONS", len(rows.examples))
     draw = Random(name)
@@ -99,15 +99,15 @@ KEYS = {
     "FB1": "f1",
     **{name: name for name in ("em", "sp_em", "sp_f1", "joint_em", "joint_f1")},
 }
-"""What scripts call the metrics that count."""
+"""Metric by the name in the official scripts."""
 
 ODD_ANSWER = " The, "
-"""Words that SQuAD's normalisation drops; German and Chinese have other articles."""
+"""Text that SQuAD's normalisation drops; German and Chinese have other articles."""
 
 
 @pytest.mark.parametrize("name", READ)
-def test_official_numbers_are_the_tasks_scores(name: str, tmp_path: Path) -> None:
-    """In percent, or from 0 to 1; CoQA's script rounds to one decimal."""
+def test_official_numbers_equal_the_scores_of_the_task(name: str, tmp_path: Path) -> None:
+    """Units are percent or 0 to 1; CoQA's script rounds to one decimal."""
     task = TASKS[name]
     scored, scores = scored_at_random(name, "mini", tmp_path)
     assert bool(scored.official) == bool(task.script)
@@ -126,7 +126,7 @@ def test_official_numbers_are_the_tasks_scores(name: str, tmp_path: Path) -> Non
 
 
 def scored_at_random(name: str, data: str, folder: Path) -> tuple[ScoredSplit, Mapping[str, float]]:
-    """A split scored by a file of random answers, some with words that one language drops."""
+    """Score a file of random answers, some with words that one language drops."""
     task, draw = TASKS[name], Random(name)
     split = "test_de" if "test_de" in task.source.splits else (*task.dev_splits, "test")[0]
     rows = read(task, split, parse_data(data))
@@ -146,12 +146,12 @@ def scored_at_random(name: str, data: str, folder: Path) -> tuple[ScoredSplit, M
 
 
 def other(metric: Metric[Any, Any], score: float) -> Metric[Any, Any]:
-    """A metric of the same name that counts something else."""
+    """Return a metric of the same name with the value `score`."""
     return replace(metric, compute=lambda *_: score)
 
 
 @pytest.mark.parametrize("name", [name for name in READ if TASKS[name].script])
-def test_a_replaced_metric_is_none_of_the_scripts(
+def test_replaced_metric_is_not_shown_as_an_official_number(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = TASKS[name]
@@ -171,7 +171,7 @@ def test_a_replaced_metric_is_none_of_the_scripts(
     assert 0.125 in scores.values()
 
 
-def test_mlqas_script_goes_by_the_language_of_the_answers(tmp_path: Path) -> None:
+def test_mlqa_normalises_by_the_language_of_the_answers(tmp_path: Path) -> None:
     answers = [{"text": "der Hund", "answer_start": 8}]
     qas = [{"id": "q1", "question": "Wer?", "answers": answers}]
     paragraph = {"context": "Das ist der Hund von Anna.", "qas": qas}
@@ -183,7 +183,7 @@ def test_mlqas_script_goes_by_the_language_of_the_answers(tmp_path: Path) -> Non
     assert scored.official == {"exact_match": 100.0, "f1": 100.0}
 
 
-def test_a_suite_is_submitted_or_has_no_file_of_its_own() -> None:
+def test_every_suite_has_a_submission_or_is_listed_without_one() -> None:
     assert {task.suite for task in TASKS.values()} - {*SUBMITTED_SUITES} == NOT_SUBMITTED
 
 
@@ -191,7 +191,7 @@ NOT_SUBMITTED = {
     *("conll2003", "snli", "swag", "blimp", "pairs", "sst", "lexglue", "text"),
     *("efficiency", "needle"),
 }
-"""Suites with public labels and no file of answers that people hand in."""
+"""Suites with public labels and without a submission format."""
 
 
 def irony(folder: Path) -> None:
@@ -213,7 +213,7 @@ def turns(folder: Path) -> None:
         ("turns/quac4", "tasks.md", "history=4", turns),
     ],
 )
-def test_so_are_those_of_the_documentations_plugins(
+def test_predictions_of_documented_plugins_are_scored(
     name: str, page: str, words: str, write_data: Callable[[Path], None], tmp_path: Path
 ) -> None:
     (tmp_path / "plugin.py").write_text(block(page, words))
@@ -232,7 +232,9 @@ def test_so_are_those_of_the_documentations_plugins(
 
 @pytest.mark.parametrize("name", READ)
 @pytest.mark.parametrize("odd", ["Infinity", "-Infinity", "NaN", "1e999"])
-def test_what_is_no_number_is_one_sentence(name: str, odd: str, tmp_path: Path) -> None:
+def test_infinite_or_nan_value_in_predictions_is_a_one_line_error(
+    name: str, odd: str, tmp_path: Path
+) -> None:
     task = TASKS[name]
     rows = read(task, (task.dev_splits or task.test_splits)[0], parse_data("mini"), limit=6)
     path = write(task, right(task, rows.examples), rows.examples, tmp_path)
@@ -262,7 +264,7 @@ MAKERS: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
 @pytest.mark.parametrize("counts", [True, False])
-def test_an_id_of_words_is_an_index_and_so_is_its_row(
+def test_predictions_are_matched_by_text_id_or_row_number(
     kind: str, suffix: str, counts: bool, tmp_path: Path
 ) -> None:
     rows, made = words(MAKERS[kind])
@@ -278,7 +280,7 @@ def test_an_id_of_words_is_an_index_and_so_is_its_row(
 
 
 def words(make: Callable[[int], str]) -> tuple[SplitRows, list[ChoicePrediction]]:
-    """Rows with ids of another kind, and an answer to each."""
+    """Return rows with other ids, and a prediction per row."""
     found = read(SWAG, "dev", parse_data("mini"), limit=6)
     examples = tuple(replace(e, id=make(n)) for n, e in enumerate(found.examples))
     made = [ChoicePrediction(id=e.id, option=n % 4) for n, e in enumerate(examples)]
@@ -294,7 +296,7 @@ def words(make: Callable[[int], str]) -> tuple[SplitRows, list[ChoicePrediction]
         ("a/2\t2", "a/2\t4", "line 4: the label is '4', expected 0 or 1 or 2 or 3"),
     ],
 )
-def test_an_id_that_is_none_is_refused_by_its_line(
+def test_invalid_prediction_row_is_an_error_with_its_line(
     old: str, new: str, said: str, tmp_path: Path
 ) -> None:
     rows, made = words(MAKERS["paths"])
@@ -309,7 +311,7 @@ def test_an_id_that_is_none_is_refused_by_its_line(
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
-def test_blimps_pairs_have_the_authors_columns(suffix: str, tmp_path: Path) -> None:
+def test_blimp_predictions_have_the_columns_of_the_authors(suffix: str, tmp_path: Path) -> None:
     task = TASKS["blimp/blimp"]
     rows = read(task, "dev", parse_data("mini"))
     made: list[Prediction] = [

@@ -1,4 +1,4 @@
-"""Prediction files of every task are read for what they say, or refused by file and line."""
+"""Prediction files of every task are read, or errors name the file and line."""
 
 import json
 import random
@@ -16,7 +16,7 @@ from benchharness.tasks.suites import TASKS
 from tests.helpers.prediction_files import guess, write
 
 READ = [name for name, task in TASKS.items() if task.kind not in ("ranking", "timed", "labels")]
-"""Rankings have no prediction file yet."""
+"""Tasks whose prediction files are tested here."""
 
 MINI = parse_data("mini")
 
@@ -33,7 +33,7 @@ def guesses(name: str, rows: SplitRows, seed: int = 0) -> list[Prediction]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Callable[[str], Path]:
-    """Writes random predictions of a task's dev split."""
+    """Function that writes random predictions of a task's dev split."""
 
     def make(name: str) -> Path:
         rows = mini(name)
@@ -43,7 +43,9 @@ def file(tmp_path: Path) -> Callable[[str], Path]:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_what_a_benchmarks_people_write_is_read_as_it_was_meant(name: str, tmp_path: Path) -> None:
+def test_prediction_file_in_the_official_format_is_read_back_equal(
+    name: str, tmp_path: Path
+) -> None:
     rows = mini(name)
     for seed in range(3):
         made = guesses(name, rows, seed)
@@ -54,7 +56,7 @@ def test_what_a_benchmarks_people_write_is_read_as_it_was_meant(name: str, tmp_p
 
 
 @pytest.mark.parametrize("name", ["glue/cola", "glue/stsb", "superglue/cb", "superglue/record"])
-def test_order_in_the_file_makes_no_difference_but_is_said(
+def test_unordered_prediction_file_is_read_with_a_note(
     name: str, file: Callable[[str], Path]
 ) -> None:
     rows, path = mini(name), file(name)
@@ -79,7 +81,7 @@ def test_order_in_the_file_makes_no_difference_but_is_said(
         ("\t1", "\tacceptable", "the label is 'acceptable'"),
     ],
 )
-def test_what_leaves_no_doubt_is_read_and_noted(
+def test_unambiguous_deviation_is_read_with_a_note(
     old: str, new: str, note: str, file: Callable[[str], Path]
 ) -> None:
     rows, path = mini("glue/cola"), file("glue/cola")
@@ -90,7 +92,7 @@ def test_what_leaves_no_doubt_is_read_and_noted(
     assert any(note in text for text in found.notes)
 
 
-def test_a_score_is_not_clipped(tmp_path: Path) -> None:
+def test_predicted_score_outside_the_scale_is_not_clipped(tmp_path: Path) -> None:
     rows = mini("glue/stsb")
     made = [
         PairPrediction(id=e.id, label=-0.5 if i % 2 else 6.25) for i, e in enumerate(rows.examples)
@@ -102,7 +104,7 @@ def test_a_score_is_not_clipped(tmp_path: Path) -> None:
 # SNLI leaves rows out
 
 
-def test_snli_is_read_with_and_without_the_rows_that_are_left_out(tmp_path: Path) -> None:
+def test_snli_predictions_may_include_skipped_rows(tmp_path: Path) -> None:
     task, rows = TASKS["snli/snli"], mini("snli/snli")
     assert rows.left_out > 0
     made = guesses("snli/snli", rows)
@@ -121,7 +123,7 @@ def test_snli_is_read_with_and_without_the_rows_that_are_left_out(tmp_path: Path
 # ReCoRD answers with texts
 
 
-def test_an_entity_may_be_written_without_its_article(tmp_path: Path) -> None:
+def test_record_entity_is_matched_despite_article_and_punctuation(tmp_path: Path) -> None:
     task, rows = TASKS["superglue/record"], mini("superglue/record")
     made = [ChoicePrediction(id=example.id, option=0) for example in rows.examples]
     path = write(task, made, rows.examples, tmp_path)
@@ -133,14 +135,14 @@ def test_an_entity_may_be_written_without_its_article(tmp_path: Path) -> None:
 
 
 def relabelled(path: Path, labels: list[object]) -> None:
-    """Other answers to the first queries."""
+    """Replace the answers to the first queries."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line, label in zip(lines, labels, strict=False):
         line["label"] = label
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def test_a_text_that_is_no_entity_is_kept_in_its_own_words(file: Callable[[str], Path]) -> None:
+def test_record_answer_that_is_no_entity_is_kept_as_text(file: Callable[[str], Path]) -> None:
     path = file("superglue/record")
     relabelled(path, ["Atlantis", ""])
     found = read_predictions(path, TASKS["superglue/record"], mini("superglue/record"))
@@ -151,7 +153,7 @@ def test_a_text_that_is_no_entity_is_kept_in_its_own_words(file: Callable[[str],
     assert found.missing == 0
 
 
-def test_a_query_that_is_left_out_is_counted_and_noted(file: Callable[[str], Path]) -> None:
+def test_missing_record_query_is_counted_and_noted(file: Callable[[str], Path]) -> None:
     rows, path = mini("superglue/record"), file("superglue/record")
     path.write_text(without_last(path.read_text()))
     found = read_predictions(path, TASKS["superglue/record"], rows)
@@ -169,7 +171,7 @@ def test_a_query_that_is_left_out_is_counted_and_noted(file: Callable[[str], Pat
         ([], "line 2: the label is a list, expected a single value"),
     ],
 )
-def test_what_is_no_text_is_refused_by_its_line(
+def test_record_answer_that_is_no_text_is_an_error_with_its_line(
     label: object, sentence: str, file: Callable[[str], Path]
 ) -> None:
     path = file("superglue/record")
@@ -179,7 +181,7 @@ def test_what_is_no_text_is_refused_by_its_line(
     assert sentence in str(caught.value)
 
 
-def test_the_hubs_index_of_a_query_is_read(file: Callable[[str], Path]) -> None:
+def test_nested_query_index_of_the_hub_is_read(file: Callable[[str], Path]) -> None:
     rows, path = mini("superglue/record"), file("superglue/record")
     plain = read_predictions(path, TASKS["superglue/record"], rows).predictions
     lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -239,7 +241,7 @@ def without_question(text: str) -> str:
         ),
     ],
 )
-def test_what_leaves_a_doubt_is_refused(
+def test_ambiguous_prediction_file_is_an_error(
     name: str, damage: Callable[[str], str], sentence: str, file: Callable[[str], Path]
 ) -> None:
     path = file(name)
@@ -250,7 +252,7 @@ def test_what_leaves_a_doubt_is_refused(
     assert path.name in str(caught.value)
 
 
-def test_tags_alone_are_enough(file: Callable[[str], Path]) -> None:
+def test_file_of_tags_without_words_is_read(file: Callable[[str], Path]) -> None:
     rows, path = mini("conll2003/ner"), file("conll2003/ner")
     plain = read_predictions(path, TASKS["conll2003/ner"], rows).predictions
     tags = [line.split()[-1] if line else "" for line in path.read_text().splitlines()[2:]]
@@ -258,7 +260,7 @@ def test_tags_alone_are_enough(file: Callable[[str], Path]) -> None:
     assert read_predictions(path, TASKS["conll2003/ner"], rows).predictions == plain
 
 
-def test_answers_to_other_questions_are_noted_and_left_alone(file: Callable[[str], Path]) -> None:
+def test_answers_to_other_questions_are_ignored_with_a_note(file: Callable[[str], Path]) -> None:
     rows, path = mini("squad/v2.0"), file("squad/v2.0")
     plain = read_predictions(path, TASKS["squad/v2.0"], rows).predictions
     path.write_text(json.dumps({**json.loads(path.read_text()), "other": "x"}))
@@ -268,7 +270,7 @@ def test_answers_to_other_questions_are_noted_and_left_alone(file: Callable[[str
     assert "1 of its answers" in note
 
 
-def test_no_answer_scores_stand_beside_and_keep_their_order(tmp_path: Path) -> None:
+def test_no_answer_scores_are_read_from_a_file_in_its_order(tmp_path: Path) -> None:
     task, rows = TASKS["squad/v2.0"], mini("squad/v2.0")
     path = write(task, guesses(task.name, rows), rows.examples, tmp_path)
     ids = [example.id for example in rows.examples][::-1]
@@ -280,12 +282,12 @@ def test_no_answer_scores_stand_beside_and_keep_their_order(tmp_path: Path) -> N
     ]
 
 
-def test_no_answer_scores_of_another_task_are_refused(file: Callable[[str], Path]) -> None:
+def test_no_answer_scores_for_another_task_are_an_error(file: Callable[[str], Path]) -> None:
     path = file("glue/rte")
     with pytest.raises(DataError, match="only SQuAD"):
         read_predictions(path, TASKS["glue/rte"], mini("glue/rte"), NoAnswer(file=path))
 
 
-def test_a_missing_file_is_a_sentence(tmp_path: Path) -> None:
+def test_missing_prediction_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere\.tsv cannot be read: No such file"):
         read_predictions(tmp_path / "nowhere.tsv", TASKS["glue/rte"], mini("glue/rte"))

@@ -1,4 +1,4 @@
-"""TREC's run files and files of sets of labels, as people write them."""
+"""TREC run files and files of label sets in the usual spellings."""
 
 import json
 from dataclasses import replace
@@ -40,11 +40,11 @@ def found(rows: SplitRows, text: str, folder: Path) -> Any:
 
 
 def lines(rows: SplitRows, *columns: str) -> str:
-    """A line for each query, of these columns after it."""
+    """Return one line per query with these columns."""
     return "".join(f"{name} {' '.join(columns)}\n" for name in named(rows))
 
 
-def test_a_run_is_ranked_by_its_scores_and_by_falling_ids(rows: SplitRows, tmp_path: Path) -> None:
+def test_trec_run_is_read_with_documents_and_scores(rows: SplitRows, tmp_path: Path) -> None:
     query, others = named(rows)[0], lines(rows, "Q0 d2 1 0.5 x").partition("\n")[2]
     text = f"{query}\tQ0\td1\t2\t3e-1\tx\n{query}   Q0 d9 1 0.9 x \r\n\n{query} Q0 d2 3 .3 x\n"
     run = found(rows, text + others, tmp_path)
@@ -53,14 +53,14 @@ def test_a_run_is_ranked_by_its_scores_and_by_falling_ids(rows: SplitRows, tmp_p
     assert run.predictions[0].scores == (0.3, 0.9, 0.3)
 
 
-def test_ranks_that_are_not_those_of_the_scores_are_said(rows: SplitRows, tmp_path: Path) -> None:
+def test_ranks_that_contradict_the_scores_are_noted(rows: SplitRows, tmp_path: Path) -> None:
     some = lines(rows, "Q0 d1 1 0.5 x") + lines(rows, "Q0 d2 2 0.7 x")
     (note,) = found(rows, some, tmp_path).notes
     assert "the ranks of 4 queries are not those of the scores, which alone count" in note
     assert found(rows, some.replace("0.7", "0.5"), tmp_path).notes == ()
 
 
-def test_a_query_without_a_line_counts_nothing_and_others_are_left_out(
+def test_missing_queries_score_zero_and_unknown_queries_are_ignored(
     rows: SplitRows, tmp_path: Path
 ) -> None:
     text = lines(rows, "Q0 d1 1 0.5 x").partition("\n")[2] + "elsewhere Q0 d1 1 1 x\n"
@@ -72,7 +72,7 @@ def test_a_query_without_a_line_counts_nothing_and_others_are_left_out(
     ]
 
 
-def test_a_judged_document_that_the_corpus_has_not_counts_where_a_run_has_it(
+def test_judged_document_missing_from_the_corpus_counts_if_retrieved(
     rows: SplitRows, tmp_path: Path
 ) -> None:
     first: Any = rows.examples[0]
@@ -99,7 +99,7 @@ def test_a_judged_document_that_the_corpus_has_not_counts_where_a_run_has_it(
         ("", "none of its 0 queries is one of the 4 of the split"),
     ],
 )
-def test_what_trec_eval_refuses_is_refused(
+def test_run_file_that_trec_eval_refuses_is_an_error(
     rows: SplitRows, line: str, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match=r"^[^\n]*run\.txt cannot be scored: [^\n]*$") as caught:
@@ -107,7 +107,7 @@ def test_what_trec_eval_refuses_is_refused(
     assert said in str(caught.value)
 
 
-def test_an_id_with_a_blank_that_c_does_not_know_is_an_id(rows: SplitRows, tmp_path: Path) -> None:
+def test_query_id_with_unicode_white_space_round_trips(rows: SplitRows, tmp_path: Path) -> None:
     odd = "q\u00a0\u2028\x85"
     renamed = replace(rows, examples=(replace(rows.examples[0], id=odd),))
     made: Any = [guess(TASK, renamed.examples[0], Random(1))]
@@ -126,7 +126,7 @@ def scored(path: Path) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("form", ["list", "bars", "commas", "blanks", "objects", "lines"])
-def test_a_set_of_labels_is_a_list_or_names_with_a_mark_between(form: str, tmp_path: Path) -> None:
+def test_label_sets_are_read_as_lists_or_separated_names(form: str, tmp_path: Path) -> None:
     rows, draw = read(ECTHR, "dev", MINI), Random("sets")
     made: list[Any] = [guess(ECTHR, example, draw) for example in rows.examples]
     assert {len(each.label) for each in made} >= {0, 1, 2}
@@ -146,7 +146,7 @@ def test_a_set_of_labels_is_a_list_or_names_with_a_mark_between(form: str, tmp_p
 
 
 @pytest.mark.parametrize("cell", ['["2", "77"]', "2 77", "[2]", '["2"', "none at all"])
-def test_a_label_that_is_none_is_refused_by_its_line(cell: str, tmp_path: Path) -> None:
+def test_unknown_label_in_a_set_is_an_error_with_its_line(cell: str, tmp_path: Path) -> None:
     rows = read(ECTHR, "dev", MINI, limit=2)
     path = tmp_path / "answers.tsv"
     path.write_text(f"index\tprediction\n{rows.examples[0].id}\t{cell}\n1\t\n")
@@ -154,7 +154,7 @@ def test_a_label_that_is_none_is_refused_by_its_line(cell: str, tmp_path: Path) 
         read_predictions(path, ECTHR, rows)
 
 
-def test_measurements_are_not_scored(tmp_path: Path) -> None:
+def test_measured_task_cannot_be_scored_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "speeds.tsv"
     path.write_text("index\tprediction\n")
     with pytest.raises(DataError, match="is measured, and `bench run` alone measures it"):
@@ -176,7 +176,9 @@ def rows_of(*examples: Any) -> SplitRows:
         ("(none)", ()),
     ],
 )
-def test_a_name_may_have_a_mark_in_it(text: str, labels: tuple[str, ...], tmp_path: Path) -> None:
+def test_label_name_may_contain_a_separator(
+    text: str, labels: tuple[str, ...], tmp_path: Path
+) -> None:
     task: Any = replace(ECTHR, labels=("yes, of course", "no"))
     example: Any = replace(read(ECTHR, "dev", MINI, limit=1).examples[0], id="0")
     path = tmp_path / "answers.tsv"

@@ -1,4 +1,4 @@
-"""The trackers themselves, where they are installed: what they were told is read back."""
+"""Real experiment trackers, if installed: logged values are read back."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # theirs are not ours to men
 
 @pytest.fixture
 def secrets(monkeypatch, tmp_path):
-    """Tokens in the environment, of which none may be in any file afterwards."""
+    """Put tokens into the environment, and check afterwards that no file has one."""
     for name, value in SECRETS.items():
         monkeypatch.setenv(name, value)
     yield
@@ -29,7 +29,7 @@ def secrets(monkeypatch, tmp_path):
 
 
 def tell(name, folder, monkeypatch):
-    """Two jobs at once, of which one fails."""
+    """Log two simultaneous jobs, of which one fails."""
     pytest.importorskip(name)
     monkeypatch.setattr("benchharness.loggers.LAST_SECONDS", 200)
     result, failure = make_result(), make_failure(make_job(seed=2))
@@ -44,7 +44,7 @@ def tell(name, folder, monkeypatch):
     assert warnings[0].startswith(f"--log {name}: "), warnings
 
 
-def test_tensorboard(tmp_path, secrets, monkeypatch):
+def test_tensorboard_records_losses_scores_and_settings(tmp_path, secrets, monkeypatch):
     tell("tensorboard", tmp_path, monkeypatch)
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from tensorboard.util.tensor_util import make_ndarray
@@ -69,7 +69,7 @@ def test_tensorboard(tmp_path, secrets, monkeypatch):
     assert "diverged" in failed.Tensors("facts")[0].tensor_proto.string_val[0].decode()
 
 
-def test_mlflow(tmp_path, secrets, monkeypatch):
+def test_mlflow_records_losses_scores_and_status(tmp_path, secrets, monkeypatch):
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     tell("mlflow", tmp_path, monkeypatch)
     from mlflow import MlflowClient
@@ -87,7 +87,7 @@ def test_mlflow(tmp_path, secrets, monkeypatch):
     assert "scores/glue/rte dev/accuracy" in found.data.metrics
 
 
-def test_wandb_offline(tmp_path, secrets, monkeypatch):
+def test_wandb_offline_records_runs_without_home_path(tmp_path, secrets, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     tell("wandb", tmp_path, monkeypatch)
     files = sorted((tmp_path / "wandb").glob("offline-run-*/run-*.wandb"))
@@ -98,7 +98,7 @@ def test_wandb_offline(tmp_path, secrets, monkeypatch):
     assert str(Path.home()).encode() not in content
 
 
-def test_trackio(tmp_path, secrets, monkeypatch):
+def test_trackio_records_runs_losses_and_settings(tmp_path, secrets, monkeypatch):
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
     tell("trackio", tmp_path, monkeypatch)
     (file,) = (tmp_path / "trackio").glob("benchharness*.db")

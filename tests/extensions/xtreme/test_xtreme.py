@@ -1,4 +1,4 @@
-"""XTREME: its scorers and averages, the official layouts, and what is said of wrong ones."""
+"""XTREME: scorers and averages, official layouts, and errors."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ from tests.helpers.xtreme_oracle import average, evaluate_mlqa
 TASKS = {name.partition("/")[2]: find_task(name) for name in SUITES["xtreme"].rule.cells}
 SETS_IN_A_PART = 100
 PARTS = [0, *(pytest.param(part, marks=pytest.mark.soak) for part in range(1, 10))]
-"""A thousand sets in all."""
+"""Parts with 1,000 sets in total."""
 
 WORDS = (
     *(
@@ -108,7 +108,7 @@ def drawn_pairs(draw: Random, labels: Sequence[str]) -> tuple[list[Any], list[An
 
 
 def official(name: str, language: str, predictions: list[Any], examples: list[Any]) -> Any:
-    """What the official scorers say of a language, in percent, by our names."""
+    """Return the official scores of a language, in percent, by the names used here."""
     task = TASKS[name]
     if task.head == "span":
         answers = {p.id: p.text for p in predictions if not p.missing}
@@ -148,7 +148,7 @@ def drawn(name: str, draw: Random, language: str) -> tuple[list[Any], list[Any]]
 @pytest.mark.filterwarnings("ignore::UserWarning")  # seqeval, of tags without B- and I-
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("name", TASKS)
-def test_random_predictions_score_as_the_official_scorers_say(name: str, part: int) -> None:
+def test_scores_of_random_predictions_equal_those_of_official_scorers(name: str, part: int) -> None:
     for number in range(SETS_IN_A_PART):
         draw = Random(f"{name} {part} {number}")
         split, language = draw.choice([*TASKS[name].split_titles.items()])
@@ -160,7 +160,7 @@ def test_random_predictions_score_as_the_official_scorers_say(name: str, part: i
         }
 
 
-def test_the_average_is_that_of_evaluate_py() -> None:
+def test_xtreme_average_equals_that_of_evaluate_py() -> None:
     for seed in range(20):
         draw = Random(seed)
         cells = RULES["XTREME-7"].cells
@@ -176,7 +176,7 @@ def test_the_average_is_that_of_evaluate_py() -> None:
         assert RULES["XTREME-7"].score(scores) == pytest.approx(average(theirs), abs=1e-12)
 
 
-def test_no_average_without_every_language() -> None:
+def test_average_needs_every_language() -> None:
     scores = {task: dict.fromkeys(cells, 0.5) for task, cells in RULES["XTREME-7"].cells.items()}
     assert RULES["XTREME-7"].score(scores) == 0.5
     del scores["xtreme/udpos"]["f1_yo"]
@@ -214,7 +214,7 @@ TREEBANK = """# text = Er geht zum Haus.
 """
 
 
-def test_fused_words_stand_for_their_parts_and_treebanks_without_texts_are_left_out(
+def test_udpos_keeps_fused_words_and_skips_sentences_without_words(
     tmp_path: Path,
 ) -> None:
     ud = tmp_path / "ud-treebanks-v2.5"
@@ -231,7 +231,7 @@ def test_fused_words_stand_for_their_parts_and_treebanks_without_texts_are_left_
 
 
 @pytest.mark.parametrize("number", ["-", "1-", "a-b", "1-2-3", "", "\u0661", "9" * 5000])
-def test_a_word_of_a_treebank_has_a_number(number: str, tmp_path: Path) -> None:
+def test_invalid_word_number_in_a_treebank_is_an_error(number: str, tmp_path: Path) -> None:
     line = f"{number}\tJa\t_\tINTJ\t_\t_\t0\t_\t_\t_\n"
     write(tmp_path / "ud-treebanks-v2.5" / "UD_German-A" / "de_a-ud-test.conllu", line)
     with pytest.raises(DataError, match=r"line 1 has the number '.*, expected one such as 3, 3-4"):
@@ -241,7 +241,7 @@ def test_a_word_of_a_treebank_has_a_number(number: str, tmp_path: Path) -> None:
     assert len(read(TASKS["udpos"], "test_de", files(tmp_path)).examples) == 1
 
 
-def test_a_table_of_all_languages_gives_those_of_a_split(tmp_path: Path) -> None:
+def test_rows_of_one_language_are_selected_from_a_multilingual_table(tmp_path: Path) -> None:
     header = "language\tgold_label\tsentence1\tsentence2\n"
     lines = "ar\tneutral\ta\tb\nde\tentailment\tc\td\nar\tcontradiction\te\tf\n"
     write(tmp_path / "XNLI-1.0/xnli.test.tsv", header + lines)
@@ -258,13 +258,13 @@ def test_a_table_of_all_languages_gives_those_of_a_split(tmp_path: Path) -> None
     assert german == PairExample(id="0", text_a="x", text_b="y", label="contradiction")
 
 
-def test_words_lose_the_language_before_them_and_nothing_else(tmp_path: Path) -> None:
+def test_language_prefix_of_panx_words_is_removed(tmp_path: Path) -> None:
     write(tmp_path / "panx_dataset/de/test", "de:Bonn\tB-LOC\nde::\tO\nde:9:30\tO\n\n")
     (example,) = read(TASKS["panx"], "test_de", files(tmp_path / "panx_dataset")).examples
     assert example.words == ("Bonn", ":", "9:30")  # type: ignore[attr-defined]
 
 
-def test_each_mlqa_split_is_scored_by_its_language() -> None:
+def test_mlqa_examples_carry_their_language() -> None:
     examples = read(TASKS["mlqa"], "test_vi", Data(source="mini")).examples
     assert {e.language for e in examples} == {"vi"}  # type: ignore[attr-defined]
     others = read(TASKS["xquad"], "test_vi", Data(source="mini")).examples
@@ -284,7 +284,9 @@ def test_each_mlqa_split_is_scored_by_its_language() -> None:
         "tydiqa test_fi google-research-datasets/tydiqa secondary_task validation",
     ],
 )
-def test_the_hub_is_asked_for_a_language(asked_for: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_config_and_split_are_those_of_the_language(
+    asked_for: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name, split, *place = asked_for.split()
     asked: list[list[str]] = []
 
@@ -310,7 +312,7 @@ def test_the_hub_is_asked_for_a_language(asked_for: str, monkeypatch: pytest.Mon
 # What may be trained on.
 
 
-def test_other_languages_are_trained_on_one_after_the_other() -> None:
+def test_training_languages_are_concatenated() -> None:
     task, data = TASKS["panx"], Data(source="mini")
     english, german = read(task, "train", data), read_train(task, "de", data)
     assert [e.id for e in german.examples][:2] == ["de-0", "de-1"]
@@ -333,7 +335,7 @@ def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(mini_folder() / "xtreme", tmp_path / "xtreme"))
 
 
-def test_a_folder_without_a_language_says_which_file_it_lacks(folder: Path) -> None:
+def test_missing_language_file_is_named(folder: Path) -> None:
     shutil.rmtree(folder / "mini")
     said = missing_files(TASKS["panx"].source, ["test_de", "test_yo"], files(folder))
     assert said == "panx_dataset/yo/test (test_yo)"
@@ -378,7 +380,7 @@ KLINGON = json.dumps({"data": [{"paragraphs": [{"context": "x", "qas": [TYDI]}]}
         ),
     ],
 )
-def test_a_wrong_layout_is_one_sentence(folder: Path, place: str, text: str, said: str) -> None:
+def test_wrong_layout_is_a_one_line_error(folder: Path, place: str, text: str, said: str) -> None:
     name, split, path = place.split()
     write(folder / path, text)
     with pytest.raises(DataError, match=r"^[^\n]*$") as caught:
@@ -386,7 +388,7 @@ def test_a_wrong_layout_is_one_sentence(folder: Path, place: str, text: str, sai
     assert said in str(caught.value)
 
 
-def test_a_prediction_for_no_question_is_named(tmp_path: Path) -> None:
+def test_prediction_for_an_unknown_question_is_noted(tmp_path: Path) -> None:
     rows = read(TASKS["mlqa"], "test_de", Data(source="mini"))
     answers = {example.id: "x" for example in rows.examples}
     path = tmp_path / "test-de.json"
@@ -397,7 +399,7 @@ def test_a_prediction_for_no_question_is_named(tmp_path: Path) -> None:
     assert len(read_predictions(path, TASKS["mlqa"], rows).predictions) == len(answers)
 
 
-def test_parts_of_speech_are_read_from_a_file_of_tags(tmp_path: Path) -> None:
+def test_part_of_speech_predictions_are_read_from_a_tag_file(tmp_path: Path) -> None:
     rows = read(TASKS["udpos"], "test_de", Data(source="mini"))
     path = tmp_path / "test-de.tsv"
     lines = ("".join(f"{tag}\n" for tag in e.tags) + "\n" for e in rows.examples)  # type: ignore[attr-defined]
