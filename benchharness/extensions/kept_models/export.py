@@ -137,7 +137,7 @@ def check_learned(found: Found) -> None:
         if result.has_collapsed(name):
             key, flags = result.job.key[:12], ", ".join(result.flags[name])
             raise BenchError(
-                f"the run {key} ({job_name(result.job)}) has learned nothing of "
+                f"the run {key} ({job_name(result.job)}) learned nothing on "
                 f"{distinct_title(name)} ({flags}), so its model is not written: `bench model "
                 f"{key} --to DIR --collapsed-too` writes it all the same (in Python "
                 "collapsed_too=True), and its card says so."
