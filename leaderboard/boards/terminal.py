@@ -268,10 +268,10 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
         yield f"score: {visible(board.rule.name)} of the tasks' medians; data: {data}."
         if any(entry.score is None for entry in board.entries):
             count = len(board.rule.cells)
-            yield f"n of {count}: the number of the score's tasks that have a result."
+            yield f"n of {count}: only n of the score's {count} tasks have a result."
     yield _seeds(board, found)
     if beside := [task for task in board.extras if any(task in e.cells for e in board.entries)]:
-        place = ", and left out of this narrow table" if found.left_out else ""
+        place = ", and left out to fit the width" if found.left_out else ""
         yield f"{', '.join(map(title_of, beside))}: not part of the score{place}."
     if any(not entry.is_single for entry in board.entries):
         yield "ensembles and baselines are below the models and have no rank."
@@ -401,7 +401,7 @@ def render_reproductions(board: Board, console: Console, *, details: bool = Fals
     console.print(Text(title, style="bold"))
     console.print(table)
     console.print()
-    legend = "in percent; measured: the median over seeds; noise: a difference that may be chance."
+    legend = "in percent; measured: median over seeds; noise: differences that may be chance."
     console.print(Text(legend, style="dim"))
     console.print()
 

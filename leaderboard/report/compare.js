@@ -51,8 +51,8 @@ function sheetOf(board, records, remove) {
   const text =
     rows.length === 1
       ? "Choose another row to compare it with this one."
-      : `Differences are relative to ${first}, on the same split and metric; scores without a shared ` +
-        "metric name theirs. The best of each line is bold. The URL keeps this selection. " +
+      : `Differences are relative to ${first}, on the same split and metric; other scores ` +
+        "name their own. The best of each line is bold. The URL keeps this selection. " +
         testsSaid(rows, tests, ofSeeds);
   const said = tests.map((test, place) => test ?? ofSeeds[place]);
   const table = makeElement("table", {}, headOf(rows, records, remove), bodyOf(board, rows, said));

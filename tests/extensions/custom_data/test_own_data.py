@@ -150,7 +150,7 @@ def test_bad_file_is_a_one_line_error_and_leaves_no_files(bench, tmp_path):
     Path("stars.csv").write_text(as_csv([["review", "stars"], *labelled([1, 2, 3, 4, 5])]))
     for path, said in (
         ("ragged.csv", "ragged.csv line 62 has 3 fields"),
-        ("stars.csv", "say which"),
+        ("stars.csv", "choose one"),
     ):
         ended = bench(*RUN, "--data-file", path)
         assert ended.code == 4

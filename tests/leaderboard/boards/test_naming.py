@@ -79,7 +79,7 @@ def test_unambiguous_partial_name_selects_its_row(board: Board, name: str, row: 
 
 
 def test_ambiguous_name_is_an_error_that_lists_the_rows(board: Board) -> None:
-    with pytest.raises(BenchError, match=r"say minilm:paper or minilm:epochs=3 or "):
+    with pytest.raises(BenchError, match=r"use minilm:paper or minilm:epochs=3 or "):
         select_entry(board, "minilm")
     assert select_entry(board, "minilm:lr=5e-5") is None
     assert select_entry(board, "minilm:bf16") is None

@@ -118,7 +118,7 @@ def test_published_metric_that_the_run_lacks_is_not_comparable() -> None:
     ]
     (board,) = build_boards(rows, SUITES["squad"])
     by_score = {(r.task, *r.theirs.scores): r for r in reproductions(board, board.entries[0])}
-    assert by_score["squad/v2.0", "em"].reason == "other metric: em is not among these scores"
+    assert by_score["squad/v2.0", "em"].reason == "different metric: em is not among these scores"
     assert by_score["squad/v2.0", "em"].verdict == "not comparable"
     assert by_score["squad/v1.1", "em"].difference == pytest.approx(70 - 84.6)
 

@@ -56,7 +56,7 @@ def test_table_has_rules_caption_label_spread_and_baselines(board: Board) -> Non
     assert "textbf" not in "".join(rows["majority"])
     assert r"\emph{Baselines}" in text
     assert "MRPC, QQP: the mean of F1 and accuracy" in text
-    assert "the median over 1-3 seeds" in text
+    assert "Values are medians over 1-3 seeds, times 100" in text
     assert text.count("$_{10.0}$") == 10
     assert "the index is the sample" in text
     assert "_{" not in to_latex([board], Choice(spread=False))

@@ -95,7 +95,7 @@ def test_run_section_has_settings_weights_data_and_versions() -> None:
     assert "learning_rate 3e-05 a paper" in text
     assert "hub:org/model@abc123" in text
     assert all(f"{split} {digest}" in text for split, digest in job.fingerprints.items())
-    assert "at most 100 of each split" in text
+    assert "at most 100 per split" in text
     assert "peak memory 0.50 GiB" in text
     assert "torch 2.13.0" in text
     assert job.key in text

@@ -133,7 +133,7 @@ def test_points_without_a_cost_are_counted_in_the_note() -> None:
     more = {name: 2 * cost for name, cost in costs.items()}
     parameters, flops = tradeoffs([point(costs=costs), point(costs=more), point(70)], "rte")
     assert "not known" not in parameters.note
-    assert "Of 1 more row it is not known." in flops.note
+    assert "The cost of 1 more row is not known." in flops.note
     assert "6·N·T" in flops.note
     assert "arXiv:2001.08361" in flops.note
 
