@@ -1,4 +1,7 @@
-"""benchharness: how good is an encoder? `benchharness.run` answers, as the command `bench` does."""
+"""benchharness fine-tunes text encoders on benchmarks and scores them officially.
+
+`benchharness.run` does in Python what the command `bench run` does in a shell.
+"""
 
 from importlib import import_module
 from pkgutil import resolve_name
@@ -17,13 +20,12 @@ if TYPE_CHECKING:
         published,
         run,
         runs,
-        score,
     )
     from benchharness.callback import BenchCallback
-    from benchharness.tasks.errors import BenchError
+    from benchharness.errors import BenchError
 
 __version__ = "0.1.0"
-"""The version of the package, which each result records."""
+"""Version of the package, which each result records."""
 
 __all__ = (
     "BenchCallback",
@@ -40,21 +42,23 @@ __all__ = (
     "published",
     "run",
     "runs",
-    "score",
 )
 
 
 def __getattr__(name: str) -> Any:
-    """Give a name of `__all__` from `benchharness.api`, which takes a second to import.
+    """Import a public name when it is first used: importing `benchharness.api` takes a second.
 
-    Any other name is that of an extension's function.
+    A name that is not in `__all__` is looked up among the functions that extensions add.
+
+    Raises:
+        AttributeError: Neither benchharness nor an extension has the name.
     """
     if name not in __all__:
         place = "" if name.startswith("_") else _places().get(name)
         if not place:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return resolve_name(place)
-    # Workers and `bench --help` do without either, and only a training needs transformers.
+    # Workers and `bench --help` need neither module, and only BenchCallback needs transformers.
     module = import_module(f"benchharness.{'callback' if name == 'BenchCallback' else 'api'}")
     return getattr(module, name)
 

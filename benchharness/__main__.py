@@ -1,4 +1,4 @@
-"""`python -m benchharness`: the command `bench`."""
+"""Entry point of `python -m benchharness`, which is the command `bench`."""
 
 from benchharness.cli.app import main
 

@@ -1,13 +1,13 @@
-"""benchharness from Python: the command's plan, engine, store and resume, with data frames.
+"""The Python interface of benchharness: the same plan, engine, store and resume as `bench`.
 
     import benchharness as bh
 
     results = bh.run("tiny", suite="glue", data="mini", seeds=2)
     results.frame().groupby("task")["score"].mean()
 
-Nothing here prints or exits; the bars of `run` go to stderr or into the notebook's cell. What goes
-wrong is a BenchError, whose text says what, where, and what to do. Ctrl-C in a notebook stops the
-workers, and the same call resumes from there.
+Tables are returned as data frames. No function prints or exits; only the progress bars of `run` are
+written to stderr or into the notebook's cell. Errors are BenchErrors whose text names the problem,
+its place and a remedy. Ctrl-C in a notebook stops the workers, and the same call resumes the run.
 """
 
 import hashlib
@@ -41,17 +41,17 @@ from benchharness.driver.plan import Plan
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import folder_beside
+from benchharness.errors import BenchError, ModelError, shown_place
 from benchharness.leaderboard.boards import published as tables
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
 from benchharness.leaderboard.boards.cell import note_lines
-from benchharness.leaderboard.result import MARK, Evaluation, Failure, Result
+from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.database import check_writable, is_there
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.models import Trust, weights_identity
 from benchharness.models.folder import describe_folder
 from benchharness.plugins import load_plugins
 from benchharness.progress import Watcher, job_name, job_names
-from benchharness.splits import evaluate_split
 from benchharness.stored import Within, find_rows, gather_boards
 from benchharness.stored.frames import (
     board_frame,
@@ -63,17 +63,12 @@ from benchharness.stored.frames import (
     runs_frame,
 )
 from benchharness.stored.predictions import StoredPredictions, contrasts_of
-from benchharness.stored.scoring import score_files
-from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import BenchError, DataError, ModelError, shown_place
+from benchharness.tasks.custom import custom_tasks
 from benchharness.tasks.examples import Example
 from benchharness.tasks.foreign_code import begin
-from benchharness.tasks.own.places import split_of
-from benchharness.tasks.own.tables import hub_table
 from benchharness.tasks.read import holds, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_suites, find_task, title_of
-from benchharness.tasks.task import check_labels
 
 if TYPE_CHECKING:
     import datasets
@@ -86,12 +81,19 @@ Words = str | Sequence[str]
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """What a call of `run` asked for and what of it is in the store now.
+    """Outcome of a call of `run`: its jobs, and access to their stored results.
 
-    `keys` are the jobs' keys, as they were asked for; `failures` say in a sentence each what failed
-    in this call; `left_out` are the tasks without files, with the reason (`skip_missing`); `said`
-    is what was found in rows of your own: the task, its splits, and texts that stand in two. Of a
-    `dry_run`, `schedule` has each job, whether it is to run, and about how long it takes.
+    Attributes:
+        db: The database that holds the results.
+        keys: The keys of all planned jobs, in the order of the plan.
+        suites: The suites of the tasks.
+        failures: A sentence for each job that failed in this call.
+        left_out: The reason for each task that was left out because it has no files
+            (`skip_missing`).
+        said: Sentences about your own data: the inferred task, its splits, and texts that occur in
+            two splits.
+        schedule: With `dry_run`, a mapping per job that states, among other things, whether the job
+            would run (`to_run`) and its estimated duration (`about_seconds`); otherwise empty.
     """
 
     db: str
@@ -103,20 +105,23 @@ class Results:
     schedule: tuple[Mapping[str, Any], ...] = ()
 
     def frame(self) -> pd.DataFrame:
-        """These runs in the order of `keys`, as `runs` gives all of a store."""
+        """Return the stored runs of this call in the order of `keys`, in the columns of `runs`."""
         with open_store(self.db, create=False) as store:
             found = {row.key: row for row in store.runs_with(self.keys)}
         return runs_frame(found[key] for key in self.keys if key in found)
 
     @property
     def truncated(self) -> dict[str, dict[str, tuple[int, int]]]:
-        """By key and "task:split", how many rows lost words, and of how many; no other split."""
+        """Rows that were cut, as `{run key: {"task:split": (cut rows, all rows)}}`.
+
+        Only splits that have such rows are listed.
+        """
         with open_store(self.db, create=False) as store:
             found = store.runs_with(self.keys)
             return {row.key: dict(row.truncated) for row in found if row.truncated}
 
     def boards(self) -> "list[BoardTable]":
-        """The boards of their suites, with all that the store has of them."""
+        """Return the boards of these suites, with all runs that the store has of them."""
         return boards(self.suites, db=self.db)
 
     def __repr__(self) -> str:
@@ -139,21 +144,31 @@ def run(
     progress: bool | None = None,
     **options: Any,
 ) -> Results:
-    """Fine-tunes models on tasks, scores them and stores the results, as `bench run` does.
+    """Fine-tune models on tasks, score them and store the results, as `bench run` does.
 
-    `model` is what follows --model (a name, a folder, a hub id with its revision), a transformers
-    model in memory with its `tokenizer`, or a list of the former. A model in memory is saved beside
-    the database in a folder that is called after `name` and its digest, so equal weights are one
-    model, and its weights and device stay as they are. `progress` shows bars; by default it does so
-    in a terminal and in a notebook. The options are those of the command, as Python has them:
-    `seeds` is a number (1 to N) or a list, `set` a mapping, whose lists make a sweep, `shots` are
-    numbers, several names are a list, `columns` is a mapping ({"text": "review", "label":
-    "stars"}), and `data_file` is also a table in memory: a data frame, a `datasets.Dataset`, a list
-    of dicts, or such by split. What is stored already is not run again.
+    Finished jobs are skipped. A job that fails raises nothing: its error is in `Results.failures`.
+    A setting (of `set` or of the recipe) that applies to no job is left out with a warning.
 
-    A job that fails is in `Results.failures` and raises nothing. A value of `set` or of the recipe
-    that no job has is left out, with a warning. Raises BenchError for what cannot
-    be run at all, before anything starts.
+    A model in memory is saved next to the database, in a folder named after `name` and the digest
+    of the weights, so that equal weights count as one model. The model's weights and device are not
+    changed.
+
+    Args:
+        model: The value of `--model` (a name, a folder, or a hub id with its revision), a list of
+            such values, or a transformers model in memory.
+        tokenizer: The tokenizer of a model in memory.
+        name: The name under which a single model is listed.
+        plugins: One or several plugin files; by default those of the environment variable
+            BENCH_PLUGINS.
+        progress: Whether to show progress bars; by default only in a terminal or a notebook.
+        **options: The options of `bench run`, listed below, with Python values: `seeds` is a number
+            (seeds 1 to N) or a list, `set` a mapping in which a list of values makes a sweep,
+            `shots` numbers, `columns` a mapping ({"text": "review", "label": "stars"}), and several
+            names are a list. `data_file` may also be a table in memory: a data frame, a
+            `datasets.Dataset`, a list of dicts, or a mapping of splits to such tables.
+
+    Raises:
+        BenchError: The run is impossible as requested; raised before any job starts.
     """
     load_files(plugins)
     asked = run_options(options)
@@ -173,7 +188,7 @@ def run(
 
 
 def results_of(session: Session, planned: Plan, failed: Sequence[Failure]) -> Results:
-    """Say what a session's plan has come to, and what of it failed in this call."""
+    """Build the Results of a session's plan, with the jobs that failed in this call."""
     names, tasks = job_names(planned.jobs), session.request.every_task
     is_dry = session.options.dry_run
     return Results(
@@ -188,19 +203,25 @@ def results_of(session: Session, planned: Plan, failed: Sequence[Failure]) -> Re
 
 
 def load_files(plugins: str | Path | Iterable[str | Path]) -> None:
-    """Loads the plugins that are named, one or several, or those that the environment names."""
+    """Load one or several plugin files, or those that the environment names if none is given."""
     load_plugins(map(Path, _values(plugins) or (plugins,)) if plugins else None)
 
 
 def run_options(values: Mapping[str, Any]) -> RunOptions:
-    """The options of a call; rows in memory are saved beside the database."""
+    """Build the options of a call from its keyword arguments.
+
+    Rows in memory (`data_file`) are saved next to the database.
+    """
     db = fspath(values.get("db", DATABASE))
     rows = saved_rows(values.get("data_file"), db)
     return RunOptions.of(**{**values, "db": db, "data_file": rows})
 
 
 def watching(progress: bool | None) -> Any:
-    """Watch a run by bars; by default where there is a terminal or a notebook."""
+    """Return a function that watches a run with progress bars.
+
+    Unless `progress` is given, bars appear only in a terminal or a notebook.
+    """
 
     @contextmanager
     def watch(schedule: Schedule, _store: Store) -> Iterator[Watcher]:
@@ -214,13 +235,13 @@ def watching(progress: bool | None) -> Any:
 
 
 def _values(value: Any) -> tuple[Any, ...] | None:
-    """The values of a list, an array or a range; None of what is one value, as a text is."""
+    """Return the values of a list, an array or a range; None for a single value, such as a text."""
     is_one = isinstance(value, str) or not isinstance(value, Iterable)
     return None if is_one else tuple(value)
 
 
 def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Trust) -> list[str]:
-    """What stands for the models after --model."""
+    """Return the values of `--model` for the given models; save a model in memory into `folder`."""
     is_one = isinstance(model, str | Path)
     if is_one or isinstance(model, Sequence):
         if tokenizer is not None or (name and not is_one):
@@ -230,7 +251,7 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
         return [f"{name}={model}" if name else str(model)] if is_one else list(map(str, model))
     if not hasattr(model, "save_pretrained"):
         raise ModelError(
-            f"this is no model, but of type {type(model).__name__}: give a name, a folder, a hub "
+            f"expected a model, got {type(model).__name__}: give a name, a folder, a hub "
             "id, or a transformers model with its tokenizer."
         )
     if not hasattr(tokenizer, "save_pretrained"):
@@ -241,7 +262,7 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
         raise ModelError("the model is on the device meta and has no weights: load them first.")
     given = name or Path(model.config.name_or_path).name or model.config.model_type
 
-    shown = re.sub(r"[^\w .=-]+", "-", str(given))[:100]  # a name may hold what no folder's does
+    shown = re.sub(r"[^\w .=-]+", "-", str(given))[:100]  # valid in a folder's name
 
     def save(whole: Path) -> str:
         bars = import_module("transformers.utils.logging")
@@ -258,11 +279,15 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
 
 
 def _saved(what: str, folder: Path, save: Callable[[Path], str]) -> Path:
-    """A folder that `save` fills and names, whole or not at all; one that is there stays."""
+    """Let `save` fill a folder inside `folder` and return its final path.
+
+    `save` gets a temporary path and returns the folder's name. The folder appears complete or not
+    at all, and an existing folder of that name is kept.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # In the same folder, because a rename is whole only within a file system. A folder that
-        # has the name already has the same content: its digest is a part of the name.
+        # The draft is in the same folder, because a rename is atomic only within a file system. An
+        # existing folder of that name has the same content: the name contains the digest.
         with TemporaryDirectory(dir=folder, prefix=".saving-") as made:
             whole = Path(made).resolve() / what
             place = (folder / save(whole)).resolve()
@@ -277,70 +302,56 @@ def _saved(what: str, folder: Path, save: Callable[[Path], str]) -> Path:
 
 
 def saved_rows(rows: Any, db: str) -> str | None:
-    """Where rows of one's own are: a file or folder as it is, those in memory beside the database.
+    """Return the path of the user's rows, after saving rows in memory next to the database.
 
-    What `data_file` takes: a path, a table of rows (a data frame, a `datasets.Dataset`, a list of
-    dicts), or one for each split by its name. None stays None.
+    Args:
+        rows: The value of `data_file`: a path, a table (a data frame, a `datasets.Dataset`, a list
+            of dicts), or a mapping of split names to tables. None is returned unchanged.
+        db: The database.
     """
     if rows is None or isinstance(rows, str | Path):
         return None if rows is None else str(rows)
-    tables = dict(rows) if isinstance(rows, Mapping) else {"train": rows}
-    splits = {split_of(str(name)): table for name, table in tables.items()}
-    if "" in splits or len(splits) < len(tables):
-        raise BenchError(
-            f"data_file has {', '.join(map(str, tables))}: expected rows, or rows by the names "
-            "train, dev and test, each once."
-        )
+
+    files = custom_tasks().parquet_files(rows)
+    digest = hashlib.sha256(b"".join(name.encode() + files[name] for name in files))
 
     def save(whole: Path) -> str:
-        digest = hashlib.sha256()
         (whole / "rows").mkdir(parents=True)
-        for split, table in splits.items():
-            place = whole / "rows" / f"{split}.parquet"
-            frame_of(table).to_parquet(place, index=False)
-            digest.update(split.encode() + place.read_bytes())
+        for name, content in files.items():
+            (whole / "rows" / f"{name}.parquet").write_bytes(content)
         return digest.hexdigest()[:12]
 
-    try:
-        return str(_saved("data", folder_beside(db) / "data", save) / "rows")
-    except (NotImplementedError, TypeError, ValueError) as error:
-        raise DataError(f"the rows of data_file cannot be written as Parquet: {error}.") from error
+    return str(_saved("data", folder_beside(db) / "data", save) / "rows")
 
 
-def frame_of(rows: Any) -> pd.DataFrame:
-    """A table of rows as a frame; of a `datasets.Dataset` with the names of its labels."""
-    is_dataset = hasattr(rows, "features") and hasattr(rows, "flatten")
-    return pd.DataFrame(hub_table("", rows).columns if is_dataset else rows).rename(columns=str)
-
-
-# Reading what is stored.
+# Reading the store.
 
 
 @speaks_python
 def runs(db: str | Path = DATABASE) -> pd.DataFrame:
-    """Every run of a store, oldest first; `stored.frames.runs_frame` says the columns."""
+    """Return all runs of a store, oldest first, in the columns of `stored.frames.runs_frame`."""
     with open_store(fspath(db), create=False) as store:
         return runs_frame(store.runs())
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoardTable:
-    """A board as a table; a notebook shows it so."""
+    """A board that a notebook shows as a table."""
 
     board: Board
 
     @property
     def title(self) -> str:
-        """The suite and what it was measured on."""
+        """Title of the suite and the data on which it was scored."""
         return f"{self.board.title} on {self.board.data_label}"
 
     def frame(self) -> pd.DataFrame:
-        """A line a row; `stored.frames.board_frame` says the columns."""
+        """Return a row per row of the board, in the columns of `stored.frames.board_frame`."""
         return board_frame(self.board)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Explain each mark of the table in a sentence."""
+        """Sentences that explain the marks of the table."""
         return tuple(note_lines(noted for entry in self.board.entries for noted in entry.noted))
 
     def __repr__(self) -> str:
@@ -353,7 +364,7 @@ class BoardTable:
 
     def _shown(self) -> pd.DataFrame:
         known = self.frame().drop(columns=["model", "recipe", "precision", "flags"])
-        scores = known.select_dtypes("float64").mul(100)  # people read percent
+        scores = known.select_dtypes("float64").mul(100)  # shown in percent
         known = known.assign(**scores).dropna(axis="columns", how="all").round(1)
         known = known.astype(object).where(known.notna(), "")
         for place, entry in enumerate(self.board.entries):
@@ -368,7 +379,10 @@ class BoardTable:
 def boards(
     suite: Words = (), *, db: str | Path = DATABASE, data: str | None = None
 ) -> list[BoardTable]:
-    """The boards of some suites, or of all that have runs, as `bench leaderboard` has them."""
+    """Return the boards of the named suites, or of all suites that have runs.
+
+    They are the boards of `bench leaderboard`.
+    """
     with open_store(fspath(db), create=False) as store:
         found = gather_boards(store, Within(suites=listed(suite), data=data))
         return [BoardTable(board=each) for each in found]
@@ -376,9 +390,13 @@ def boards(
 
 @speaks_python
 def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> BoardTable:
-    """A suite's board; of several, on other rows each, that with most runs (`boards` has all).
+    """Return the board of a suite.
 
-    Raises BenchError where there is none.
+    A suite that was run on different rows has several boards. This is the one with most runs;
+    `boards` returns all.
+
+    Raises:
+        BenchError: The store has no runs of the suite.
     """
     found = boards(suite, db=db, data=data)
     if not found:
@@ -388,12 +406,15 @@ def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> 
 
 @speaks_python
 def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
-    """What a run predicted, example by example, beside what is right, in the column `gold`.
+    """Return the predictions of a run for each example, next to the gold answers (`gold`).
 
-    `key` is the beginning of the run's key. A store keeps no examples: they are read again from
-    where the run had them. Where that fails or they are others now, `gold` is None, and
-    `frame.attrs["unread"]` says why, by "task:split". `frame.attrs["flags"]` are by task what must
-    be known of the run.
+    The store keeps no examples, so they are read again from the data source of the run. If that
+    fails or the data has changed, `gold` is None, and `frame.attrs["unread"]` gives the reason,
+    keyed by "task:split". `frame.attrs["flags"]` contains warnings about the run, keyed by task.
+
+    Args:
+        key: The beginning of the run's key.
+        db: The database.
     """
     with open_store(fspath(db), create=False) as store:
         stored, result = StoredPredictions(store), _finished(store, key)
@@ -411,9 +432,9 @@ def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
 
 @speaks_python
 def curve(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
-    """The learning curve of a run by step: loss, learning rate, and scores where it evaluated.
+    """Return the learning curve of a run by step: loss, learning rate, and scores at evaluations.
 
-    `frame.attrs["flags"]` are by task what must be known of the run.
+    `frame.attrs["flags"]` contains warnings about the run, keyed by task.
     """
     with open_store(fspath(db), create=False) as store:
         result = _finished(store, key)
@@ -431,7 +452,7 @@ def _finished(store: Store, key: str) -> Result:
 
 @speaks_python
 def published(suite: str) -> pd.DataFrame:
-    """What papers and model cards print of a suite, with their sources."""
+    """Return the scores that papers and model cards report on a suite, with their sources."""
     rows = [row for each in find_suites(suite) for row in tables.published(each.name)]
     return published_frame(rows)
 
@@ -448,10 +469,21 @@ def compare(  # noqa: PLR0913  (what `bench compare` takes)
     trust_remote_code: bool = False,
     db: str | Path = DATABASE,
 ) -> pd.DataFrame:
-    """On which tasks two rows of a board differ, by their predictions of the same examples.
+    """Test on which tasks two rows of a board differ, by their predictions of the same examples.
 
-    `one` and `other` are MODEL, MODEL:RECIPE or the beginning of a run's key, as for
-    `bench compare`, and `trust_remote_code` loads the metrics of runs made elsewhere.
+    Args:
+        one: The first row: MODEL, MODEL:RECIPE or the beginning of a run's key, as for `bench
+            compare`.
+        other: The second row, in the same form.
+        suite: The suites to compare on.
+        task: The tasks to compare on.
+        data: The data source whose runs are compared.
+        split: The split whose predictions are compared.
+        trust_remote_code: Whether to load metrics that are third-party code of runs made elsewhere.
+        db: The database.
+
+    Returns:
+        A row per task, in the columns of `stored.frames.contrasts_frame`.
     """
     begin(trust=trust_remote_code)
     with open_store(fspath(db), create=False) as store:
@@ -476,7 +508,15 @@ def load(
     limit: int | None = None,
     form: Literal["frame", "dataset"] = "frame",
 ) -> "pd.DataFrame | datasets.Dataset":
-    """The rows of a split, as a task's metrics see them: a data frame, or a `datasets.Dataset`."""
+    """Return the rows of a split as a task's metrics see them.
+
+    Args:
+        task: The task.
+        split: The split.
+        data: The data source, as for `--data`.
+        limit: The largest number of rows; all by default.
+        form: "frame" for a data frame, "dataset" for a `datasets.Dataset`.
+    """
     found = find_task(task, holds(str(data)))
     frame = examples_frame(read(found, split, parse_data(str(data)), limit).examples)
     if form == "frame":
@@ -484,65 +524,3 @@ def load(
     from datasets import Dataset  # noqa: PLC0415  (seconds)
 
     return Dataset.from_pandas(frame, preserve_index=False)
-
-
-@speaks_python
-def score(
-    task: str,
-    predictions: str | Path | Mapping[str, Any] | Sequence[Any],
-    data: str | Path = "hub",
-    *,
-    split: str = "",
-    trust_remote_code: bool = False,
-) -> "Scores":
-    """The official scores of predictions of a split, by default the first dev split.
-
-    `predictions` is a file in any form that `bench score` reads, a mapping or Series by the
-    examples' ids, or one prediction an example in their order: a label's name or a number, an
-    answer's text ("" for none), an option's index from 0, a sentence's tags, or a list of labels.
-    `flags` of what is given are what must be known of the scores, such as constant predictions.
-    `trust_remote_code` loads a metric that is code and that this call names nowhere.
-    """
-    begin(trust=trust_remote_code)
-    found = find_task(task, holds(str(data)))
-    if isinstance(predictions, str | Path):
-        scored = score_files([Path(predictions)], found.name, str(data), [split] if split else ())
-        return Scores(scored.splits[0].evaluation)
-    chosen = split or (found.dev_splits or found.test_splits)[0]
-    rows = read(found, chosen, parse_data(str(data)))
-    check_labels(found, chosen, rows.examples)
-    answers = _in_order(predictions, rows.examples)
-    read_answer = answer_type(found).from_python
-    made = list(map(read_answer, rows.examples, answers))
-    return Scores(evaluate_split(f"{found.name}:{chosen}", rows, made))
-
-
-class Scores(dict[str, float]):
-    """Scores by their names; `flags` are what must be known of them."""
-
-    def __init__(self, evaluation: Evaluation) -> None:
-        super().__init__(evaluation.scores)
-        self.flags = evaluation.flags
-
-    def __repr__(self) -> str:
-        return " ".join((super().__repr__(), *(f"{MARK} {flag}" for flag in self.flags)))
-
-
-def _in_order(predictions: Any, examples: Sequence[Example]) -> list[Any]:
-    """One answer an example, in the examples' order."""
-    ids = [example.id for example in examples]
-    if hasattr(predictions, "to_dict") and not set(predictions.index).isdisjoint(ids):
-        predictions = predictions.to_dict()
-    if isinstance(predictions, Mapping):
-        missing = [each for each in ids if each not in predictions]
-        if missing:
-            raise DataError(
-                f"{len(missing)} of {len(ids)} examples have no prediction, such as {missing[0]!r}."
-            )
-        return [predictions[each] for each in ids]
-    found = list(predictions)
-    if len(found) != len(ids):
-        raise DataError(
-            f"the split has {len(ids)} examples, and predictions {len(found)}: expected one each."
-        )
-    return found

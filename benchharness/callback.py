@@ -1,4 +1,4 @@
-"""Benches a model while it is trained: each checkpoint that a training loop saves."""
+"""Benchmarking of a model while it is trained: of each checkpoint that a training loop saves."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ from transformers import TrainerCallback
 
 from benchharness.api import Results, run, saved_rows
 from benchharness.driver.options import DATABASE, listed
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 
 _LOG = logging.getLogger("benchharness")
 
@@ -31,24 +31,30 @@ _PROGRAM = (
 
 
 class BenchCallback(TrainerCallback):
-    """For transformers' Trainer: benches every checkpoint it saves, or every `every`-th.
+    """Callback for transformers' Trainer that benchmarks every checkpoint, or every `every`-th.
 
-    `tasks` and `options` are as `benchharness.run` takes them, but for the model; what one
-    checkpoint has left undone, because something was killed, the next call of the same training
-    does. The checkpoints are those of one pretraining run, called `name` (by default after the
-    folder that they are in), so `bench curve NAME` shows them. With `wait` the training
-    waits for the scores; without, another process computes them meanwhile (give it its own
-    `device`), and they are logged at a later save or at the end. Of several processes that train
-    together the first one benches. The others wait: raise their time-out, or give wait=False.
+    The checkpoints count as those of one pretraining run, so `bench curve NAME` shows them. Work
+    that a checkpoint left undone because a process was killed is done by the next call of the same
+    training. If several processes train together, the first one benchmarks and the others wait:
+    raise their time-out, or use wait=False.
 
     The median of each task's scores over seeds goes to the store, to the Trainer's log history as
     "bench/TASK", and to the logger "benchharness", which also warns of runs that learned nothing.
-    The random state of the training stays as it
-    was. What is wrong is a BenchError when training begins, and a warning of the logger later: a
-    benchmark does not end a training.
+    The random state of the training is preserved. An error is a BenchError before the training
+    begins, and a warning of the logger later: a benchmark does not end a training.
 
-    Other loops call `bench(folder)` after they have saved model and tokenizer there. `results` are
-    what was benched so far, as `run` gives them, `frame()` its runs.
+    Other training loops call `bench(folder)` after they have saved model and tokenizer there.
+    `results` holds the results so far, as returned by `run`; `frame()` returns its runs.
+
+    Args:
+        tasks: The tasks, as for `benchharness.run`.
+        every: The number of saves per benchmarked checkpoint.
+        name: The name of the pretraining run; by default the name of the checkpoints' parent
+            folder.
+        recipe: The recipe, as for `benchharness.run`.
+        wait: Whether the training waits for the scores. If not, another process computes them (give
+            it a `device` of its own), and they are logged at a later save or at the end.
+        **options: Further options of `benchharness.run`.
     """
 
     def __init__(
@@ -68,23 +74,23 @@ class BenchCallback(TrainerCallback):
             options["data_file"] = saved_rows(options["data_file"], db)
         self._options = {"task": listed(tasks), "recipe": recipe, "baselines": False, **options}
         with _same_random_state():
-            # Says what is wrong, and runs nothing.
+            # Raises an error for wrong options, and runs nothing.
             self.results = run((), **self._options, progress=False)
         self._every, self._name, self._wait = every, name, wait
         self._saves = 0
         self._going: list[tuple[Path, subprocess.Popen[str]]] = []
 
     def bench(self, folder: str | Path) -> dict[str, float]:
-        """The scores of a checkpoint that was saved in a folder: by task, the median over seeds."""
+        """Benchmark the checkpoint in a folder; return the median score over seeds by task."""
         with _same_random_state():
             return self._taken(benched(**self._words(Path(folder))))
 
     def frame(self) -> pd.DataFrame:
-        """A line a run and task of the checkpoints that were benched."""
+        """Return a row per run and task of the checkpoints that were benchmarked."""
         return self.results.frame()
 
     def _taken(self, found: Results) -> dict[str, float]:
-        """The scores of one more checkpoint, by task the median over seeds."""
+        """Add the results of a checkpoint; return the median score over seeds by task."""
         for failure in found.failures:
             _LOG.warning("%s", failure)
         self.results = replace(
@@ -100,7 +106,7 @@ class BenchCallback(TrainerCallback):
         return {str(task): float(value) for task, value in medians.items()}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
-        """Raises BenchError where checkpoints would lack their tokenizer."""
+        """Raise BenchError if checkpoints would lack their tokenizer."""
         if objects.get("processing_class") is None:
             raise BenchError(
                 "the checkpoints would have no tokenizer, and nothing could be benched: give the "
@@ -110,7 +116,7 @@ class BenchCallback(TrainerCallback):
             _LOG.warning("save_strategy is 'no': the Trainer saves no checkpoint to be benched.")
 
     def on_save(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
-        """Benches the checkpoint that was saved just now."""
+        """Benchmark the checkpoint that was just saved."""
         if not state.is_world_process_zero:
             return
         self._collect(state)
@@ -127,13 +133,16 @@ class BenchCallback(TrainerCallback):
             _LOG.warning("%s was not benched: %s", folder.name, error)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
-        """Waits for what is still computed."""
+        """Wait for the benchmarks that are still running."""
         self._collect(state, all_of_them=True)
 
     def _words(self, folder: Path) -> dict[str, Any]:
-        """The arguments of `run`: the folder as the only match of a pattern, so it has its step."""
+        """Return the arguments of `run` for a checkpoint.
+
+        The folder is given as a pattern with one match, so that its step is read from its name.
+        """
         folder = folder.resolve()
-        # "/runs/checkpoint-50" as "/runs/checkpoint-5[0]": it matches that folder and no other.
+        # "/runs/checkpoint-50" becomes "/runs/checkpoint-5[0]", which matches only that folder.
         pattern = f"{escape(str(folder)[:-1])}[{folder.name[-1]}]"
         return {"model": f"{self._name or folder.parent.name}={pattern}", **self._options}
 
@@ -147,7 +156,7 @@ class BenchCallback(TrainerCallback):
         )
 
     def _collect(self, state: Any, *, all_of_them: bool = False) -> None:
-        """Logs the scores of the processes that have ended."""
+        """Log the scores of the processes that have ended."""
         ended = [each for each in self._going if all_of_them or each[1].poll() is not None]
         for folder, process in ended:
             self._going.remove((folder, process))
@@ -167,18 +176,18 @@ class BenchCallback(TrainerCallback):
 
 
 def benched(**words: Any) -> Results:
-    """What a run comes to; another process prints its fields."""
+    """Return the results of a run; the other process prints their fields."""
     return run(**words, progress=False)
 
 
 def _plain(value: Any) -> Any:
-    """An option as JSON has it: numbers of numpy, and paths."""
+    """Convert an option for JSON: a number of numpy to a Python number, a path to text."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 @contextmanager
 def _same_random_state() -> Iterator[None]:
-    """Leaves Python's, numpy's and torch's generators as they were."""
+    """Restore the random states of Python, numpy and torch after the block."""
     python, legacy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng():
         yield

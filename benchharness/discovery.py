@@ -1,7 +1,7 @@
-"""Find the extensions: ours by their folders, those of other packages by their entry points.
+"""Discovery of extensions: benchharness's by their folders, installed ones by their entry points.
 
-A folder below `benchharness/extensions` is one of ours if it has an `EXTENSION`. A package names an
-`Extension` as an entry point of the group `benchharness.extensions`.
+A folder below `benchharness/extensions` is an extension if it has an `EXTENSION`. A package names
+its `Extension` as an entry point of the group `benchharness.extensions`.
 """
 
 import os
@@ -15,11 +15,11 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Literal, TypeVar
 
+from benchharness.errors import BenchError
 from benchharness.extension import Extension
-from benchharness.tasks.errors import BenchError
 
 GROUP = "benchharness.extensions"
-"""The entry points that name the extensions of installed packages."""
+"""Group of the entry points that name the extensions of installed packages."""
 
 OURS = Path(__file__).with_name("extensions")
 
@@ -28,9 +28,11 @@ T = TypeVar("T")
 
 @cache
 def extensions() -> tuple[Extension, ...]:
-    """Give all extensions whose needs are there too, ours first, each by its name.
+    """Return all extensions whose needs are there too, benchharness's own first.
 
-    Raises BenchError for one that raises, is no Extension, or has the name of another one.
+    Raises:
+        BenchError: An extension fails to import, is not an Extension, or has the name of another
+            one.
     """
     found: dict[str, Extension] = {}
     for name, load in (*_ours(), *_installed()):
@@ -51,7 +53,7 @@ def extensions() -> tuple[Extension, ...]:
     return tuple(found.values())
 
 
-def places(table: Literal["calls", "engines"]) -> dict[str, str]:
+def places(table: Literal["calls", "engines", "loggers"]) -> dict[str, str]:
     """Return what all extensions add to one of their tables, as `package.module:name` by name."""
     return {
         name: f"{each.package}.{place}"
@@ -62,7 +64,7 @@ def places(table: Literal["calls", "engines"]) -> dict[str, str]:
 
 def _ours() -> Iterator[tuple[str, Callable[[], Any]]]:
     for folder in sorted(OURS.iterdir()):
-        if (folder / "__init__.py").is_file():  # a folder that is gone may leave a cache
+        if (folder / "__init__.py").is_file():  # a deleted folder may leave a __pycache__
             yield (
                 folder.name,
                 partial(resolve_name, f"benchharness.extensions.{folder.name}:EXTENSION"),
@@ -70,12 +72,12 @@ def _ours() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def _installed() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Find the entry points, by the library where a file has some of our group.
+    """Yield the entry points, with importlib.metadata only if a file mentions the group.
 
-    The library's import and search take a third of the time of `bench --help`.
+    Its import and search would take a third of the time of `bench --help`.
     """
     if any(GROUP.encode() in text for text in _entry_point_files()):
-        from importlib.metadata import entry_points  # noqa: PLC0415  (as said above)
+        from importlib.metadata import entry_points  # noqa: PLC0415  (slow, see the docstring)
 
         for point in entry_points(group=GROUP):
             yield point.name, point.load
@@ -86,16 +88,16 @@ def _entry_point_files() -> Iterator[bytes]:
         with suppress(OSError), os.scandir(folder or ".") as entries:
             for entry in entries:
                 if entry.name.endswith((".dist-info", ".egg-info")):
-                    # Most have none. Path takes twice as long.
+                    # Most packages have no such file. pathlib would take twice as long.
                     with suppress(OSError), FileIO(f"{entry.path}/entry_points.txt") as file:
                         yield file.readall()
 
 
-# Code of others that is imported.
+# Import of third-party code.
 
 
 def loaded(what: str, load: Callable[[], T]) -> T:
-    """Import code of others; whatever it raises is a BenchError that says where."""
+    """Import third-party code; turn any exception into a BenchError that names its place."""
     try:
         return load()
     except BenchError as error:
@@ -111,20 +113,23 @@ def loaded(what: str, load: Callable[[], T]) -> T:
 
 
 def _new_name(module: str) -> str:
-    """Give the new name of a module of ours that was a package of its own; empty for any other."""
+    """Return the new name of a module that was moved into benchharness.
+
+    It is empty for any other module.
+    """
     new = f"benchharness.{module}"
     ours = module.partition(".")[0] in ("tasks", "leaderboard")
     return new if ours and find_spec(new) is not None else ""
 
 
 def _described(error: BaseException) -> str:
-    """An error's kind, the line that raised it, and the first line of what it says."""
+    """Describe an error: its type, the line that raised it, and the first line of its text."""
     trace = error.__traceback__
-    # Down to the line that raised: the first ones are ours, which loaded the plugin.
+    # Go to the line that raised: the first frames are benchharness's, which loaded the plugin.
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = ""
-    if trace is not None and not isinstance(error, SyntaxError):  # which says its own line
+    if trace is not None and not isinstance(error, SyntaxError):  # which contains its line
         where = f" in line {trace.tb_lineno} of {Path(trace.tb_frame.f_code.co_filename).name}"
     text = next(iter(str(error).splitlines()), "").removesuffix(".")
     return f"{type(error).__name__}{where}{': ' if text else ''}{text}"

@@ -1,14 +1,13 @@
-"""What jobs leave in folders that are there whole or not at all: models and snapshots.
+"""Folders of jobs that are complete or absent: kept models and snapshots.
 
     results/models/KEY/                       config.json, model.safetensors, the tokenizer's files,
-                                              head.safetensors and job.json
+        head.safetensors and job.json
     results/snapshots/KEY/step-0000001200/    *.safetensors, numbers.json
-    results/locks/NAME                        who uses them now
+    results/locks/NAME                        the process that uses it now
 
-All stand beside the database, KEY is the run's, and each folder of the first two has a
-manifest.json. A folder takes its name when its manifest is written. The manifest holds the digest
-of every file, so whoever reads the folder can tell damage. Snapshots may be deleted while nothing
-runs: jobs then start over.
+All are next to the database. KEY is the run's key. Each folder of the first two has a manifest.json
+with the digest of every file, so a reader can detect damage. A folder gets its final name after its
+manifest is written. Snapshots may be deleted while nothing runs: jobs then start over.
 """
 
 import fcntl
@@ -25,40 +24,43 @@ from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from typing import Any
 
+from benchharness.errors import BenchError, JobError, StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.text import flush_to_disk
 from benchharness.models.weights import file_digest
-from benchharness.tasks.errors import BenchError, JobError, StoreError
 
 MANIFEST = "manifest.json"
 
 KEPT_MODELS = Path("results/models")
-"""Where they are kept beside a database that is no file. Models in memory of Python code are saved
-in a folder of that name too, by names that are no keys."""
+"""Folder of kept models for a database that is not a file.
+
+Models in memory of Python code are saved in a folder of that name too, under names that are not
+keys.
+"""
 
 SNAPSHOTS = "snapshots"
-"""The name of the folder beside the database."""
+"""Name of the folder of snapshots, next to the database."""
 
 LOCKS = "locks"
-"""The name of the folder beside the database that says who uses the others."""
+"""Name of the folder of locks, next to the database, which records the use of the other folders."""
 
 _LOCK = re.compile(r"[0-9a-f]{64}(\.encoder)?")
-"""What is deleted of that folder: the locks of jobs and of their encoders, by their keys."""
+"""Names of the lock files that may be deleted: those of jobs and of their encoders, by key."""
 
 EVERY_SECONDS = 300.0
-"""How often a job keeps its state unless told otherwise: so much work a crash may cost."""
+"""Default interval at which a job saves its state; a crash costs at most that much work."""
 
 
 class DamagedError(Exception):
-    """A folder is not what was written; the text is how a sentence about it goes on."""
+    """A folder differs from what was written; the text ends a sentence about the folder."""
 
 
 @contextmanager
 def new_folder(folder: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
-    """A draft to write files into, which takes the folder's name at the end of the block.
+    """Yield a draft folder to write files into; it gets its final name at the end of the block.
 
-    `facts` are put into the manifest. What stood there is replaced, unless it is the same. Nothing
-    is left of a draft whose block raises. Raises OSError.
+    `facts` are added to the manifest. An existing folder is replaced unless it is the same. If the
+    block raises, the draft is deleted. Raises OSError.
     """
     draft = _draft(folder, "draft")
     shutil.rmtree(draft, ignore_errors=True)
@@ -73,9 +75,12 @@ def new_folder(folder: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def check_folder(folder: Path) -> Mapping[str, Any]:
-    """The manifest of a folder, after each of its files was read and compared.
+    """Read and verify all files of a folder; return its manifest.
 
-    Its "files" are the digests by name. Raises DamagedError.
+    Its "files" maps names to digests.
+
+    Raises:
+        DamagedError: A file is missing or differs from its digest.
     """
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -83,7 +88,7 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
             if Path(name).name != name:
                 raise DamagedError(f"is no run's (its manifest names {name!r}, which is elsewhere)")
             if file_digest(folder / name) != digest:
-                raise DamagedError(f"is damaged ({name} is not what was written)")
+                raise DamagedError(f"is damaged ({name} differs from the file that was written)")
     except FileNotFoundError as error:
         raise DamagedError(f"is not whole ({Path(error.filename).name} is missing)") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -92,7 +97,10 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
 
 
 def check_place(to: Path, key: str = "") -> None:
-    """Raises BenchError where a folder has something else than this run, taken before; or a run."""
+    """Raise BenchError unless a folder is free, or has the exported model of the same run.
+
+    An empty `key` stands for any run.
+    """
     if not to.exists() or (to.is_dir() and not any(to.iterdir())):
         return
     run = None
@@ -107,36 +115,36 @@ def check_place(to: Path, key: str = "") -> None:
 
 
 def _draft(folder: Path, kind: str) -> Path:
-    # Beside it, because a rename is whole only within a file system.
+    # The draft is next to the folder, because a rename is atomic only within a file system.
     return folder.with_name(f"{folder.name}.{os.getpid()}.{kind}")
 
 
 def _make_folder(folder: Path) -> None:
-    """Makes a folder that is not there, also where others delete the empty ones above it."""
+    """Create a new folder, even if other processes delete its empty parents meanwhile."""
     for _ in range(100):
         with suppress(FileNotFoundError):
             folder.mkdir(parents=True)
             return
-    # Once more, so that what is really wrong is raised.
+    # Try once more, to raise the real error.
     folder.mkdir(parents=True)
 
 
 def _seal(draft: Path, facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Writes the manifest, and all of the folder to the disk before it."""
+    """Write all files of the folder to the disk, and then the manifest."""
     files = sorted(path for path in draft.iterdir() if path.is_file())
     for path in files:
-        # What the umask allows, as it did for the folder; safetensors writes for the owner alone.
+        # The permissions that the umask allows: safetensors writes files for the owner only.
         path.chmod(draft.stat().st_mode & 0o666)
         flush_to_disk(path)
     manifest = {**facts, "files": {path.name: file_digest(path) for path in files}}
     (draft / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     flush_to_disk(draft / MANIFEST)
-    flush_to_disk(draft)  # the names of its files
+    flush_to_disk(draft)  # writes the names of its files
     return manifest
 
 
 def _is_same(folder: Path, manifest: Mapping[str, Any]) -> bool:
-    """Whether another process has left the same there meanwhile, which others may be reading."""
+    """Return whether another process has put the same folder there, which others may be reading."""
     try:
         return check_folder(folder) == manifest
     except DamagedError:
@@ -144,13 +152,13 @@ def _is_same(folder: Path, manifest: Mapping[str, Any]) -> bool:
 
 
 def _take_place(draft: Path, folder: Path) -> None:
-    """Renames the draft; a folder can only take the place of none, which others may have filled."""
+    """Rename the draft to its final name, after moving away a folder that others put there."""
     old = _draft(folder, "old")
     while draft.exists():
         with suppress(FileNotFoundError):
             folder.rename(old)
         try:
-            # Fails where another process has put its own there meanwhile: then once more.
+            # This fails if another process has put its folder there meanwhile: then try again.
             draft.rename(folder)
         except OSError:
             if not folder.exists():
@@ -159,31 +167,30 @@ def _take_place(draft: Path, folder: Path) -> None:
     flush_to_disk(folder.parent)
 
 
-# Checkpoints: the trained networks of runs, for others to start or learn from, or to be kept.
+# Checkpoints: trained networks that other runs start or learn from, or that are kept.
 
 HEAD, JOB = "head.safetensors", "job.json"
-"""What stands beside the encoder: the heads, and the run that says what they are."""
+"""Files next to the encoder: the heads, and the run that defines them."""
 
 TAKEN = "benchharness.json"
-"""What says so in a folder for others (bench model), with paths as on a page for them."""
+"""File that marks a folder as an exported model (bench model); paths in it are redacted."""
 
 KEPT = "kept"
-"""An empty file in those that stay for ever, whoever else starts from them."""
+"""Empty file in checkpoints that are kept for ever, even if other jobs start from them."""
 
 _KEY = re.compile("[0-9a-f]{64}")
 
 
 def checkpoint_folder(root: Path, key: str) -> Path:
-    """Where the run of that key leaves its encoder."""
+    """Return the folder where the run of a key leaves its encoder."""
     return root / key
 
 
 @contextmanager
 def new_checkpoint(folder: Path, job: Job) -> Iterator[Path]:
-    """A draft folder to write the job's encoder into; it takes its name at the end of the block.
+    """Yield a draft folder for the job's encoder; it gets its final name at the end of the block.
 
-    What stood there is replaced, unless it is the same. Nothing is left of a draft whose block
-    raises.
+    An existing folder is replaced unless it is the same. If the block raises, the draft is deleted.
     """
     facts = {
         "run": job.key,
@@ -197,9 +204,10 @@ def new_checkpoint(folder: Path, job: Job) -> Iterator[Path]:
 
 
 def check_checkpoint(folder: Path, key: str) -> Mapping[str, str]:
-    """The digests of a checkpoint's files by name, after each of them was read and compared.
+    """Read and verify all files of a checkpoint; return their digests by name.
 
-    Raises JobError where the folder is gone, is another run's, or a byte is not what was written.
+    Raises:
+        JobError: The folder is missing, belongs to another run, or is damaged.
     """
     try:
         manifest = check_folder(folder)
@@ -215,7 +223,7 @@ def check_checkpoint(folder: Path, key: str) -> Mapping[str, str]:
 
 
 def is_whole(folder: Path, key: str) -> bool:
-    """Whether a checkpoint is there as it was written; reads all of it."""
+    """Return whether a checkpoint exists and is undamaged; reads all its files."""
     try:
         check_checkpoint(folder, key)
     except JobError:
@@ -224,7 +232,7 @@ def is_whole(folder: Path, key: str) -> bool:
 
 
 def checkpoints_in(root: Path) -> dict[str, int]:
-    """The size of each checkpoint in bytes, by the key of its run."""
+    """Return the size of each checkpoint in bytes, by the key of its run."""
     found = sorted(root.iterdir()) if root.is_dir() else ()
     return {
         folder.name: sum(file.stat().st_size for file in folder.iterdir())
@@ -234,8 +242,8 @@ def checkpoints_in(root: Path) -> dict[str, int]:
 
 
 def delete_checkpoint(folder: Path) -> None:
-    """Deletes a checkpoint and the drafts of it that a killed process has left."""
-    # Without its manifest it is no checkpoint, should the rest take a while or fail.
+    """Delete a checkpoint and the drafts of it that killed processes have left."""
+    # Without its manifest it is no checkpoint, even if deleting the rest takes long or fails.
     with suppress(OSError):
         if not folder.is_symlink():
             (folder / MANIFEST).unlink()
@@ -244,13 +252,16 @@ def delete_checkpoint(folder: Path) -> None:
 
 
 def delete_drafts(folder: Path) -> None:
-    """Deletes what killed processes have left of a folder, which none is writing now."""
+    """Delete the drafts of a folder that killed processes have left.
+
+    No process may be writing it.
+    """
     for path in folder.parent.glob(f"{folder.name}.*"):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def require_room(folder: Path, size: float, what: str = "for its model") -> None:
-    """Raises JobError, before hours of training, where the disk has less than `size` bytes free."""
+    """Raise JobError if the disk has less than `size` bytes free, before hours of training."""
     there = next(path for path in folder.absolute().parents if path.is_dir())
     free = shutil.disk_usage(there).free
     if free < size:
@@ -262,49 +273,49 @@ def require_room(folder: Path, size: float, what: str = "for its model") -> None
 
 
 def shown_bytes(size: float) -> str:
-    """A size for a person: 91 MB, 1.3 GB."""
+    """Format a size for the user: 91 MB, 1.3 GB."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.3g} MB"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotFolder:
-    """The folder of the snapshots of all jobs, and how many seconds lie between two of a job."""
+    """Folder of the snapshots of all jobs, and the seconds between two snapshots of a job."""
 
     root: Path
     every: float = EVERY_SECONDS
 
     @classmethod
     def of(cls, beside: Path, every: float) -> "SnapshotFolder | None":
-        """The one in a folder beside a database; None where nothing is to be kept."""
+        """Return the snapshot folder next to a database; None if `every` is 0: no snapshots."""
         return cls(root=beside / SNAPSHOTS, every=every) if every else None
 
     def options(self, key: str) -> list[str]:
-        """How the worker of a job is told."""
+        """Return the command-line options of a job's worker."""
         folder = str(self.root.absolute() / key)
         return ["--snapshots", folder, "--checkpoint-every", str(self.every)]
 
     def keys(self) -> set[str]:
-        """The keys of the jobs that have kept something."""
+        """Return the keys of the jobs that have snapshots."""
         return {path.name for path in self.root.iterdir()} if self.root.is_dir() else set()
 
     def delete_all(self, keys: Iterable[str]) -> None:
-        """Deletes what jobs have kept: their results are stored, or they can come to none."""
+        """Delete the snapshots of jobs that have results or cannot get any."""
         for key in keys:
             shutil.rmtree(self.root / key, ignore_errors=True)
-        with suppress(OSError):  # where others are left in it, or it is not there
+        with suppress(OSError):  # other snapshots are left in it, or it does not exist
             self.root.rmdir()
 
 
-# Who uses what: drivers that share a folder, each with its workers.
+# Locks between drivers that share a folder, each with its workers.
 
 
 class Holds:
-    """What this process holds of the things in use, by name, each alone or shared.
+    """Locks by name that this process holds, each exclusively or shared.
 
-    Each is a lock on a file of `folder`. It is the open file's: a worker that has inherited the
-    descriptor holds it too, and when all of them have ended, however, nobody does. Where the file
-    system has no locks, or the folder cannot be written, everything is as good as held. For one
-    thread.
+    Each is a lock on a file of `folder`. It belongs to the open file: a worker that has inherited
+    the descriptor holds it too, and it is released when all of these processes have ended, for
+    whatever reason. If the file system has no locks, or the folder is not writable, every name
+    counts as held. The object must be used by one thread only.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -317,12 +328,12 @@ class Holds:
         self._held: dict[str, int | None] = {}
 
     def take(self, name: str) -> bool:
-        """Holds a name alone; False where another process holds it."""
+        """Lock a name exclusively; return False if another process holds it."""
         if name not in self._held:
             try:
                 descriptor = _locked(self._folder / name, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.ftruncate(descriptor, 0)
-                # What `holder` reads: "process 4711 on node3".
+                # `holder` reads this: "process 4711 on node3".
                 os.write(descriptor, f"process {os.getpid()} on {platform.node()}".encode())
             except BlockingIOError:
                 return False
@@ -333,18 +344,21 @@ class Holds:
         return True
 
     def share(self, name: str) -> None:
-        """Holds a name together with others; waits while one of them holds it alone."""
+        """Lock a name shared; wait while another process holds it exclusively."""
         if name not in self._held:
             self._held[name] = None
             with suppress(OSError):
                 self._held[name] = _locked(self._folder / name, fcntl.LOCK_SH)
 
     def descriptor(self, name: str) -> int | None:
-        """What a worker inherits so that it holds the name too; None where there is nothing."""
+        """Return the descriptor that a worker inherits to hold the name too.
+
+        Returns None if the process has no lock of that name.
+        """
         return self._held.get(name)
 
     def holder(self, name: str) -> str:
-        """Who holds a name alone, for a person, as far as that is known."""
+        """Describe the process that holds a name exclusively, as far as it is known."""
         try:
             said = (self._folder / name).read_text(encoding="utf-8")[:200]
         except (OSError, ValueError):
@@ -352,14 +366,14 @@ class Holds:
         return said or "another process"
 
     def release(self, name: str) -> None:
-        """Lets go of a name."""
+        """Release a name."""
         descriptor = self._held.pop(name, None)
         if descriptor is not None:
             _unlock(descriptor, self._folder / name)
 
     @contextmanager
     def unless_it_fails(self) -> Iterator[None]:
-        """A block after whose failure nothing is held any more."""
+        """Run a block, and release everything if it fails."""
         try:
             yield
         except BaseException:
@@ -367,7 +381,7 @@ class Holds:
             raise
 
     def close(self) -> None:
-        """Lets go of everything, and deletes what killed processes have left of their locks."""
+        """Release everything, and delete the locks that killed processes have left."""
         for name in tuple(self._held):
             self.release(name)
         with suppress(OSError):
@@ -382,12 +396,16 @@ def _is_lock(path: Path) -> bool:
 
 
 def _locked(path: Path, how: int) -> int:
-    """The descriptor of a locked file, which is made; BlockingIOError where others have it."""
+    """Lock a file, creating it if necessary; return its descriptor.
+
+    Raises:
+        BlockingIOError: Another process holds the lock, and `how` includes LOCK_NB.
+    """
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             descriptor = _opened(path)
-        except FileNotFoundError:  # the folder was deleted, because it was empty
+        except FileNotFoundError:  # another process deleted the empty folder
             continue
         try:
             fcntl.flock(descriptor, how)
@@ -396,15 +414,15 @@ def _locked(path: Path, how: int) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # whoever had it before has deleted the file
+        os.close(descriptor)  # its previous holder has deleted the file
 
 
 def _opened(path: Path) -> int:
-    """A file that is no other one's name; OSError where the file or its folder is a link.
+    """Open a file that has no other name; raise OSError if the file or its folder is a link.
 
-    It will be emptied and deleted, and others may be able to write to the folder.
+    The file will be emptied and deleted, and other users may be able to write to the folder.
     """
-    # The file is opened below this very folder, also where its name becomes a link meanwhile.
+    # The file is opened in this very folder, even if the folder's name becomes a link meanwhile.
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         descriptor = os.open(
@@ -426,11 +444,10 @@ def _is_there(descriptor: int, path: Path) -> bool:
 
 
 def _unlock(descriptor: int, path: Path) -> None:
-    """Lets go of a locked file, and deletes it where nobody else has it."""
+    """Release a locked file, and delete it if no other process holds it."""
     try:
         with suppress(OSError):
-            # A lock that is shared is made one's own; where that fails, others have it and the
-            # file stays.
+            # A shared lock is made exclusive; if that fails, others hold it and the file stays.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_there(descriptor, path):
                 path.unlink()
@@ -438,21 +455,24 @@ def _unlock(descriptor: int, path: Path) -> None:
         os.close(descriptor)
 
 
-# What is of use only while a process lives.
+# Scratch folders, which are needed only while a process runs.
 
 SCRATCH = "benchharness-scratch-"
-"""How folders in TMPDIR begin that a process deletes when it ends, or a later one if it was killed.
-"""
+"""Prefix of folders in TMPDIR that a process deletes when it ends, or a later one if it was
+killed."""
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A folder in TMPDIR that goes with the block; what killed processes have left goes before."""
+    """Yield a folder in TMPDIR that is deleted after the block.
+
+    Folders that killed processes have left are deleted first.
+    """
     root = Path(gettempdir())
     for left in root.glob(f"{SCRATCH}*"):
-        with suppress(OSError):  # another user's, or one that is in use
+        with suppress(OSError):  # the folder is another user's, or in use
             _delete_scratch(left)
-    # It takes its name when it is locked: before, another process would delete it.
+    # The folder gets its name after it is locked: before, another process would delete it.
     made = Path(mkdtemp(prefix=f".{SCRATCH}"))
     descriptor = os.open(made, os.O_RDONLY)
     try:

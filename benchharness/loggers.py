@@ -1,11 +1,11 @@
-"""What trackers are told of a run: TensorBoard, Weights & Biases, MLflow, trackio, plugins' own.
+"""Loggers that send runs to trackers, which extensions and plugins add.
 
-They listen to the driver and never to training: what a tracker does, or fails to do, changes no
-result and stops no job. Each has a thread of its own, and its package is imported only there.
+They listen to the driver and never to the training: whatever a tracker does, or fails to do, no
+result changes and no job stops. Each has a thread of its own, and only that thread imports its
+package.
 """
 
 import math
-import os
 import re
 import sys
 import threading
@@ -14,61 +14,60 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from queue import SimpleQueue
-from types import MappingProxyType
 from typing import Any, Protocol, Self
 
+from benchharness.discovery import places
+from benchharness.errors import BenchError, unknown_name, without_passwords
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.sharing import shared_job, shared_outcome
-from benchharness.leaderboard.text import table_cell
 from benchharness.progress import Progress, Watcher
-from benchharness.tasks.errors import BenchError, shown_place, unknown_name, without_passwords
 
 Value = str | int | float | bool
 
 
 class Logger(Protocol):
-    """Keeps the numbers of several runs that go on at once; `key` is that of a run's job.
+    """Records the numbers of several concurrent runs; `key` is the key of a run's job.
 
-    All calls come from one thread of its own, in order. Any of them may raise.
+    All calls come from one thread of the logger's own, in order. Any of them may raise.
     """
 
     @property
     def place(self) -> str:
-        """Where to look: a folder or an address."""
+        """Folder or address where the user finds the logged runs."""
 
     def begin(self, run: "LoggedRun") -> None:
-        """A run begins."""
+        """Record the start of a run."""
 
     def log(self, key: str, step: int, values: Mapping[str, float]) -> None:
-        """Numbers of an optimizer step; steps may come again or go back."""
+        """Record numbers of an optimizer step; steps may repeat or decrease."""
 
     def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:
-        """A run has ended, with its last numbers and texts by name."""
+        """Record the end of a run, with its last numbers and texts by name."""
 
     def close(self) -> None:
-        """Nothing more comes; runs that have not ended were interrupted."""
+        """Finish: no calls follow, and runs that have not ended were interrupted."""
 
 
 METHODS = ("begin", "log", "end", "close")
 
 Loggers = Mapping[str, Callable[[], Logger]]
-"""What makes each logger, by its name."""
+"""Factories of loggers, by name."""
 
 
-# ---- What is told of a job and its result: nothing of the user, no token, path or machine's name.
+# ---- The record of a job and its result, without user data, tokens, paths or machine names.
 
 _SOURCES = ("hub", "mini", "imported")
-"""Any other source of data is a folder, whose path is the user's own affair."""
+"""Data sources that are logged; any other source is a folder, whose path is private."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedRun:
-    """A run before it starts. `config` has every setting with its source, and what it is of."""
+    """A run before it starts; `config` has its job's identity and every setting with its source."""
 
     key: str
     name: str
@@ -77,7 +76,7 @@ class LoggedRun:
 
     @classmethod
     def of(cls, job: Job) -> "LoggedRun":
-        """What is known of a job."""
+        """Build the log record of a job."""
         job = shared_job(job)
         config: dict[str, Value] = {
             "job": job.key,
@@ -98,14 +97,14 @@ class LoggedRun:
 
     @property
     def folder_name(self) -> str:
-        """The name for a file system, with enough of the key to be the only one."""
+        """Name of the run for a file system, made unique by a part of the key."""
         # "tiny glue/rte seed 1" becomes "tiny-glue-rte-seed-1".
         plain = re.sub(r"[^\w.-]+", "-", self.name, flags=re.ASCII).strip("-.")
         return f"{plain}-{self.key[:12]}"
 
 
 def curve_of(result: Result) -> Iterator[tuple[int, dict[str, float]]]:
-    """The learning curve: step, and loss, learning rate and dev scores by name."""
+    """Yield the learning curve: the step, and loss, learning rate and dev scores by name."""
     for point in result.curve:
         scores = {f"{result.job.curve_split}/{name}": value for name, value in point.scores.items()}
         values = {"train/loss": point.loss, "train/learning_rate": point.learning_rate, **scores}
@@ -113,7 +112,7 @@ def curve_of(result: Result) -> Iterator[tuple[int, dict[str, float]]]:
 
 
 def facts_of(outcome: Result | Failure) -> dict[str, Value]:
-    """What a run ended with: scores with their flags, cost and provenance, or why it failed."""
+    """Return a run's outcome: scores, flags, cost and provenance, or the reason of its failure."""
     outcome = shared_outcome(outcome)
     if isinstance(outcome, Failure):
         return {"status": outcome.kind, "error": outcome.error}
@@ -128,7 +127,7 @@ def facts_of(outcome: Result | Failure) -> dict[str, Value]:
 
 
 def _flat(prefix: str, nested: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
-    """The leaves of nested tables by their paths; a machine's digest is left out."""
+    """Yield the leaves of nested mappings with their paths; the machine's digest is left out."""
     for name, value in nested.items():
         if isinstance(value, Mapping) and name != "host":
             yield from _flat(f"{prefix}{name}/", value)
@@ -139,19 +138,21 @@ def _flat(prefix: str, nested: Mapping[str, Any]) -> Iterator[tuple[str, Value]]
 # ---- Listening.
 
 SECONDS_BETWEEN_LOSSES = 1.0
-"""Of one job, while it trains; its whole learning curve follows at its end."""
+"""Shortest interval of a job's logged losses while it trains; the whole curve follows at its
+end."""
 
 LAST_SECONDS, INTERRUPTED_SECONDS = 30.0, 3.0
-"""How long the end of a run waits for a logger, which may be sending over a network."""
+"""Time that the end of a run waits for a logger, which may be sending over a network."""
 
 Call = Callable[[Logger], None]
 
 
 class Listening(Watcher):
-    """Tells a watcher and any loggers how the jobs go; a context manager.
+    """Watcher that passes the progress of jobs on to another watcher and to loggers.
 
-    `makers` make the loggers, by name. A logger that raises gets nothing more, which the watcher is
-    told. What trackers print goes to stderr meanwhile, because stdout is the command's own.
+    It is a context manager. `makers` maps names to factories of loggers. A logger that raises gets
+    no more calls, and the watcher gets a message. Trackers' prints are redirected to stderr,
+    because stdout is reserved for the command.
     """
 
     def __init__(self, watcher: Watcher, makers: Loggers) -> None:
@@ -178,7 +179,7 @@ class Listening(Watcher):
                 self._stdout.__exit__(None, None, None)
 
     def report(self, job: Job, progress: Progress) -> None:
-        """Takes what a running job says of itself."""
+        """Receive the progress of a running job."""
         self._watcher.report(job, progress)
         if not self._threads or progress.phase == "waiting":  # another process may run it
             return
@@ -190,7 +191,7 @@ class Listening(Watcher):
             self._tell(lambda logger: logger.log(job.key, progress.step, values))
 
     def finish(self, outcome: Result | Failure) -> None:
-        """Takes what a job has left behind."""
+        """Receive the outcome of a job."""
         self._watcher.finish(outcome)
         if not self._threads:
             return
@@ -206,16 +207,16 @@ class Listening(Watcher):
         self._tell(end)
 
     def leave_out(self, job: Job) -> None:
-        """Takes that a job need not run any more."""
+        """Receive a job that does not need to run any more."""
         self._watcher.leave_out(job)
 
     def say(self, line: str) -> None:
-        """Shows a line about the run."""
+        """Show a line about the run."""
         self._watcher.say(line)
 
     def _begin(self, job: Job) -> None:
         if job.key not in self._begun:
-            # When its last loss was told: long ago, so that its first one is told at once.
+            # The time of its last logged loss: long ago, so that its first loss is logged at once.
             self._begun[job.key] = 0.0
             run = LoggedRun.of(job)
             self._tell(lambda logger: logger.begin(run))
@@ -226,7 +227,7 @@ class Listening(Watcher):
 
 
 class _LoggerThread(threading.Thread):
-    """Makes, uses and closes a logger: does what is put into `calls`, until that is None."""
+    """Thread that creates, calls and closes a logger; None in `calls` ends it."""
 
     def __init__(self, name: str, make: Callable[[], Logger], warn: Callable[[str], None]) -> None:
         # A daemon, so that a logger that hangs keeps no process from ending.
@@ -236,7 +237,7 @@ class _LoggerThread(threading.Thread):
         self.calls: SimpleQueue[Call | None] = SimpleQueue()
 
     def finish(self, seconds: float) -> None:
-        """Waits for the end, but not longer than that."""
+        """Wait for the thread's end, at most `seconds`."""
         self.join(seconds)
         if self.is_alive():
             self._warn(
@@ -245,7 +246,7 @@ class _LoggerThread(threading.Thread):
             )
 
     def run(self) -> None:
-        """What the thread does."""
+        """Create the logger, make its calls, and close it."""
         try:
             logger = self._make()
             while (call := self.calls.get()) is not None:
@@ -260,228 +261,34 @@ class _LoggerThread(threading.Thread):
             )
 
 
-# ---- The trackers.
-
-
-class _TensorBoard:
-    """A folder of event files for each run, written without TensorFlow or torch."""
-
-    def __init__(self, folder: Path) -> None:
-        self.place = str(folder / "tensorboard")  # for --logdir
-        self._events: Any = import_module("tensorboard.summary.writer.event_file_writer")
-        self._event: Any = import_module("tensorboard.compat.proto.event_pb2")
-        self._scalar: Any = import_module("tensorboard.plugins.scalar.summary_v2")
-        self._text: Any = import_module("tensorboard.plugins.text.summary_v2")
-        self._writers: dict[str, Any] = {}
-
-    def begin(self, run: LoggedRun) -> None:
-        folder = Path(self.place, run.folder_name)
-        self._writers[run.key] = self._events.EventFileWriter(str(folder))
-        self._write_text(run.key, "config", run.config)
-
-    def log(self, key: str, step: int, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            self._write(key, self._scalar.scalar_pb(name, value), step)
-
-    def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:  # noqa: ARG002
-        # Numbers become scalars at step 0. A switch is an int to Python, and goes with the texts.
-        texts = {name: value for name, value in facts.items() if isinstance(value, str | bool)}
-        self.log(key, 0, {name: float(v) for name, v in facts.items() if name not in texts})
-        self._write_text(key, "facts", texts)
-        self._writers.pop(key).close()
-
-    def close(self) -> None:
-        for writer in self._writers.values():
-            writer.close()
-
-    def _write_text(self, key: str, tag: str, values: Mapping[str, Value]) -> None:
-        rows = [f"| {' | '.join(map(table_cell, pair))} |" for pair in values.items()]
-        text = "\n".join(["| name | value |", "|---|---|", *rows, ""])
-        self._write(key, self._text.text_pb(tag, text), 0)
-
-    def _write(self, key: str, summary: Any, step: int) -> None:
-        event = self._event.Event(wall_time=time.time(), step=step, summary=summary)
-        self._writers[key].add_event(event)
-
-
-class _Wandb:
-    """A run for each job, in the project of WANDB_PROJECT or "benchharness".
-
-    It sends what it is told and nothing else: no code, no console, no facts of the machine. Without
-    a login and without WANDB_MODE it writes for `wandb sync`.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._wandb: Any = import_module("wandb")
-        self._folder = folder.resolve()
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._runs: dict[str, Any] = {}
-        self.place = str(self._folder / "wandb")
-
-    def begin(self, run: LoggedRun) -> None:
-        # Online where there is a key, because nobody can be asked for one.
-        default = "online" if self._wandb.api.api_key else "offline"
-        opened = self._wandb.init(
-            project=os.environ.get("WANDB_PROJECT") or "benchharness",
-            name=run.name,
-            group=run.group,
-            config=dict(run.config),
-            dir=str(self._folder),
-            mode=os.environ.get("WANDB_MODE") or default,
-            reinit="create_new",
-            settings=self._wandb.Settings(
-                console="off",
-                disable_code=True,
-                disable_git=True,
-                disable_job_creation=True,
-                silent=True,
-                x_disable_meta=True,
-                x_disable_stats=True,
-                x_save_requirements=False,
-            ),
-        )
-        opened.define_metric("*", step_metric="step")
-        self._runs[run.key] = opened
-
-    def log(self, key: str, step: int, values: Mapping[str, float]) -> None:
-        # Numbers over "step", because W&B's own steps must not go back.
-        self._runs[key].log({**values, "step": step})
-
-    def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:
-        run = self._runs.pop(key)
-        run.summary.update(dict(facts))
-        run.finish(exit_code=1 if failed else 0)
-
-    def close(self) -> None:
-        # Also waits until W&B's own process has written everything.
-        for run in self._runs.values():
-            run.finish(exit_code=255)
-        self._wandb.teardown()
-
-
-class _Mlflow:
-    """A run of MLflow for each job, in the experiment of MLFLOW_EXPERIMENT_NAME or "benchharness".
-
-    They go to MLFLOW_TRACKING_URI, or into mlflow.db below the folder.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        folder = folder.resolve()
-        folder.mkdir(parents=True, exist_ok=True)
-        here = f"sqlite:///{folder / 'mlflow.db'}"
-        uri = os.environ.get("MLFLOW_TRACKING_URI") or here
-        self.place = shown_place(uri)
-        # The client may have several runs open at once, MLflow's plain functions one.
-        self._client: Any = import_module("mlflow").MlflowClient(tracking_uri=uri)
-        name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or "benchharness"
-        found = self._client.get_experiment_by_name(name)
-        artifacts = (folder / "mlartifacts").as_uri() if uri == here else None
-        self._experiment = (
-            found.experiment_id
-            if found
-            else self._client.create_experiment(name, artifact_location=artifacts)
-        )
-        self._runs: dict[str, str] = {}
-
-    def begin(self, run: LoggedRun) -> None:
-        # The user's name, which MLflow would take from the machine, is nobody's business.
-        tags = {"mlflow.user": "benchharness", "group": run.group}
-        made = self._client.create_run(self._experiment, run_name=run.name, tags=tags)
-        self._runs[run.key] = made.info.run_id
-        for name, value in run.config.items():
-            self._client.log_param(made.info.run_id, name, str(value)[:_LONGEST])
-
-    def log(self, key: str, step: int, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            self._client.log_metric(self._runs[key], _no_colon(name), float(value), step=step)
-
-    def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:
-        for name, value in facts.items():
-            if isinstance(value, int | float) and math.isfinite(value):
-                self.log(key, 0, {name: value})
-            else:
-                self._client.set_tag(self._runs[key], _no_colon(name), str(value)[:_LONGEST])
-        self._client.set_terminated(self._runs.pop(key), status="FAILED" if failed else "FINISHED")
-
-    def close(self) -> None:
-        for run in self._runs.values():
-            self._client.set_terminated(run, status="KILLED")
-
-
-_LONGEST = 500
-"""Characters of a parameter's or a tag's value, which older servers of MLflow refuse beyond."""
-
-
-def _no_colon(name: str) -> str:
-    """A colon is none of the characters that every server takes: "glue/rte:dev"."""
-    return name.replace(":", " ")
-
-
-class _Trackio:
-    """A run for each job, in the project of TRACKIO_PROJECT or "benchharness".
-
-    They lie where trackio keeps them (TRACKIO_DIR, or below the Hugging Face cache), unless
-    TRACKIO_SPACE_ID names a Space.
-    """
-
-    def __init__(self, folder: Path) -> None:  # noqa: ARG002  (as every logger)
-        self._trackio: Any = import_module("trackio")
-        self._project = os.environ.get("TRACKIO_PROJECT") or "benchharness"
-        self._runs: dict[str, Any] = {}
-        self.place = f"trackio show --project {self._project}"
-
-    def begin(self, run: LoggedRun) -> None:
-        # The name has the key, because a run whose name is known goes on.
-        self._runs[run.key] = self._trackio.init(
-            project=self._project,
-            name=f"{run.name} {run.key[:12]}",
-            group=run.group,
-            space_id=os.environ.get("TRACKIO_SPACE_ID") or None,
-            config=dict(run.config),
-            embed=False,
-            auto_log_cpu=False,
-            auto_log_gpu=False,
-        )
-
-    def log(self, key: str, step: int, values: Mapping[str, float]) -> None:
-        self._runs[key].log(dict(values), step=step)
-
-    def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:  # noqa: ARG002
-        run = self._runs.pop(key)
-        run.log(dict(facts))
-        run.finish()
-
-    def close(self) -> None:
-        for run in self._runs.values():
-            run.finish()
-
-
-LOGGERS: Mapping[str, Callable[[Path], Logger]] = MappingProxyType(
-    {
-        "tensorboard": _TensorBoard,
-        "wandb": _Wandb,
-        "mlflow": _Mlflow,
-        "trackio": _Trackio,
-    }
-)
-"""By names for --log; the package that each needs has that name too."""
+# ---- The loggers that a run names.
 
 
 def open_loggers(
     names: Sequence[str], folder: Path, others: Mapping[str, Callable[[Path], Any]] | None = None
 ) -> Loggers:
-    """The loggers of these names; those that write files write below `folder`.
+    """Return the factories of the named loggers; files are written below `folder`.
 
-    `others` are classes of plugins by their names, which are none of ours. Raises BenchError for an
-    unknown name, for a package that is not installed, and for a class that is no logger.
+    Args:
+        names: The names.
+        folder: The folder for files.
+        others: Logger classes of plugins by name.
+
+    Raises:
+        BenchError: A name is unknown or taken, a package is not installed, or a class is no Logger.
     """
-    others = others or {}
-    if taken := sorted(set(others) & set(LOGGERS)):
-        raise BenchError(f"a plugin's logger is called {taken[0]!r} like ours: give it another.")
-    known = {**LOGGERS, **others}
+    others, ours = others or {}, places("loggers")
+    if taken := sorted(set(others) & set(ours)):
+        raise BenchError(
+            f"a plugin's logger has the name {taken[0]!r} of a packaged one: give it another."
+        )
+    known = dict(others)
     for name in names:
+        if name in ours:
+            known[name] = resolve_name(ours[name])
         if name not in known:
-            raise unknown_name("logger", name, known, f"Known: {', '.join(known)}.")
+            every = (*ours, *others)
+            raise unknown_name("logger", name, every, f"Known: {', '.join(every)}.")
         if name in others:
             parts = METHODS if isinstance(others[name], type) else ()
             if missing := [part for part in parts if not hasattr(others[name], part)]:

@@ -1,4 +1,4 @@
-"""What this machine is and can do, and about what a job takes of it; found out without torch."""
+"""Facts about this machine, and estimates of a job's time and memory on it, without torch."""
 
 import hashlib
 import os
@@ -29,7 +29,7 @@ MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 @cache
 def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
-    """The instruction sets that Linux lists for the first processor; none on other systems."""
+    """Return the instruction sets that Linux lists for the first processor, none elsewhere."""
     try:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -39,51 +39,53 @@ def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
 
 
 def cpu_has_bf16(cpuinfo: Path = CPUINFO) -> bool:
-    """Whether bf16 training is faster than fp32 on this processor.
+    """Return whether bf16 training is faster than fp32 on this processor.
 
-    True with AMX tiles (2,600 and more GFLOP/s against 430 measured on two cores) and with
+    It is with AMX tiles (2,600 and more GFLOP/s against 430, measured on two cores) and with
     AVX-512's dot product (403 against 174). Elsewhere torch emulates bf16, which is slower.
     """
     return not cpu_flags(cpuinfo).isdisjoint({"amx_bf16", "avx512_bf16"})
 
 
 def is_instance(gpu: str) -> bool:
-    """Whether a name in CUDA_VISIBLE_DEVICES is that of a part of a GPU (MIG)."""
+    """Return whether a name in CUDA_VISIBLE_DEVICES is a MIG instance, a part of a GPU."""
     return gpu.startswith("MIG-")
 
 
 def main_memory(limit: Path = MEMORY_LIMIT) -> int:
-    """The bytes of memory that this process may have: the machine's, or its container's."""
+    """Return the memory of the machine, or the limit of its container if it is lower, in bytes."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         return min(physical, int(limit.read_text()))
-    except (OSError, ValueError):  # no container, or one without a limit ("max")
+    except (OSError, ValueError):  # no container, or a container without a limit ("max")
         return physical
 
 
-# Where what can be computed again is kept between runs. All of it may be deleted.
+# Cache of data that can be computed again. All of it may be deleted.
 
 
 def cache_folder(name: str) -> Path:
-    """The folder of that name in $BENCH_CACHE, or in the user's cache."""
+    """Return the folder of that name in $BENCH_CACHE, or in the user's cache."""
     home = os.environ.get("BENCH_CACHE")
     return (Path(home).expanduser() if home else user_cache_path("benchharness")) / name
 
 
-# Where a result comes from: which code, weights, rows, library versions and machine made it.
+# Provenance of a result: its code, weights, rows, library versions and machine.
 #
-# Nothing of the user is in it: no token, no user name, no path, and the host only as a digest.
+# It has no user data: no token, no user name, no path, and the host only as a digest.
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "datasets", "numpy", "triton")
 
 OF_GPUS = "triton"
-"""The library that no run on a CPU needs or uses."""
+"""Library that only runs on a GPU need or use."""
 
 OF_FILES = ("safetensors", "datasets")
-"""Those that read bytes, whose digests a job's key has: their release changes no result."""
+"""Libraries that read files whose digests are part of a job's key, so that their version does not
+affect results."""
 
 CPU_CAPABILITIES = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "asimd")
-"""From the widest to the narrowest; they decide which kernels torch takes, and so the last bits."""
+"""Instruction sets, from the widest to the narrowest. They determine torch's kernels, and thus the
+last bits of results."""
 
 
 def collect(
@@ -94,17 +96,20 @@ def collect(
     machine: Mapping[str, Any],
     started: str,
 ) -> dict[str, Any]:
-    """Everything that a reader needs to judge a result or to get it again, as plain data.
+    """Return the provenance of a result, as plain data that allow to judge and to reproduce it.
 
-    `splits` count, by the names of `job.fingerprints`, the examples of each ("rows"), those that
-    the benchmark's convention leaves out ("left_out": SNLI's without a gold label), what is odd
-    about it ("odd", by sentence), and those that are there before or in train (`count_repeats`).
-    `tokenizer` is the digest of the tokenizer as it was loaded (`text_digest` of its JSON).
-    `machine` says what torch knows of it: the "device", the name of the processor that trained
-    ("cpu", "NVIDIA H200"), and the "threads" in each of the "processes" that trained together.
-    `started` is UTC in ISO 8601.
+    Args:
+        job: The job.
+        splits: Facts by the names in `job.fingerprints`: the number of examples ("rows"), the
+            number that the benchmark's convention leaves out ("left_out", such as SNLI's without a
+            gold label), oddities by sentence ("odd"), and repeats within the split or of train
+            (`count_repeats`).
+        tokenizer: The digest of the loaded tokenizer (`text_digest` of its JSON).
+        machine: Facts from torch: the "device", the name of the processor that trained ("cpu",
+            "NVIDIA H200"), and the "threads" of each of the "processes" that trained together.
+        started: The start time in UTC, in ISO 8601.
     """
-    # What the user allowed the checkpoint to do, where it is anything.
+    # Permissions that the user gave the checkpoint; only those that are set are recorded.
     given = job.trust.to_json()
     return {
         "code": {"version": __version__, "method": job.method, **source_commit()},
@@ -136,10 +141,10 @@ def collect(
 
 
 def source_commit(folder: Path = Path(__file__).parent) -> dict[str, Any]:
-    """The commit of the source checkout and whether files differ from it.
+    """Return the commit of the source checkout, and whether files differ from it.
 
-    Both are None for an installed package, also where its environment lies inside some other
-    repository: the checkout must track this very file.
+    Both are None for an installed package, even if its environment is inside some other repository:
+    the checkout must track the package's `__init__.py`.
     """
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None or _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
@@ -149,17 +154,17 @@ def source_commit(folder: Path = Path(__file__).parent) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str | None]:
-    """The version of Python, and those of the libraries."""
+    """Return the versions of Python and of the libraries."""
     return {"python": platform.python_version(), **library_versions()}
 
 
 def library_versions() -> dict[str, str | None]:
-    """The installed version of each library that takes part, without importing it."""
+    """Return the installed version of each relevant library, without importing it."""
     return {name: _version(name) for name in LIBRARIES}
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """The processor's name as Linux gives it, else the platform's."""
+    """Return the processor's name as Linux reports it, else the platform's name."""
     try:
         text = cpuinfo.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -169,12 +174,12 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def machine_name(threads: int) -> str:
-    """A processor and how many threads of it a process has."""
+    """Return the processor's name with the number of threads of a process."""
     return f"{cpu_model()}, {counted(threads, 'thread')}"
 
 
 def text_digest(text: str) -> str:
-    """The SHA-256 (hex) of a text."""
+    """Return the SHA-256 (hex) of a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -189,13 +194,13 @@ def _machine() -> dict[str, Any]:
 
 
 def capability() -> str:
-    """The widest instructions of this processor that torch has kernels for; empty for others."""
+    """Return the widest of this processor's CPU_CAPABILITIES; empty if it has none."""
     flags = cpu_flags()
     return next((name for name in CPU_CAPABILITIES if name in flags), "")
 
 
 def what_differs(kept: Mapping[str, Any], now: Mapping[str, str]) -> str:
-    """What is not as it was, "torch (2.11 then, 2.13 now)"; empty where all of it is."""
+    """Describe the changed values, "torch (2.11 then, 2.13 now)"; return "" if none changed."""
     names = [name for name in {**kept, **now} if kept.get(name) != now.get(name)]
     return ", ".join(f"{name} ({kept.get(name)} then, {now.get(name)} now)" for name in names)
 
@@ -208,7 +213,7 @@ def _version(library: str) -> str | None:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git prints, None where it fails or is not installed."""
+    """Return the output of git; None if it fails or is not installed."""
     try:
         done = subprocess.run(  # noqa: S603  (our own arguments, no shell)
             ("git", "-C", str(folder), *arguments),  # noqa: S607  (the user's git)
@@ -223,7 +228,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 LOADED = time.time()
-"""When this process has loaded our code, or begun to."""
+"""Time at which this process loaded, or began to load, benchharness's code."""
 
 
 SOURCES = {
@@ -231,18 +236,18 @@ SOURCES = {
     "benchharness.leaderboard": "*.py",
     "benchharness.tasks": "**/*.py",
 }
-"""Our Python files by package, without pages and plots."""
+"""benchharness's Python files by package, without pages and plots."""
 
 
 NOT_IN_WORKERS = ("cli", "driver", "engines", "leaderboard", "pytest_plugin.py", "tasks")
-"""What the first pattern leaves out; two of these are packages of their own above."""
+"""Parts of the first package that workers do not use; two of them are packages of SOURCES."""
 
 
 def source_digest() -> str:
-    """The SHA-256 (hex) of the Python files that a job may use: an edit counts at once.
+    """Return the SHA-256 (hex) of the Python files that a job may use; an edit counts at once.
 
-    Where a file was edited after this process has loaded it, what runs is not known: the digest is
-    then of no code.
+    If a file was edited after this process loaded it, the running code is unknown: the digest is
+    then unique to this state.
     """
     digest, edited = hashlib.sha256(), 0.0
     for package, pattern in SOURCES.items():
@@ -260,35 +265,35 @@ def source_digest() -> str:
 
 
 STORE = "BENCH_RANKS_FILE"
-"""The variable by which our launcher names the file in which its processes meet."""
+"""Environment variable with the file in which benchharness's launcher lets its processes meet."""
 
 
 def count_processes() -> int:
-    """How many processes train together; one where nobody said anything."""
+    """Return how many processes train together; 1 by default."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def own_rank() -> int:
-    """The number of this process among them, from 0."""
+    """Return the rank of this process among the processes that train together, from 0."""
     return int(os.environ.get("RANK", "0")) if count_processes() > 1 else 0
 
 
 def forget_others() -> None:
-    """Makes this process work alone, whatever it was told: `bench run` may be started by torchrun.
+    """Make this process work alone, even if torchrun has started `bench run`.
 
-    Its workers inherit the variables, and would wait for others that never come.
+    Otherwise the workers would inherit the variable and wait for processes that never come.
     """
     os.environ.pop("WORLD_SIZE", None)
 
 
-# About how long a job takes, by stored runs of its kind or by its size, and how much memory.
+# Estimates of a job's time, from similar stored runs or from its size, and of its memory.
 
 BERT_BASE = 110.0
-"""Its parameters in millions."""
+"""Number of BERT-base's parameters, in millions."""
 
 
 class Estimate(NamedTuple):
-    """About how long a job takes; `rough` where no stored run of its kind says so."""
+    """Estimated time of a job; `rough` means that no stored run is similar to it."""
 
     seconds: float
     rough: bool
@@ -297,10 +302,16 @@ class Estimate(NamedTuple):
 def estimate_seconds(
     job: Job, history: Iterable[RunRow], rows: Mapping[str, int], *, gpu: bool = False
 ) -> Estimate:
-    """The median of stored runs like this job, or a rough figure from its size.
+    """Estimate the time of a job: the median of similar runs, or a rough figure from its size.
 
-    Alike are finished runs of the same model, task, rows, recipe and precision, whatever their
-    seed. `rows` are the numbers of examples by a split's fingerprint.
+    Similar runs are finished runs of the same model, task, rows, recipe and precision, with any
+    seed.
+
+    Args:
+        job: The job.
+        history: Stored runs.
+        rows: The number of examples by the fingerprint of a split.
+        gpu: Whether the job runs on a GPU.
     """
     alike = [row.seconds for row in history if _is_alike(job, row)]
     if alike:
@@ -317,19 +328,19 @@ def _is_alike(job: Job, row: RunRow) -> bool:
     )
 
 
-# Measured with MiniLM on MRPC: 583,000 tokens in 3 epochs take 110 s on two cores, counting all of
-# its 22.7 million parameters. A GPU's figure is an eighth of an H200's bf16 peak.
+# The CPU's figure was measured with MiniLM on MRPC: 583,000 tokens in 3 epochs take 110 s on two
+# cores, with all of its 22.7 million parameters. A GPU's is an eighth of an H200's bf16 peak.
 _CPU_FLOPS = 7e11
 _GPU_FLOPS = 1e14
 _TOKENS_PER_ROW = 50
 _MASKED_COPIES = 5
 _START_SECONDS = 5.0
 _BASELINE_SECONDS = 0.5
-_BASELINE_SECONDS_PER_ROW = 3e-4  # between the majority's and those of a bag of words
+_BASELINE_SECONDS_PER_ROW = 3e-4  # between the majority's time and the bag of words'
 
 
 def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
-    """Six operations for each parameter and token trained on, two for each predicted."""
+    """Estimate 6 operations per parameter and token of training, and 2 per token of prediction."""
     trained = predicted = 0
     for split, fingerprint in job.fingerprints.items():
         if split.endswith(":train"):
@@ -338,27 +349,28 @@ def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
             predicted += rows.get(fingerprint, 0)
     if job.kind == "baseline":
         return _BASELINE_SECONDS + _BASELINE_SECONDS_PER_ROW * (trained + predicted)
-    # Those of its encoder; of BERT-base where the model is not in the table.
+    # The encoder's parameters; BERT-base's if the model is not in the table.
     parameters = (_parameters(job) or BERT_BASE) * 1e6
     if job.is_zero_shot:
-        # Each text is read about once for each of the tokens that are scored in it.
+        # Each text is read about once per scored token.
         trained, predicted = 0, _MASKED_COPIES * predicted
     epochs = 0.0 if job.is_zero_shot else float(job.settings["epochs"].value)
     if shots := job.settings.get("shots"):
         trained = min(trained, int(shots.value))
     learned = trained * epochs
-    # Steps count instead of epochs, each with a batch of examples.
+    # If there are steps, they replace epochs; each has a batch of examples.
     if "steps" in job.settings:
         learned = float(job.settings["steps"].value) * float(job.settings["batch_size"].value)
     if "layer_epochs" in job.settings:
         learned += trained * float(job.settings["layer_epochs"].value)
-    # Forward a weight is multiplied and added once for each token; backward takes twice that.
+    # The forward pass has a multiplication and an addition per weight and token, the backward pass
+    # twice that.
     tokens = _TOKENS_PER_ROW * (6 * learned + 2 * predicted)
     return _START_SECONDS + tokens * parameters / (_GPU_FLOPS if gpu else _CPU_FLOPS)
 
 
 def _parameters(job: Job) -> float | None:
-    """The millions of its checkpoint; None where nothing says them."""
+    """Return the millions of parameters of a job's checkpoint; None if unknown."""
     return find_model(job.checkpoint, job.trust).parameters
 
 
@@ -370,9 +382,9 @@ _ACTIVATIONS = 2
 
 
 def estimate_memory(job: Job, *, gpu: bool = False) -> int:
-    """The bytes of main memory that a job needs at most, roughly; a GPU's are not counted.
+    """Estimate the largest main memory that a job needs, in bytes; a GPU's memory is not counted.
 
-    The best weights so far, or the sum of several, are kept there on a GPU too, in fp32.
+    The best weights so far, or the sum of several, are kept in main memory in fp32, on a GPU too.
     """
     if job.kind == "baseline":
         return int(_PROCESS_BYTES)
@@ -383,11 +395,11 @@ def estimate_memory(job: Job, *, gpu: bool = False) -> int:
 
 
 def memory_of(parameters: float | None, *, gpu: bool = False) -> int:
-    """The same for an encoder of so many million parameters; BERT-base's where that is not known.
+    """Estimate the main memory for an encoder of `parameters` million parameters, in bytes.
 
-    Libraries and rows take 2 GB. On a CPU a parameter takes 16 bytes (weight, gradient and the two
-    moments of Adam, in fp32), and activations about as much again; for a GPU the weights are there
-    twice while they are loaded.
+    Unknown parameters are taken to be BERT-base's. Libraries and rows take 2 GB. On a CPU a
+    parameter takes 16 bytes (weight, gradient and Adam's two moments, in fp32), and activations
+    about as much again; for a GPU the weights exist twice while they are loaded.
     """
     each = _LOADED_BYTES if gpu else _TRAINED_BYTES * _ACTIVATIONS
     return int(_PROCESS_BYTES + each * (parameters or BERT_BASE) * 1e6)

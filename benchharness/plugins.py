@@ -1,4 +1,4 @@
-"""Plugins: models, tasks, metrics and loggers of a Python file or package; tasks of TOML files."""
+"""Plugins: models, tasks, metrics and loggers of Python files or packages; tasks of TOML files."""
 
 import ast
 import os
@@ -9,7 +9,6 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from hashlib import sha256
-from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import entry_points
@@ -21,15 +20,17 @@ from types import ModuleType, NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from benchharness.discovery import loaded
-from benchharness.leaderboard.job import Job, define_task
+from benchharness.errors import BenchError
+from benchharness.leaderboard.job import Job
 from benchharness.models import ModelSpec, add_model
 from benchharness.recipes.read import add_hints
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.custom import custom_tasks, define_task
 from benchharness.tasks.foreign_code import modules_digest, modules_in
-from benchharness.tasks.suites import TASKS, ScoreRule, Suite, add_details, add_suite, find_task
+from benchharness.tasks.suite import ScoreRule, Suite
+from benchharness.tasks.suites import TASKS, add_details, add_suite, find_task
 from benchharness.tasks.task import Metric, Task
 
-# Whether the fields of a plugin's objects have the types that they are declared with.
+# Type check of the fields of a plugin's objects.
 
 PLAIN: dict[Any, type | tuple[type, ...]] = {
     str: str,
@@ -37,13 +38,13 @@ PLAIN: dict[Any, type | tuple[type, ...]] = {
     float: (int, float),
     NoneType: NoneType,
 }
-"""What Python lets pass: a plain type, and the types of what may stand in its place."""
+"""Plain types as declared, and the types of values that Python accepts for them."""
 
 
 def mistyped_field(item: Any) -> str:
-    """A clause about the first field of a dataclass object that has another type; empty for none.
+    """Return a clause about the first field of a dataclass object with a wrong type; empty if none.
 
-    Functions are looked at as far as they can be called, mappings and whatever else not at all.
+    A function is only checked for being callable; mappings and other types are not checked.
     """
     hints = _hints(cast("Hashable", type(item)))
     for name, value in ((field.name, getattr(item, field.name)) for field in fields(item)):
@@ -64,7 +65,7 @@ def _fits(value: object, declared: Any) -> bool:
     kind, parts = _of_type(declared)
     if kind is UnionType:
         return any(_fits(value, part) for part in parts)
-    # A list of names does where a tuple of names is declared.
+    # A list of names is accepted for a declared tuple of names.
     if kind is tuple and isinstance(value, list) and declared == tuple[str, ...]:
         return _fits(tuple(value), declared)
     if kind is tuple and isinstance(value, tuple):
@@ -82,18 +83,18 @@ def _of_type(declared: Hashable) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _in_words(declared: Any) -> str:
-    """A declaration as it stands in the code, without modules."""
+    """Return a type declaration as in the source code, without module names."""
     # "collections.abc.Callable[[~E], float]" is shown as "Callable[[E], float]".
     return re.sub(r"\w+\.|~", "", formatannotation(declared))
 
 
-# What a plugin module adds, in tables of these names:
+# Tables that a plugin module may define:
 #
 #     MODELS    a sequence of ModelSpec
-#     TASKS     a sequence of tasks; those of a suite that is not in SUITES make one
+#     TASKS     a sequence of tasks; tasks of a suite that is not in SUITES make a new suite
 #     SUITES    a sequence of Suite
-#     METRICS   by task name a sequence of Metric, shown beside the task's score
-#     LOGGERS   by a name for --log the class of a Logger, which is made with a folder
+#     METRICS   sequences of Metric by task name, shown next to the task's score
+#     LOGGERS   Logger classes by their name for --log; each is called with a folder
 
 NAMES = ("MODELS", "TASKS", "SUITES", "METRICS", "LOGGERS")
 
@@ -102,7 +103,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """The tables of one plugin; those that it lacks are empty."""
+    """The tables of a plugin; a table that it lacks is empty."""
 
     models: Sequence[ModelSpec]
     tasks: Sequence[Task]
@@ -124,9 +125,10 @@ def _items(name: str, table: str, items: object, kind: type[T]) -> tuple[T, ...]
 
 
 def add_tables(tables: Tables) -> frozenset[str]:
-    """Puts a plugin's tables into ours; gives the tasks that are made of it, in whole or in part.
+    """Add a plugin's tables to benchharness's; return the tasks that it defines or extends.
 
-    Raises BenchError where a name is taken.
+    Raises:
+        BenchError: A name is taken.
     """
     by_suite = defaultdict[str, list[Task]](list)
     for task in tables.tasks:
@@ -144,7 +146,7 @@ def add_tables(tables: Tables) -> frozenset[str]:
 
 
 def _mean_of(name: str, tasks: Sequence[Task]) -> Suite:
-    """A suite that nobody has declared: the mean over its tasks."""
+    """Return a suite for tasks whose suite is undeclared: its score is the mean over its tasks."""
     cells = {t.name: tuple(m.name for m in t.metrics) for t in tasks if not t.trained_on}
     return Suite(
         name=name,
@@ -156,17 +158,17 @@ def _mean_of(name: str, tasks: Sequence[Task]) -> Suite:
 
 
 GROUP = "benchharness.plugins"
-"""The entry points that name plugin modules of installed packages."""
+"""Group of the entry points that name plugin modules of installed packages."""
 
 VARIABLE = "BENCH_PLUGINS"
-"""The environment's list of plugin files, written like PATH; workers learn of them by it."""
+"""Environment variable with the plugin files, written like PATH; it passes them to workers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Plugin:
-    """A loaded plugin: the digest of its code, the tasks that are made of it, and its loggers.
+    """A loaded plugin: its code's digest, the tasks that it defines or extends, and its loggers.
 
-    It `makes` those to which it does not only add metrics.
+    `makes` are the tasks that it defines, not only extends with metrics.
     """
 
     digest: str
@@ -176,14 +178,15 @@ class _Plugin:
 
 
 _loaded: dict[str, _Plugin] = {}
-"""By path, or by the name of the entry point."""
+"""Loaded plugins by path, or by the name of the entry point."""
 
 
 def load_plugins(files: Iterable[Path] | None = None) -> None:
-    """Loads the installed plugins and these files, or those of the environment, each once.
+    """Load the installed plugins and the files (by default the environment's), each once.
 
-    Raises BenchError for a plugin that is not there, raises, adds nothing, or adds a name that is
-    taken.
+    Raises:
+        BenchError: A plugin is missing, raises an exception, adds nothing, or adds a name that is
+            taken.
     """
     if files is None:
         files = map(Path, filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
@@ -191,18 +194,21 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
         _load(point.name, point.load)
     for file in (file.expanduser().absolute() for file in files):
         _load(str(file), partial(_read_toml if file.suffix == ".toml" else _execute, file))
-    # Workers are told of files; what is installed they find by themselves.
+    # The variable passes files to workers, which find installed plugins by themselves.
     paths = (name for name in _loaded if Path(name).is_absolute())
     os.environ[VARIABLE] = os.pathsep.join(paths)
 
 
 def plugins_for(job: Job, *, kept: bool = False) -> None:
-    """Puts the tasks of a job into our tables; its plugins must be those that it was planned with.
+    """Register the tasks of a job after checking that its plugins are unchanged since its plan.
 
-    Of a `kept` model those are enough that make its tasks, because a metric changes no answer.
-    Raises BenchError where they are others, or are not there.
+    For a `kept` model only the plugins that define its tasks are checked, because a metric changes
+    no prediction.
+
+    Raises:
+        BenchError: The plugins have changed or are missing.
     """
-    define_task(job.definition)  # of a custom dataset; others are known
+    define_task(job.definition)  # a custom dataset's; other tasks are already defined
     if not job.plugins:
         return
     load_plugins()
@@ -221,15 +227,15 @@ def plugins_for(job: Job, *, kept: bool = False) -> None:
 
 
 def plugins_of(tasks: Iterable[str]) -> dict[str, str]:
-    """The digests of the plugins that these tasks are made of, by the plugins' names.
+    """Return the digests of the plugins that define or extend these tasks, by plugin name.
 
-    A folder is no part of a name: the same file elsewhere is the same plugin.
+    A folder is not part of a name: the same file in another folder is the same plugin.
     """
     return dict(sorted((Path(name).name, p.digest) for name, p in _made_of(tasks)))
 
 
 def plugin_files(tasks: Iterable[str]) -> list[str]:
-    """The files of the plugins that these tasks are made of, as `--plugin` takes them."""
+    """Return the files of the plugins that define or extend these tasks, as for `--plugin`."""
     return [name for name, _ in _made_of(tasks) if Path(name).is_absolute()]
 
 
@@ -239,7 +245,7 @@ def _made_of(tasks: Iterable[str]) -> Iterator[tuple[str, _Plugin]]:
 
 
 def plugin_loggers() -> dict[str, Callable[[Path], Any]]:
-    """What makes the loggers of all loaded plugins, by the names for --log."""
+    """Return the logger factories of all loaded plugins, by their names for --log."""
     return {name: make for plugin in _loaded.values() for name, make in plugin.loggers.items()}
 
 
@@ -301,7 +307,7 @@ _NAME = "bench_plugin"
 
 
 def _spec_of(file: Path) -> ModuleSpec:
-    """How to load the module in a file, under a name that no other module has."""
+    """Return the import spec of a file, under a module name that is unique to its path."""
     name = f"{_NAME}_{sha256(str(file).encode()).hexdigest()[:12]}"
     spec = spec_from_file_location(name, file) if file.is_file() else None
     if spec is None or spec.loader is None:
@@ -312,8 +318,8 @@ def _spec_of(file: Path) -> ModuleSpec:
 
 
 def _read_toml(file: Path) -> ModuleType:
-    """The task of a TOML file, as if a module had it; its values for recipes are laid over ours."""
-    task, values = import_module("benchharness.tasks.own.toml").read_task(file)
+    """Read the task of a TOML file into a module; its recipe values override benchharness's."""
+    task, values = custom_tasks().read_task(file)
     add_hints(file, task.name, values)
     module = ModuleType(_NAME)
     module.__file__ = str(file)
@@ -324,26 +330,26 @@ def _read_toml(file: Path) -> ModuleType:
 def _execute(file: Path) -> ModuleType:
     spec = _spec_of(file)
     module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look up the module of their class
+    sys.modules[spec.name] = module  # dataclasses look up the module of their class here
     cast("Loader", spec.loader).exec_module(module)
     return module
 
 
-# The code of a plugin: its file, and what it imports of its own folder or package.
+# The code of a plugin: its file, and the modules that it imports from its own folder or package.
 
 _OTHERS = {"site-packages", "dist-packages", "benchharness"}
-"""The folders of what is no plugin's own, though it may be in a plugin's folder."""
+"""Folders of code that is not a plugin's own, even if they are inside a plugin's folder."""
 
 _RUNS = {"import_module", "__import__", "exec", "exec_module", "run_module", "run_path"}
-"""The words that run a module which no import statement names."""
+"""Names of functions that run a module which no import statement names."""
 
 
 def _own_modules(module: ModuleType) -> dict[str, Path]:
-    """The files of a plugin by their places in its folder or package, its own by no name.
+    """Return the files of a plugin by their paths in its folder or package.
 
-    They are those that it imports, also in functions, loaded or not: a job's key depends on no
-    other plugin, and not on what else this process does. Where one runs modules by their names,
-    they are all that are there.
+    The main file has the key "". The others are the modules that it imports, also inside functions,
+    loaded or not: a job's key must not depend on other plugins or on other work of this process. If
+    a module imports others by name at run time, they are all modules of the folder.
     """
     main = Path(str(module.__file__)).resolve()
     home = _home(module, main)
@@ -367,17 +373,17 @@ def _own_modules(module: ModuleType) -> dict[str, Path]:
 
 
 def _home(module: ModuleType, main: Path) -> Path:
-    """The folder of a plugin's own modules, or its only file."""
+    """Return the folder of a plugin's own modules, or its main file if it is the only one."""
     package = sys.modules.get(module.__name__.partition(".")[0])
     home = Path(next(iter(getattr(package, "__path__", ())), main.parent)).resolve()
     while (home.parent / "__init__.py").is_file():
         home = home.parent
-    # Beside a module that is installed there stand other packages.
+    # An installed module is next to other packages, which are not its own.
     return main if home.name in _OTHERS else home
 
 
 def _specs(name: str) -> Iterator[ModuleSpec]:
-    """Where a module and the packages around it are, none of which is imported for that."""
+    """Yield the import specs of a module and its parent packages, without importing them."""
     path, parts = None, name.split(".")
     for whole in accumulate(parts, "{}.{}".format):
         loaded = getattr(sys.modules.get(whole), "__spec__", None)
@@ -389,10 +395,10 @@ def _specs(name: str) -> Iterator[ModuleSpec]:
 
 
 def _imports(name: str, file: Path) -> Iterator[str]:
-    """The names that a module imports, and the words by which it runs others."""
+    """Yield the names that a module imports, and the functions by which it runs others."""
     try:
         tree = ast.parse(file.read_bytes() if file.suffix == ".py" else b"")
-    except (SyntaxError, ValueError):  # of another version of Python, perhaps
+    except (SyntaxError, ValueError):  # written for another version of Python, perhaps
         return
     package = name.split(".") if file.stem == "__init__" else name.split(".")[:-1]
     for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""What a running job says of itself, who watches, and when a signal may end it."""
+"""Progress of a running job, the objects that watch it, and the handling of signals in workers."""
 
 import sys
 import threading
@@ -8,25 +8,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
+from benchharness.errors import ModelError
 from benchharness.leaderboard.job import Job, recipe_words
 from benchharness.leaderboard.result import MARK, Failure, Result
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import distinct_title
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Where a job is.
+    """State of a running job.
 
-    `phase` is "loading", "encoding", "training", "saving" or "predicting", and "waiting" before
-    those while a cluster has no room, or another process runs the job.
-
-    `step` of `steps` optimizer steps (training) or batches (predicting; encoding, where a frozen
-    encoder is computed); `loss` is the latest mean training loss, None outside training;
-    `examples_per_second` is over the phase so far. A `note` is what a user should know of the job,
-    the rest of a sentence that begins with its name ("skips a damaged snapshot"). `is_kept` says
-    whether its state could be written, where that was tried just now.
+    Attributes:
+        phase: "loading", "encoding", "training", "saving" or "predicting"; before these, "waiting"
+            while a cluster has no room or another process runs the job.
+        step: The number of finished optimizer steps (training) or batches (predicting; encoding, if
+            a frozen encoder is computed).
+        steps: Their total number.
+        epoch: The position in the training, in epochs.
+        loss: The latest mean training loss; None outside training.
+        examples_per_second: The speed over the phase so far.
+        note: A clause for the user after the job's name ("skips a damaged snapshot").
+        is_kept: Whether its state could be written, if that was just tried; else None.
     """
 
     phase: str
@@ -43,12 +46,12 @@ Reporter = Callable[[Progress], None]
 
 
 ALIVE_SECONDS = 10.0
-"""How often a block that takes long says so."""
+"""Interval at which a slow block reports that it is running."""
 
 
 @contextmanager
 def alive(say: Callable[[], str]) -> Iterator[None]:
-    """A block that may take long: every ALIVE_SECONDS a line on stderr says what goes on in it."""
+    """Write a line to stderr every ALIVE_SECONDS while the block runs; `say` returns its text."""
     started, ended = time.monotonic(), threading.Event()
 
     def tell() -> None:
@@ -66,33 +69,36 @@ def alive(say: Callable[[], str]) -> Iterator[None]:
 
 
 class Watcher:
-    """Who is told how the jobs of a run go; one of this very class shows nothing."""
+    """Observer of the jobs of a run; this base class shows nothing."""
 
     def report(self, job: Job, progress: Progress) -> None:
-        """Takes what a running job says of itself."""
+        """Receive the progress of a running job."""
 
     def finish(self, outcome: Result | Failure) -> None:
-        """Takes what a job has left behind."""
+        """Receive the outcome of a job."""
 
     def leave_out(self, job: Job) -> None:
-        """Takes that a job need not run any more."""
+        """Receive a job that does not need to run any more."""
 
     def say(self, line: str) -> None:
-        """Shows a line about the run."""
+        """Show a line about the run."""
 
 
-# SIGTERM and SIGINT in a worker: they end it at once, or after what must not be left half done.
+# SIGTERM and SIGINT in a worker end it at once, or after a block that must not be interrupted.
 
 
 class Interrupted(BaseException):
-    """SIGTERM or SIGINT arrived; its number is the argument."""
+    """SIGTERM or SIGINT arrived; the argument is the signal's number."""
 
 
 @dataclass(kw_only=True)
 class Signals:
     """Turns signals into Interrupted, or holds them back.
 
-    `arrived` is the one that waits, 0 for none, and `announce` is called when one has to wait.
+    Attributes:
+        is_held: Whether signals are held back now.
+        arrived: The signal that waits; 0 for none.
+        announce: A function that is called when a signal has to wait.
     """
 
     is_held: bool = False
@@ -100,7 +106,7 @@ class Signals:
     announce: Callable[[], None] = lambda: None
 
     def take(self, number: int, _: FrameType | None = None) -> None:
-        """Raises Interrupted, unless signals are held back; the handler of the signals."""
+        """Handle a signal: raise Interrupted, unless signals are held back."""
         if not self.is_held:
             raise Interrupted(number)
         self.arrived = number
@@ -108,9 +114,9 @@ class Signals:
 
     @contextmanager
     def held_back(self) -> Iterator[None]:
-        """A block that no signal interrupts; Interrupted is raised before or after it.
+        """Run a block that no signal interrupts; Interrupted is raised before or after it.
 
-        Within another one it is a part of that.
+        A nested block belongs to the outer one.
         """
         if self.is_held:
             yield
@@ -125,7 +131,7 @@ class Signals:
 
     @contextmanager
     def announced_by(self, announce: Callable[[], None]) -> Iterator[None]:
-        """A block in which a signal that has to wait is announced."""
+        """Run a block in which `announce` is called when a signal has to wait."""
         before, self.announce = self.announce, announce
         try:
             yield
@@ -139,20 +145,20 @@ class Signals:
 
 
 SIGNALS = Signals()
-"""Those of this process, which has one handler for each."""
+"""The signals of this process, which has one handler for each."""
 
 
 def job_name(job: Job) -> str:
-    """What a user calls a job: model, task and seed; a baseline has no seed."""
+    """Return the user's name of a job: model, task and seed; a baseline has no seed."""
     seed = "" if job.kind == "baseline" else f" seed {job.seed}"
     return f"{job.model} {job.title}{seed}"
 
 
 def job_names(jobs: Iterable[Job]) -> dict[str, str]:
-    """What a user calls each of some jobs, by key.
+    """Return the user's names of jobs, by key.
 
-    Those that differ in what was set, or in who taught them, are told apart by that, in the words
-    of a board's rows: "tiny CoLA seed 1, lr 3e-4".
+    Jobs with the same name get the settings in which they differ, or their teacher, in the words of
+    a board's rows: "tiny CoLA seed 1, lr 3e-4".
     """
     called: dict[str, dict[str, list[str]]] = {}
     for job in jobs:
@@ -168,18 +174,18 @@ def job_names(jobs: Iterable[Job]) -> dict[str, str]:
 
 
 MOST_SCORES = 8
-"""More are not said of one job; BLiMP has a score for each of 67 paradigms."""
+"""Largest number of scores that are shown of one job; BLiMP has one per paradigm, 67."""
 
 
 def ending(outcome: Result | Failure) -> str:
-    """What a job has left behind, for a person: "mcc 0.500 in 2 s", or what went wrong."""
+    """Describe the outcome of a job for the user: "mcc 0.500 in 2 s", or the error."""
     if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
         return "its model cannot be used, and its other jobs are left out"
     if isinstance(outcome, Failure):
         return f"{outcome.kind}: {outcome.error}" if outcome.kind != "failed" else outcome.error
     first = outcome.evaluations[0].scores
     named: Sequence[tuple[str, float]] = list(first.items())
-    if len(outcome.job.trained_tasks) > 1:  # the first score of each
+    if len(outcome.job.trained_tasks) > 1:  # show the first score of each task
         scored = {e.task: e.scores for e in reversed(outcome.evaluations) if e.scores}
         named = [(distinct_title(t), next(iter(scored[t].values()))) for t in sorted(scored)]
     shown = ", ".join(f"{name} {value:.3f}" for name, value in named[:MOST_SCORES])
@@ -190,7 +196,7 @@ def ending(outcome: Result | Failure) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them: "45 s", "3 min", "2 h 5 min"."""
+    """Format seconds for the user: "45 s", "3 min", "2 h 5 min"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

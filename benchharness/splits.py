@@ -1,12 +1,12 @@
-"""The splits of a job: its rows read as they were planned, its predictions scored."""
+"""The splits of a job: reading their rows as planned, and scoring predictions."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from benchharness.errors import DataError
 from benchharness.leaderboard.job import Job, Setting
 from benchharness.leaderboard.result import Evaluation, to_row
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.read import SplitRows, document_digest, read, read_train
 from benchharness.tasks.sources import parse_data
@@ -19,12 +19,12 @@ class ChangedRowsError(DataError):
 
 
 def languages_of(settings: Mapping[str, Setting]) -> str:
-    """Which languages are trained on instead of the task's own train split; mostly none."""
+    """Return the languages to train on instead of the task's own train split; usually empty."""
     return str(settings["train_languages"].value) if "train_languages" in settings else ""
 
 
 def read_split(job: Job, name: str) -> SplitRows:
-    """The rows of "task:split"; ChangedRowsError where the job was planned with others."""
+    """Read the rows of "task:split"; raise ChangedRowsError if the job was planned with others."""
     task, split = name.rsplit(":", 1)
     found, data = find_task(task), parse_data(job.data)
     if split == "train" and (languages := languages_of(job.settings)):
@@ -40,7 +40,7 @@ def read_split(job: Job, name: str) -> SplitRows:
 
 
 def check_documents(job: Job, splits: Mapping[str, SplitRows]) -> None:
-    """ChangedRowsError where sentences stand in other documents than the job was planned with."""
+    """Raise ChangedRowsError if sentences are in other documents than the job was planned with."""
     for name, digest in job.documents.items():
         if document_digest(splits[name].examples) != digest:
             task, split = name.rsplit(":", 1)
@@ -51,10 +51,10 @@ def check_documents(job: Job, splits: Mapping[str, SplitRows]) -> None:
 
 
 def headline(name: str, scores: Mapping[str, float]) -> float | None:
-    """What a board shows of a task's first split: the mean of its scores that count.
+    """Return a board's score of a task for its first split: the mean of the metrics that count.
 
-    None where one of them is undefined, or the split's labels are hidden. MNLI's run is told by its
-    matched split alone.
+    Returns None if one of them is undefined, or if the split's labels are hidden. For MNLI it is
+    the score of the matched split alone.
     """
     task = find_task(name.rsplit(":", 1)[0])
     first = task.metrics[0].name
@@ -66,7 +66,7 @@ def headline(name: str, scores: Mapping[str, float]) -> float | None:
 
 
 def evaluate_split(name: str, rows: SplitRows, predictions: Sequence[Prediction]) -> Evaluation:
-    """The scores of the predictions of "task:split"; none where its labels are hidden."""
+    """Score predictions of "task:split"; the scores are empty if its labels are hidden."""
     task_name, split = name.rsplit(":", 1)
     task, hidden = find_task(task_name), any(e.is_hidden for e in rows.examples)
     return Evaluation(

@@ -1,1 +1,1 @@
-"""What is measured outside of the tests: speed beside transformers' Trainer, the gate's power."""
+"""Measurements outside the tests, such as speed compared with transformers' Trainer."""

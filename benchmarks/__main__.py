@@ -1,11 +1,11 @@
-"""Ours and transformers' Trainer side by side: whole processes, in turn, round by round.
+"""Compare benchharness and transformers' Trainer: whole processes, in turn, round by round.
 
     python -m benchmarks --model CHECKPOINT --data FOLDER
 
-Each round has its seed, and runs ours, the Trainer with its best flags, and the Trainer as its
-example script has it, on the same files. With `--seeds 3` a round has three: ours trains them in
-one command, the Trainer in a process each. The record is written after every run, so what was
-measured is kept when it is interrupted.
+Each round has its own seed, and runs benchharness, the Trainer with its best flags, and the Trainer
+with its example script's defaults, on the same files. With `--seeds 3` a round has three seeds:
+benchharness trains them in one command, the Trainer in a process each. The record is written after
+every run, so an interruption loses no finished run.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _turns(options: argparse.Namespace, number: int) -> Sequence[str]:
-    """The sides of a round; the slowest may be left out of the later ones."""
+    """Return the sides of a round; the slowest side may be left out of later rounds."""
     sides = options.side or USUAL
     if options.default_rounds is None or number <= options.default_rounds:
         return tuple(sides)
@@ -63,7 +63,7 @@ def _tell(workload: Workload, run: Run) -> None:
 
 
 def _chosen(options: argparse.Namespace) -> Sequence[Workload]:
-    """The workloads that were asked for, with as many rows as were."""
+    """Return the requested workloads, with the requested number of rows."""
     chosen = [w for w in WORKLOADS if not options.task or w.task in options.task]
     if options.limit is None:
         return chosen

@@ -1,9 +1,9 @@
-"""Whether a training of ours does what transformers does, step by step: `make parity`.
+"""Certificate that benchharness trains as transformers does, step by step (`make parity`).
 
-For every family and head, `run_job` (packed rows, attention of our own, cut vocabulary, the last
-layer at first tokens) and the loop of `benchmarks/parity.py` start from the same small random
-weights, the head's too, and see the same rows in the same order, without dropout. Their losses
-after each of 20 steps, all weights at the end, and their answers are compared.
+For every family and head, `run_job` (packed rows, own attention, reduced vocabulary, the last layer
+at first tokens only) and the loop of `benchmarks/parity.py` start from the same small random
+weights, also of the head, and see the same rows in the same order, without dropout. Their losses at
+each of 20 steps, all weights at the end, and their predictions are compared.
 """
 
 import copy
@@ -60,27 +60,27 @@ TASKS = {
     "span": "squad/v1.1",
     "tag": "conll2003/ner",
 }
-"""One of each head, of the embedded data."""
+"""A task of each head type, from the packaged data."""
 
 ROWS = 40
-"""Of train and of dev. Batches of 6 end an epoch with one of 4."""
+"""Number of rows of train and of dev; an epoch of batches of 6 ends with a batch of 4."""
 
 LIMIT = 1e-5
-"""The largest relative difference in fp32."""
+"""Largest relative difference that is allowed in fp32."""
 
 FURTHER = 2.0
-"""How many times further from fp32 ours may be in bf16 than transformers' is: of 20 losses each,
-whose rounding differs, either may be the nearer one by that much. The same holds in fp32 against
-fp64 for a cell over the limit."""
+"""Largest ratio of the distances from fp32 in bf16, benchharness's to transformers'. With 20 losses
+each and different rounding, either side may be nearer by that factor. The same ratio applies to the
+distances from fp64 in fp32, for a cell over the limit."""
 
 OTHER_SEEDS = range(2, 9)
-"""A cell that is further with its own seed is measured with these too, and all count together: one
-training of 20 steps is chaotic, and a fault would be there with every seed."""
+"""Seeds to add for a cell that exceeds FURTHER with its own seed; all are then pooled. One training
+of 20 steps is chaotic, but a fault would show with every seed."""
 
 UNSEEN = 1e-5
-"""The largest gradient, as a share of the norm of all, that a number of a weight may have by
-rounding alone. A key's bias adds the same to all scores of a softmax, and an option's to all
-options: neither has a gradient."""
+"""Largest gradient, as a share of the norm of all gradients, that an element of a weight may have
+by rounding alone. A key's bias adds the same to all scores of a softmax, and an option's bias to
+all options: neither has a gradient."""
 
 VALUES = {
     "learning_rate": 1e-3,
@@ -88,14 +88,14 @@ VALUES = {
     "steps": 20,
     "warmup_steps": 4,
     "weight_decay": 0.1,
-    # Larger than usual: below it a gradient of rounding alone would be steps as long as any other.
+    # Larger than usual: with a smaller one, a gradient of mere rounding would give a full step.
     "adam_epsilon": 1e-4,
     "max_grad_norm": 1.0,
     "max_tokens": 64,
 }
 
 REACH = VALUES["learning_rate"] * VALUES["steps"] / 2
-"""How far Adam can move a number in a training: the sum of its rates."""
+"""Farthest that Adam can move an element in a training: the sum of its learning rates."""
 
 SETTINGS = {
     **{name: str(value) for name, value in VALUES.items()},
@@ -111,23 +111,23 @@ SETTINGS = {
 OF_HEADS = {
     "pair": {"orders": "given", "lm_weight": "0"},
     "choice": {"lm_weight": "0"},
-    # Windows follow one another, as run_qa.py's do without an overlap.
+    # Windows do not overlap, as run_qa.py's without an overlap.
     "span": {"stride": "128", "answerable_weight": "0", "beam_size": "0"},
     "tag": {},
 }
-"""What families' recipes would set otherwise."""
+"""Settings that a family's recipe might set to other values."""
 
 STILL = {"dropout": "0", "classifier_dropout": "0"}
 
 CASES = [(family, kind) for family in FAMILIES for kind in KINDS if (family, kind) not in LACKING]
 
 
-# What both sides begin with.
+# The common start of both sides.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """A job, our network before its first step, its weights, and what transformers needs."""
+    """A job, benchharness's network before its training, its weights, and transformers' inputs."""
 
     job: Job
     kind: str
@@ -140,7 +140,7 @@ class Start:
     def of(
         cls, model: str, kind: str, *, settings: Mapping[str, str] = STILL, **plan: Any
     ) -> "Start":
-        """The start of a head on a checkpoint; the `settings` are beside those of all."""
+        """Build the start of a head on a checkpoint; `settings` are added to those of all cases."""
         overrides = SETTINGS | OF_HEADS[kind] | settings
         usual = {"limit": ROWS, "precision": "fp32", "start_from": "pretrained"}
         task = plan.pop("task", TASKS[kind])
@@ -148,9 +148,9 @@ class Start:
 
     @classmethod
     def begin(cls, job: Job, kind: str) -> "Start":
-        """The start of any job."""
+        """Build the start of any job."""
         work = Work.to_predict(job, Compute(device=torch.device("cpu"), precision="fp32"))
-        encoder = task_setup.load_pretrained(job, work.recipe)  # draws as the job itself will
+        encoder = task_setup.load_pretrained(job, work.recipe)  # same random numbers as the job
         config = copy.deepcopy(encoder.network.config)
         network = task_setup.load_run(work, encoder).network
         return cls(
@@ -164,7 +164,7 @@ class Start:
 
     @property
     def labels(self) -> list[str]:
-        """The names of the outputs, where a head has as many as the task has labels."""
+        """Names of the outputs, for a head with one output per label of the task."""
         task: Any = find_task(self.job.task)
         return list(task.tags if self.kind == "tag" else getattr(task, "labels", ()))
 
@@ -172,7 +172,7 @@ class Start:
         return read(find_task(self.job.task), split, parse_data("mini"), self.job.limit).examples
 
     def network(self) -> Any:
-        """transformers' class with the same weights."""
+        """Build the network of transformers' class with the same weights."""
         config = copy.deepcopy(self.config)
         config.num_labels = {"span": 2, "choice": 1}.get(self.kind, len(self.labels))
         for name, value in SUMMARY.items() if config.model_type == "convbert" else ():
@@ -185,7 +185,7 @@ class Start:
         return network
 
     def loop(self, **departures: bool) -> Loop:
-        """The values of the job, as the independent loop takes them."""
+        """Build the independent loop's values from the job's."""
         values: dict[str, Any] = {name: self.job.settings[name].value for name in VALUES}
         bf16 = self.job.precision == "bf16"
         known = {"kind": self.kind, "seed": self.job.seed, "bf16": bf16}
@@ -196,15 +196,15 @@ def names_of(weights: Mapping[str, Tensor], theirs: Any) -> dict[str, str]:
     return published_names(weights, theirs.state_dict(), theirs.base_model_prefix)
 
 
-# The two sides, and how far they are apart.
+# The two sides, and their difference.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a training left: losses, weights by our names, answers and their score.
+    """Result of a training: losses, weights by benchharness's names, predictions and their score.
 
-    `unseen` says which numbers of the weights have no gradient but rounding's. Those that have none
-    at all, as unused words, are not among them.
+    `unseen` is a mask, by weight, of elements whose gradient is only rounding. Elements without any
+    gradient, such as those of unused words, are not in the mask.
     """
 
     losses: list[float]
@@ -215,7 +215,7 @@ class Outcome:
 
 
 def train_ours(start: Start, folder: Path) -> Outcome:
-    """The job, by `run_job`, which leaves its weights in the folder."""
+    """Train the job with `run_job`, which writes its weights into the folder."""
     losses: list[float] = []
 
     def report(progress: Progress) -> None:
@@ -232,7 +232,7 @@ def train_ours(start: Start, folder: Path) -> Outcome:
 
 
 def train_theirs(start: Start, *, double: bool = False, **departures: bool) -> Outcome:
-    """The same by transformers' class and the independent loop; `double` computes it in fp64."""
+    """Train transformers' class with the independent loop; `double` computes in fp64."""
     network, loop = start.network(), start.loop(**departures)
     network = network.double() if double else network
     train, dev = (
@@ -258,7 +258,7 @@ def train_theirs(start: Start, *, double: bool = False, **departures: bool) -> O
 
 
 def _score(start: Start, answers: Sequence[Any]) -> float:
-    """The share of right answers in percent: rows, or words that are tagged."""
+    """Return the percentage of correct predictions: of rows, or of words for tags."""
     right: list[bool] = []
     for example, answer in zip(start.examples("dev"), answers, strict=True):
         match start.kind:
@@ -275,11 +275,12 @@ def _score(start: Start, answers: Sequence[Any]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """How far two trainings are apart, each relative to the second one.
+    """Differences between two trainings, each relative to the second one.
 
-    `losses` is the largest of all steps, `weights` that of all weights (of each the norm of the
-    difference over the norm), `answers` the largest of probabilities, or the share of answers that
-    are others.
+    Attributes:
+        losses: The largest difference of a step's loss.
+        weights: The largest of all weights, where each is the norm of the difference over the norm.
+        answers: The largest difference of probabilities, or the share of predictions that differ.
     """
 
     losses: float
@@ -305,10 +306,10 @@ def compare(one: Outcome, other: Outcome) -> Difference:
 
 
 def _apart(one: Tensor, other: Tensor) -> float:
-    """The norm of the difference over the weight's, or over how far its steps could have gone.
+    """Return the norm of the difference over the weight's norm, or over the reach of its steps.
 
-    The latter is more for a bias that starts at 0 and hardly moves, because gradients of a
-    question's options nearly cancel (MobileBERT's last layer): what is left of them is rounding.
+    The latter is larger for a bias that starts at 0 and hardly moves, because the gradients of a
+    question's options nearly cancel (MobileBERT's last layer): the remainder is rounding.
     """
     size = max(float(other.double().norm()), REACH * other.numel() ** 0.5)
     return float((one.double() - other.double()).norm()) / size if size else 0.0
@@ -323,7 +324,10 @@ def _other_answers(ours: Sequence[Any], theirs: Sequence[Any]) -> float:
 
 
 def _begun(tags: Sequence[str]) -> list[str]:
-    """Tags whose entities begin with B, as ours are written; conlleval reads both alike."""
+    """Return tags with a B at each entity's start, as benchharness writes them.
+
+    conlleval accepts both forms.
+    """
     before = ["O", *tags]
     return [
         f"B{tag[1:]}" if tag[0] == "I" and last[1:] != tag[1:] else tag
@@ -331,14 +335,14 @@ def _begun(tags: Sequence[str]) -> list[str]:
     ]
 
 
-# Dropout, whose draws differ: its mean and variance.
+# Dropout with different draws, compared by mean and variance.
 
 
 def dropout_apart(start: Start, draws: int = 300) -> float:
-    """How far the logits of 24 rows under dropout are apart: the larger mean of squared z.
+    """Return the difference of the logits of 24 rows under dropout: the larger mean of squared z.
 
-    Of the means of many draws, and of their variances; either is about 1 where both sides drop
-    alike. The logits of one draw are packed rows of ours and padded ones of transformers.
+    It is computed for the means of many draws, and for their variances; each is about 1 if both
+    sides drop alike. benchharness's logits are of packed rows, transformers' of padded rows.
     """
     loop = start.loop()
     rows = encode(start.examples("dev")[:24], start.labels, start.tokenizer, loop)
@@ -346,19 +350,19 @@ def dropout_apart(start: Start, draws: int = 300) -> float:
     batch.pop("labels")
     torch.manual_seed(1)
     ours, theirs = start.ours.train(), start.network().train()
-    # With gradients: only then is attention computed as in training.
-    one = torch.stack([ours(**batch).detach() for _ in range(draws)])  # (draws, rows, outputs)
+    # With gradients: attention is computed as in training only with them.
+    one = torch.stack([ours(**batch).detach() for _ in range(draws)])  # [draws, rows, outputs]
     other = torch.stack([theirs(**batch).logits.detach() for _ in range(draws)])
     means = (one.mean(0) - other.mean(0)) / ((one.var(0) + other.var(0)) / draws).sqrt()
-    # The logarithm of a variance has a variance of 2 / (draws - 1), of normal draws.
+    # For normal draws the logarithm of a variance has a variance of 2 / (draws - 1).
     spreads = (one.var(0).log() - other.var(0).log()) / (4 / (draws - 1)) ** 0.5
     return float(max(means.square().mean(), spreads.square().mean()))
 
 
 def first_token_apart(start: Start, folder: Path) -> tuple[float, float, float]:
-    """How far ours is from transformers' with the last layer at first tokens, and without.
+    """Return the difference from transformers with the last layer at first tokens, and without.
 
-    And what that does to the score.
+    The third number is the effect of this shortcut on the score.
     """
     theirs, own = train_theirs(start), train_ours(start, folder / "first")
     with mock.patch.object(task_setup, "use_first_token"):
@@ -367,14 +371,14 @@ def first_token_apart(start: Start, folder: Path) -> tuple[float, float, float]:
     return (*apart, own.score - whole.score)
 
 
-# Where ours differs on purpose.
+# Intended differences.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Deviation:
-    """A difference that is meant: `why`, where it is, and how the independent loop takes it over.
+    """An intended difference: its reason, its condition, and its copy in the independent loop.
 
-    `departs` are the fields of `Loop` that do so.
+    `departs` are the fields of `Loop` that reproduce it.
     """
 
     why: str
@@ -404,27 +408,34 @@ DEVIATIONS = {
 
 
 def deviations_of(start: Start) -> list[str]:
-    """The letters of those that a family and head have."""
+    """Return the letters of the deviations of a family and head."""
     theirs = start.network()
     return [letter for letter, each in DEVIATIONS.items() if each.applies(start, theirs)]
 
 
 def departures_of(letters: Iterable[str]) -> dict[str, bool]:
-    """Return the fields of `Loop` by which the independent loop has these deviations too."""
+    """Return the fields of `Loop` by which the independent loop reproduces these deviations."""
     return {name: True for letter in letters for name in DEVIATIONS[letter].departs}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Certified:
-    """What was found of a family and head.
+    """Result for a family and head.
 
-    `fp32` and `bf16` are how far ours and transformers' are apart without the deviations. `exact`
-    is how far ours and theirs in fp32 are from theirs in fp64; it is measured where `fp32` is over
-    the limit, to tell rounding from a fault. `meant` is how far each deviation takes losses and
-    weights, and the score (ours less transformers', in points). `turned` is how far two runs of the
-    independent loop are apart in bf16, in one of which the rows of each batch are in the opposite
-    order. `rounded` is how far ours in bf16 is from transformers' in fp32, and how far theirs is,
-    of so many `seeds`. All of bf16 is None where it is not compared.
+    Attributes:
+        family: The family.
+        kind: The head type.
+        fp32: The difference of benchharness and transformers in fp32, without the deviations.
+        unseen: The share of elements of weights whose gradient is only rounding.
+        meant: The effect of each deviation on losses and weights, and on the score (benchharness's
+            minus transformers', in points).
+        exact: The distances of benchharness and transformers in fp32 from transformers in fp64;
+            measured only if `fp32` is over the limit, to distinguish rounding from a fault.
+        bf16: The difference of both in bf16; None if it was not compared.
+        turned: The difference of two runs of the independent loop in bf16, one of which has the
+            rows of each batch in reverse order.
+        rounded: The distances of benchharness and transformers in bf16 from transformers in fp32.
+        seeds: The number of seeds that `rounded` is pooled over.
     """
 
     family: str
@@ -440,24 +451,24 @@ class Certified:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> "Certified":
-        """What `asdict` has made plain."""
+        """Build the result from the plain data of `asdict`."""
         return cls(**{**record, "fp32": Difference(**record["fp32"])})
 
     @property
     def holds_in_fp32(self) -> bool:
-        """Whether fp32 is within the limit, or about as near to fp64 as transformers' is."""
+        """True if fp32 is within the limit, or about as close to fp64 as transformers is."""
         is_rounding = self.exact is not None and self.exact[0] <= FURTHER * self.exact[1]
         return self.fp32.largest <= LIMIT or is_rounding
 
     @property
     def holds(self) -> bool:
-        """Whether fp32 holds, and bf16 is about as near to it as transformers' is."""
+        """True if fp32 holds, and bf16 is about as close to it as transformers is."""
         near = self.rounded is None or self.rounded[0] <= FURTHER * self.rounded[1]
         return self.holds_in_fp32 and near
 
 
 def certify(family: str, kind: str, folder: Path, *, bf16: bool = True) -> Certified:
-    """Compares a family's head; the folder is an empty one, or that of its other heads."""
+    """Compare a family's head in a folder that is empty or has results of the other heads."""
     transformers.logging.disable_progress_bar()
     checkpoint = folder / family
     if not checkpoint.exists():
@@ -467,7 +478,7 @@ def certify(family: str, kind: str, folder: Path, *, bf16: bool = True) -> Certi
     departures = departures_of(letters)
     ours = train_ours(start, folder / kind)
     theirs = train_theirs(start, **departures)
-    # Rows that are computed one by one would be slow in bf16, and their rounding another one's.
+    # Rows that are computed one by one would be slow in bf16, and would round differently.
     is_half = bf16 and not departures.get("alone")
     half = _half(start, folder / f"{kind}-bf16", departures, theirs) if is_half else {}
     meant = {}
@@ -493,7 +504,7 @@ def certify(family: str, kind: str, folder: Path, *, bf16: bool = True) -> Certi
 def _half(
     start: Start, folder: Path, departures: Mapping[str, bool], exact: Outcome
 ) -> dict[str, Any]:
-    """What is said of bf16; nothing of DeBERTa v1, whose class cannot compute it."""
+    """Return the results in bf16; none for DeBERTa v1, whose class cannot compute in bf16."""
     if start.config.model_type == "deberta":
         return {}
     half = replace(start, job=replace(start.job, precision="bf16"))
@@ -514,7 +525,7 @@ def _half(
 def _of_seed(
     start: Start, seed: int, folder: Path, departures: Mapping[str, bool]
 ) -> tuple[float, float]:
-    """How far ours and transformers' in bf16 are from fp32 with another head, order and seed."""
+    """Return the distances of both sides in bf16 from fp32 with another head, order and seed."""
     exact = Start.begin(replace(start.job, seed=seed), start.kind)
     half = replace(exact, job=replace(exact.job, precision="bf16"))
     expected = train_theirs(exact, **departures)
@@ -523,13 +534,13 @@ def _of_seed(
 
 
 def spread(one: Outcome, other: Outcome) -> float:
-    """The root mean square of the relative differences of losses."""
+    """Return the root mean square of the relative differences of losses."""
     ours, theirs = np.array(one.losses), np.array(other.losses)
     return float(np.sqrt((((ours - theirs) / theirs) ** 2).mean()))
 
 
 def still(family: str) -> dict[str, float]:
-    """The rates of a family's config, all at 0."""
+    """Return the dropout rates of a family's config, all set to 0."""
     config = make_config(family).to_dict()
     rates = [name for name, value in config.items() if "drop" in name and isinstance(value, float)]
     return dict.fromkeys([*rates, "classifier_dropout"], 0.0)

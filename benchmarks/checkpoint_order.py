@@ -1,10 +1,10 @@
-"""How well a cheap protocol orders the checkpoints that a full one tells apart, and its seconds.
+"""Quality of a cheap protocol: how well it orders checkpoints that a full protocol distinguishes.
 
     python -m benchmarks.checkpoint_order RUN --full FULL.sqlite --cheap CHEAP.sqlite
 
 Both are stores of `bench run --model 'DIR/step-*'` on the checkpoints of one pretraining run. A
-pair counts as ordered where the cheap score of the one that the full protocol finds better is
-higher; a tie counts as wrong. Seconds are those of all jobs.
+pair is ordered correctly if the checkpoint that is better by the full protocol has the higher cheap
+score; a tie is wrong. The seconds of each protocol are those of all its jobs.
 """
 
 import argparse
@@ -20,7 +20,7 @@ __all__ = ["ordered_pairs"]
 
 
 class BoardCurves(NamedTuple):
-    """The curves of one pretraining run on one board."""
+    """The curves of a pretraining run on a board."""
 
     board: Board
     curves: list[StageCurve]
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _rate(whole: BoardCurves, curve: StageCurve) -> str:
-    """How much a task tells for its time; the mean has no time of its own."""
+    """Describe the pairs that a task distinguishes per second; return "" for the mean."""
     seconds = _seconds(whole.board, [curve])
     return f", {len(curve.told_apart) / seconds:.2f} a second" if seconds else ""
 
@@ -65,7 +65,10 @@ def _compare(whole: BoardCurves, other: BoardCurves, seconds: float) -> None:
 
 
 def ordered_pairs(full: StageCurve, cheap: StageCurve) -> tuple[int, int]:
-    """Of the pairs that the full curve tells apart, those that the cheap one orders alike."""
+    """Return how many pairs of the full curve the cheap curve orders equally, and their number.
+
+    Pairs that the full curve does not distinguish are not counted.
+    """
     scores: Mapping[int, float] = {point.stage.step: point.median for point in cheap.points}
     steps = [point.stage.step for point in full.points]
     differences = [
@@ -76,7 +79,7 @@ def ordered_pairs(full: StageCurve, cheap: StageCurve) -> tuple[int, int]:
 
 
 def _seconds(board: Board, curves: Sequence[StageCurve]) -> float:
-    """Of all jobs behind some curves of a board."""
+    """Return the seconds of all jobs that the curves of a board are based on."""
     tasks = {curve.task for curve in curves} - {""}
     models = {point.model for curve in curves for point in curve.points}
     runs = {

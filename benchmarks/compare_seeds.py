@@ -1,10 +1,10 @@
-"""How often `bench compare` calls two systems different, by rows, seeds and planted difference.
+"""Simulated error rates of `bench compare`, by rows, seeds and planted difference.
 
     python -m benchmarks.compare_seeds --draws 2000
 
 Rows have a difficulty that both systems share, a seed shifts its whole run, and every run flips
-rows of its own. "rows" is a test that holds the seeds fixed; "before" asked of that test and of an
-interval that counted the rows twice; "known" is told the true variance.
+rows of its own. "rows" is a test that holds the seeds fixed; "before" required both that test and
+an interval that counted the rows twice; "known" uses the true variance.
 """
 
 import argparse
@@ -27,17 +27,18 @@ from benchharness.leaderboard.comparing import (
 from benchharness.leaderboard.comparing.noise import Estimate, difference, sample_of
 
 EASE, HARD, OWN, FLIP = 1.2, 2.0, 0.7, 1.0
-"""Of a row's logit: its mean, and how far rows, a system's rows and a run's rows are spread."""
+"""Parameters of a row's logit: its mean, and the spreads of rows, of a system's and of a run's
+rows."""
 
 SPREAD = math.sqrt(HARD**2 + OWN**2 + FLIP**2)
 _chances = expit(np.random.default_rng(0).normal(EASE, SPREAD, 200_000))
 POINT = 0.01 / float((_chances * (1 - _chances)).mean())
-"""The logits of a point of accuracy."""
+"""Difference in logits that is a point of accuracy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """So many rows and seeds of each side; a seed moves its run by so many points."""
+    """The number of rows, and of seeds per side; a seed moves its run by `spread` points."""
 
     rows: int
     seeds: tuple[int, int]
@@ -46,7 +47,7 @@ class Case:
 
 
 def draw(case: Case, planted: float, generator: np.random.Generator) -> list[Outcomes]:
-    """Two systems, the first better by the planted points of accuracy."""
+    """Draw two systems, the first better by the planted points of accuracy."""
     hard = generator.normal(EASE, HARD, size=(case.rows, 1))
     gold = generator.random((case.rows, 1)) < 0.4
     found = []
@@ -73,7 +74,7 @@ def _outcomes(metric: str, right: Array, gold: Array, logits: Array) -> Outcomes
 
 
 def verdict_before(one: Outcomes, other: Outcomes, draws: Array) -> tuple[bool, bool]:
-    """Whether the rows' test, and whether the verdict, said that there is a difference."""
+    """Return whether the rows' test, and whether the former verdict, found a difference."""
     tables = one.parts[..., 0], other.parts[..., 0]
     rows = tables[0].mean(axis=1) - tables[1].mean(axis=1)
     by_rows = float(stats.ttest_1samp(rows, 0.0).pvalue) < 0.05
@@ -86,14 +87,14 @@ def verdict_before(one: Outcomes, other: Outcomes, draws: Array) -> tuple[bool, 
 
 
 def simulate(case: Case, planted: float, count: int, *, seed: int = 0) -> list[Estimate]:
-    """The test's estimate of so many drawn pairs."""
+    """Return the test's estimate for each of `count` drawn pairs."""
     generator = np.random.default_rng([seed, case.rows, *case.seeds])
     pairs = (draw(case, planted, generator) for _ in range(count))
     return [difference(*map(sample_of, pair)) for pair in pairs]
 
 
 def false_alarms(cases: Sequence[Case], count: int) -> None:
-    """Of equal systems: how often p < .05, and how often the interval holds 0."""
+    """Print for equal systems how often p < .05, and how often the interval contains 0."""
     print("rows seeds spread metric: p < .05, interval holds 0")
     for case in cases:
         found = simulate(case, 0.0, count)
@@ -103,7 +104,7 @@ def false_alarms(cases: Sequence[Case], count: int) -> None:
 
 
 def power(cases: Sequence[Case], count: int) -> None:
-    """Of planted differences: how often each test finds them."""
+    """Print for planted differences how often each test detects them."""
     print("rows seeds spread, points: now, known variance, before, rows alone")
     generator = np.random.default_rng(1)
     for case in cases:

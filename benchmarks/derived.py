@@ -1,7 +1,7 @@
-"""Tasks of other real files: spans and a choice of SQuAD's sentences, tags of ReCoRD's entities.
+"""Tasks derived from other real files: spans and choices from SQuAD, tags from ReCoRD's entities.
 
-Whole passages cost minutes a run, and SWAG and CoNLL-2003 are not everywhere at hand. Scores are no
-benchmark's.
+Whole passages would cost minutes per run, and SWAG and CoNLL-2003 are not available everywhere. The
+scores are not those of any benchmark.
 """
 
 import csv
@@ -22,7 +22,7 @@ SENTENCE = r"\S.*?(?:[.!?](?=\s)|$)"
 
 
 class Asked(NamedTuple):
-    """A question, the sentence with its answer, where that begins, and the passage's others."""
+    """A question, the sentence with its answer, the answer's start in it, and other sentences."""
 
     id: str
     question: str
@@ -33,7 +33,7 @@ class Asked(NamedTuple):
 
 
 def _asked(path: Path) -> Iterator[Asked]:
-    """The questions whose answer lies within a sentence."""
+    """Yield the questions whose answer is within one sentence."""
     for article in json.loads(path.read_text(encoding="utf-8"))["data"]:
         for passage in article["paragraphs"]:
             found = list(re.finditer(SENTENCE, passage["context"]))
@@ -51,7 +51,7 @@ def _asked(path: Path) -> Iterator[Asked]:
 
 
 def _span(asked: list[Asked]) -> str:
-    """SQuAD's JSON, in which a passage is a sentence."""
+    """Return SQuAD's JSON with one sentence per passage."""
     passages = [
         {
             "context": each.sentence,
@@ -69,7 +69,7 @@ def _span(asked: list[Asked]) -> str:
 
 
 def _choice(asked: list[Asked]) -> str:
-    """SWAG's table: which sentence of the passage goes on after the question?"""
+    """Return SWAG's table for the question: which sentence of the passage contains the answer?"""
     draw, file = random.Random(SEED), io.StringIO()
     endings = [f"ending{number}" for number in range(OPTIONS)]
     writer = csv.DictWriter(file, ["sent1", "sent2", *endings, "label"])
@@ -84,11 +84,11 @@ def _choice(asked: list[Asked]) -> str:
 
 
 def _tags(path: Path) -> str:
-    """CoNLL-2003's lines: the words of ReCoRD's sentences, its marked entities as MISC."""
+    """Return CoNLL-2003's lines: words of ReCoRD's sentences, with its marked entities as MISC."""
     lines = []
     for line in path.read_text(encoding="utf-8").splitlines():
         passage = json.loads(line)["passage"]
-        # ReCoRD's ends are those of the last letter; longer marks stand before those in them.
+        # ReCoRD's ends are inclusive. Longer spans are sorted before the spans within them.
         marks = sorted((e["start"], -e["end"] - 1) for e in passage["entities"])
         for sentence in re.finditer(SENTENCE, passage["text"]):
             tags: dict[tuple[int, int], str] = {}
@@ -109,11 +109,11 @@ FILES = {
     "swag": {"train": "train.csv", "dev": "val.csv"},
     "conll2003": {"train": "eng.train", "dev": "eng.testa"},
 }
-"""What each benchmark calls its files."""
+"""File names of each benchmark's splits."""
 
 
 def write(benchmark: str, data: Path, split: str, rows: int, folder: Path) -> None:
-    """Writes a split as a file of that benchmark: so many questions, or all sentences with tags."""
+    """Write a split as a file of the benchmark: `rows` questions, or all sentences for tags."""
     if benchmark == "conll2003":
         text = _tags(
             data / "superglue" / "ReCoRD" / {"train": "train.jsonl", "dev": "dev32.jsonl"}[split]

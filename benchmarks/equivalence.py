@@ -1,10 +1,10 @@
-"""Whether ours scores as transformers' Trainer does on real data, ten seeds a side.
+"""Equivalence test of benchharness and transformers' Trainer on real data, ten seeds per side.
 
     python -m benchmarks.equivalence --model CHECKPOINT --data FOLDER
 
-Both sides read the same official files with readers of their own, and have the same values. Seed by
-seed they begin with the same head and take the rows in the same order; dropout is drawn by each for
-itself. Every run is written down as it ends and never done again.
+Both sides read the same official files with readers of their own, and have the same settings. Per
+seed they begin with the same head and use the same order of rows; dropout is drawn independently.
+Every run is stored when it ends and is not repeated.
 """
 
 import argparse
@@ -73,14 +73,14 @@ WORKLOADS = tuple(
         ("MRPC", "glue/mrpc", PAIR, "glue/MRPC", 1000, ALL, _values(2, 8, 1e-4)),
     )
 )
-"""Rows and epochs that a minute of one core suffices for; the others of Values are BERT's."""
+"""Rows and epochs that take about a minute on one core; the other settings are BERT's."""
 
 LAST = ("MRPC",)
-"""What takes its turn after all seeds of the others."""
+"""Tasks that run after all seeds of the other tasks."""
 
 
 class _Order(Sampler[int]):
-    """The rows in the order of ours, epoch by epoch."""
+    """Sampler with benchharness's order of the rows, epoch by epoch."""
 
     def __init__(self, rows: int, seed: int) -> None:
         self.rows, self.seed, self.epoch = rows, seed, 0
@@ -96,7 +96,7 @@ class _Order(Sampler[int]):
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A workload's files, and what the Trainer has made of them."""
+    """A workload's files, and the Trainer's problem made of them."""
 
     workload: Workload
     model: str
@@ -124,7 +124,7 @@ class Pair:
         return cls(workload=workload, model=model, folder=folder, problem=problem)
 
     def run(self, side: str, seed: int) -> Mapping[str, float]:
-        """The scores of one run on dev."""
+        """Return the dev scores of one run."""
         values = asdict(self.workload.values)
         job = plan_job(
             self.model,
@@ -141,14 +141,14 @@ class Pair:
         with torch.no_grad():
             for name, their_name in names_of(start.weights, network).items():
                 state[their_name].copy_(start.weights[name])
-        set_seed(seed)  # of its dropout
+        set_seed(seed)  # for dropout
         order = _Order(len(self.problem.train), seed)
         logits, *_ = train(self.problem, network, FLAGS[FLAG], self.workload.values, order)
         return self.problem.score(logits)
 
 
 def _setup(workload: Workload) -> dict[str, Any]:
-    """What a run of a workload is comparable by."""
+    """Return the facts of a workload that make its runs comparable."""
     return {"rows": workload.train_rows, "dev": workload.dev_rows, **asdict(workload.values)}
 
 
@@ -168,7 +168,7 @@ def main() -> None:
     known = (load("equivalence") or {"runs": []})["runs"]
     known += [json.loads(line) for line in options.runs.read_text().splitlines()]
     setups = {each.name: _setup(each) for each in WORKLOADS}
-    # Of other rows or values nothing is taken over.
+    # Stored runs with other rows or settings are dropped.
     known = [run for run in known if run["setup"] == setups[run["task"]]]
     done = {(run["task"], run["side"], run["seed"]): run for run in known}
     with TemporaryDirectory(prefix="equivalence-") as name:

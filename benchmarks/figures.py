@@ -1,4 +1,4 @@
-"""What a record says: ratios, shares of the matrix peak, and the bound that follows from it."""
+"""Figures of a record: ratios, shares of the matrix peak, and the resulting bound."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,15 +8,15 @@ from typing import Any
 __all__ = ["Comparison", "comparisons", "floor_seconds", "mean_ratio", "training_flops"]
 
 PRECISION = {"ours": "bf16", "best": "bf16", "default": "fp32"}
-"""Of the peers; what ours took stands in its runs."""
+"""Default precision of each side; benchharness's runs record their own."""
 
 
 def training_flops(model: Mapping[str, Any], tokens: float, squares: float) -> float:
-    """Operations of the matrix products that training on these tokens needs, without padding.
+    """Return the operations of matrix products in training on these tokens, without padding.
 
-    Of each layer the four products of attention's states and the two of the feed-forward part, and
-    attention itself, 2 * length * size for the scores and as many for the values, once forward and
-    twice backward. `squares` is the sum of the rows' squared lengths.
+    Each layer has four products of attention's states, two of the feed-forward part, and attention
+    itself, 2 * length * size for the scores and the same for the values; all of these once forward
+    and twice backward. `squares` is the sum of the rows' squared lengths.
     """
     size, inner = model["hidden_size"], model["intermediate_size"]
     per_layer = 2 * (4 * size**2 + 2 * size * inner) * tokens + 4 * size * squares
@@ -25,7 +25,7 @@ def training_flops(model: Mapping[str, Any], tokens: float, squares: float) -> f
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A workload's runs by side, and what its matrix products are."""
+    """A workload's runs by side, and the operations of its matrix products."""
 
     name: str
     entry: Mapping[str, Any]
@@ -52,11 +52,11 @@ class Comparison:
         )
 
     def middle(self, side: str, figure: str) -> float | None:
-        """The median of a side's figure, None where it was not run."""
+        """Return the median of a side's figure; None if the side was not run."""
         return median(r[figure] for r in self.runs[side]) if side in self.runs else None
 
     def ratio(self, peer: str, figure: str = "seconds") -> float | None:
-        """How many times as long the peer takes: the median over the rounds."""
+        """Return how many times as long the other side takes: the median over the rounds."""
         pairs = zip(self.runs.get(peer, ()), self.runs.get("ours", ()), strict=False)
         ratios = [theirs[figure] / ours[figure] for theirs, ours in pairs]
         return median(ratios) if ratios else None
@@ -66,14 +66,14 @@ class Comparison:
         return str(told or PRECISION[side])
 
     def share_of_peak(self, side: str) -> float | None:
-        """Of the matrix peak of its precision, while it trains; only what real tokens need."""
+        """Return the share of its precision's matrix peak in training, for real tokens only."""
         seconds = self.middle(side, "train_seconds")
         if seconds is None or not self.flops:
             return None
         return self.flops / seconds / (1e9 * self.peaks[self.precision(side)])
 
     def sentence(self) -> str:
-        """The ratios in one line."""
+        """Describe the ratios in one line."""
         parts = [
             f"{ratio:.1f} times as fast as {side}"
             for side in ("best", "default")
@@ -83,17 +83,20 @@ class Comparison:
 
 
 def comparisons(record: Mapping[str, Any]) -> list[Comparison]:
-    """Of every workload that ours has run, which in an interrupted measurement are not all."""
+    """Return a comparison per workload that benchharness has run.
+
+    An interrupted record lacks some.
+    """
     found = [Comparison.of(entry, record) for entry in record["workloads"]]
     return [comparison for comparison in found if "ours" in comparison.runs]
 
 
 def floor_seconds(comparison: Comparison) -> float:
-    """Training at the whole of the bf16 matrix peak: no code on this machine is faster."""
+    """Return the training time at the full bf16 matrix peak, which no code here can beat."""
     return comparison.flops / (1e9 * comparison.peaks["bf16"])
 
 
 def mean_ratio(found: Sequence[Comparison], peer: str) -> float | None:
-    """The geometric mean of the ratios."""
+    """Return the geometric mean of the ratios."""
     ratios = [ratio for c in found if (ratio := c.ratio(peer)) is not None]
     return geometric_mean(ratios) if ratios else None

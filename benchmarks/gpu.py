@@ -1,16 +1,16 @@
-"""What a GPU is worth here, in pieces that fit into a scarce hour.
+"""Measurements on a GPU, in pieces that fit into an hour.
 
     python -m benchmarks.gpu --model CHECKPOINT --data FOLDER
-    python -m benchmarks.gpu --device cpu        each piece to its end, on a tiny encoder
+    python -m benchmarks.gpu --device cpu        run each piece completely, on a tiny encoder
 
-A piece is a row of steps, most of them whole processes. What a step has found is in
-FOLDER/PIECE.json as soon as it has ended, and is not measured again; one that failed is. With
---seconds no step begins after so many, so that the same command goes on in the next free minutes.
+A piece is a sequence of steps, most of them whole processes. The result of a step is in
+FOLDER/PIECE.json as soon as it has ended, and is not measured again; a failed step is. With
+--seconds no step begins after that time, so the same command can be repeated to continue.
 `python -m benchmarks.tables` puts the figures of a GPU into docs/performance.md; those of any
 device are in FOLDER/tables.md.
 
-Nothing is fetched: libraries have to be in Python's own folders or in those of PYTHONPATH. One GPU
-is used, the first that is visible. `--piece scores` computes what needs none on any machine.
+Nothing is downloaded: libraries must be in Python's own folders or in those of PYTHONPATH. One GPU
+is used, the first visible one. `--piece scores` runs its CPU part on any machine.
 """
 
 import argparse
@@ -42,14 +42,14 @@ GLUE = ("glue/sst2", "glue/mrpc", "glue/rte", "glue/stsb", "glue/cola")
 SEEDS = range(1, 6)
 ROUNDS = 2
 ALL = 10**6
-"""More rows than a file has."""
+"""More rows than any file has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Rows of a task at most, and layers and size of two encoders.
+    """Maximum rows per task, and layers and size of two encoders.
 
-    Ours and the `best` flags take turns; the `others`, which are slow, run once.
+    benchharness and the `best` flags take turns; the `others`, which are slow, run once.
     """
 
     rows: Mapping[str, int]
@@ -63,7 +63,7 @@ SCALES = {
         rows=dict.fromkeys(GLUE, 9_000) | {"glue/sst2": ALL, "squad/v1.1": 6_000, "race/all": 800},
         shapes={"base": (12, 768), "large": (24, 1024)},
         best="best-gpu",
-        # As shipped whole SST-2 and RACE take a quarter of an hour.
+        # With default flags, all of SST-2 and RACE take a quarter of an hour.
         others=dict.fromkeys(GLUE[1:], ("default",)) | {"squad/v1.1": ("best-compiled",)},
     ),
     "cpu": Scale(
@@ -75,12 +75,12 @@ SCALES = {
 }
 
 STEP_SECONDS = 450.0
-"""After which a command is ended."""
+"""Seconds after which a command is ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What a call was given, and a folder for what its steps make and no one keeps."""
+    """Options of the call, and a scratch folder for files of its steps."""
 
     device: str
     model: Path
@@ -92,7 +92,7 @@ class Setting:
         return SCALES[self.device]
 
     def sizes(self, shape: str) -> dict[str, int]:
-        """Of a BERT; the embeddings of its whole vocabulary are trained like any other's."""
+        """Return the sizes of a BERT, whose whole vocabulary has trained embeddings."""
         layers, size = self.scale.shapes[shape]
         return {
             "num_hidden_layers": layers,
@@ -104,7 +104,7 @@ class Setting:
         }
 
     def drawn(self, shape: str) -> str:
-        """A checkpoint of a shape, "base" or "large", with random weights."""
+        """Return a checkpoint of a shape, "base" or "large", with random weights."""
         return str(draw_checkpoint(self.model, self.scratch / shape, **self.sizes(shape)))
 
     def workload(self, task: str) -> Workload:
@@ -113,18 +113,18 @@ class Setting:
         return replace(find_workload(task), train_rows=rows, dev_rows=dev_rows)
 
     def sample(self, workload: Workload) -> Path:
-        """The rows of a workload, drawn at their first use."""
+        """Return the rows of a workload, drawn at their first use."""
         folder = self.scratch / "rows" / workload.task
         return folder if folder.exists() else draw_sample(workload, self.data, folder)
 
 
-# The pieces, in the order in which they are worth a GPU's time.
+# The pieces, in order of priority.
 
 
 def tests(_at: Setting) -> Iterator[tuple[str, Step]]:
-    """`pytest -m gpu`, which kills and resumes too."""
-    # By file: the others ask for libraries that are of no use here, when they are collected.
-    # Libraries may be of other versions: that one of them warns is no failure here.
+    """Yield the steps of `pytest -m gpu`, which also kill and resume jobs."""
+    # File by file: other test files import libraries that are not needed here.
+    # Versions of libraries may differ, so their warnings are no failures.
     options = ("-q", "-p", "no:cacheprovider", "-W", "default", "-m", "gpu")
     for file in sorted((ROOT / "tests").glob("**/test_*.py")):
         if "mark.gpu" in file.read_text(encoding="utf-8"):
@@ -133,12 +133,12 @@ def tests(_at: Setting) -> Iterator[tuple[str, Step]]:
 
 
 def _told(command: Sequence[str]) -> Figures:
-    """The last line of a command; one that fails raises with more of them."""
+    """Return the last line of a command's output; raise with more of it if the command fails."""
     return {"told": run_whole(command, ENVIRONMENT).stdout.splitlines()[-1].strip("= ")}
 
 
 def peer(at: Setting) -> Iterator[tuple[str, Step]]:
-    """Whole processes of ours and of transformers' Trainer, BERT-base's and -large's shape."""
+    """Yield whole processes of benchharness and the Trainer, in BERT-base's and -large's sizes."""
     yield "machine", lambda: machine() | {"peak_gflops": measure_peak()}
     for number in range(1, ROUNDS + 1):
         for shape, task in (*(("base", t) for t in at.scale.rows), ("large", "glue/mrpc")):
@@ -155,7 +155,7 @@ def _side(at: Setting, shape: str, task: str, side: str) -> Figures:
 
 
 def together(at: Setting) -> Iterator[tuple[str, Step]]:
-    """Five seeds of a small task, in each way of running them."""
+    """Yield the ways of running five seeds of a small task."""
     yield "one seed", lambda: _ours(at, "glue/mrpc", "base", SEEDS[:1])
     for jobs in ("1", "2", "5", "auto"):
         yield f"--jobs {jobs}", lambda j=jobs: _ours(at, "glue/mrpc", "base", SEEDS, "--jobs", j)
@@ -168,7 +168,7 @@ def _ours(at: Setting, task: str, shape: str, seeds: Sequence[int], *options: st
 
 
 def scores(at: Setting) -> Iterator[tuple[str, Step]]:
-    """Dev scores of five seeds on the device and on the CPU, of the encoder that was given."""
+    """Yield the dev scores of five seeds on the device and on the CPU, of the given encoder."""
     shape = "given" if any(at.model.glob("*.safetensors")) else "base"
     for place, device, precision in (("device", at.device, "auto"), ("CPU", "cpu", "fp32")):
         options = ("--device", device, "--precision", precision)
@@ -182,9 +182,9 @@ PIECES: Mapping[str, Callable[[Setting], Iterator[tuple[str, Step]]]] = {
 
 
 def main() -> int:
-    """1 where a step failed, 3 where time was over before the last one began."""
+    """Run the pieces; return 1 if a step failed, 3 if steps are left because the time was over."""
     options = _parse()
-    # The Trainer would divide a batch among several GPUs. Both sides count as nvidia-smi does.
+    # The Trainer would split a batch over several GPUs. Both sides number GPUs as nvidia-smi does.
     os.environ |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": options.gpu}
     LIMIT.set(STEP_SECONDS)
     deadline = time.monotonic() + (options.seconds or float("inf"))
@@ -206,7 +206,7 @@ def main() -> int:
 def _run_piece(
     name: str, at: Setting, options: argparse.Namespace, deadline: float
 ) -> tuple[int, int]:
-    """Runs the steps of a piece that are missing; gives how many failed, and are left."""
+    """Run the missing steps of a piece; return how many failed, and how many are left."""
     told = begin(str(at.model), options.note) | {"device": at.device, "gpu": _name_of(options.gpu)}
     record = _begun(load(name, options.out), told)
     failed = left = 0
@@ -229,15 +229,15 @@ def _run_piece(
 
 
 def _name_of(gpu: str) -> str:
-    """What the driver calls a GPU; empty where there is none."""
+    """Return the driver's name of a GPU; empty if there is none."""
     return machine_of([Slot(device=f"cuda:{gpu}", environment={})]) if gpu else ""
 
 
 def _begun(kept: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
-    """The record to go on with, which names each commit that steps were measured at."""
+    """Return the record to continue, which names every commit at which steps were measured."""
     if kept is None:
         return {"steps": {}} | new
-    # What needs no GPU may be measured on a machine without.
+    # Steps that need no GPU may be measured on a machine without one.
     before = {**kept, "gpu": new["gpu"] and kept["gpu"]}
     if any(before[name] != new[name] for name in ("device", "gpu", "model") if before[name]):
         raise SystemExit("--out has figures of another device or model: name another folder.")

@@ -1,4 +1,4 @@
-"""The page's tables of what benchmarks/gpu.py has measured."""
+"""Tables of the results of benchmarks/gpu.py."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,10 @@ Record = Mapping[str, Any]
 
 
 def gpu_page(records: Mapping[str, Record | None], *, trial: bool = True) -> list[str]:
-    """All tables of the records that are there; those of a CPU only as a `trial`."""
+    """Return all tables of the existing records.
+
+    Records of a CPU are included only in a `trial`.
+    """
     found = {name: r for name, r in records.items() if r and (trial or r["device"] == "cuda")}
     if not found:
         return [NOTHING]
@@ -83,7 +86,7 @@ def _peer(done: Steps) -> Iterator[Sequence[str]]:
 def _compared(
     runs: Sequence[Mapping[str, Any]], key: tuple[str, str], peaks: Mapping[str, float]
 ) -> Comparison:
-    """The runs of a shape and a task, of the best flags' variants the faster one."""
+    """Return the runs of a shape and a task, with the fastest of the best flags' variants."""
     own = [one for one in runs if (one["shape"], one["workload"]["task"]) == key]
     sides: dict[str, list[Mapping[str, Any]]] = {}
     for one in own:
@@ -99,7 +102,7 @@ def _compared(
 
 def _peer_row(shape: str, c: Comparison) -> Sequence[str]:
     counts = [r["details"]["train_rows"] for r in c.runs.get("best", ())]
-    rows = counts[0] if counts else c.entry["train_rows"]  # what the file has of those asked for
+    rows = counts[0] if counts else c.entry["train_rows"]  # the file may have fewer than requested
     steps = math.ceil(rows / c.entry["values"]["batch_size"]) * c.entry["values"]["epochs"]
     train = [c.middle(side, "train_seconds") for side in ("ours", "best")]
     held = [[run["details"]["device_bytes"] for run in c.runs.get(s, ())] for s in ("ours", "best")]
@@ -123,7 +126,7 @@ def _together(done: Steps) -> Iterator[Sequence[str]]:
 
 
 def _scores(done: Steps) -> Iterator[Sequence[str]]:
-    """Each task's metrics on both devices, and the first ones of all, within one point or not."""
+    """Yield equivalence tests of each task's metrics on both devices, and of the pooled firsts."""
     found = []
     for task in dict.fromkeys(step.rpartition(" ")[0] for step in done):
         keys = (f"{task} device", f"{task} CPU")

@@ -1,8 +1,9 @@
-"""How the cost of a command grows with rows, their length, layers and seeds.
+"""Growth of a command's cost with rows, their length, layers and seeds.
 
     python -m benchmarks.growth --model CHECKPOINT
 
-The encoder has random weights and the checkpoint's sizes. Rows are of one length, in SST-2's files.
+The encoder has random weights and the checkpoint's sizes. The rows have one length, in SST-2's
+format.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from benchmarks.workloads import Values, Workload, find_workload
 __all__ = ["SERIES", "Point", "draw_checkpoint", "measure", "write_rows"]
 
 WORDS = ("good", "bad", "film", "story", "time", "great", "long", "house", "music", "night", "love")
-"""Each is one token of BERT's vocabulary."""
+"""Words that are each one token of BERT's vocabulary."""
 
 SPECIAL = 2
 DEV_ROWS = 32
@@ -30,7 +31,7 @@ DEV_ROWS = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """What one command computes."""
+    """Size of the work of one command."""
 
     rows: int = 256
     tokens: int = 32
@@ -49,7 +50,7 @@ SERIES = {
     "layers": tuple(Point(tokens=64, layers=layers) for layers in (2, 6, 12, 24)),
     "seeds": tuple(Point(seeds=seeds) for seeds in (1, 2, 4, 8)),
 }
-"""Points by what grows."""
+"""Points by the quantity that grows."""
 
 
 def main() -> None:
@@ -70,7 +71,7 @@ def _points(series: list[str] | None) -> Iterator[tuple[str, Point]]:
 
 
 def measure(point: Point, side: str, model: Path, folder: Path) -> dict[str, Any]:
-    """One command, of a peer one for each seed: the point and its figures."""
+    """Run one command, or one per seed for the Trainer; return the point and its figures."""
     checkpoint = draw_checkpoint(
         model, folder / f"{point.layers}-layers", num_hidden_layers=point.layers
     )
@@ -82,10 +83,10 @@ def measure(point: Point, side: str, model: Path, folder: Path) -> dict[str, Any
 
 
 def draw_checkpoint(model: Path, drawn: Path, **sizes: int) -> Path:
-    """An encoder with random weights in the folder `drawn`, made at its first use.
+    """Return the folder `drawn` with an encoder with random weights, made at its first use.
 
-    Its sizes are those of the checkpoint `model` but for some, and its tokenizer is that one's. The
-    same sizes have the same weights.
+    Its sizes are those of the checkpoint `model` except for `sizes`, and its tokenizer is that
+    checkpoint's. Equal sizes give equal weights.
     """
     import torch
     from transformers import AutoConfig, AutoModel
@@ -101,7 +102,10 @@ def draw_checkpoint(model: Path, drawn: Path, **sizes: int) -> Path:
 
 
 def write_rows(folder: Path, point: Point) -> None:
-    """SST-2's files with rows of exactly so many tokens; the first word tells the class."""
+    """Write SST-2's files with rows of exactly the point's tokens.
+
+    The first word determines the class.
+    """
     draw = random.Random("growth")
     (folder / "SST-2").mkdir(parents=True, exist_ok=True)
     for split, rows in (("train", point.rows), ("dev", DEV_ROWS)):

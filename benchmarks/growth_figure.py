@@ -1,4 +1,4 @@
-"""The figure of benchmarks/results/growth.json: seconds over rows, length, layers and seeds."""
+"""The figure of benchmarks/results/growth.json: seconds by rows, length, layers and seeds."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ TITLES = {
     "seeds": "seeds of one command",
 }
 COLOURS = {"ours": "#0072b2", "best": "#d55e00", "default": "#009e73"}
-"""Of Okabe and Ito's palette, which colour-blind readers can tell apart."""
+"""Colours of Okabe and Ito's palette, which colour-blind readers can distinguish."""
 
 NAMES = {"ours": "ours", "best": "Trainer, best flags", "default": "Trainer, as shipped"}
 WIDTH, HEIGHT = 270, 190
@@ -24,7 +24,7 @@ Curve = Sequence[tuple[float, float]]
 
 
 def curves(points: Sequence[Mapping[str, Any]], series: str) -> dict[str, Curve]:
-    """The median seconds by side, over what grows in this series."""
+    """Return the median seconds by side, for each value of the series' growing quantity."""
     found: dict[str, dict[float, list[float]]] = {}
     for point in points:
         if point["series"] == series:
@@ -38,9 +38,9 @@ def curves(points: Sequence[Mapping[str, Any]], series: str) -> dict[str, Curve]
 
 
 def growth_figure(points: Sequence[Mapping[str, Any]]) -> str:
-    """Four charts with logarithmic axes; a broken line is growth in proportion to the first point.
+    """Draw four charts with logarithmic axes; dashed lines are proportional to the first point.
 
-    All axes of seconds are the same, so that the charts can be compared.
+    All axes of seconds are equal, so that the charts can be compared.
     """
     seconds = [point["seconds"] for point in points]
     low = 10 ** math.floor(math.log10(min(seconds)))

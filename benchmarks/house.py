@@ -1,7 +1,7 @@
 """Measure the source by room and hold each room to its limits: `make house`.
 
 The rooms are the core and each extension, `benchharness/extensions/NAME`. Figures are of Python
-files; lines are those of `wc -l`. With `--check` the exit code is 1 where a limit is exceeded.
+files; lines are counted as by `wc -l`. With `--check` the exit code is 1 if a limit is exceeded.
 """
 
 import argparse
@@ -22,43 +22,40 @@ CORE = "core"
 
 LINES = "lines"
 FILES = "files"
-STRING_IMPORTS = "string imports"  # strings that name a module of ours
+STRING_IMPORTS = "string imports"  # strings that name a module of benchharness
 ANY_KEYWORDS = "**x: Any"
 ANY = "Any"
-CIRCULAR = "modules in import circles"  # those through strings and TYPE_CHECKING included
+CIRCULAR = "modules in import circles"  # including imports by strings and under TYPE_CHECKING
 
-LIMITS: Mapping[str, Mapping[str, int]] = {
-    CORE: {
-        LINES: 81_397,
-        FILES: 312,
-        STRING_IMPORTS: 44,
-        ANY_KEYWORDS: 51,
-        ANY: 1_711,
-        CIRCULAR: 35,
-    },
-    "extensions/explanation": {
-        LINES: 1_937,
-        FILES: 9,
-        STRING_IMPORTS: 0,
-        ANY_KEYWORDS: 0,
-        ANY: 42,
-        CIRCULAR: 0,
-    },
-    "extensions/paper": {
-        LINES: 706,
-        FILES: 6,
-        STRING_IMPORTS: 1,
-        ANY_KEYWORDS: 1,
-        ANY: 1,
-        CIRCULAR: 0,
-    },
+FIGURES = (LINES, FILES, STRING_IMPORTS, ANY_KEYWORDS, ANY, CIRCULAR)
+
+_LIMITS = {
+    CORE: (63_851, 235, 34, 39, 1_195, 39),
+    "extensions/kept_models": (3_973, 18, 0, 1, 89, 0),
+    "extensions/xtreme": (430, 2, 0, 1, 5, 0),
+    "extensions/reading": (883, 3, 0, 0, 0, 0),
+    "extensions/lexglue": (148, 2, 0, 1, 3, 0),
+    "extensions/gate": (2_142, 7, 0, 3, 26, 0),
+    "extensions/ensemble": (271, 3, 0, 0, 2, 0),
+    "extensions/custom_data": (8_075, 28, 0, 0, 244, 0),
+    "extensions/paper": (737, 6, 1, 1, 1, 0),
+    "extensions/explanation": (2_026, 9, 0, 0, 42, 0),
+    "extensions/clusters": (856, 4, 0, 0, 28, 0),
+    "extensions/sst": (184, 2, 0, 0, 0, 0),
+    "extensions/which": (1_075, 7, 0, 1, 5, 0),
+    "extensions/trackers": (242, 2, 0, 0, 12, 0),
+    "extensions/submission": (4_012, 16, 0, 2, 86, 0),
 }
-"""The limits of each room, set a tenth above what was there. Documentation has none."""
+LIMITS: Mapping[str, Mapping[str, int]] = {
+    room: dict(zip(FIGURES, limits, strict=True)) for room, limits in _LIMITS.items()
+}
+"""Limits of each room, a tenth above the figures when they were set. Documentation has no
+limits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A module: its name as it is imported, its room, its text and its syntax nodes."""
+    """A module: its import name, its room, its text and its syntax nodes."""
 
     module: str
     room: str
@@ -68,7 +65,7 @@ class Source:
 
 
 def read_sources(root: Path) -> dict[str, Source]:
-    """Read every Python file of the packages, by module. Links to folders are not followed."""
+    """Read every Python file of the packages, by module; links to folders are not followed."""
     found = {}
     for package in PACKAGES:
         for folder, _, names in os.walk(root / package):
@@ -97,14 +94,14 @@ def _read(path: Path, place: Path) -> Source:
 # Imports.
 
 _READERS = ("files", "PackageLoader")
-"""Functions that read files of the package that they are given, and import nothing."""
+"""Functions that read files of a given package, and import nothing."""
 
 _PACKAGE = re.compile(r"(benchharness(?:\.\w+)*)\.(?:[{%].*)?")
-"""Text that a module's own name is put behind."""
+"""Pattern of text that a module's name is appended to."""
 
 
 def imports(source: Source, known: Set[str]) -> Iterator[str]:
-    """Find the modules of ours that import statements name, wherever they stand."""
+    """Yield the modules of benchharness that import statements name, at any place in the file."""
     for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names if each.name in known)
@@ -115,11 +112,11 @@ def imports(source: Source, known: Set[str]) -> Iterator[str]:
 
 
 def string_imports(source: Source, known: Set[str]) -> Iterator[set[str]]:
-    """Find the strings that name modules of ours, each with the modules that it may name.
+    """Yield, for each string that names modules of benchharness, the modules that it may name.
 
-    A string names a module ("benchharness.cli.run") or something in it ("benchharness.cli:run").
-    One that ends behind a package ("benchharness.cli.") names the modules of the package whose own
-    names are strings in the same file, or all where none is.
+    A string names a module ("benchharness.cli.run") or something in it ("benchharness.cli:run"). A
+    string that ends after a package ("benchharness.cli.") names the modules of the package whose
+    own names are strings in the same file, or all if none is.
     """
     skipped = set(_not_imported(source))
     nodes = [node for node in source.nodes if id(node) not in skipped]
@@ -135,7 +132,7 @@ def string_imports(source: Source, known: Set[str]) -> Iterator[set[str]]:
 
 
 def _named(node: ast.AST, source: Source) -> tuple[str, str]:
-    """Return the module that a node names, and the package that it names a module of."""
+    """Return the module that a node names, and the package of which it names a module."""
     match node:
         case ast.Constant(value=str(text)):
             package = _PACKAGE.fullmatch(text)
@@ -148,7 +145,7 @@ def _named(node: ast.AST, source: Source) -> tuple[str, str]:
 
 
 def _not_imported(source: Source) -> Iterator[int]:
-    """Find strings that import nothing: docstrings, modules after -m, packages with files."""
+    """Yield ids of strings that import nothing: docstrings, modules after -m, file packages."""
     for node in source.nodes:
         match node:
             case ast.Expr(value=ast.Constant() as text):
@@ -162,7 +159,7 @@ def _not_imported(source: Source) -> Iterator[int]:
 
 
 def circles(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """Find the groups of modules that import one another, directly or through others."""
+    """Return the groups of modules that import one another, directly or through others."""
     reached = {module: _reach(module, edges) for module in edges}
     groups = {
         tuple(sorted(other for other in reached[module] if module in reached.get(other, ())))
@@ -185,13 +182,13 @@ def _reach(module: str, edges: Mapping[str, Iterable[str]]) -> set[str]:
 
 
 def measure(root: Path = ROOT) -> tuple[dict[str, Counter[str]], list[list[str]]]:
-    """Measure each room, the core first; return its figures, and the import circles."""
+    """Measure each room, the core first; return the figures, and the import circles."""
     sources = read_sources(root)
     strings = {name: list(string_imports(one, sources.keys())) for name, one in sources.items()}
     edges = {
         name: {*imports(one, sources.keys())}.union(*strings[name]) for name, one in sources.items()
     }
-    edges["benchharness"] = set()  # imports what it offers when it is asked for
+    edges["benchharness"] = set()  # it imports its public names when they are first used
     found = circles(edges)
     circular = {module for circle in found for module in circle}
     rooms: dict[str, Counter[str]] = {CORE: Counter()}
@@ -224,7 +221,7 @@ def _is_any_keyword(node: ast.AST) -> bool:
 def faults(
     rooms: Mapping[str, Mapping[str, int]], limits: Mapping[str, Mapping[str, int]]
 ) -> Iterator[str]:
-    """Say which rooms exceed which of their limits, and which have none."""
+    """Yield a sentence for each exceeded limit, and for each room without limits."""
     for room, figures in rooms.items():
         if room not in limits:
             tenth = {name: _with_a_tenth(value) for name, value in figures.items()}
@@ -244,7 +241,7 @@ def _with_a_tenth(value: int) -> int:
 
 
 def main() -> int:
-    """Print the figures and what exceeds a limit; return the exit code."""
+    """Print the figures and the exceeded limits; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="exit with 1 over a limit")
     is_check = parser.parse_args().check

@@ -1,13 +1,13 @@
-"""Asks the hub whether it still has what our tables name: `make hub`, and a workflow every week.
+"""Check that the hub still has the models and datasets of the tables (`make hub`, weekly in CI).
 
-    python -m benchmarks.hub                     every known model and every data set
+    python -m benchmarks.hub                     every known model and every dataset
     python -m benchmarks.hub --only squad        those with the word in their name
-    python -m benchmarks.hub --report FILE       what differs as Markdown too, where anything does
+    python -m benchmarks.hub --report FILE       also write differences as Markdown, if any
 
-Of a model: its revision, the files that a run would read beside those in hub.toml, and the family
-in its config. Of a data set: its revision, configs, splits, columns and the names of its labels.
-Nothing but configs and first rows is fetched. Exit codes: 0 all is as in the tables, 1 something
-differs, 4 the hub did not answer.
+Checked of a model: its revision, the files that a run would read, compared with hub.toml, and the
+family in its config. Checked of a dataset: its revision, configs, splits, columns and label names.
+Only configs and first rows are downloaded. Exit codes: 0 no difference, 1 a difference, 4 the hub
+did not answer.
 """
 
 import argparse
@@ -34,7 +34,7 @@ TIMEOUT = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A split of a config of a data set, with the columns and the label names that are read."""
+    """A split of a dataset's config, with the columns and the label names that are read."""
 
     hub: str
     config: str
@@ -46,7 +46,7 @@ class Part:
 
     @property
     def name(self) -> str:
-        """As people name it."""
+        """Name for the user."""
         return f"{self.hub} ({self.folder or self.config}, {self.split})"
 
 
@@ -124,7 +124,7 @@ def _ask_model(spec: ModelSpec) -> Iterator[str]:
 def _compare_files(
     shape: Mapping[str, Any], names: Sequence[str], *, own_code: bool
 ) -> Iterator[str]:
-    """What a run would read of these files, beside what the catalogue has."""
+    """Yield the differences between the files that a run would read and the catalogue."""
     has = {
         "weights": find_weights(names),
         "tokenizer": sorted(name for name in TOKENIZER_FILES if name in names),
@@ -144,7 +144,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
-# Data sets.
+# Datasets.
 
 
 def _parts() -> Iterator[Part]:
@@ -171,7 +171,7 @@ def _table_parts(source: Source) -> Iterator[Part]:
 
 
 def _ranking_parts(source: Source) -> Iterator[Part]:
-    """A set of BEIR: two configs of texts, and a data set of judgements."""
+    """Yield the parts of a BEIR dataset: two configs of texts, and a dataset of judgements."""
     places = [(source.hub, name, name, ("_id", "text")) for name in ("corpus", "queries")]
     pairs = ("query-id", "corpus-id", "score")
     places += [
@@ -190,7 +190,7 @@ def _ranking_parts(source: Source) -> Iterator[Part]:
 
 
 class _Labels(dict[str, tuple[str, ...]]):
-    """The names of labels by column, so that equal parts are asked for once."""
+    """Label names by column, hashable so that equal parts are checked once."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(sorted(self.items())))

@@ -1,10 +1,10 @@
-"""Kernels that one training step asks a GPU for, counted on one that is pretended.
+"""Number of kernels that a training step asks a GPU for, counted on a pretended GPU.
 
     python -m benchmarks.kernels
 
-A bf16 step of an encoder of BERT-base's depth on 32 rows of MRPC's packaged ones. Views and empty
-memory are none; attention is one kernel forward and three backward, an operation over many tensors
-is one. The last line ends with their number.
+The step is in bf16, of an encoder of BERT-base's depth on 32 packaged rows of MRPC. Views and empty
+tensors do not count; attention counts as one kernel forward and three backward, and an operation on
+a list of tensors as one. The last line ends with the number.
 """
 
 from collections import Counter
@@ -29,10 +29,11 @@ from tests.helpers.mini_jobs import make_job
 from tests.helpers.pretend_gpu import pretended_gpu
 
 NONE = ("empty", "new_empty", "_unsafe_view", "lift_fresh", "bernoulli_", "div_")
-"""Operations that ask for nothing; the last two are parts of a CPU's dropout, one of a GPU."""
+"""Operations that need no kernel; the last two are parts of a CPU's dropout, which is one on a
+GPU."""
 
 TWICE = ("select_backward", "slice_backward")
-"""They fill with zeros and copy."""
+"""Operations that need two kernels: they fill with zeros and copy."""
 
 
 class Kernels(TorchDispatchMode):
@@ -53,7 +54,7 @@ class Kernels(TorchDispatchMode):
 
 
 class _Attention(torch.autograd.Function):
-    """As many operations as a GPU's kernels; it computes nothing."""
+    """Stand-in with the number of operations of a GPU's attention kernels; it computes nothing."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, _formula: Any) -> Tensor:
@@ -66,12 +67,12 @@ class _Attention(torch.autograd.Function):
 
 
 def _launch(_kernel: Any, _given: Any, made: Sequence[Tensor], *_: Any, **_options: bool) -> None:
-    """One operation for a kernel of ours; what it would make is zero."""
+    """Count a kernel of benchharness as one operation; its outputs are set to zero."""
     torch._foreach_zero_(made)
 
 
 def count(family: str, sizes: Mapping[str, int]) -> tuple[Counter[str], int]:
-    """The kernels of a job's third step, and how often the host waited in it."""
+    """Return the kernels of a job's third step, and how often the host waited in it."""
     step, waits = Training._step, 0
     kernels = Kernels()
 

@@ -1,4 +1,4 @@
-"""Tables of the page, and numbers in their cells."""
+"""Tables in Markdown, and numbers in their cells."""
 
 from collections.abc import Iterable, Sequence
 

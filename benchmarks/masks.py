@@ -1,8 +1,8 @@
-"""A training of BERT's under dropout beside transformers', with the very same masks.
+"""A training of BERT with dropout in benchharness and in transformers, with identical masks.
 
-Ours draws its masks in packed rows (encoder/cpu.py); here they are written down and laid out for
-transformers' padded batches. Then nothing is left to chance, and losses and weights are compared as
-without dropout: whatever a mask is put on, it is put on in both.
+benchharness draws its masks in packed rows (encoder/cpu.py); here they are recorded and rearranged
+for transformers' padded batches. Nothing is random then, and losses and weights are compared as
+without dropout: a mask is applied to the same values on both sides.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,10 @@ __all__ = ["same_masks_apart"]
 
 
 def same_masks_apart(start: Start, folder: Path) -> float:
-    """The largest relative difference of a training of `start`, a pair of BERT's in one part."""
+    """Return the largest relative difference of two trainings of `start`.
+
+    `start` must be a pair head on BERT, without accumulation.
+    """
     drawn: list[tuple[Packing | None, Tensor]] = []
     draw = RandomBits.draw
 
@@ -32,19 +35,19 @@ def same_masks_apart(start: Start, folder: Path) -> float:
 
     with mock.patch.object(RandomBits, "draw", written):
         ours = train_ours(start, folder)
-    start.config._attn_implementation = "eager"  # whose dropout is torch's function
+    start.config._attn_implementation = "eager"  # eager attention uses torch's dropout function
     with mock.patch("torch.nn.functional.dropout", _Masks(start.config, iter(drawn))):
         theirs = train_theirs(start, longest_first=True)
     return compare(ours, theirs).largest
 
 
 class _Masks:
-    """torch's dropout, as BERT's classes call it, with the masks that were drawn, in turn."""
+    """torch's dropout function, as BERT's classes call it, with the recorded masks in order."""
 
     def __init__(self, config: Any, drawn: Iterator[tuple[Packing | None, Tensor]]) -> None:
         self.heads, self.layers = config.num_attention_heads, config.num_hidden_layers
         self.drawn = drawn
-        self.packing: Packing | None = None  # of this batch
+        self.packing: Packing | None = None  # the packing of this batch
         self.layer = 0
 
     def __call__(
@@ -56,27 +59,27 @@ class _Masks:
         return states * kept / (1 - p)
 
     def states(self, shape: torch.Size) -> Tensor:
-        """The mask of (rows, tokens, size), or of the (rows, size) that the classifier reads."""
+        """Return the mask of states [rows, tokens, size] or of classifier inputs [rows, size]."""
         packing, mask = next(self.drawn)
         if packing is None:
             return mask
-        if packing is not self.packing:  # the words' states, of the next batch
+        if packing is not self.packing:  # the embeddings of the next batch
             self.layer, self.packing = 0, packing
         kept = torch.zeros(shape, dtype=torch.bool)
-        if self.layer == self.layers:  # first tokens
+        if self.layer == self.layers:  # the last layer computes first tokens only
             kept[:, 0] = mask[0]
         else:
             kept[packing.places // packing.width, packing.places % packing.width] = mask[0]
         return kept
 
     def shares(self, shape: torch.Size) -> Tensor:
-        """The mask of attention's shares (rows, heads, tokens, tokens)."""
+        """Return the mask of attention weights [rows, heads, tokens, tokens]."""
         assert self.packing is not None
         self.layer += 1
         kept = torch.zeros(shape, dtype=torch.bool)
         for group in HeadRows.of(self.packing, self.heads).groups:
             rows, width = len(group.rows), group.width
-            # In the last layer first tokens alone ask: one row of a matrix.
+            # In the last layer only first tokens are queries: one row of the matrix.
             asked = width if self.layer < self.layers else 1
             parts: list[Tensor] = []
             while sum(part.numel() for part in parts) < rows * self.heads * asked * width:

@@ -1,9 +1,9 @@
-"""The most that matrix products reach on this machine, in the sizes that an encoder has.
+"""Peak rate of matrix products on this machine, in an encoder's sizes.
 
     python -m benchmarks.matmul
 
-Prints GFLOP/s in fp32 and bf16 as JSON, on the GPU where there is one, and there in tf32 too: the
-best of several shapes, each the best of several tries.
+Prints GFLOP/s in fp32 and bf16 as JSON, on the GPU if there is one, and there in tf32 too: the best
+of several shapes, each the best of several tries.
 """
 
 import json
@@ -34,7 +34,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 def peak_gflops(dtype: torch.dtype) -> float:
-    """The best rate of any shape, in 10^9 floating point operations a second."""
+    """Return the best rate of any shape, in 10^9 floating point operations per second."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return round(max(_rate(shape, dtype, device) for shape in SHAPES[device]) / 1e9, 1)
 
@@ -50,7 +50,7 @@ def _rate(shape: tuple[int, int, int], dtype: torch.dtype, device: str) -> float
 
 
 def _seconds(a: torch.Tensor, b: torch.Tensor, times: int) -> float:
-    """Seconds of one product of so many."""
+    """Return the seconds of one product, averaged over `times`."""
     start = time.perf_counter()
     for _ in range(times):
         torch.nn.functional.linear(a, b)

@@ -1,8 +1,8 @@
-"""Whether the tests nearest to some sources notice wrong operators: `make mutations`.
+"""Mutation tests: do the tests nearest to some sources detect wrong operators? (`make mutations`)
 
 Changes one operator or number at a time, in memory, and runs the tests of that source until one
-fails. Which changes are tried is drawn with a seed. What survives is equivalent or untested: a
-reader decides.
+fails. The changes are drawn with a seed. A change that no test detects is equivalent or untested,
+which the reader has to decide.
 """
 
 import argparse
@@ -37,7 +37,9 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
     "tasks/metrics/entities.py": _tests(
         "tasks/metrics", "entities", "entities_seqeval", "roles", "coreference"
     ),
-    "tasks/metrics/reading.py": _tests("tasks/metrics", "quac", "coqa", "hotpotqa"),
+    "benchharness/extensions/reading/metrics.py": _tests(
+        "extensions/reading", "quac", "coqa", "hotpotqa"
+    ),
     "tasks/metrics/squad.py": _tests("tasks/metrics", "squad_scores"),
     "leaderboard/statistics.py": ("tests/leaderboard/statistics",),
     "leaderboard/job.py": (*_tests("leaderboard", "job"), *_tests("leaderboard/boards", "naming")),
@@ -49,10 +51,10 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
         "plan_starts",
     ),
 }
-"""Each source and the tests nearest to it."""
+"""Sources, each with the tests nearest to it."""
 
 LIBRARIES = ("numpy", "scipy.stats", "sklearn.metrics", "sqlalchemy", "torch")
-"""Imported once; every trial is a fork that has them."""
+"""Libraries that are imported once; every trial is a fork that inherits them."""
 
 _BOTH_WAYS: Mapping[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -71,15 +73,15 @@ OTHER = {
     ast.Mod: ast.Mult,
     ast.Pow: ast.Mult,
 }
-"""What an operator is changed to."""
+"""Operators, each with the operator that replaces it."""
 
 ENDLESS = 120
-"""Seconds after which a trial is taken as one that never ends."""
+"""Seconds after which a trial counts as endless."""
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """One change of a source: the place of its node in `ast.walk`, and of the operator in it."""
+    """A change of a source: the index of the node in `ast.walk`, and of the operator in it."""
 
     source: str
     line: int
@@ -90,7 +92,7 @@ class Mutation:
 
 
 def mutations_of(source: str, text: str) -> list[Mutation]:
-    """All changes of a source, in the order of its lines."""
+    """Return all changes of a source, sorted by line."""
     tree = ast.parse(text)
     left_out = set(_left_out(tree))
     found = []
@@ -104,7 +106,7 @@ def mutations_of(source: str, text: str) -> list[Mutation]:
 
 
 def _left_out(tree: ast.AST) -> Iterator[ast.AST]:
-    """Types, decorators and `strict=True`: to change them changes nothing, or breaks the import."""
+    """Yield nodes of types, decorators and `strict=True`, whose change is harmless or fatal."""
     for node in ast.walk(tree):
         kept: list[ast.AST | None] = []
         match node:
@@ -121,7 +123,7 @@ def _left_out(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _operators(node: ast.AST) -> int:
-    """How many changes a node offers."""
+    """Return how many changes a node allows."""
     match node:
         case ast.Compare():
             return len(node.ops)
@@ -135,7 +137,7 @@ def _operators(node: ast.AST) -> int:
 
 
 def _changed(node: ast.AST, operator: int) -> ast.AST:
-    """The node with one of its operators changed."""
+    """Return the node with one of its operators changed."""
     match node:
         case ast.Compare():
             node.ops[operator] = OTHER[type(node.ops[operator])]()
@@ -159,7 +161,7 @@ class _Swap(ast.NodeTransformer):
 
 
 def mutated(text: str, mutation: Mutation) -> ast.Module:
-    """The source as a tree with that one change."""
+    """Return the syntax tree of the source with one change."""
     tree = ast.parse(text)
     target = list(ast.walk(tree))[mutation.node]
     return ast.fix_missing_locations(_Swap(target, mutation.operator).visit(tree))
@@ -168,7 +170,7 @@ def mutated(text: str, mutation: Mutation) -> ast.Module:
 def passes(
     tests: tuple[str, ...], path: Path | None = None, tree: ast.Module | None = None
 ) -> bool:
-    """Whether tests pass in a process in which that file, when imported, is that tree."""
+    """Return whether the tests pass in a process in which `path` is imported from `tree`."""
     if not (child := os.fork()):
         os.setsid()
         quiet = os.open(os.devnull, os.O_WRONLY)
@@ -176,7 +178,7 @@ def passes(
         os.dup2(quiet, 2)
         if path and tree:
             _import_as(path, tree)
-        # Plain asserts: rewriting them, pytest would load our modules in a way of its own.
+        # Plain asserts: to rewrite them, pytest would load the modules with its own loader.
         words = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", f"--timeout={ENDLESS}")
         os._exit(int(pytest.main([*words, *tests])))
     deadline = time.monotonic() + 5 * ENDLESS
@@ -204,7 +206,7 @@ def _import_as(path: Path, tree: ast.Module) -> None:
 
 
 def main() -> None:
-    """Prints caught or survived for each trial, and the score of each source."""
+    """Print "caught" or "SURVIVED" for each trial, and the score of each source."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, default=6, help="trials of each source; 0: all")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,7 +1,8 @@
-"""Fine-tuning written a second time, as transformers' examples do it, and without a line of ours.
+"""A second implementation of fine-tuning, as in transformers' examples.
 
-transformers' classes, tokenizers and schedule, torch's DataLoader and AdamW: certificate.py
-compares ours with it. Batches are padded; no row is packed, no vocabulary cut, no layer left out.
+It shares no code with benchharness, and uses transformers' classes, tokenizers and schedule,
+torch's DataLoader and AdamW. certificate.py compares benchharness with it. Batches are padded; no
+row is packed, no vocabulary reduced, and no layer left out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,25 +19,26 @@ from transformers.trainer_pt_utils import get_parameter_names
 
 __all__ = ["Loop", "collate", "decaying", "encode", "fine_tune", "predict"]
 
-IGNORED, ONE = -100, torch.ones(1)  # what transformers' classes learn nothing from; a row
+IGNORED, ONE = -100, torch.ones(1)  # the label that transformers' losses ignore; one row
 
 GOALS = ("labels", "start_positions", "end_positions")
 
 LONGEST_ANSWER = 30  # tokens, run_qa.py's --max_answer_length
 
 NO_DECAY = (r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)")
-"""Names of weights that the Trainer leaves out of the decay (get_decay_parameter_names)."""
+"""Patterns of weights that the Trainer excludes from the decay (get_decay_parameter_names)."""
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """A training's values, and in which ways it departs from transformers' examples.
+    """A training's values, and its differences from transformers' examples.
 
-    `turned` has the rows of each batch in the opposite order, `longest_first` by length.
-    `masks_padding` keeps padding out of a span's softmax, and BigBird's question in it. By
-    `decays_by_shape` all of two dimensions decays. `alone` pads no row.
+    `turned` reverses the rows of each batch, `longest_first` sorts them by length. `masks_padding`
+    excludes padding from a span's softmax, and includes BigBird's question in it. `decays_by_shape`
+    applies decay to all weights of two or more dimensions. `alone` computes each row without
+    padding.
     """
 
     kind: str
@@ -57,11 +59,11 @@ class Loop:
     alone: bool = False
 
 
-# Rows: an example's texts to what a class of transformers is called with, and its label.
+# Rows: an example's texts as inputs of a transformers class, and its label.
 
 
 def encode(examples: Sequence[Any], labels: Sequence[str], tokenizer: Any, loop: Loop) -> list[Row]:
-    """The rows of a split, as run_glue.py, run_swag.py, run_qa.py and run_ner.py make them."""
+    """Encode the rows of a split as in run_glue.py, run_swag.py, run_qa.py and run_ner.py."""
     make = {"pair": _pair, "choice": _choice, "span": _windows, "tag": _tags}[loop.kind]
     limit = {"truncation": True, "max_length": loop.max_tokens}
     return [row for example in examples for row in make(example, labels, tokenizer, limit)]
@@ -79,7 +81,7 @@ def _choice(example: Any, _: Any, tokenizer: Any, limit: Any) -> Iterator[Row]:
 
 
 def _windows(example: Any, _: Any, tokenizer: Any, limit: Any) -> Iterator[Row]:
-    """Windows of the context that follow one another; without the answer, [CLS] is learned."""
+    """Yield consecutive windows of the context; the target is [CLS] if the answer is absent."""
     encoded = tokenizer(
         example.question,
         example.context,
@@ -105,19 +107,19 @@ def _windows(example: Any, _: Any, tokenizer: Any, limit: Any) -> Iterator[Row]:
 
 
 def _tags(example: Any, labels: Sequence[str], tokenizer: Any, limit: Any) -> Iterator[Row]:
-    """A sentence as one text, in which the first token of a word has its tag."""
+    """Yield a sentence as one text, with the tag of each word at its first token."""
     row = tokenizer(" ".join(example.words), **limit)
     tags, place = [IGNORED] * len(row["input_ids"]), 0
     for word, tag in zip(example.words, example.tags, strict=True):
         token = row.char_to_token(place)
-        if token is not None:  # some tokenizers make nothing of some words
+        if token is not None:  # some tokenizers have no token for some words
             tags[token] = labels.index(tag)
         place += len(word) + 1
     yield {**row, "labels": tags}
 
 
 def collate(rows: Sequence[Row], tokenizer: Any, loop: Loop) -> dict[str, Tensor]:
-    """A padded batch, (rows, tokens), of choices (rows, options, tokens)."""
+    """Pad a batch to [rows, tokens], for choices to [rows, options, tokens]."""
     is_choice = loop.kind == "choice"
     ids = [part for row in rows for part in (row["input_ids"] if is_choice else [row["input_ids"]])]
     width = max(map(len, ids))
@@ -148,10 +150,10 @@ def collate(rows: Sequence[Row], tokenizer: Any, loop: Loop) -> dict[str, Tensor
 def fine_tune(
     network: Any, rows: Sequence[Row], tokenizer: Any, loop: Loop
 ) -> tuple[list[float], dict[str, Tensor]]:
-    """Trains a network of transformers.
+    """Train a network of transformers.
 
-    Gives the loss of every step, and for each number of a weight its largest gradient, by the
-    weight's name, as a share of the norm of all.
+    Returns the loss of every step and, by the name of a weight, the largest gradient of each
+    element as a share of the norm of all gradients.
     """
     loader: Any = DataLoader(
         rows,
@@ -170,7 +172,7 @@ def fine_tune(
     network.train()
     for parts in loader:
         total = 0.0
-        # What a batch's mean is over: its tagged words, or its rows.
+        # The number of items in a batch's mean: tagged words, or rows.
         counts = [int((part.get("labels", ONE) != IGNORED).sum()) for part in parts]
         for part, count in zip(parts, counts, strict=True):
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=loop.bf16):
@@ -181,7 +183,8 @@ def fine_tune(
         norm = nn.utils.clip_grad_norm_(network.parameters(), loop.max_grad_norm)
         for name, weight in network.named_parameters():
             if weight.grad is not None:
-                # Clipped, the norm is at most that. Below 0.01, rounding a probability is a share.
+                # The norm is at most max_grad_norm after clipping. A norm below 0.01 is raised,
+                # because rounding errors of probabilities are a share of it.
                 share = weight.grad.abs() / norm.clamp(0.01, loop.max_grad_norm)
                 gradients[name] = gradients[name].maximum(share)
         optimizer.step()
@@ -191,7 +194,7 @@ def fine_tune(
 
 
 def _batches(lengths: Sequence[int], loop: Loop) -> Iterator[list[int]]:
-    """The rows of every step; an epoch's order follows from the seed and its number."""
+    """Yield the rows of every step; the seed and the epoch's number determine its order."""
     step, epoch, rows = 0, 0, len(lengths)
     while step < loop.steps:
         order = np.random.default_rng([loop.seed, epoch]).permutation(rows).tolist()
@@ -213,26 +216,26 @@ def _groups(network: nn.Module, loop: Loop) -> list[dict[str, Any]]:
 
 
 def decaying(network: nn.Module, *, by_shape: bool) -> set[str]:
-    """The names of the weights that decay: as the Trainer chooses them, or by their dimensions."""
+    """Return the names of the weights that decay, by the Trainer's rule or by their dimensions."""
     if by_shape:
         return {name for name, weight in network.named_parameters() if weight.ndim > 1}
     return {*get_parameter_names(network, [nn.LayerNorm], [*NO_DECAY])}
 
 
 def _loss(network: Any, batch: dict[str, Tensor], loop: Loop) -> Tensor:
-    """The class's own loss, or that of a span in which no padding competes."""
+    """Return the class's own loss, or for a span the loss without padding in the softmax."""
     if loop.kind == "choice" and loop.alone:
         return functional.cross_entropy(_option_logits(network, batch), batch["labels"])
     if loop.kind != "span" or not loop.masks_padding:
         loss: Tensor = network(**batch).loss
         return loss
-    goals = torch.stack([batch.pop(name) for name in GOALS[1:]], -1)  # (rows, 2)
+    goals = torch.stack([batch.pop(name) for name in GOALS[1:]], -1)  # [rows, 2]
     return functional.cross_entropy(_span_logits(network, batch).float(), goals)
 
 
 def _option_logits(network: Any, batch: dict[str, Tensor]) -> Tensor:
-    """The logits (1, options) of one row's options, each without padding."""
-    lengths = batch["attention_mask"].sum(-1)[0].tolist()  # of (1, options, tokens)
+    """Return the logits [1, options] of one row's options, each computed without padding."""
+    lengths = batch["attention_mask"].sum(-1)[0].tolist()  # of [1, options, tokens]
     rows = {name: values for name, values in batch.items() if values.ndim == 3}
     options = [
         network(**{name: values[:, [place], :length] for name, values in rows.items()}).logits
@@ -242,8 +245,8 @@ def _option_logits(network: Any, batch: dict[str, Tensor]) -> Tensor:
 
 
 def _span_logits(network: Any, batch: dict[str, Tensor]) -> Tensor:
-    """The logits of first and last tokens (rows, tokens, 2), -inf at padding."""
-    if network.config.model_type == "big_bird":  # a question of no length is not left out
+    """Return the logits of first and last tokens, [rows, tokens, 2], with -inf at padding."""
+    if network.config.model_type == "big_bird":  # a question of length 0 is not masked
         ids = batch["input_ids"]
         empty = {"question_lengths": ids.new_zeros(len(ids), 1)}
         batch = {"token_type_ids": torch.zeros_like(ids), **batch, **empty}
@@ -256,7 +259,7 @@ def _span_logits(network: Any, batch: dict[str, Tensor]) -> Tensor:
 
 
 def predict(network: Any, rows: Sequence[Row], tokenizer: Any, loop: Loop) -> list[Any]:
-    """The answers: a class's or an option's probabilities, words' tags by number, a span's text."""
+    """Return the predictions: probabilities of classes or options, tag numbers, or span texts."""
     network.eval()
     size, found = 1 if loop.alone else loop.batch_size, list[Any]()
     for start in range(0, len(rows), size):
@@ -277,7 +280,7 @@ def _answers(network: Any, rows: Sequence[Row], tokenizer: Any, loop: Loop) -> l
     if loop.kind == "choice" and loop.alone:
         logits = _option_logits(network, batch)
     else:
-        logits = network(**batch).logits.float()  # (rows, classes), (rows, tokens, tags)
+        logits = network(**batch).logits.float()  # [rows, classes] or [rows, tokens, tags]
     if loop.kind == "tag":
         pairs = zip(logits.argmax(-1), goals["labels"], strict=True)
         return [tags[goal != IGNORED].tolist() for tags, goal in pairs]
@@ -285,7 +288,7 @@ def _answers(network: Any, rows: Sequence[Row], tokenizer: Any, loop: Loop) -> l
 
 
 def _answer(row: Row, logits: list[list[float]]) -> tuple[float, str]:
-    """The best stretch of a window's context, by the sum of two logits."""
+    """Return the score (the sum of two logits) and text of the best span of a window's context."""
     example, offsets, kinds = row["of"]
     each = zip(offsets, kinds, strict=True)
     texts = [example.context[a:b].strip() if kind == 1 else "" for (a, b), kind in each]
@@ -299,7 +302,7 @@ def _answer(row: Row, logits: list[list[float]]) -> tuple[float, str]:
 
 
 def _best(rows: Sequence[Row], found: Sequence[tuple[float, str]]) -> list[str]:
-    """The best answer of each example's windows."""
+    """Return the best answer of each example over its windows."""
     best: dict[str, tuple[float, str]] = {}
     for row, answer in zip(rows, found, strict=True):
         name = row["of"][0].id

@@ -1,6 +1,6 @@
-"""Measures the certificate of every family and head, and writes docs/parity.md: `make parity`.
+"""Measurement of the certificate of every family and head, and docs/parity.md (`make parity`).
 
-Exits with 1 where something is red. `--page` writes the page of the last measurement again.
+Exits with 1 if any check fails. `--page` only rewrites the page of the last measurement.
 """
 
 import argparse
@@ -51,13 +51,13 @@ __all__ = ["DROPOUT_LIMIT", "Findings", "measure_pairs", "page"]
 PAGE = ROOT / "docs" / "parity.md"
 
 DROPOUT_LIMIT = 2.5
-"""Of a mean of squared z-scores, which is 1 where both sides drop alike."""
+"""Limit of a mean of squared z-scores, which is 1 if both sides drop alike."""
 
 TRIED = (
     *(*VALUES, *STILL, "accumulation", "adam_beta1", "adam_beta2", "epochs", "evaluations"),
     *("max_question_tokens", "start_from", "stride", "warmup_ratio"),
 )
-"""The settings of which the certificate has values of its own; all others have their defaults."""
+"""Settings for which the certificate has values of its own; all others have their defaults."""
 
 WHY_LACKING = {
     "deberta": "choice (no class)",
@@ -66,15 +66,19 @@ WHY_LACKING = {
     "openai-gpt": "choice (a class with two heads), span, tag (no class)",
     "t5": "pair, span, ranking (with the decoder), choice (no class)",
 }
-"""Why there is nothing to compare a head of ours with."""
+"""Heads of benchharness that have no class to compare with, by family, with the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """All that the page shows.
+    """All data of the page.
 
-    `faults` is how far each planted fault takes ours from transformers'. `first_token` is as
-    `first_token_apart` gives it, `dropout` as `dropout_apart`, `masks` as `same_masks_apart`.
+    Attributes:
+        cases: The results by family and head.
+        faults: The difference from transformers that each planted fault causes in benchharness.
+        first_token: The result of `first_token_apart`.
+        dropout: The result of `dropout_apart`.
+        masks: The result of `same_masks_apart`.
     """
 
     cases: list[Certified]
@@ -85,12 +89,12 @@ class Findings:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> "Findings":
-        """What `asdict` has made plain."""
+        """Build the findings from the plain data of `asdict`."""
         return cls(**{**record, "cases": [Certified.of(each) for each in record["cases"]]})
 
     @property
     def red(self) -> list[str]:
-        """What does not hold."""
+        """Checks that fail."""
         found = [f"{each.family} {each.kind}" for each in self.cases if not each.holds]
         for name, value in self.faults.items():
             limit = DROPOUT_LIMIT if name == DROPOUT_SCALE else LIMIT
@@ -99,7 +103,7 @@ class Findings:
         return found + (["first token"] if max(self.first_token[:2]) > LIMIT else [])
 
 
-# Measuring, a part in a process at a time.
+# Measurement, in parts that run in processes.
 
 
 def _family(family: str) -> list[Certified]:
@@ -108,7 +112,7 @@ def _family(family: str) -> list[Certified]:
 
 
 def measure_pairs() -> dict[str, Any]:
-    """The planted faults, the first token, and dropout's check, of pairs on BERT."""
+    """Measure the planted faults, the first token, and dropout, with a pair head on BERT."""
     with TemporaryDirectory(prefix="parity-") as name:
         folder = Path(name)
         start = Start.of(str(save_family(folder / "bert", "bert", **still("bert"))), "pair")
@@ -124,7 +128,10 @@ def measure_pairs() -> dict[str, Any]:
 
 
 def _faults(start: Start, dropping: str, folder: Path) -> dict[str, float]:
-    """How far each fault takes ours from transformers'; that of dropout on the `dropping` one."""
+    """Return the difference from transformers that each fault causes.
+
+    The fault in dropout is measured on the `dropping` checkpoint.
+    """
     expected, found = train_theirs(start), {}
     for fault in PLANTED:
         with planted(fault):
@@ -137,8 +144,8 @@ def _faults(start: Start, dropping: str, folder: Path) -> dict[str, float]:
 
 
 def measure(jobs: int) -> Findings:
-    """All of it, in some processes of a thread each."""
-    # Threads are counted when torch is imported. spawn: forked threads would be none.
+    """Measure everything in `jobs` processes of one thread each."""
+    # torch reads the variable at import. spawn, because threads do not survive a fork.
     os.environ["OMP_NUM_THREADS"] = "1"
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         rest = pool.submit(measure_pairs)
@@ -225,7 +232,7 @@ z of their means and variances is {dropout:.1f} (1 if both sides drop alike, red
 def page(
     findings: Findings, facts: Mapping[str, Any], real: Mapping[str, Any] | None = None
 ) -> str:
-    """docs/parity.md; `real` is the record of `make equivalence`."""
+    """Return the text of docs/parity.md; `real` is the record of `make equivalence`."""
     cases = {(case.family, case.kind): case for case in findings.cases}
     rows = [[family, *(_cell(cases.get((family, kind))) for kind in KINDS)] for family in FAMILIES]
     known = [case for case in findings.cases if case.bf16 and case.turned]
@@ -266,7 +273,7 @@ def _verdict(findings: Findings) -> str:
 
 
 def _of_real(record: Mapping[str, Any] | None) -> str:
-    """How many scores on real data are alike, and which are not, or not yet."""
+    """Describe how many scores on real data are equivalent, and the verdict on the others."""
     if record is None:
         return ""
     found = compared(record["runs"])
@@ -279,7 +286,7 @@ def _of_real(record: Mapping[str, Any] | None) -> str:
 
 
 def _spread(found: Sequence[Equivalence]) -> str:
-    """Which scores spread more than twice as far on one side, and their lowest seeds."""
+    """Describe the scores whose spread is more than twice as large on one side, with minima."""
     wide = [each for each in found if _ratio(each) > WIDE]
     said = (
         f"{e.task} {e.score} (lowest scores {min(e.ours):.1f} and {min(e.theirs):.1f})"
@@ -341,7 +348,7 @@ def _count(rows: int) -> str:
 
 
 def _exact(cases: Sequence[Certified]) -> str:
-    """How far from fp64 both sides are in each cell that was compared with it."""
+    """Describe the difference of both sides from fp64 in each cell that was compared with it."""
     found = [
         f"{case.family} {case.kind} {case.exact[0]:.1e} ({case.exact[1]:.1e})"
         for case in cases
@@ -353,7 +360,7 @@ def _exact(cases: Sequence[Certified]) -> str:
 
 
 def _tried(cases: Sequence[Certified]) -> str:
-    """Which cells were measured with more seeds."""
+    """Describe the cells that were measured with more seeds."""
     found = [
         f"{case.family} {case.kind} with {case.seeds} seeds" for case in cases if case.seeds > 1
     ]
@@ -361,7 +368,7 @@ def _tried(cases: Sequence[Certified]) -> str:
 
 
 def shipped(findings: Findings, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What the package says of runs: leaderboard/certificate.json."""
+    """Return the part of the certificate for the package, leaderboard/certificate.json."""
     families: dict[str, Any] = {}
     for case in findings.cases:
         held = {"fp32": case.holds_in_fp32}
@@ -375,7 +382,7 @@ def _short(value: float) -> str:
 
 
 def _letters(case: Certified) -> str:
-    """The deviations that are seen: some change nothing here, such as decay of what is zero."""
+    """Return the deviations with a visible effect: some have none, such as decay of zeros."""
     return "".join(letter for letter, (apart, _) in case.meant.items() if apart > LIMIT)
 
 

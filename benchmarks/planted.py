@@ -1,4 +1,4 @@
-"""Ten faults planted in our training while it runs: the certificate has to see each of them."""
+"""Ten faults to plant in benchharness's training, each of which the certificate has to detect."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,14 +17,14 @@ from benchharness.training.compute import Part
 __all__ = ["DROPOUT_SCALE", "PLANTED", "planted"]
 
 Patch = tuple[Any, str, Any]
-"""An object, its attribute, and what that becomes."""
+"""An object, the name of its attribute, and the attribute's replacement."""
 
 _make_optimizer, _rate, _part = loop.make_optimizer, loop.learning_rate, Part.of
 _drop = cpu.FastDropout.forward
 
 
 def _groups(**values: Any) -> Callable[..., Any]:
-    """Makes the optimizer whose groups have other values."""
+    """Return a replacement of `make_optimizer` that sets values in all parameter groups."""
 
     def make(*args: Any) -> Any:
         optimizer = _make_optimizer(*args)
@@ -48,17 +48,17 @@ def _exchanged(*args: Any) -> Any:
 
 
 def _unclipped(_: Any, weights: Sequence[Tensor], __: float) -> Any:
-    """The norm as it is; no gradient is divided."""
+    """Return the norm of the gradients, without clipping them."""
     return loop.nn.utils.get_total_norm([w.grad for w in weights if w.grad is not None])
 
 
 def _own_mean(features: Any, items: Any, device: Any, *, layout: Any, **_: Any) -> Any:
-    """A micro-batch divided by its own items instead of the batch's `terms`."""
+    """Build a micro-batch that divides by its own number of items, not the batch's `terms`."""
     return _part(features, items, device, terms=len(items), layout=layout)
 
 
 def _shrunk(self: Any, states: Tensor) -> Tensor:
-    """Dropout that does not make up for what it drops."""
+    """Apply dropout without rescaling the values that it keeps."""
     return _drop(self, states) * (1.0 - self.p if self.training else 1.0)
 
 
@@ -76,11 +76,11 @@ PLANTED: Mapping[str, Patch] = {
     "schedule end": (loop, "learning_rate", _longer),
     "accumulation mean": (Part, "of", _own_mean),
 }
-"""What is wrong, by name; all but the dropout's is seen without dropout."""
+"""Faults by name; all but the fault in dropout are detected without dropout."""
 
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
-    """A block in which our training has that fault."""
+    """Run a block with a fault in benchharness's training."""
     with mock.patch.object(*PLANTED[name]):
         yield

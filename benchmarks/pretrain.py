@@ -2,10 +2,10 @@
 
     python -m benchmarks.pretrain --data GLUE --out DIR
 
-The texts are the train splits of GLUE's tasks that are in the folder (`mini` for the packaged
-ones); they are read at run time and nothing of them is kept but a vocabulary and weights. DIR gets
-`step-0`, the random weights, and a folder for each of the steps that are asked for, spaced evenly
-by their logarithms: most of what is learned is learned early.
+The texts are the train splits of GLUE's tasks in the folder (`mini` for the packaged ones); they
+are read at run time, and only a vocabulary and weights are kept. DIR gets `step-0`, the random
+weights, and a folder for each of the requested steps, evenly spaced by logarithm: most of what is
+learned is learned early.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import torch
 from tokenizers import BertWordPieceTokenizer
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import SUITES, TASKS
@@ -27,10 +27,10 @@ from benchharness.tasks.suites import SUITES, TASKS
 __all__ = ["pretrain", "steps_to_keep", "texts_of"]
 
 SHARE = 0.15
-"""Of tokens that are to be guessed, 8 of 10 of them masked, as BERT does (arXiv:1810.04805)."""
+"""Share of tokens to predict, 8 of 10 of them masked, as in BERT (arXiv:1810.04805)."""
 
 LONGEST = 64
-"""Tokens of a text that are read."""
+"""Maximum length of a text, in tokens."""
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def texts_of(data: str) -> list[str]:
-    """Every text of the train splits that the source has, each once, in their order."""
+    """Return every distinct text of the train splits that the source has, in order."""
     source, found = parse_data(data), dict[str, None]()
     for name in SUITES["glue"].tasks:
         task = TASKS[name]
@@ -57,14 +57,14 @@ def texts_of(data: str) -> list[str]:
 
 
 def steps_to_keep(last: int, count: int) -> list[int]:
-    """`count` steps after 0, the last one among them, evenly spaced by their logarithms."""
+    """Return `count` steps after 0 that include the last one, evenly spaced by logarithm."""
     first = max(1.0, last / 100)
     ratio = (last / first) ** (1 / (count - 1))
     return sorted({round(first * ratio**n) for n in range(count)})
 
 
 def pretrain(texts: Sequence[str], out: Path, options: argparse.Namespace) -> None:
-    """Train on the texts, over and over, and write the checkpoints."""
+    """Train on the texts repeatedly, and write the checkpoints."""
     out.mkdir(parents=True, exist_ok=True)
     tokenizer = _train_tokenizer(texts, out, options.vocabulary)
     network = BertForMaskedLM(
@@ -103,7 +103,7 @@ def pretrain(texts: Sequence[str], out: Path, options: argparse.Namespace) -> No
 
 
 def _height(done: float) -> float:
-    """Of the learning rate: up for a tenth of the steps, then down to a tenth of it."""
+    """Return the factor of the learning rate: up for a tenth of the steps, then down to 0.1."""
     return done / 0.1 if done < 0.1 else 1.0 - 0.9 * (done - 0.1) / 0.9
 
 
@@ -117,7 +117,7 @@ def _train_tokenizer(texts: Sequence[str], out: Path, size: int) -> Any:
 def _batches(
     encoded: Sequence[list[int]], options: argparse.Namespace
 ) -> Iterator[list[list[int]]]:
-    """Batches without end; texts of a batch are of like length."""
+    """Yield batches without end; the texts of a batch have similar lengths."""
     draw = torch.Generator().manual_seed(options.seed)
     while True:
         order = torch.randperm(len(encoded), generator=draw).tolist()
@@ -131,7 +131,7 @@ def _batches(
 
 
 def _masked(batch: Sequence[list[int]], tokenizer: Any) -> tuple[Any, Any, Any]:
-    """Token ids with some masked or changed, what they were (-100 elsewhere), and what is text."""
+    """Return partly masked or changed token ids, labels (-100 elsewhere) and the attention mask."""
     longest = max(map(len, batch))
     rows = [ids + [tokenizer.pad_token_id] * (longest - len(ids)) for ids in batch]
     ids = torch.tensor(rows)
@@ -150,7 +150,7 @@ def _masked(batch: Sequence[list[int]], tokenizer: Any) -> tuple[Any, Any, Any]:
 
 def _save(network: Any, tokenizer: Any, out: Path, step: int, tokens: int) -> None:
     folder = out / f"step-{step}"
-    network.save_pretrained(folder)  # with its head, by which it scores without training
+    network.save_pretrained(folder)  # with the head that zero-shot scoring uses
     tokenizer.save_pretrained(folder)
     state = {"global_step": step, "num_input_tokens_seen": tokens}
     (folder / "trainer_state.json").write_text(json.dumps(state) + "\n", encoding="utf-8")

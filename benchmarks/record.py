@@ -1,4 +1,4 @@
-"""The JSON record of a measurement: all that the tables and the figure are made of."""
+"""The JSON record of a measurement, which the tables and the figure are made of."""
 
 import json
 import subprocess
@@ -14,7 +14,7 @@ RESULTS = Path(__file__).parent / "results"
 
 
 def begin(checkpoint: str, note: str) -> dict[str, Any]:
-    """What every record begins with: when, which code, and what is known of the encoder."""
+    """Return the first fields of every record: time, commit, and facts about the encoder."""
     config = json.loads((Path(checkpoint) / "config.json").read_text(encoding="utf-8"))
     sizes = ("model_type", "num_hidden_layers", "hidden_size", "intermediate_size")
     return {
@@ -26,7 +26,7 @@ def begin(checkpoint: str, note: str) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """The commit that is measured, with a plus sign where files differ from it."""
+    """Return the commit that is measured, with a plus sign if files differ from it."""
     command = ("git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*")
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -40,7 +40,7 @@ def write(name: str, record: Mapping[str, Any], folder: Path = RESULTS) -> None:
 
 
 def load(name: str, folder: Path = RESULTS) -> dict[str, Any] | None:
-    """A record, None where nothing was measured yet."""
+    """Return a record; None if nothing was measured yet."""
     path = folder / f"{name}.json"
     if not path.exists():
         return None

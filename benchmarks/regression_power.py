@@ -1,4 +1,4 @@
-"""How often `bench check` fails, by simulation: the tables and the figure of docs/regression.md.
+"""Simulation of how often `bench check` fails: the tables and the figure of docs/regression.md.
 
 python benchmarks/regression_power.py docs/regression.svg
 """
@@ -9,14 +9,15 @@ from pathlib import Path
 from tests.helpers.simulated_suites import failing_share
 
 DESIGNS = ((5, 1), (5, 3), (10, 3), (10, 5))
-"""Seeds of the baseline and of the check."""
+"""Number of seeds of the baseline and of the check."""
 
 DROPS = (0.01, 0.02, 0.05)
 FELL = {"all": None, "SST-2": "sst2", "MRPC": "mrpc", "RTE": "rte"}
-"""Names of a column by the task that falls; None for all of them."""
+"""Columns by name: the task whose score falls; None for all tasks."""
 CURVE = tuple(points / 200 for points in range(15))
 COLOURS = ("#777777", "#0072b2", "#d55e00", "#009e73")
-"""The last three of Okabe and Ito's palette, which colour-blind readers can tell apart."""
+"""Grey, and three colours of Okabe and Ito's palette, which colour-blind readers can
+distinguish."""
 
 LEFT, TOP, WIDTH, HEIGHT = 60, 20, 420, 260
 
@@ -38,7 +39,7 @@ def main():
 
 
 def figure():
-    """The share of failing suites over the drop of every task, a line for each design."""
+    """Draw the share of failing suites over the drop of every task, with a line per design."""
     size = 'viewBox="0 0 640 330" font-family="sans-serif" font-size="13"'
     label = 'role="img" aria-label="Share of checks that fail, by the true drop"'
     lines = [

@@ -1,7 +1,7 @@
-"""Official files cut down to a sample of their rows, which ours and the peer then both read.
+"""Samples of the rows of official files, which benchharness and the Trainer both read.
 
-Rows are drawn at random with a fixed seed and keep their order: the first rows of an official file
-are no sample, because many are sorted by source.
+Rows are drawn at random with a fixed seed and keep their order. The first rows of an official file
+would not be a sample, because many files are sorted by source.
 """
 
 import json
@@ -17,11 +17,11 @@ __all__ = ["draw_sample"]
 
 SEED = 17
 WITHOUT_HEADER = ("CoLA",)
-"""GLUE's folder whose files begin with the first row."""
+"""GLUE folders whose files have no header."""
 
 
 def draw_sample(workload: Workload, data: Path, folder: Path) -> Path:
-    """Writes the sample's files under `folder` as their benchmark lays them out; gives `folder`."""
+    """Write the sample's files under `folder` in the benchmark's layout; return `folder`."""
     write = _WRITERS[workload.task.partition("/")[0]]
     for split, rows in (("train", workload.train_rows), ("dev", workload.dev_rows)):
         write(workload.files(data), split, rows, folder)
@@ -43,7 +43,7 @@ def _glue(source: Path | None, split: str, rows: int, folder: Path) -> None:
 
 
 def _squad(source: Path | None, split: str, rows: int, folder: Path) -> None:
-    """Questions are drawn, not passages: a passage is read once for each of its questions."""
+    """Draw questions, not passages: a passage is read once per question."""
     assert source is not None
     file = f"{split}-v1.1.json"
     content = json.loads((source / file).read_text(encoding="utf-8"))
@@ -58,7 +58,10 @@ def _squad(source: Path | None, split: str, rows: int, folder: Path) -> None:
 
 
 def _race(source: Path | None, split: str, rows: int, folder: Path) -> None:
-    """Passages are drawn until they have enough questions, those of the last one cut."""
+    """Draw passages until they have enough questions.
+
+    Surplus questions of the last one are dropped.
+    """
     assert source is not None
     passages = sorted((source / split).glob("*/*.txt"))
     left = rows

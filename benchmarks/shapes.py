@@ -1,6 +1,6 @@
-"""Rows with the lengths of CoNLL-2003 and SWAG, made of sentences of the packaged mini data.
+"""Synthetic rows with the lengths of CoNLL-2003 and SWAG, made of sentences of the packaged data.
 
-Neither data set can be passed on, and how long rows are decides what they cost.
+Neither dataset may be redistributed, and the length of the rows determines their cost.
 """
 
 import csv
@@ -14,15 +14,18 @@ __all__ = ["made_situations", "made_tags"]
 MINI = mini_folder()
 
 WORDS = 14.5
-"""Words of a sentence in CoNLL-2003's training file: 203,621 in 14,041 sentences (Tjong Kim Sang
-and De Meulder 2003, table 1, without the lines that begin a document)."""
+"""Mean number of words per sentence in CoNLL-2003's training file: 203,621 words in 14,041
+sentences (Tjong Kim Sang and De Meulder 2003, table 1, without the lines that begin a document)."""
 
 CAPTION_WORDS, ENDING_WORDS = 13.0, 9.0
-"""About what SWAG's captions and endings have; counted nowhere that could be cited."""
+"""Approximate mean number of words of SWAG's captions and endings; no source can be cited."""
 
 
 def made_tags(split: str, rows: int) -> str:
-    """A file in CoNLL's columns; lengths are gamma distributed with shape 1.5, which is assumed."""
+    """Return a file in CoNLL's columns.
+
+    Lengths have a gamma distribution of shape 1.5 (assumed).
+    """
     draw = random.Random(f"tags {split}")
     text = (MINI / "conll2003" / "eng.train").read_text(encoding="utf-8")
     blocks = [block.split("\n") for block in text.strip().split("\n\n")]
@@ -38,7 +41,10 @@ def made_tags(split: str, rows: int) -> str:
 
 
 def made_situations(split: str, rows: int) -> str:
-    """A CSV file as SWAG's, each text as long as a gamma distribution of shape 4 says (assumed)."""
+    """Return a CSV file like SWAG's.
+
+    Text lengths have a gamma distribution of shape 4 (assumed).
+    """
     draw = random.Random(f"situations {split}")
     with (MINI / "swag" / "train.csv").open(encoding="utf-8", newline="") as file:
         situations = list(csv.DictReader(file))
@@ -55,7 +61,7 @@ def made_situations(split: str, rows: int) -> str:
 
 
 def _lengthen(text: str, mean: float, situations: list[dict[str, str]], draw: random.Random) -> str:
-    """A text with words of other captions behind it, until it is as long as was drawn."""
+    """Append words of other captions to a text until it has a randomly drawn length."""
     words = text.split()
     wanted = round(draw.gammavariate(4.0, mean / 4.0))
     while len(words) < wanted:

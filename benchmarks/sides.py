@@ -1,4 +1,4 @@
-"""The commands that are measured: ours, and the Trainer with its defaults and its best flags."""
+"""The measured commands: benchharness, and the Trainer with its default and its best flags."""
 
 import json
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SIDES", "USUAL", "Run", "bench", "machine", "measure_peak", "run_ours"]
 
 ENVIRONMENT = {
-    # Before what the user has there: libraries, where they cannot be installed.
+    # The user's folders follow: they may have libraries that cannot be installed.
     "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
     "HF_HUB_OFFLINE": "1",
     "TOKENIZERS_PARALLELISM": "true",
@@ -30,12 +30,19 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One side's whole processes for one task: ours trains several seeds in one, the peer in turn.
+    """Processes of one side for a task; benchharness trains all seeds in one, the Trainer one each.
 
-    `seconds` and `cpu_seconds` are those of all processes, `train_seconds` and `predict_seconds`
-    what they say of themselves. `scores` are by seed, then by metric. `details` are sums over the
-    seeds; the peer's are counts: rows, real tokens, and sums of their squares. `device_bytes` among
-    them is the most memory of a GPU that one seed held.
+    Attributes:
+        side: The name of the side.
+        seeds: The seeds.
+        seconds: The time of all processes.
+        cpu_seconds: The CPU time of all processes.
+        peak_bytes: The most memory of a process tree.
+        train_seconds: The time of training, as the side reports it.
+        predict_seconds: The time of prediction, as the side reports it.
+        scores: The scores by metric, for each seed.
+        details: Sums over the seeds. The Trainer's are counts: rows, real tokens, and sums of
+            squared row lengths. `device_bytes` among them is the most GPU memory of a seed.
     """
 
     side: str
@@ -55,7 +62,7 @@ Side = Callable[[Workload, str, Path, Sequence[int]], Run]
 def run_ours(
     workload: Workload, checkpoint: str, data: Path, seeds: Sequence[int], *options: str
 ) -> Run:
-    """`bench run`, with more options, from nothing to the stored results and the report."""
+    """Run `bench run`, with further options, from its start to stored results and the report."""
     values = asdict(workload.values) | {"evaluations": 1}
     with TemporaryDirectory(prefix="benchmark-") as folder:
         database = Path(folder) / "runs.sqlite"
@@ -88,12 +95,12 @@ def run_ours(
 
 
 def bench(*arguments: str) -> list[str]:
-    """The command line of this tree, whatever is installed."""
+    """Return the command line of this source tree's `bench`, even if another one is installed."""
     return [sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()", *arguments]
 
 
 def _stored(database: Path, seeds: Sequence[int]) -> "list[Result]":
-    """The results of a database, seed by seed."""
+    """Return the results in a database, in the order of the seeds."""
     from benchharness.leaderboard.result import Failure
     from benchharness.leaderboard.store.store import open_store
 
@@ -143,7 +150,7 @@ def _rounded(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def _outside(*ended: Ended) -> dict[str, Any]:
-    """What is seen of processes that ran one after another."""
+    """Sum the external measurements of processes that ran one after another."""
     return {
         "seconds": round(sum(one.seconds for one in ended), 2),
         "cpu_seconds": round(sum(one.cpu_seconds for one in ended), 2),
@@ -152,21 +159,21 @@ def _outside(*ended: Ended) -> dict[str, Any]:
 
 
 SIDES: Mapping[str, Side] = {"ours": run_ours} | {flags: _trainer(flags) for flags in FLAGS}
-"""Ours, and the Trainer with each of its flags."""
+"""The sides: benchharness, and the Trainer with each of its flags."""
 
 USUAL = ("ours", "best", "default")
-"""In the order in which they take turns."""
+"""Default sides, in the order in which they take turns."""
 
 
 def measure_peak() -> dict[str, float]:
-    """GFLOP/s of matrix products by precision, with the threads that the sides have."""
+    """Measure the GFLOP/s of matrix products by precision, with the same threads as the sides."""
     ended = run_whole([sys.executable, "-m", "benchmarks.matmul"], ENVIRONMENT)
     peaks: dict[str, float] = json.loads(ended.stdout)
     return peaks
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on, without names of hosts or folders."""
+    """Return the facts that the figures depend on, without names of hosts or folders."""
     from importlib.metadata import version
 
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []

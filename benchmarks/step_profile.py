@@ -1,10 +1,10 @@
-"""Where the time of a job goes: shares of its operations, by torch's own profiler.
+"""Profile of a job: the share of time per kind of operation, by torch's profiler.
 
     python -m benchmarks.step_profile --model CHECKPOINT --data FOLDER --task glue/mrpc
 
-The job runs in this process, from reading the files to the scores. Profiling itself costs time,
-which falls on small operations, so that their shares come out a little too large. On a GPU shares
-are those of its time, beside what it waits for the host, and launches and waits are counted.
+The job runs in this process, from reading the files to the scores. Profiling costs time, mostly in
+small operations, so their shares come out slightly too large. On a GPU the shares are of the GPU's
+time and of its waiting for the host, and launches and waits are counted.
 """
 
 import argparse
@@ -38,18 +38,18 @@ KINDS = {
         "aten::_foreach_copy_",
     ),
 }
-"""Beginnings of the names of operations, those that hold others first: what an attention function
-computes counts as attention, its matrix products too."""
+"""Parts of operation names by kind. Operations that contain others come first: everything that an
+attention function computes counts as attention, including its matrix products."""
 
 FIRST = "aten::embedding"
-"""What a batch begins with, and nothing before the first one calls."""
+"""First operation of a batch, which nothing calls before the first batch."""
 
 OTHER = "other operations"
 OUTSIDE = "Python, waiting"
 
 LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel", "cudaGraphLaunch")
 WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
-"""What the host asks of CUDA, by the beginnings of the names."""
+"""Prefixes of the names of CUDA calls that launch work or wait for it."""
 
 
 def main() -> None:
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def _profile(workload: Workload, checkpoint: str, data: Path) -> dict[str, Any]:
-    """Seconds by kind, and of the job's parts."""
+    """Return the seconds by kind, and of the job's phases."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -103,7 +103,7 @@ def _profile(workload: Workload, checkpoint: str, data: Path) -> dict[str, Any]:
 
 
 def _named(name: str, forward: Any) -> Any:
-    """A module's forward pass under a name that the profiler shows."""
+    """Wrap a module's forward pass under a name that the profiler shows."""
     from torch.profiler import record_function
 
     def named(*inputs: Any) -> Any:
@@ -131,9 +131,9 @@ def _plan(workload: Workload, checkpoint: str, data: Path, *, gpu: bool) -> Any:
 
 
 def shares(events: Any, *, on_gpu: bool = False) -> Counter[str]:
-    """Seconds by kind from the first batch on, each operation's own without those that it calls.
+    """Return the seconds by kind from the first batch on, without those of nested operations.
 
-    On a GPU they are those of the kernels that an operation has launched.
+    On a GPU they are the seconds of the kernels that an operation has launched.
     """
     from torch.autograd import DeviceType
 
@@ -146,7 +146,7 @@ def shares(events: Any, *, on_gpu: bool = False) -> Counter[str]:
 
 
 def count_calls(events: Any, beginnings: tuple[str, ...]) -> int:
-    """How often CUDA was asked for something; bringing the weights there asks for hundreds."""
+    """Count CUDA calls by prefix, without the hundreds that move the weights to the GPU."""
     return sum(event.name.startswith(beginnings) for event in _from_the_first_batch(events))
 
 
@@ -156,14 +156,14 @@ def _from_the_first_batch(events: Any) -> list[Any]:
 
 
 def _names(event: Any) -> Iterator[str]:
-    """The names of an operation and of those that it is part of, from the inside out."""
+    """Yield the names of an operation and of those that contain it, from the inside out."""
     while event is not None:
         yield event.name
         event = event.cpu_parent
 
 
 def kind_of(names: Iterator[str]) -> str:
-    """The first kind that any of the names begins with."""
+    """Return the first kind of which any of the names contains a part."""
     names = list(names)
     for kind, beginnings in KINDS.items():
         if any(beginning in name for name in names for beginning in beginnings):

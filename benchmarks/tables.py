@@ -1,8 +1,8 @@
-"""Writes the tables and the figure of docs/performance.md from the records that are there.
+"""Write the tables and the figure of docs/performance.md from the existing records.
 
     python -m benchmarks.tables
 
-Each stands between two comments of its name, and nothing else of the page is touched.
+Each table is between two comments with its name; the rest of the page is unchanged.
 """
 
 import re
@@ -23,7 +23,7 @@ PAGE = ROOT / "docs" / "performance.md"
 FIGURE = ROOT / "docs" / "growth.svg"
 MISSING = "Not measured yet."
 GPU = "gpu"
-"""The name of the folder with the records of benchmarks/gpu.py, and of its block."""
+"""Name of the folder with the records of benchmarks/gpu.py, and of its block."""
 
 RECORDS = ("speed", "seeds", "growth", "profile", GPU)
 
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def fill(page: str, records: Mapping[str, Record | None]) -> str:
-    """The page with every block made again."""
+    """Return the page with every block replaced."""
     for name, (sources, make) in BLOCKS.items():
         found = [record for source in sources if (record := records[source]) is not None]
         text = "\n".join(make(*found)) if len(found) == len(sources) else MISSING
@@ -70,7 +70,7 @@ def _conditions(record: Record) -> Iterable[str]:
 
 
 def _speed(record: Record) -> Iterable[str]:
-    """Ratios of whole processes, by the clock and by processor time, and seconds."""
+    """Yield ratios of whole processes, by wall-clock and CPU time, and seconds."""
     found = comparisons(record)
     head = (
         "task, train rows",
@@ -103,7 +103,7 @@ def _glue(found: Sequence[Comparison]) -> list[Comparison]:
 
 
 def _scores(record: Record) -> Iterable[str]:
-    """Dev scores by seed."""
+    """Return the table of dev scores by seed."""
     return table(
         ("task", "metric", "ours", "best flags", "as shipped"),
         [
@@ -115,7 +115,7 @@ def _scores(record: Record) -> Iterable[str]:
 
 
 def _by_seed(comparison: Comparison, side: str, metric: str) -> str:
-    """The scores by seed; the peer's fractions times 100 where ours are, too."""
+    """Return the scores by seed in percent; for spans they are percentages already."""
     runs = comparison.runs.get(side, ())
     scores = [of_seed.get(metric) for run in runs for of_seed in run["scores"]]
     factor = 1 if comparison.entry["head"] == "span" else 100
@@ -123,7 +123,7 @@ def _by_seed(comparison: Comparison, side: str, metric: str) -> str:
 
 
 def _work(record: Record) -> Iterable[str]:
-    """Real tokens per second while training, the share of the matrix peak, memory, and bounds."""
+    """Return tokens per second in training, the share of the matrix peak, memory, and bounds."""
     head = (
         "task",
         "real tokens/s in training: ours, best, shipped",
@@ -151,7 +151,7 @@ def _work_row(c: Comparison) -> Sequence[str]:
 
 
 def _growth(record: Record) -> Iterable[str]:
-    """Seconds and memory of each series, at its values in their order."""
+    """Yield the seconds and memory of each series, with its values in order."""
     series = groupby(record["points"], lambda point: (point["series"], point["side"]))
     rows = []
     for (name, side), found in series:
@@ -169,11 +169,11 @@ def _growth(record: Record) -> Iterable[str]:
 
 
 MOST_KINDS = 6
-"""How many kinds of operations the page shows, the longest first."""
+"""Number of kinds of operations on the page, the longest first."""
 
 
 def _profile(record: Record) -> Iterable[str]:
-    """Shares of training and predicting by kind of operation."""
+    """Yield the shares of training and prediction by kind of operation."""
     profiles = record["profiles"]
     kinds = list(dict.fromkeys(kind for p in profiles.values() for kind in p["seconds"]))
     totals = {task: sum(p["seconds"].values()) for task, p in profiles.items()}
@@ -197,7 +197,7 @@ BLOCKS: Mapping[str, tuple[Sequence[str], Callable[..., Iterable[str]]]] = {
     "profile": (("profile",), _profile),
     "growth": (("growth",), _growth),
 }
-"""The page's blocks: the records that each comes from, and what makes it."""
+"""Blocks of the page: the records that each is made of, and its function."""
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""What a real model answers once it is taken: by transformers, as an ONNX file, and in int8.
+"""Predictions of an exported model: by transformers, from an ONNX file, and in int8.
 
     python -m benchmarks.taken --model CHECKPOINT --data FOLDER
 
-Of each workload of `benchmarks.equivalence` one run in fp32 is kept and taken, and all its dev rows
-are compared with what the run has stored. Needs the extra "onnx". The table goes into
-docs/taking.md.
+For each workload of `benchmarks.equivalence` one run in fp32 is kept and exported, and its
+predictions of all dev rows are compared with the stored ones. Needs the extra "onnx". The table
+goes into docs/taking.md.
 """
 
 import argparse
@@ -40,7 +40,7 @@ BEGIN, END = "<!-- measured by benchmarks/taken.py -->\n", "<!-- end -->\n"
 
 
 def _files(workload: Workload, data: Path, folder: Path) -> None:
-    """The rows that it learns from, and all dev rows."""
+    """Write the training rows of a workload and all its dev rows."""
     if (suite := workload.task.partition("/")[0]) in DERIVED:
         for split, rows in (("train", workload.train_rows), ("dev", workload.dev_rows)):
             write_derived(suite, data, split, rows, folder)
@@ -49,7 +49,7 @@ def _files(workload: Workload, data: Path, folder: Path) -> None:
 
 
 def measure(workload: Workload, model: str, data: Path, folder: Path) -> dict[str, Any]:
-    """Trains, keeps, takes and exports; what each file answers to all dev rows."""
+    """Train, keep and export a model; return each file's agreement with the stored predictions."""
     _files(workload, data, folder / "data")
     db = str(folder / "results.sqlite")
     run = bh.run(

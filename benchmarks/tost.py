@@ -1,4 +1,4 @@
-"""Whether two sides score alike: paired differences over seeds, and two one-sided t-tests."""
+"""Equivalence of two sides' scores: paired differences over seeds, and two one-sided t-tests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ __all__ = ["ALL", "MEASURES", "SIDES", "Equivalence", "compared", "shown"]
 SIDES = ("ours", "theirs")
 
 ALL = 10**6
-"""More rows than a file has."""
+"""More rows than any file has."""
 
 MEASURES: Mapping[str, Sequence[tuple[str, str, float]]] = {
     "STS-B": [("pearson", "pearson", 1.5), ("spearman", "spearman", 1.5)],
@@ -24,13 +24,13 @@ MEASURES: Mapping[str, Sequence[tuple[str, str, float]]] = {
     "tags": [("f1", "entity_f1", 1.0)],
     "MRPC": [("accuracy", "accuracy", 1.0), ("f1", "f1", 1.0)],
 }
-"""Of each task the scores, as ours and the peer call them, and how far apart equal means may be, in
+"""Scores of each task: benchharness's name, the Trainer's name, and the margin of equivalence, in
 points."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Equivalence:
-    """One score of a task on both sides, in points, seed by seed."""
+    """A score of a task on both sides, in points, by seed."""
 
     task: str
     score: str
@@ -43,21 +43,21 @@ class Equivalence:
         return [a - b for a, b in zip(self.ours, self.theirs, strict=True)]
 
     def interval(self, share: float) -> tuple[float, float]:
-        """The t-interval of the mean difference (Student 1908)."""
+        """Return the t-interval of the mean difference (Student 1908)."""
         count = len(self.gaps)
         far = float(stats.t.ppf((1 + share) / 2, count - 1)) * stdev(self.gaps) / count**0.5
         return fmean(self.gaps) - far, fmean(self.gaps) + far
 
     @property
     def p_value(self) -> float:
-        """The larger p of both one-sided tests (Schuirmann 1987); equivalent below 0.05."""
+        """Larger p of both one-sided tests (Schuirmann 1987); equivalent if below 0.05."""
         error = stdev(self.gaps) / len(self.gaps) ** 0.5
         nearest = self.margin - abs(fmean(self.gaps))
         return float(stats.t.sf(nearest / error, len(self.gaps) - 1)) if error else 0.0
 
     @property
     def verdict(self) -> str:
-        """Equivalent, different, both, or neither: too few seeds for the spread."""
+        """Verdict: "equivalent", "different", both, or "open" (too few seeds for the spread)."""
         low, high = self.interval(0.95)
         said = ["equivalent"] if self.p_value < 0.05 else []
         said += ["different"] if not low <= 0 <= high else []
@@ -65,7 +65,7 @@ class Equivalence:
 
 
 def compared(runs: Iterable[Mapping[str, Any]]) -> list[Equivalence]:
-    """Each score of the tasks that have at least two seeds on both sides."""
+    """Return each score of the tasks that have at least two seeds on both sides."""
     scores = {(run["task"], run["side"], run["seed"]): run["scores"] for run in runs}
     found = []
     for task, measures in MEASURES.items():
@@ -89,7 +89,7 @@ def compared(runs: Iterable[Mapping[str, Any]]) -> list[Equivalence]:
 
 
 def shown(found: Iterable[Equivalence], sides: Sequence[str] = ("ours", "Trainer")) -> list[str]:
-    """The lines of a table."""
+    """Return the lines of a table."""
     head = ("task", "seeds", *sides, "difference", "90 %", "95 %", "is")
     return table(head, map(_row, found))
 

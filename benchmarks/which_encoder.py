@@ -1,13 +1,13 @@
-"""How often `bench which` finds the best encoder, by its own decision over stored results.
+"""Accuracy of `bench which`: how often its decision over stored results finds the best encoder.
 
     python -m benchmarks.which_encoder --db GRID.sqlite [--share 0.5] [--repetitions 200]
 
 GRID is a store of `bench run` with several encoders, tasks, learning rates and seeds: the full
-grid. Each repetition draws the seeds of every encoder, task and rate anew, in another order (with
-`--draw` so many with replacement), and runs the rounds of a search until the share of the grid's
-seconds is spent. The answer is held against that of the full grid of the same draw: regret is the
-full grid's score of its best encoder less its score of the one that was chosen, each the best
-median over seeds of its rates.
+grid. Each repetition draws the seeds of every encoder, task and rate, in another order (with
+`--draw` that many with replacement), and runs the rounds of a search until the share of the grid's
+seconds is spent. The answer is compared with that of the full grid of the same draw: regret is the
+full grid's score of its best encoder minus its score of the chosen one, each the best median over
+seeds of its rates.
 """
 
 import argparse
@@ -29,7 +29,7 @@ HALF_A_POINT = 0.005
 
 
 class Stored(NamedTuple):
-    """A full grid: the scores of each task, encoder and point by seed, and their mean seconds."""
+    """A full grid: the scores by seed of each task, encoder and point, and their mean seconds."""
 
     grid: Grid
     scores: Mapping[tuple[str, str, int], Sequence[float]]
@@ -37,14 +37,14 @@ class Stored(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The seconds of all of it."""
+        """Seconds of the whole grid."""
         return sum(self.grid[place[:2]].seeds * found for place, found in self.seconds.items())
 
 
 def read(db: str, encoders: Sequence[str], seeds: int, draw: int | None) -> Stored:
-    """The grid of a store; `encoders` are all where none are named.
+    """Read the grid of a store, with the named encoders or all.
 
-    It has `draw` seeds, or as many as are stored of each point.
+    It has `draw` seeds, or as many as every point has.
     """
     with open_store(db, create=False) as store:
         rows = [row for row in store.runs() if row.status == "finished" and row.kind == "model"]
@@ -69,7 +69,7 @@ def read(db: str, encoders: Sequence[str], seeds: int, draw: int | None) -> Stor
 def search(
     stored: Stored, draw: Mapping[tuple[str, str, int], Sequence[float]], budget: float
 ) -> tuple[dict[Trial, float | None], float]:
-    """What has ended when no trial fits into the seconds any more, and the seconds spent."""
+    """Run a search within a budget of seconds; return the finished trials and the seconds spent."""
     ended: dict[Trial, float | None] = {}
     spent = 0.0
     for trials, _ in in_turn(encoder_rounds, stored.grid, ended):
@@ -85,7 +85,7 @@ def search(
 
 
 def chosen(grid: Grid, ended: Mapping[Trial, float | None]) -> dict[str, dict[str, float]]:
-    """By task each encoder's score, as a board has it: the best of the points with most seeds."""
+    """Return each encoder's score by task, as on a board: the best of points with most seeds."""
     found: dict[str, dict[str, float]] = {}
     for pair, size in grid.items():
         points = [
@@ -105,7 +105,7 @@ def chosen(grid: Grid, ended: Mapping[Trial, float | None]) -> dict[str, dict[st
 def regrets(
     full: Mapping[str, Mapping[str, float]], found: Mapping[str, Mapping[str, float]]
 ) -> dict[str, float]:
-    """How far the chosen encoder is below the best one, by task and for the mean (of several)."""
+    """Return the regret of the chosen encoder, by task and, for several tasks, for the mean."""
 
     def best(scores: Mapping[str, float]) -> str:
         return max(scores, key=lambda encoder: scores[encoder])

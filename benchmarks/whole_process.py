@@ -1,4 +1,4 @@
-"""A command as a whole process: its seconds, and the most memory that it and its children held."""
+"""A command as a whole process: its seconds, and the peak memory of it and its children."""
 
 import os
 import resource
@@ -15,16 +15,16 @@ __all__ = ["LIMIT", "Ended", "run_whole"]
 SAMPLE_SECONDS = 0.5
 
 LIMIT: ContextVar[float | None] = ContextVar("LIMIT", default=None)
-"""After how many seconds a command is killed, as one that hangs."""
+"""Seconds after which a command counts as hanging and is killed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A process that has ended well.
+    """A process that has ended successfully.
 
-    `cpu_seconds` are those of all its children too. `peak_bytes` is the larger of two figures: the
-    kernel's for the largest process, and the sum over the tree of processes, with shared pages
-    counted once (Pss, where /proc has it), sampled twice a second.
+    `cpu_seconds` includes its children's. `peak_bytes` is the larger of two figures: the kernel's
+    for the largest process, and the sum over the process tree, with shared pages counted once (Pss,
+    if /proc has it), sampled twice per second.
     """
 
     stdout: str
@@ -34,9 +34,13 @@ class Ended:
 
 
 def run_whole(command: Sequence[str], environment: Mapping[str, str]) -> Ended:
-    """Runs a command to its end; RuntimeError with its last lines where it fails.
+    """Run a command to its end.
 
-    Raises subprocess.TimeoutExpired at the LIMIT. Whatever is raised, the command has ended.
+    Whatever is raised, the command has ended.
+
+    Raises:
+        RuntimeError: The command fails; the text has its last lines.
+        subprocess.TimeoutExpired: The command exceeds LIMIT.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
@@ -53,7 +57,7 @@ def run_whole(command: Sequence[str], environment: Mapping[str, str]) -> Ended:
             stdout, stderr = process.communicate(timeout=LIMIT.get())
             seconds = time.monotonic() - start
         finally:
-            process.kill()  # nothing, where it has ended
+            process.kill()  # has no effect if it has ended
             watch.stop()
     if process.returncode:
         raise RuntimeError(f"{command[0]} ended with {process.returncode}:\n{stderr[-2000:]}")
@@ -63,7 +67,7 @@ def run_whole(command: Sequence[str], environment: Mapping[str, str]) -> Ended:
 
 
 class _Watch(threading.Thread):
-    """Samples the memory of a tree of processes until it is stopped."""
+    """Samples the memory of a process tree until it is stopped."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -84,7 +88,7 @@ class _Watch(threading.Thread):
 
 
 def _tree(pid: int) -> list[int]:
-    """A process and all that descend from it."""
+    """Return a process and all its descendants."""
     try:
         threads = list(Path(f"/proc/{pid}/task").iterdir())
         text = " ".join((thread / "children").read_text() for thread in threads)
@@ -94,7 +98,7 @@ def _tree(pid: int) -> list[int]:
 
 
 def _kilobytes(pid: int, file: str, name: str) -> int:
-    """A figure of /proc, 0 for a process that is gone or a system without it."""
+    """Return a figure of /proc; 0 if the process is gone or the system has no /proc."""
     try:
         lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""What is measured: tasks with their rows and hyperparameters, the same for ours and the peer."""
+"""The measured workloads: tasks with rows and hyperparameters, the same for both sides."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ __all__ = ["WORKLOADS", "Values", "Workload", "find_workload"]
 
 @dataclass(frozen=True, kw_only=True)
 class Values:
-    """The hyperparameters that both sides are told.
+    """Hyperparameters that both sides are given.
 
     The others are those of google-research/bert's run_classifier.py on both sides: 10 % linear
     warm-up, weight decay 0.01, clipping at 1.0, Adam epsilon 1e-6.
@@ -22,10 +22,11 @@ class Values:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """A task, how many of its rows are used, and where its official files stand.
+    """A task, the number of its rows that are used, and the location of its official files.
 
-    `folder` is relative to the data folder; None where the rows are made, because the real ones are
-    not everywhere at hand. `head` names the peer's module, `peer` the script whose defaults it has.
+    `folder` is relative to the data folder; None means that the rows are synthetic, because the
+    real ones are not available everywhere. `head` names the Trainer's module, `peer` the script
+    whose defaults it has.
     """
 
     name: str
@@ -38,9 +39,9 @@ class Workload:
     values: Values
 
     def files(self, data: Path) -> Path | None:
-        """The folder of the official files, None where rows are made.
+        """Return the folder of the official files; None if the rows are synthetic.
 
-        Files that are not split by article or passage stand in the folder of their benchmark.
+        Files that are not split by article or passage are in the folder of their benchmark.
         """
         if self.folder is None:
             return None
@@ -85,7 +86,7 @@ WORKLOADS = (
         folder="race-by-passage",
         train_rows=96,
         dev_rows=24,
-        # Of sixteen questions the peer's best flags were killed for want of memory at 16 GB.
+        # With 16 questions, the Trainer with its best flags ran out of memory at 16 GB.
         values=Values(epochs=1, batch_size=8, max_tokens=512),
     ),
     Workload(
@@ -109,9 +110,9 @@ WORKLOADS = (
         values=Values(epochs=1, batch_size=16, learning_rate=2e-5),
     ),
 )
-"""Rows so that the slowest of the three takes a minute or two on two cores of 2023."""
+"""Workloads whose slowest side takes a minute or two on two cores of 2023."""
 
 
 def find_workload(name: str) -> Workload:
-    """The workload of a task's name, such as glue/mrpc."""
+    """Return the workload of a task's name, such as glue/mrpc."""
     return next(workload for workload in WORKLOADS if workload.task == name)

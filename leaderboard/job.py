@@ -5,14 +5,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from benchharness.leaderboard.text import digest
-from benchharness.tasks.foreign_code import Code
 from benchharness.tasks.suites import distinct_title
-
-if TYPE_CHECKING:
-    from benchharness.tasks.own.task import OwnData
 
 Kind = Literal["model", "scored", "ensemble", "zero-shot", "baseline", "imported"]
 """Origin of a run: "model" is an encoder that is trained here, "scored" a file of predictions that
@@ -75,6 +71,16 @@ class Setting:
         """Return plain data; `one_of` is included only for a point of a sweep."""
         data = {"value": self.value, "source": self.source}
         return data | {"one_of": list(self.one_of)} if self.one_of else data
+
+
+_DEFAULT = "ours:"
+"""Prefix of the source of a value that benchharness chose, as recipes and stored runs have it."""
+
+
+def shown_source(source: str) -> str:
+    """Return the source of a setting as tables show it: "benchharness default: why"."""
+    reason = source.removeprefix(_DEFAULT)
+    return source if reason == source else f"benchharness default:{reason}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -394,29 +400,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Start | Stage | Teacher):
         return dict(vars(value))
     return dict(value) if isinstance(value, Mapping) else value
-
-
-def define_task(definition: Mapping[str, Any] | None) -> None:
-    """Register the custom task that a job carries; do nothing if there is none."""
-    if definition:
-        from benchharness.tasks.own.task import define  # noqa: PLC0415  (few jobs have one)
-
-        define(definition)
-
-
-def own_data(definition: Mapping[str, Any] | None) -> "OwnData | None":
-    """Return the definition of the custom task that a job carries; None for other tasks."""
-    if not definition:
-        return None
-    from benchharness.tasks.own.task import OwnData  # noqa: PLC0415  (few jobs have one)
-
-    return OwnData.from_json(definition)
-
-
-def code_of(definition: Mapping[str, Any] | None) -> list[Code]:
-    """Return the code of the metrics of the custom task that a job carries; mostly none."""
-    own = own_data(definition)
-    return own.code if own else []
 
 
 def trained_tasks(splits: Iterable[str]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from benchharness.errors import BenchError, DataError, JobError
 from benchharness.leaderboard.job import (
     SINGLE,
     Described,
@@ -18,7 +19,6 @@ from benchharness.leaderboard.job import (
 )
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.answers.base import CONSTANT
-from benchharness.tasks.errors import BenchError, DataError, JobError
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.suites import TASKS, find_task, split_title
 from benchharness.tasks.task import ending_of, suffix_of
@@ -171,7 +171,7 @@ class Failure:
         kind: "failed", "diverged", "killed", "memory", "timeout" or "interrupted".
         error: One sentence.
         details: Traceback, or the end of a log.
-        exit_code: Exit code of the error (see tasks.errors).
+        exit_code: Exit code of the error (see benchharness.errors).
         finished: Time of the failure.
     """
 
@@ -528,7 +528,7 @@ def predictions_of(
         )
     except (AttributeError, TypeError, ValueError) as error:
         raise DataError(
-            f"what is stored as predictions of {evaluation.name} is none of that task ({error}): "
+            f"the stored predictions of {evaluation.name} do not fit that task ({error}): "
             "leave the run out (`bench db hide`)."
         ) from error
     if examples is not None and not fits:

@@ -15,8 +15,9 @@ from getpass import getuser
 from pathlib import Path, PurePath
 from typing import Any
 
-from benchharness.leaderboard.job import Job, Setting, own_data
+from benchharness.leaderboard.job import Job, Setting
 from benchharness.leaderboard.result import Failure, Result, RunRow
+from benchharness.tasks.custom import custom_tasks
 
 # Matches the path in "read /data/glue, then", "file:///data/glue" and "~me/glue", and nothing in
 # "glue/rte", "and/or" and "https://host/page".
@@ -110,16 +111,9 @@ def shared_job(job: Job) -> Job:
 
 def _definition(job: Job) -> Mapping[str, Any] | None:
     """Return the definition of the job's task without paths of scripts; the task keeps its name."""
-    own = own_data(job.definition)
-    places = [code.place for code in own.code] if own else []
-    if own is None or not any(map(_is_path, places)):
+    if not job.definition:
         return job.definition
-    return replace(
-        own,
-        metrics=tuple(without_paths(word, places) for word in own.metrics),
-        scripts={without_paths(word, places): script for word, script in own.scripts.items()},
-        digits=own.name[len(own.title) + 1 :][:6],
-    ).to_json()
+    return custom_tasks().without_paths(job.definition, without_paths)
 
 
 def _places_of(job: Job) -> tuple[str, ...]:

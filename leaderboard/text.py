@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryFile, mkstemp
 from typing import IO, Any, TypeVar
 
-from benchharness.tasks.errors import StoreError
+from benchharness.errors import StoreError
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

@@ -304,7 +304,7 @@ NEEDLE_TASKS = tuple(
         metrics=(accuracy,),
         details=tuple(by_category(accuracy, f"depth_{depth}") for depth in DEPTHS),
         longest=length,
-        cite="ours, after Zhu et al., LongEmbed, EMNLP 2024",
+        cite="benchharness, after Zhu et al., LongEmbed, EMNLP 2024",
     )
     for length in (512, 1024, 2048, 4096, 8192)
 )

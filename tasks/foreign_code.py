@@ -13,7 +13,7 @@ from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import NamedTuple
 
-from benchharness.tasks.errors import ForeignCodeError
+from benchharness.errors import ForeignCodeError
 
 
 class Code(NamedTuple):

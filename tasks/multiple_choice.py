@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from types import MappingProxyType
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 from benchharness.tasks.metrics import ChoiceMetric, choice_accuracy, of_group
 from benchharness.tasks.sources import Row, Source, Split

@@ -9,7 +9,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.examples import Example, TagExample
 from benchharness.tasks.sources import Data, Row, has_rows, parse_data, rows
 from benchharness.tasks.sources.source import ODDITIES

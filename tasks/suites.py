@@ -5,12 +5,14 @@ GLUE with CoNLL-2003: it is shown as the boards of its suites.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
-from math import fsum
+from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import Any
 
+from benchharness.discovery import extensions
+from benchharness.errors import BenchError, unknown_name
 from benchharness.tasks.conll import CONLL2012_TASKS, NER
 from benchharness.tasks.encoders import (
     BEIR_TASKS,
@@ -19,52 +21,13 @@ from benchharness.tasks.encoders import (
     OWN_FOLDER,
     SPEEDS,
 )
-from benchharness.tasks.errors import BenchError, unknown_name
 from benchharness.tasks.glue import GLUE_TASKS, SNLI
 from benchharness.tasks.multiple_choice import BLIMP, PAIR_TASKS, PERPLEXITY, RACE, SWAG
-from benchharness.tasks.reading import COQA, HOTPOT, QUAC
 from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.squad import SQUAD_TASKS
+from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
 from benchharness.tasks.superglue import SUPERGLUE_TASKS
 from benchharness.tasks.task import Metric, Task, ending_of
-from benchharness.tasks.text_classes import LEXGLUE_TASKS, SST_TASKS
-from benchharness.tasks.xtreme import XTREME_CELLS, XTREME_TASKS
-
-# Score rules: how the scores of a suite's tasks are averaged into one number.
-#
-# Papers use different rules under the same word "GLUE", so a rule has a name, and two rows with
-# different rules are never ranked together.
-
-Scores = Mapping[str, Mapping[str, float]]
-"""Scores by task name, then by score name ("accuracy", "accuracy_mm")."""
-
-
-def complete_mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values; None if one of them is missing."""
-    known = [value for value in values if value is not None]
-    # Same result as fmean, which takes several times as long for the few values of a cell.
-    return fsum(known) / len(known) if len(known) == len(values) else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreRule:
-    """Rule that averages over tasks the mean of each task's `cells` (score names).
-
-    Values may be fractions or percent, as long as all have the same unit.
-    """
-
-    name: str
-    cells: Mapping[str, tuple[str, ...]]
-    cite: str
-
-    def task_score(self, task: str, scores: Mapping[str, float]) -> float | None:
-        """Return the mean over the task's cells; None if a cell is missing."""
-        return complete_mean([scores.get(cell) for cell in self.cells[task]])
-
-    def score(self, scores: Scores) -> float | None:
-        """Return the suite's score; None if a cell of any task is missing."""
-        return complete_mean([self.task_score(task, scores.get(task, {})) for task in self.cells])
-
 
 GLUE_9 = ScoreRule(
     name="GLUE-9",
@@ -133,7 +96,7 @@ GLUE_9_DEV = replace(
 # fmt: off
 _ONE = (
     ("SQuAD", "f1", ("squad/v1.1", "squad/v2.0"),
-     "ours: the mean of both versions' F1; papers print the versions apart"),
+     "benchharness: the mean of both versions' F1; papers print the versions apart"),
     ("SQuAD-1.1", "f1", ("squad/v1.1",), "Rajpurkar et al., SQuAD: 100,000+ Questions, EMNLP 2016"),
     ("SQuAD-2.0", "f1", ("squad/v2.0",), "Rajpurkar et al., Know What You Don't Know, ACL 2018"),
     ("RACE", "accuracy", ("race/all",),
@@ -141,7 +104,7 @@ _ONE = (
     ("CoNLL-2003", "f1", ("conll2003/ner",),
      "Tjong Kim Sang and De Meulder, CoNLL-2003 shared task, 2003: entity F1"),
     ("CoNLL-2012", "f1", ("conll2012/coref", "conll2012/srl"),
-     "ours: the mean of both tasks' F1; papers print the tasks apart"),
+     "benchharness: the mean of both tasks' F1; papers print the tasks apart"),
     ("CoNLL-2012-coref", "f1", ("conll2012/coref",),
      "Pradhan et al., CoNLL-2012 shared task: the mean F1 of MUC, B3 and CEAF-e"),
     ("CoNLL-2012-SRL", "f1", ("conll2012/srl",),
@@ -152,98 +115,87 @@ _ONE = (
     ("BLiMP", "accuracy", ("blimp/blimp",),
      "Warstadt et al., BLiMP, TACL 2020: the mean of the 67 paradigms"),
     ("Minimal-pairs", "accuracy", tuple(task.name for task in PAIR_TASKS),
-     "ours: the mean over sets, each the mean over its groups as babylm-eval has it"),
+     "benchharness: the mean over sets, each the mean over its groups as babylm-eval has it"),
     ("Pseudo-perplexity", "token_likelihood", ("text/pseudo-perplexity",),
      "Salazar et al., ACL 2020: 1 through exp of the mean loss of all tokens"),
-    ("SST-5", "accuracy", ("sst/sst5",),
-     "Socher et al., EMNLP 2013: the root's five classes, trained on sentences"),
-    ("LexGLUE-3", "micro_f1", tuple(task.name for task in LEXGLUE_TASKS),
-     "ours: the mean micro-F1 of LexGLUE's three tasks of long documents, of seven"),
-    ("QuAC", "f1", ("quac/quac",),
-     "Choi et al., QuAC, EMNLP 2018: F1 over questions on which people agree"),
-    ("CoQA", "f1", ("coqa/coqa",), "Reddy et al., CoQA, TACL 2019: F1 over all turns"),
-    ("HotpotQA", "joint_f1", ("hotpotqa/distractor",),
-     "Yang et al., HotpotQA, EMNLP 2018: joint F1, by which its leaderboard is sorted"),
     ("BEIR-14", "ndcg_10", tuple(task.name for task in BEIR_TASKS),
-     "ours: the mean of Thakur et al., NeurIPS 2021, with CQADupstack left out"),
-    ("Retrieval", "ndcg_10", ("retrieval/folder",), "ours: a folder in BEIR's layout"),
+     "benchharness: the mean of Thakur et al., NeurIPS 2021, with CQADupstack left out"),
+    ("Retrieval", "ndcg_10", ("retrieval/folder",), "benchharness: a folder in BEIR's layout"),
     ("Needle", "accuracy", tuple(task.name for task in NEEDLE_TASKS),
-     "ours: the mean over lengths, as Zhu et al., LongEmbed, EMNLP 2024"),
+     "benchharness: the mean over lengths, as Zhu et al., LongEmbed, EMNLP 2024"),
 )
 # fmt: on
 """Rules that average one score per task: rule name, score name, tasks, citation."""
 
-XTREME_7 = ScoreRule(
-    name="XTREME-7",
-    cells=XTREME_CELLS,
-    cite="Hu et al., XTREME, ICML 2020, without retrieval: languages weigh the same, then tasks",
-)
-
 EFFICIENCY = ScoreRule(
     name="Efficiency",
     cells=dict.fromkeys(("efficiency/fixed-512", "efficiency/drawn-256"), SPEEDS),
-    cite="ours: tokens a second in percent of the reference's, the mean of both lengths",
+    cite="benchharness: tokens per second in percent of the reference, the mean of both lengths",
 )
 
 _GLUE_RULES = (GLUE_9, GLUE_8, GLUE_8_DEV, GLUE_8_DEV_SPEARMAN, GLUE_9_DEV, SUPERGLUE_8)
 
-RULES: Mapping[str, ScoreRule] = MappingProxyType(
-    {rule.name: rule for rule in (*_GLUE_RULES, XTREME_7, EFFICIENCY)}
-    | {n: ScoreRule(name=n, cells=dict.fromkeys(ts, (s,)), cite=c) for n, s, ts, c in _ONE}
-)
-"""Score rules by name."""
+SEEDS = ("seeds",)
+
+_tasks: dict[str, Task] = {}
+_suites: dict[str, Suite] = {}
+_rules = {rule.name: rule for rule in (*_GLUE_RULES, EFFICIENCY)}
+_rules |= {n: ScoreRule(name=n, cells=dict.fromkeys(ts, (s,)), cite=c) for n, s, ts, c in _ONE}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Suite:
-    """Benchmark; `tasks` are full task names in the order of the board's columns.
-
-    Tasks that the rule leaves out (GLUE's diagnostic set) are run and shown all the same.
-    """
-
-    name: str
-    title: str
-    tasks: tuple[str, ...]
-    rule: ScoreRule
-    cite: str
-
-
-def _suite(title: str, tasks: Sequence[Task], rule: str = "", cite: str = "") -> Suite:
-    """Create a suite and register its tasks.
+def _add(
+    title: str,
+    tasks: Sequence[Task],
+    rule: str = "",
+    cite: str = "",
+    collections: tuple[str, ...] = SEEDS,
+) -> None:
+    """Register a suite and its tasks.
 
     By default the rule is named like the title, and the citation is that of the first task.
     """
     _tasks.update((task.name, task) for task in tasks)
-    return Suite(
+    _suites[tasks[0].suite] = Suite(
         name=tasks[0].suite,
         title=title,
         tasks=tuple(task.name for task in tasks),
-        rule=RULES[rule or title],
+        rule=_rules[rule or title],
         cite=cite or tasks[0].cite,
+        collections=collections,
     )
 
 
 SUPERGLUE_CITE = "Wang et al., SuperGLUE: A Stickier Benchmark, NeurIPS 2019"
+BOTH = ("seeds", "paper")
 
-_tasks: dict[str, Task] = {}
-_suites = {
-    suite.name: suite
-    for suite in (
-        _suite("GLUE", GLUE_TASKS, "GLUE-9", GLUE_TASKS[-1].cite),
-        _suite("SuperGLUE", SUPERGLUE_TASKS, "SuperGLUE-8", SUPERGLUE_CITE),
-        _suite("SQuAD", SQUAD_TASKS, cite="Rajpurkar et al., 2016 and 2018"),
-        *(_suite("RACE", [RACE]), _suite("CoNLL-2003", [NER])),
-        *(_suite("CoNLL-2012", CONLL2012_TASKS), _suite("SWAG", [SWAG])),
-        *(_suite("SNLI", [SNLI]), _suite("BLiMP", [BLIMP]), _suite("SST", SST_TASKS, "SST-5")),
-        *(_suite("QuAC", [QUAC]), _suite("CoQA", [COQA]), _suite("HotpotQA", [HOTPOT])),
-        _suite("LexGLUE", LEXGLUE_TASKS, "LexGLUE-3"),
-        _suite("XTREME", XTREME_TASKS, "XTREME-7", "Hu et al., XTREME, ICML 2020"),
-        *(_suite("BEIR", BEIR_TASKS, "BEIR-14"), _suite("Retrieval", [OWN_FOLDER])),
-        _suite("Minimal pairs", PAIR_TASKS, "Minimal-pairs"),
-        *(_suite("Pseudo-perplexity", [PERPLEXITY]), _suite("Efficiency", EFFICIENCY_TASKS)),
-        _suite("Needle", NEEDLE_TASKS),
-    )
-}
+_add("GLUE", GLUE_TASKS, "GLUE-9", GLUE_TASKS[-1].cite, BOTH)
+_add("SuperGLUE", SUPERGLUE_TASKS, "SuperGLUE-8", SUPERGLUE_CITE, BOTH)
+_add("SQuAD", SQUAD_TASKS, "", "Rajpurkar et al., 2016 and 2018", BOTH)
+_add("RACE", [RACE])
+_add("CoNLL-2003", [NER])
+_add("CoNLL-2012", CONLL2012_TASKS)
+_add("SWAG", [SWAG])
+_add("SNLI", [SNLI])
+_add("BLiMP", [BLIMP], collections=())
+_add("BEIR", BEIR_TASKS, "BEIR-14", collections=("paper",))
+_add("Retrieval", [OWN_FOLDER], collections=())
+_add("Minimal pairs", PAIR_TASKS, "Minimal-pairs", collections=())
+_add("Pseudo-perplexity", [PERPLEXITY], collections=())
+_add("Efficiency", EFFICIENCY_TASKS, collections=())
+_add("Needle", NEEDLE_TASKS, collections=())
+
+
+def _add_of_extensions() -> None:
+    for extension in extensions():
+        for place in extension.suites:
+            added: Sequence[SuiteTasks] = resolve_name(f"{extension.package}.{place}")
+            for suite, tasks in added:
+                _tasks.update((task.name, task) for task in tasks)
+                _suites[suite.name] = suite
+                _rules[suite.rule.name] = suite.rule
+
+
+_add_of_extensions()
 
 TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
 """Tasks by full name ("glue/cola")."""
@@ -251,15 +203,13 @@ TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
 SUITES: Mapping[str, Suite] = MappingProxyType(_suites)
 """Suites by name."""
 
-_APART = {
-    *("blimp", "beir", "retrieval", "pairs", "text"),
-    *("xtreme", "efficiency", "lexglue", "needle"),
-}
+RULES: Mapping[str, ScoreRule] = MappingProxyType(_rules)
+"""Score rules by name."""
 
 COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "seeds": tuple(name for name in SUITES if name not in _APART),
-        "paper": ("glue", "superglue", "squad", "beir"),
+        name: tuple(suite.name for suite in SUITES.values() if name in suite.collections)
+        for name in BOTH
     }
 )
 """Names of the suites of each collection. "seeds" has the benchmarks that lectures on pretrained
@@ -337,7 +287,7 @@ def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
         found = [task for task in found if fits(task)] or found
     if len(found) > 1:
         full = " or ".join(task.name for task in found)
-        raise BenchError(f"the task name {name!r} is in several suites: say {full}.")
+        raise BenchError(f"the task name {name!r} is in several suites: use {full}.")
     if not found:
         raise _unknown_task(name)
     return found[0]
@@ -413,7 +363,7 @@ def _full_name(name: str) -> str:
     if name in SUITES or not own:
         return name
     if len(own) > 1:
-        raise BenchError(f"the suite {name!r} is several: say {' or '.join(sorted(own))}.")
+        raise BenchError(f"several suites are called {name!r}: use {' or '.join(sorted(own))}.")
     return own[0]
 
 

@@ -12,7 +12,7 @@ from operator import add
 from statistics import fmean
 from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
@@ -526,7 +526,10 @@ def _span_faults(task: SpanTask, example: SpanExample) -> Iterator[str]:
             yield f"has the answer {text!r}, which is not at character {start} of its context"
     yield from _place_faults(example)
     if len(example.classes) != len(task.classes):
-        yield f"has {len(example.classes)} classes beside its answer; expected {len(task.classes)}"
+        yield (
+            f"has {len(example.classes)} classes in addition to its answer; expected "
+            f"{len(task.classes)}"
+        )
     for found, names in zip(example.classes, task.classes, strict=False):
         if found not in names:
             yield f"has the class {found!r}; expected one of {', '.join(names)}"

@@ -1,1 +1,1 @@
-"""The tests and what they share; a package, so that no other `tests` is found first."""
+"""Tests and their shared helpers; a package, so that no other `tests` is imported first."""

@@ -1,4 +1,4 @@
-"""What holds for all tests, and the command line in this process."""
+"""Fixtures and hooks of all tests, and the command line in this process."""
 
 import atexit
 import gc
@@ -33,15 +33,15 @@ class Ended(NamedTuple):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """What importing a thousand modules leaves is no garbage, and is not looked through again."""
+    """Collect tests without garbage collection: imported modules stay alive anyway."""
     with importing():
         return (yield)
 
 
 def pytest_collection_modifyitems(items):
-    """Whole runs and modules with slow tests go first: several test processes end together.
+    """Run modules with slow tests first, so that parallel test processes end together.
 
-    So it is with `--no-loadscope-reorder`; else modules of one slow test, being small, go last.
+    This needs `--no-loadscope-reorder`; else small modules with one slow test would run last.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     slow.update(item.path for item in items if item.path.parent == Path(__file__).parent)
@@ -50,13 +50,13 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def a_wide_pipe(monkeypatch):
-    """Tables are as wide as in a pipe, whatever width the test runner's environment names."""
+    """Make tables as wide as in a pipe, whatever COLUMNS the test runner sets."""
     monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def heeds_sigint():
-    """Ctrl-C works here and in the processes that tests start.
+    """Make Ctrl-C work here and in the processes that tests start.
 
     A script's `make test &` starts with SIGINT ignored, which every child inherits and, as it
     should, goes on ignoring.
@@ -70,7 +70,7 @@ def heeds_sigint():
 
 @pytest.fixture(scope="session", autouse=True)
 def shared_forks():
-    """What runs in this process fork their workers from, in the place of one process each."""
+    """Let runs in this process share fork servers, instead of starting one process each."""
     from tests.helpers.shared_forks import SharedForks  # late: see OMP_NUM_THREADS above
 
     forks = SharedForks()
@@ -82,7 +82,7 @@ def shared_forks():
 
 @pytest.fixture(scope="module")
 def frozen_heap():
-    """What is there is looked through once: freeing memory looks for garbage again and again."""
+    """Freeze the heap: each later garbage collection would look through it again."""
     gc.collect()
     gc.freeze()
 
@@ -98,7 +98,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def same_tables():
-    """Takes away the suites and tasks that a module's tests have added to ours."""
+    """Remove the suites and tasks that the tests of a module have added to the built-in ones."""
     from benchharness.tasks import suites
 
     tables = (suites._suites, suites._tasks)
@@ -112,7 +112,7 @@ def same_tables():
 
 @pytest.fixture(scope="session")
 def evaluate_copies(tmp_path_factory):
-    """Where evaluate keeps its copies of scripts, which it asks once in a process."""
+    """Redirect evaluate's copies of scripts to a folder, a setting that it reads once."""
     import evaluate
 
     with pytest.MonkeyPatch.context() as patch:
@@ -124,7 +124,7 @@ def evaluate_copies(tmp_path_factory):
 
 @pytest.fixture
 def bench(monkeypatch, capsys, tmp_path):
-    """Calls the command line in an empty folder; gives how it ended."""
+    """Call the command line in an empty folder; return its exit code and output."""
     from benchharness.cli.app import main
 
     monkeypatch.chdir(tmp_path)
@@ -147,7 +147,7 @@ def bench(monkeypatch, capsys, tmp_path):
 
 @pytest.fixture
 def nvidia_smi(monkeypatch, tmp_path):
-    """Puts the driver's tool first on the PATH, which does what a shell script says."""
+    """Install a shell script as `nvidia-smi`, first on the PATH."""
 
     def install(script):
         program = tmp_path / "nvidia-smi"
@@ -169,7 +169,7 @@ def store(tmp_path):
 
 @pytest.fixture(scope="module")
 def browser():
-    """Headless Chromium. One for each module: playwright keeps a loop running while it is open."""
+    """Headless Chromium, one per module: playwright keeps a loop running while it is open."""
     from tests.helpers.browser import running_browser  # late: see OMP_NUM_THREADS above
 
     with running_browser() as running:

@@ -1,4 +1,4 @@
-"""The hook of .pre-commit-config.yaml that checks the subject of a commit message."""
+"""Tests of the hook in .pre-commit-config.yaml that checks the subject of a commit message."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ def checked(message: str, folder: Path) -> subprocess.CompletedProcess[str]:
         "fixup! fixed it.\n",
     ],
 )
-def test_a_subject_of_the_template_is_accepted(message: str, tmp_path: Path) -> None:
+def test_valid_commit_subject_is_accepted(message: str, tmp_path: Path) -> None:
     ended = checked(message, tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")
 
@@ -53,7 +53,7 @@ def test_a_subject_of_the_template_is_accepted(message: str, tmp_path: Path) -> 
         ("Add a test\nand another\n", "empty line"),
     ],
 )
-def test_another_subject_is_refused_in_one_sentence(
+def test_invalid_commit_subject_is_refused_with_the_reason(
     message: str, said: str, tmp_path: Path
 ) -> None:
     ended = checked(message, tmp_path)

@@ -1,4 +1,4 @@
-"""Every command that the documentation shows is one that can be copied and run."""
+"""Tests that every command in the documentation can be copied and run."""
 
 import shlex
 
@@ -10,11 +10,11 @@ from tests.helpers.doc_blocks import DOCS, blocks
 from tests.helpers.extensions import with_all_extensions
 
 PAGES = sorted([*DOCS.glob("*.md"), DOCS.parent / "README.md"])
-BEHIND = {"|", ">", ">>", "&&", ";", "&", "2>"}
+BEHIND = {"|", "<", ">", ">>", "&&", ";", "&", "2>"}
 
 
 def commands(page):
-    """The words of each command of ours in a page's examples, as a shell reads them."""
+    """Yield the words of each `bench` command in a page's examples, as a shell reads them."""
     for block in blocks(page):
         for line in block.replace("\\\n", " ").splitlines():
             if line.startswith("bench ") and "..." not in line and "[" not in line:
@@ -24,7 +24,7 @@ def commands(page):
 
 @with_all_extensions
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_every_example_is_a_command(page):
+def test_documented_commands_are_valid(page):
     refused = []
     for line, (_, *words) in commands(page):
         if words[:1] in (["--help"], ["--version"]):
@@ -37,6 +37,6 @@ def test_every_example_is_a_command(page):
     assert not refused
 
 
-def test_the_examples_are_found():
+def test_more_than_100_documented_commands_are_found():
     found = [line for page in PAGES for line, _ in commands(page)]
     assert len(found) > 100

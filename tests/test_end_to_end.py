@@ -1,6 +1,6 @@
-"""`bench` as a user calls it: real training of the tiny encoder on mini data.
+"""End-to-end tests of `bench` with real training of the tiny encoder on mini data.
 
-What is killed has a process of its own, the rest is called in this one.
+Runs that are killed have a process of their own, others are called in this one.
 """
 
 import json
@@ -25,19 +25,19 @@ def runs(bench):
 
 
 def table(bench):
-    """The leaderboard as data: scores and keys, nothing that depends on the clock."""
+    """Return the leaderboard as data: scores and keys, nothing that depends on the clock."""
     return bench("leaderboard", "--json").out
 
 
 @pytest.fixture(scope="module")
 def kept():
-    """The folder of the first test that needs a run, and what that printed."""
+    """Folder of the first test that needs a run, and the output of the run."""
     return []
 
 
 @pytest.fixture
 def finished(bench, kept, tmp_path, tmp_path_factory, monkeypatch):
-    """A folder in which two tasks were run, and what that printed."""
+    """Folder in which two tasks were run, and the output of the run."""
     if not kept:
         folder = tmp_path_factory.mktemp("finished")
         monkeypatch.chdir(folder)
@@ -46,11 +46,11 @@ def finished(bench, kept, tmp_path, tmp_path_factory, monkeypatch):
     return kept
 
 
-def test_a_run_ends_with_the_table_and_the_report(finished):
+def test_run_prints_the_table_and_writes_the_report(finished):
     folder, (code, out, err) = finished
     assert code == 0, err
     assert out.startswith("2 jobs (1 model x 2 tasks x 1 seed, data: mini)")
-    assert "GLUE on mini data, at most 32 rows a split" in out
+    assert "GLUE on mini data, at most 32 rows per split" in out
     assert "report: results/leaderboard.html; " in out
     assert "[2/2] tiny STS-B seed" in err or "[2/2] tiny CoLA seed" in err
     page = (folder / "results" / "leaderboard.html").read_text(encoding="utf-8")
@@ -58,7 +58,7 @@ def test_a_run_ends_with_the_table_and_the_report(finished):
     assert "stsb" in page
 
 
-def test_every_number_is_stored(finished, bench, monkeypatch):
+def test_run_stores_every_score(finished, bench, monkeypatch):
     monkeypatch.chdir(finished[0])
     rows = {row["task"]: row for row in runs(bench)}
     assert set(rows) == {"glue/cola", "glue/stsb"}
@@ -71,7 +71,7 @@ def test_every_number_is_stored(finished, bench, monkeypatch):
     assert set(rows["glue/stsb"]["scores"]["glue/stsb"]) == {"pearson", "spearman"}
 
 
-def test_the_same_command_does_nothing_again(finished, bench, monkeypatch):
+def test_repeated_command_skips_finished_jobs(finished, bench, monkeypatch):
     monkeypatch.chdir(finished[0])
     before = table(bench)
     started = time.monotonic()
@@ -83,7 +83,7 @@ def test_the_same_command_does_nothing_again(finished, bench, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
-def test_killed_and_started_again_it_has_the_same_table(finished, bench, tmp_path, monkeypatch):
+def test_killed_and_resumed_run_gives_the_same_table(finished, bench, tmp_path, monkeypatch):
     folder, _ = finished
     process = start(tmp_path, "run", "--data", "mini", *ALONE, *TWO_TASKS)
     wait_for_line(process, "[1/2]")
@@ -101,7 +101,7 @@ def test_killed_and_started_again_it_has_the_same_table(finished, bench, tmp_pat
     assert found == table(bench)
 
 
-def test_the_baselines_stand_on_the_board_without_a_rank(bench):
+def test_baselines_are_on_the_board_without_a_rank(bench):
     code, out, err = bench("run", "--model", "majority", "--task", "cola", "--data", "mini")
     assert code == 0, err
     assert out.startswith("2 jobs (2 baselines x 1 task, data: mini)")
@@ -114,7 +114,7 @@ def test_the_baselines_stand_on_the_board_without_a_rank(bench):
     assert entries["bag-of-words"]["tasks"]["glue/cola"]["median"] > 0.0
 
 
-def test_a_diverging_job_is_stored_and_is_exit_1(bench):
+def test_diverging_job_is_stored_and_exits_with_1(bench):
     wild = ("--set", "learning_rate=1e30", "--set", "batch_size=4")
     code, out, err = bench("run", "--data", "mini", *ALONE, *TWO_TASKS[:6], *wild)
     assert code == 1
@@ -124,7 +124,7 @@ def test_a_diverging_job_is_stored_and_is_exit_1(bench):
     assert "0 of 1 jobs are finished, 1 failed." in out
 
 
-def test_a_checkpoint_without_its_layers_is_one_sentence_and_exit_4(bench, tmp_path):
+def test_checkpoint_without_encoder_weights_exits_with_4_and_one_sentence(bench, tmp_path):
     checkpoint = tmp_path / "hollow"
     checkpoint.mkdir()
     config = {
@@ -163,7 +163,7 @@ def test_a_checkpoint_without_its_layers_is_one_sentence_and_exit_4(bench, tmp_p
         (("--model", "tiny", "--task", "cola", "--db", "."), 5, "is a folder"),
     ],
 )
-def test_bad_input_is_one_sentence_and_its_exit_code(bench, tmp_path, words, code, sentence):
+def test_invalid_input_has_its_exit_code_and_one_sentence(bench, tmp_path, words, code, sentence):
     ended, out, err = bench("run", "--data", "mini", *ALONE, *words)
     assert ended == code
     assert sentence in err

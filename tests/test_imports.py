@@ -1,4 +1,4 @@
-"""What tests share stands in tests/helpers: no module of tests/ imports a test or a conftest."""
+"""Tests that no module of tests/ imports a test or a conftest; tests/helpers has shared code."""
 
 import ast
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ FILES = sorted((ROOT / "tests").rglob("*.py"))
 
 
 def imported(path: Path) -> Iterator[str]:
-    """The full names that a file imports, inside functions too."""
+    """Yield the full names that a file imports, inside functions too."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -30,7 +30,7 @@ def is_of_tests(name: str) -> bool:
     return not first or first == "conftest" or first.startswith("test_")
 
 
-def test_nothing_imports_a_test_or_a_conftest() -> None:
+def test_no_module_imports_a_test_or_a_conftest() -> None:
     assert len(FILES) > 200
     found = {path: list(filter(is_of_tests, imported(path))) for path in FILES}
     assert {path: names for path, names in found.items() if names} == {}
@@ -48,7 +48,7 @@ def test_nothing_imports_a_test_or_a_conftest() -> None:
         "from .test_wheel import ROOT",
     ],
 )
-def test_such_an_import_is_found(line: str, tmp_path: Path) -> None:
+def test_import_of_a_test_or_conftest_is_detected(line: str, tmp_path: Path) -> None:
     file = tmp_path / "test_made.py"
     file.write_text(line)
     assert list(filter(is_of_tests, imported(file)))

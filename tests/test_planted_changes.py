@@ -1,4 +1,4 @@
-"""Bugs planted in a copy of our own training code are found by `bench check`, each with one run.
+"""Tests that `bench check` finds bugs planted in a copy of the training code, each with one run.
 
 Most are too small for scores: the tiny encoder hardly needs token types, and a smoothed label costs
 no accuracy. The first losses of the same seed show them at once (docs/regression.md).
@@ -34,11 +34,11 @@ BUGS = {
         TYPES.replace("features.token_types[places]", "np.random.permutation(mask.T).T"),
     ),
 }
-"""File, what stands there, and what is put in its place."""
+"""File, original code and replacement of each bug."""
 
 
 def planted(folder, file, right, wrong):
-    """A copy of the code with the bug in it."""
+    """Copy the code, plant the bug in the copy, and return its folder."""
     for package in ("benchharness", "leaderboard", "tasks"):
         ignore = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / package, folder / package, ignore=ignore, symlinks=True)
@@ -49,7 +49,7 @@ def planted(folder, file, right, wrong):
 
 
 def check_planted(folder, bug, words):
-    """How `bench check` ends with a bug in the code."""
+    """Run `bench check` with a bug in the code."""
     code = planted(folder / "code", *BUGS[bug])
     return subprocess.run(
         (*BENCH, *words),
@@ -62,12 +62,12 @@ def check_planted(folder, bug, words):
 
 
 SOAK = tuple(pytest.param(bug, marks=pytest.mark.soak) for bug in list(BUGS)[1:])
-"""One bug shows the way: the others only cost as much again."""
+"""Bugs of the soak run: each costs as much time as the one that is always tested."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", [next(iter(BUGS)), *SOAK])
-def test_a_planted_bug_changes_the_first_losses_and_no_bug_does_not(bench, tmp_path, bug):
+def test_check_exits_with_3_with_a_planted_bug_and_with_0_without(bench, tmp_path, bug):
     made = ("--db", "x.sqlite", "--out", "x.html", "--data", "mini", "--no-baselines")
     assert bench("run", *WHAT, *HOW, *made, "--seeds", "2").code == 0
     assert bench("check", "--write", *WHAT, "--allow-weak", "--db", "x.sqlite").code == 0
@@ -81,8 +81,8 @@ def test_a_planted_bug_changes_the_first_losses_and_no_bug_does_not(bench, tmp_p
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_a_wrong_maximum_length_is_a_regression(tmp_path):
-    """Of each text four tokens are left, which the scores show too, beside the tracked baseline."""
+def test_wrong_maximum_length_is_reported_as_a_regression(tmp_path):
+    """Keep four tokens of each text, which also lowers the scores."""
     baseline = json.loads((ROOT / "results" / "baseline.json").read_text())
     for sample in baseline["tasks"].values():  # its age is not what is tested here
         sample["conditions"]["method"] = METHOD

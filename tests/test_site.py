@@ -1,4 +1,4 @@
-"""The site of docs/: it is built and read without a network, and no link of it is broken."""
+"""Tests of the site of docs/: it is built and read without a network, and has no broken links."""
 
 import ast
 import os
@@ -43,12 +43,12 @@ cli(["build", "--site-dir", sys.argv[1]])
 
 
 def html(page: str) -> str:
-    """Where the site has a page."""
+    """Return the path of a page on the site."""
     return page.replace("README.md", "index.md").removesuffix(".md") + ".html"
 
 
 class Html(HTMLParser):
-    """What of a page leads elsewhere, what can be led to, and its elements by their kind."""
+    """Links, loaded resources, ids and element counts of a page."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Html(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built strictly in a process that cannot reach anything."""
+    """Site, built strictly in a process without a network."""
     folder = tmp_path_factory.mktemp("site")
     ended = subprocess.run(
         (sys.executable, "-c", BUILD, str(folder)),
@@ -94,7 +94,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def parsed(site: Path) -> dict[str, Html]:
-    """Every page by its path."""
+    """Every page of the site by its path."""
     return {str(path.relative_to(site)): Html(path) for path in site.rglob("*.html")}
 
 
@@ -125,7 +125,7 @@ def test_no_link_is_broken(site: Path, parsed: dict[str, Html]) -> None:
     assert broken == []
 
 
-def test_links_that_leave_the_site_for_our_own_files_lead_to_files(
+def test_links_to_files_of_the_repository_are_not_broken(
     parsed: dict[str, Html],
 ) -> None:
     ours = "https://github.com/benchharness/benchharness/blob/main/"
@@ -135,15 +135,15 @@ def test_links_that_leave_the_site_for_our_own_files_lead_to_files(
         assert (ROOT / link.removeprefix(ours).partition("#")[0]).exists(), link
 
 
-def test_nothing_is_loaded_from_elsewhere(parsed: dict[str, Html]) -> None:
+def test_site_loads_no_external_resources(parsed: dict[str, Html]) -> None:
     loaded = {link for page in parsed.values() for link in page.loaded}
     assert [link for link in loaded if link.startswith(("http", "//"))] == []
 
 
-def test_the_pages_are_made_of_the_parts_that_they_have_on_github(
+def test_pages_have_the_same_elements_as_on_github(
     parsed: dict[str, Html],
 ) -> None:
-    """The site's Markdown is not quite GitHub's: code in a list is indented by eight, say."""
+    """Compare with GitHub's Markdown, which differs in the indent of code in lists, for example."""
     parts = ("h1", "h2", "h3", "h4", "li", "ol", "pre", "table", "td", "img", "em", "strong")
     unlike = []
     for name in PAGES:
@@ -157,7 +157,7 @@ def test_the_pages_are_made_of_the_parts_that_they_have_on_github(
 
 
 def imported(page: str) -> set[str]:
-    """What the plugins on a page import of benchharness."""
+    """Return the names of benchharness that the plugins on a page import."""
     found = set()
     for block in blocks(page):
         if not block.startswith(("from ", "import ")):
@@ -168,15 +168,15 @@ def imported(page: str) -> set[str]:
     return found
 
 
-def test_the_reference_has_all_that_is_public(parsed: dict[str, Html]) -> None:
+def test_reference_has_every_public_name(parsed: dict[str, Html]) -> None:
     names = {f"benchharness.{name}" for name in dir(benchharness) if name != "__version__"}
     assert names <= parsed["reference/python.html"].ids
-    used = imported("plugins.md") | imported("tasks.md") | imported("loggers.md")
+    used = set().union(*map(imported, ("plugins.md", "tasks.md", "add-task.md", "loggers.md")))
     assert len(used) > 10
     assert used <= parsed["reference/plugins.html"].ids
 
 
-def test_the_first_screen_of_the_readme_shows_the_product() -> None:
+def test_readme_begins_with_a_command_and_a_picture() -> None:
     first = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:20]
     assert any(line.startswith("    bench run ") for line in first)
     (picture,) = (found[1] for line in first if (found := re.match(r"!\[.+\]\((.+)\)", line)))
@@ -201,7 +201,7 @@ LOADED = "document.readyState === 'complete'"
         pytest.param("reference/plugins", 1200, "dark", marks=pytest.mark.soak),
     ],
 )
-def test_axe_finds_no_fault(
+def test_axe_finds_no_accessibility_fault_on_the_site(
     browser: "Browser", site: Path, name: str, width: int, scheme: Any
 ) -> None:
     with opened(browser, site / f"{name}.html", scheme=scheme, width=width, ready=LOADED) as found:
@@ -211,7 +211,7 @@ def test_axe_finds_no_fault(
 
 
 @pytest.mark.browser
-def test_the_search_works_from_disk(browser: "Browser", site: Path) -> None:
+def test_site_search_works_from_disk(browser: "Browser", site: Path) -> None:
     with opened(browser, site / "reference" / "python.html", ready=LOADED) as found:
         found.page.get_by_role("textbox", name="Search").click()
         found.page.keyboard.type("layer_decay")

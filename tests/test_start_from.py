@@ -1,4 +1,7 @@
-"""`bench run` with jobs that start from another one's encoder: real training, and a real kill."""
+"""Tests of `bench run` with jobs that start from another job's encoder.
+
+They train for real, and kill a real process.
+"""
 
 import json
 import signal
@@ -34,18 +37,18 @@ def prepare(folder):
 
 
 def stored(folder):
-    """The stored run of each task, and how often it was run."""
+    """Return the stored run of each task, and its number of attempts."""
     with open_store(folder / "results" / "leaderboard.sqlite", create=False) as store:
         return {row.task: (row, len(store.attempts(row.key))) for row in store.runs()}
 
 
 @pytest.fixture
 def finished(bench, tmp_path):
-    """The folder of `bench`, in which the chain ran without a stop, and what that printed."""
+    """Folder of `bench`, in which the chain ran without a stop, and the output of the run."""
     return prepare(tmp_path), bench(*COMMAND)
 
 
-def test_one_training_serves_all_that_start_from_it(finished, bench):
+def test_start_task_is_trained_once_for_all_jobs_that_start_from_it(finished, bench):
     folder, (code, out, err) = finished
     assert code == 0, err
     sentence = "MNLI is trained first: RTE, MRPC, SuperGLUE RTE start from it"
@@ -73,7 +76,7 @@ def test_one_training_serves_all_that_start_from_it(finished, bench):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends the workers on Linux")
 @pytest.mark.soak
-def test_killed_in_the_middle_it_goes_on_where_it_was(finished, tmp_path):
+def test_killed_chain_is_resumed_without_repeating_finished_jobs(finished, tmp_path):
     folder = prepare(tmp_path / "killed")
     process = start(folder, *COMMAND)
     wait_for_line(process, "[2/4]")

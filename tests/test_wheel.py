@@ -1,4 +1,4 @@
-"""The distribution: one package with its data files, which leaves other projects' names alone."""
+"""Tests of the distribution: one package with its data files, which occupies no other names."""
 
 import os
 import re
@@ -59,7 +59,7 @@ def count(predictions, examples):
 METRICS = {"glue/rte": (Metric(name="counted", compute=count),)}
 """,
 }
-"""A project that had these names before benchharness was installed beside it."""
+"""Project that used these names before benchharness was installed next to it."""
 
 
 def build(builder: type[WheelBuilder] | type[SdistBuilder], root: Path, folder: Path) -> Path:
@@ -69,24 +69,24 @@ def build(builder: type[WheelBuilder] | type[SdistBuilder], root: Path, folder: 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A wheel of this checkout."""
+    """Wheel of this checkout."""
     return build(WheelBuilder, ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
 def names(wheel: Path) -> set[str]:
-    """The files in it."""
+    """Names of the files in the wheel."""
     with ZipFile(wheel) as archive:
         return set(archive.namelist())
 
 
-def test_its_top_level_is_one_package(names: set[str]) -> None:
+def test_wheel_has_one_top_level_package(names: set[str]) -> None:
     top = {name.partition("/")[0] for name in names}
     assert {name for name in top if not name.endswith(".dist-info")} == {"benchharness"}
 
 
-def test_it_holds_every_file_of_the_packages(names: set[str]) -> None:
-    """Recipes, templates, published tables, vocabulary and mini data travel with the code."""
+def test_wheel_has_every_file_of_the_packages(names: set[str]) -> None:
+    """Check that recipes, templates, published tables, vocabulary and mini data are packaged."""
     files = {
         f"{inside}/{path.relative_to(ROOT / folder).as_posix()}"
         for folder, inside in FOLDERS.items()
@@ -98,13 +98,15 @@ def test_it_holds_every_file_of_the_packages(names: set[str]) -> None:
     assert {".toml", ".csv", ".tsv", ".txt", ".j2", ".css", ".js", ".json", ".jsonl"} <= suffixes
 
 
-def test_it_carries_the_licence_and_says_that_it_is_typed(names: set[str]) -> None:
+def test_wheel_has_the_licence_and_py_typed(names: set[str]) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert "benchharness/py.typed" in names
 
 
-def test_a_wheel_of_the_source_distribution_is_the_same(names: set[str], tmp_path: Path) -> None:
-    """An archive has no links, so its packages are where they are installed."""
+def test_wheel_built_from_the_source_distribution_is_the_same(
+    names: set[str], tmp_path: Path
+) -> None:
+    """Unpack the archive, which has no links: its packages are where they are installed."""
     with tarfile.open(build(SdistBuilder, ROOT, tmp_path / "source")) as archive:
         # Python before 3.11.4 has no filters.
         archive.extractall(
@@ -115,7 +117,7 @@ def test_a_wheel_of_the_source_distribution_is_the_same(names: set[str], tmp_pat
         assert set(again.namelist()) == names
 
 
-def test_the_readme_of_an_index_has_no_link_into_the_repository(wheel: Path) -> None:
+def test_readme_of_the_package_index_has_only_absolute_links(wheel: Path) -> None:
     with ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
         text = archive.read(name).decode()
@@ -129,7 +131,7 @@ def test_the_readme_of_an_index_has_no_link_into_the_repository(wheel: Path) -> 
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment of its own, with the wheel and this one's other packages."""
+    """Programs of a new environment, with the wheel and the other packages of this one."""
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
@@ -151,7 +153,9 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_a_project_with_the_names_of_our_folders_keeps_them(installed: Path, project: Path) -> None:
+def test_project_can_have_packages_named_tasks_leaderboard_and_tests(
+    installed: Path, project: Path
+) -> None:
     def run(*command: str) -> str:
         hidden = ("PYTHONPATH", "PYTEST_ADDOPTS", "VIRTUAL_ENV")
         kept = {name: value for name, value in os.environ.items() if name not in hidden}

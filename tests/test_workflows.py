@@ -1,4 +1,4 @@
-"""GitHub's workflows and our action: their files, and the commands in them."""
+"""Tests of GitHub's workflows and of the action: their files, and the commands in them."""
 
 import re
 import shlex
@@ -33,7 +33,7 @@ def steps_of(text: str) -> Iterator[Mapping[str, Any]]:
 
 
 def check_uses(step: Mapping[str, Any]) -> None:
-    """What a step uses is one commit, and of our action it has no input that it lacks."""
+    """Check that a step uses a pinned commit, and only existing inputs of this action."""
     used = step.get("uses", "")
     ours = ("./", "benchharness/benchharness@COMMIT")
     assert used in ours or re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", used), used
@@ -47,12 +47,12 @@ def check_uses(step: Mapping[str, Any]) -> None:
 
 
 def parse(name: str, words: list[str]) -> None:
-    """Raises where the command does not take the words; runs nothing."""
+    """Parse the words of a command without running it; raise if it does not accept them."""
     load_command(name).make_context(name, words)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_every_step_of_a_workflow_can_be_run(path: Path) -> None:
+def test_steps_of_workflows_are_valid(path: Path) -> None:
     for step in steps_of(path.read_text(encoding="utf-8")):
         assert ("uses" in step) != ("run" in step)
         if "uses" in step:
@@ -68,7 +68,7 @@ def test_every_step_of_a_workflow_can_be_run(path: Path) -> None:
                 assert (ROOT / words[0]).stat().st_mode & 0o100
 
 
-def test_the_guide_shows_a_workflow_that_fits_the_action() -> None:
+def test_workflow_in_the_guide_uses_the_action_correctly() -> None:
     (job,) = yaml.safe_load(block("regression.md", "uses: benchharness"))["jobs"].values()
     for step in job["steps"]:
         check_uses(step)
@@ -76,7 +76,7 @@ def test_the_guide_shows_a_workflow_that_fits_the_action() -> None:
 
 @pytest.fixture
 def runner(tmp_path: Path) -> dict[str, str]:
-    """A runner's environment, in which programs only leave their words."""
+    """Environment of a runner, in which programs only record their arguments."""
     for name in ("python", "benchharness/bin/python", "benchharness/bin/bench"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(RECORDER)
@@ -92,7 +92,7 @@ def runner(tmp_path: Path) -> dict[str, str]:
 
 
 def run_step(name: str, runner: Mapping[str, str], **variables: str) -> int:
-    """Runs a step of the action with values for its variables; the exit code."""
+    """Run a step of the action with values for its variables; return the exit code."""
     (step,) = (each for each in ACTION["runs"]["steps"] if each.get("name") == name)
     assert set(variables) - {"FAKE_CODE"} == set(step["env"])
     for value in step["env"].values():
@@ -120,7 +120,7 @@ def test_the_action_installs_its_own_code_or_a_release(
     assert Path(words[-3]).is_file()
 
 
-def test_the_action_runs_the_check_and_passes_on_its_exit_code(runner: dict[str, str]) -> None:
+def test_action_runs_the_check_and_outputs_its_exit_code(runner: dict[str, str]) -> None:
     arguments = '--model "my model=./a folder" --suite glue --task rte --limit 300'
     given = {"ARGUMENTS": arguments, "BASELINE": "base line.json"}
     assert run_step("bench check", runner, **given) == 0
@@ -136,24 +136,24 @@ def test_the_action_runs_the_check_and_passes_on_its_exit_code(runner: dict[str,
     assert ACTION["outputs"]["exit-code"]["value"] == step
 
 
-def test_each_step_of_the_action_is_one_commit() -> None:
+def test_actions_used_by_the_action_are_pinned_to_a_commit() -> None:
     for step in ACTION["runs"]["steps"]:
         if "uses" in step:
             check_uses(step)
 
 
-def test_no_arguments_are_no_word(runner: dict[str, str]) -> None:
+def test_empty_arguments_add_no_argument(runner: dict[str, str]) -> None:
     assert run_step("bench check", runner, ARGUMENTS=" ", BASELINE="b.json") == 0
     assert words_of(runner, "bench")[:2] == ["check", "--baseline"]
 
 
-def test_the_action_checks_nothing_by_half_of_its_arguments(runner: dict[str, str]) -> None:
+def test_action_runs_no_check_with_unbalanced_quotes(runner: dict[str, str]) -> None:
     given = {"ARGUMENTS": "--model tiny --suite glue 'oops", "BASELINE": "b.json"}
     assert run_step("bench check", runner, **given)
     assert not (Path(runner["RUNNER_TEMP"]) / "bench.words").exists()
 
 
-def test_the_cache_is_of_what_is_installed(runner: dict[str, str]) -> None:
+def test_cache_key_depends_on_version_python_and_platform(runner: dict[str, str]) -> None:
     for version in ("", "1.2.3"):
         run_step("what is to be installed", runner, VERSION=version, PYTHON="3.11.9")
     one, other = Path(runner["GITHUB_OUTPUT"]).read_text().splitlines()
@@ -164,7 +164,7 @@ def test_the_cache_is_of_what_is_installed(runner: dict[str, str]) -> None:
 # Others that install us: containers and hooks.
 
 
-def test_the_dockerfile_has_no_complaint_and_its_commands_can_be_typed() -> None:
+def test_dockerfile_passes_hadolint_and_its_commands_are_valid() -> None:
     file = ROOT / "Dockerfile"
     hadolint = Path(sys.executable).with_name("hadolint")
     ended = subprocess.run((hadolint, file), capture_output=True, text=True, check=False)
@@ -177,7 +177,7 @@ def test_the_dockerfile_has_no_complaint_and_its_commands_can_be_typed() -> None
     assert all((ROOT / line[1:]).exists() for line in sent if line.startswith("!"))
 
 
-def test_the_hook_of_pre_commit_is_a_check_that_can_be_typed() -> None:
+def test_pre_commit_hook_is_a_valid_bench_check() -> None:
     text = (ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
     (hook,) = yaml.safe_load(text)
     (project,) = yaml.safe_load(

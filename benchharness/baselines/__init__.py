@@ -1,4 +1,7 @@
-"""What any encoder must beat: the most frequent answer, and a linear model over words. No torch."""
+"""Baselines that any encoder must beat: the most frequent answer, and a linear model over words.
+
+They do not use torch.
+"""
 
 import platform
 import time
@@ -21,19 +24,20 @@ from benchharness.tasks.suites import find_task
 __all__ = ["run_baseline"]
 
 MAJORITY = "baseline:majority"
-"""Stored runs and digests have "baseline" for a baseline, so the word stays where it is stored."""
+"""Checkpoint of the majority baseline; stored runs and digests contain the word "baseline"."""
 
 LEARNERS: Mapping[str, Learner] = {
     MAJORITY: learn_majority,
     "baseline:bag-of-words": learn_bag_of_words,
 }
-"""By the checkpoint of the baseline's ModelSpec."""
+"""Learners, keyed by the checkpoint of the baseline's ModelSpec."""
 
 
 def run_baseline(job: Job, report: Reporter = lambda _: None) -> Result:
-    """Learns a baseline, predicts and scores as the job says.
+    """Train a baseline, predict the splits of the job and score the predictions.
 
-    Raises DataError where a split is no longer what the job was planned with.
+    Raises:
+        DataError: A split has changed since the job was planned.
     """
     start, started = time.monotonic(), _now()
     report(Progress(phase="loading"))
@@ -59,7 +63,7 @@ def run_baseline(job: Job, report: Reporter = lambda _: None) -> Result:
 
 
 def _evaluation(job: Job, name: str, rows: SplitRows, predictions: Any) -> Evaluation:
-    """Without flags for the majority: that its predictions are constant is what it is."""
+    """Score predictions of a split; the majority gets no flag for its constant predictions."""
     evaluation = evaluate_split(name, rows, predictions)
     return replace(evaluation, flags=()) if job.checkpoint == MAJORITY else evaluation
 

@@ -1,4 +1,4 @@
-"""What the baselines learn: the most frequent answer, or a linear model over words."""
+"""Learners of the baselines: the most frequent answer, or a linear model over words."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,25 +32,25 @@ from benchharness.tasks.examples import (
 from benchharness.tasks.read import subset
 from benchharness.tasks.task import PairTask, Task
 
-# What a baseline is: it learns from a train split, and predicts any rows of that kind.
+# A baseline learns from a train split, and predicts any rows of the same task.
 
 Predictor = Callable[[Sequence[Any]], tuple[Prediction, ...]]
-"""One prediction for each example, in their order."""
+"""Function that returns one prediction per example, in order."""
 
 Learner = Callable[[Task, Sequence[Any], Mapping[str, Any]], Predictor]
-"""A task, its training examples and the values of the job's settings to a predictor."""
+"""Function from a task, its training examples and the job's setting values to a predictor."""
 
 
-# Texts as sparse rows of TF-IDF weights.
+# Texts as sparse vectors of TF-IDF weights.
 
 TOKEN = r"\w+|[^\w\s]"  # noqa: S105  (a pattern, no password)
-"""Words and single marks, so that only a blank text has none."""
+"""Token pattern: words and single marks, so that only a blank text has no token."""
 
 
 def fit_vectors(texts: Sequence[str], values: Mapping[str, Any]) -> Any:
-    """A vectorizer that knows the words of these texts and pairs of them, as `values` say.
+    """Fit a TF-IDF vectorizer on texts, with the n-grams and features that `values` limit.
 
-    What it makes of a text has the length 1, so that products of two are cosines.
+    Its vectors have length 1, so that products of two are cosines.
     """
     return TfidfVectorizer(
         token_pattern=TOKEN,
@@ -60,23 +60,24 @@ def fit_vectors(texts: Sequence[str], values: Mapping[str, Any]) -> Any:
     ).fit(texts)
 
 
-# The sentence of a context that is most like the question.
+# Question answering: the sentence of the context that is most similar to the question.
 
 
 def learn_sentences(
     _task: Task, examples: Sequence[SpanExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """The sentence with the largest cosine to the question, the first of several.
+    """Learn to answer with the sentence that is most similar to the question.
 
-    What is learned is how rare each word is. The less alike the two are, the higher is the score of
-    "no answer"; yet every question gets one, because only dev could say where the threshold lies.
+    Similarity is the cosine; of equal sentences the first is taken. Training learns only the
+    inverse frequency of each word. The no-answer score is the negative cosine. Every question gets
+    an answer, because only dev could show the right threshold.
     """
     contexts = dict.fromkeys(example.context for example in examples)
     vectors = fit_vectors([*contexts, *(example.question for example in examples)], values)
 
     def predict(asked: Sequence[SpanExample]) -> tuple[SpanPrediction, ...]:
         # The sentences of all contexts are rows of one matrix; `places` has the first row of each
-        # context and the one behind its last.
+        # context and the row after its last.
         cut = {example.context: split_sentences(example.context) for example in asked}
         rows = vectors.transform([sentence for parts in cut.values() for sentence in parts])
         ends = accumulate((len(parts) for parts in cut.values()), initial=0)
@@ -85,7 +86,7 @@ def learn_sentences(
         predictions = []
         for number, example in enumerate(asked):
             start, end = places[example.context]
-            # Rows have the length 1, so their products are cosines: [sentences, 1].
+            # Rows have length 1, so their products are cosines: [sentences, 1].
             cosines = (rows[start:end] @ questions[number].T).toarray()[:, 0]
             best = int(cosines.argmax())
             predictions.append(
@@ -105,24 +106,24 @@ def learn_majority(
     examples: Sequence[Any],
     values: Mapping[str, Any],  # noqa: ARG001  (as every baseline)
 ) -> Predictor:
-    """The most frequent label, place of the right option or tag; the mean of a number."""
+    """Learn the most frequent label, option position or tag, or the mean of a number."""
     predict = answer_type(task).majority(examples)
     return lambda asked: tuple(map(predict, asked))
 
 
 def _has_labels(task: PairTask, examples: Sequence[PairExample]) -> Any:
-    """(examples, labels): 1 for each label that an example has."""
+    """Return an array `[examples, labels]` with 1 for each label that an example has."""
     found = [example.label if isinstance(example.label, tuple) else () for example in examples]
     return np.array([[float(label in each) for label in task.labels] for each in found])
 
 
-# The right one of several options, by their own words and those they share with the context.
+# Multiple choice, by an option's words and by the words that it shares with the context.
 
 
 def learn_options(
     _task: Task, examples: Sequence[ChoiceExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Logistic regression over options that are right or wrong; the likeliest one is chosen."""
+    """Learn a logistic regression of right and wrong options; predict the most likely option."""
     texts = [text for e in examples for text in (_question(e), *e.options)]
     vectors = fit_vectors(texts, values)
     model = LogisticRegression(C=values["regularization"], max_iter=1000)
@@ -149,33 +150,33 @@ def _options(examples: Sequence[ChoiceExample]) -> list[tuple[ChoiceExample, int
 
 
 def _rows(vectors: Any, examples: Sequence[ChoiceExample]) -> Any:
-    """A row for each option: its vector, and what it shares with context and question."""
+    """Return a row per option: its vector, and its product with the vector of its question."""
     options = vectors.transform([e.options[place] for e, place in _options(examples)])
     questions = vectors.transform([_question(example) for example in examples])
-    # Each question as often as it has options, so that it stands beside each of them.
+    # Each question is repeated for each of its options.
     repeated = questions[np.repeat(np.arange(len(examples)), [len(e.options) for e in examples])]
     return hstack([options, repeated.multiply(options)], format="csr")
 
 
 def _option_choice(example: ChoiceExample, logits: Any) -> ChoicePrediction:
-    # A softmax over the options, by logits of at most 0, so that nothing overflows.
+    # A softmax over the options; logits are shifted to at most 0, so that nothing overflows.
     weights = np.exp(logits - logits.max())
     scores = tuple((weights / weights.sum()).tolist())
     return ChoicePrediction(id=example.id, option=int(logits.argmax()), scores=scores)
 
 
-# One text or two to a class or a number, by a linear model over their words.
+# Classification and regression of one text or two, with a linear model over their words.
 
 
 def learn_labels(
     task: Any, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Logistic regression; a label that no training example has gets the probability 0."""
-    # 1,000 steps are more than it ever took; scikit-learn's 100 are too few for QNLI.
+    """Learn a logistic regression; a label without a training example gets the probability 0."""
+    # No fit has needed 1,000 steps; scikit-learn's default of 100 is too low for QNLI.
     model = LogisticRegression(C=values["regularization"], max_iter=1000)
     rows_of = _learned_rows(examples, values)
     model.fit(rows_of(examples), [example.label for example in examples])
-    # The model has the labels that it has seen, sorted; the task has all, in its own order.
+    # The model has the labels of the training examples, sorted; the task has all, in its own order.
     places = [task.labels.index(label) for label in model.classes_]
 
     def predict(asked: Sequence[PairExample]) -> tuple[PairPrediction, ...]:
@@ -193,11 +194,11 @@ def learn_labels(
 def learn_label_sets(
     task: Any, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Logistic regression for each label; one that all examples have, or none, is always so."""
+    """Learn a logistic regression per label; a label of all or no examples is constant."""
     rows_of = _learned_rows(examples, values)
     rows, gold = rows_of(examples), _has_labels(task, examples)
-    # [examples, labels]: a column is a question of its own. scikit-learn refuses one with a single
-    # answer, which is kept as a number.
+    # [examples, labels]: each column is a problem of its own. scikit-learn refuses a column with a
+    # single value, so that value is kept instead of a model.
     models = [
         LogisticRegression(C=values["regularization"], max_iter=1000).fit(rows, column)
         if len(set(column)) > 1
@@ -228,7 +229,7 @@ def learn_label_sets(
 def learn_numbers(
     _task: Task, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Ridge regression."""
+    """Learn a ridge regression."""
     rows_of = _learned_rows(examples, values)
     model = Ridge(alpha=values["regularization"])
     model.fit(rows_of(examples), [example.label for example in examples])
@@ -241,9 +242,10 @@ def learn_numbers(
 def _learned_rows(
     examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Callable[[Sequence[PairExample]], Any]:
-    """Makes a row of one text's vector; of two both, how they differ and what they share.
+    """Return a function from examples to rows of features, fitted on the training examples.
 
-    These four are what the CBoW baseline of GLUE's paper gives its classifier.
+    The features of one text are its vector. Those of two texts are both vectors, the absolute
+    difference and the product, as in the CBoW baseline of GLUE's paper.
     """
     texts = [t for e in examples for t in (e.text_a, e.text_b) if t is not None]
     vectors = fit_vectors(texts, values)
@@ -258,19 +260,19 @@ def _learned_rows(
     return rows_of
 
 
-# The most frequent tag of each word.
+# Tagging: the most frequent tag of each word.
 
 
 def learn_words(
     _task: Task, examples: Sequence[TagExample], _values: Mapping[str, Any]
 ) -> Predictor:
-    """A word that was never seen gets the most frequent tag of all."""
+    """Learn the most frequent tag of each word, and the most frequent of all for unknown words."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for example in examples:
         for word, tag in zip(example.words, example.tags or (), strict=True):
             counts[word][tag] += 1
     overall = sum(counts.values(), Counter[str]())
-    # Of equally frequent tags the one that train has first: a Counter keeps that order.
+    # Among equally frequent tags, the one that train has first: a Counter keeps that order.
     tags = {word: found.most_common(1)[0][0] for word, found in counts.items()}
     unknown = overall.most_common(1)[0][0]
 
@@ -283,18 +285,18 @@ def learn_words(
     return predict
 
 
-# Mentions that train has, the same where their words are.
+# Coreference: mentions of train, with the same words in one cluster.
 
 LONGEST_MENTION = 10
-"""Words of a mention that is looked for."""
+"""Longest span that is considered as a mention, in words."""
 
 
 def learn_mentions(
     _task: Task, examples: Sequence[DocumentExample], _values: Mapping[str, Any]
 ) -> Predictor:
-    """Words that are a mention in train more often than not are one, and are what like words are.
+    """Learn the spans that are mentions more often than not in train; equal words corefer.
 
-    Mentions inside a longer one are left out. A mention that stands alone is none.
+    Case is ignored. Of nested mentions only the longest is kept, and a cluster needs two mentions.
     """
     known, seen = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
     for example in examples:
@@ -307,7 +309,7 @@ def learn_mentions(
         words, end = _lower(example), 0
         clusters: defaultdict[tuple[str, ...], list[Mention]] = defaultdict(list)
         for start, last in _stretches(example):
-            # The longest come first, so what begins before `end` lies in a mention, or cuts it.
+            # The longest spans come first, so one that begins before `end` overlaps a mention.
             if start >= end and words[start:last] in likely:
                 clusters[words[start:last]].append((start, last))
                 end = last
@@ -321,7 +323,7 @@ def _lower(example: DocumentExample) -> tuple[str, ...]:
 
 
 def _stretches(example: DocumentExample) -> Iterator[Mention]:
-    """All stretches of words in one sentence, in order, the longest first of those at one word."""
+    """Yield all spans within one sentence, in order; of those with one start, the longest first."""
     ends = accumulate(len(sentence) for sentence in example.sentences)
     first = 0
     for end in ends:
@@ -332,16 +334,16 @@ def _stretches(example: DocumentExample) -> Iterator[Mention]:
         first = end
 
 
-# Documents that have the words of a query, the rarest of which count most; nothing is learned.
+# Ranking: documents that share words with the query, weighted by rarity; nothing is learned.
 
 
 def learn_documents(
     _task: Task, examples: Sequence[QueryExample], _values: Mapping[str, Any]
 ) -> Predictor:
-    """The documents of the highest cosine between TF-IDF vectors of words, by equal ones the id."""
+    """Rank documents by the cosine of TF-IDF vectors, and by id in descending order if equal."""
     corpus = examples[0].corpus
     vectorizer = TfidfVectorizer(sublinear_tf=True)
-    documents = vectorizer.fit_transform(corpus.texts)  # (documents, words)
+    documents = vectorizer.fit_transform(corpus.texts)  # [documents, words]
 
     def predict(asked: Sequence[QueryExample]) -> tuple[RankingPrediction, ...]:
         return tuple(_ranking(e, documents @ vectorizer.transform([e.text]).T) for e in asked)
@@ -356,13 +358,14 @@ def learn_documents(
     return predict
 
 
-# The bag-of-words baseline: TF-IDF of words and pairs of words under a linear model.
+# The bag-of-words baseline: a linear model over TF-IDF weights of words and word pairs.
 
 
 def learn_bag_of_words(task: Task, examples: Sequence[Any], values: Mapping[str, Any]) -> Predictor:
-    """The baseline of a task, learned from at most `max_examples` of its training examples.
+    """Learn the bag-of-words baseline of a task from at most `max_examples` training examples.
 
-    A train split with a single label has nothing to tell apart: it gets the majority's answers.
+    If all of these have the same label, the majority baseline is used, because a classifier needs
+    two.
     """
     learn = LEARNERS.get(task.kind, learn_majority)
     if task.kind in ("tag", "role", "coref", "ranking"):
@@ -384,4 +387,4 @@ LEARNERS: Mapping[str, Learner] = {
     "coref": learn_mentions,
     "ranking": learn_documents,
 }
-"""By the kind of a task."""
+"""Learners of the bag-of-words baseline, keyed by the kind of a task."""

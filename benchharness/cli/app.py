@@ -21,10 +21,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from benchharness import __version__
-from benchharness.cli.commands import ELSEWHERE, command, commands, core, inner, named
+from benchharness.cli.commands import CORE, ELSEWHERE, command, commands, inner, named
 from benchharness.discovery import loaded
+from benchharness.errors import BenchError, DataError, JobError
 from benchharness.extension import GROUPS, Command
-from benchharness.tasks.errors import BenchError, DataError, JobError
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 a job failed; 2 a wrong argument, name or setting; 3 a regression was "
@@ -61,9 +61,7 @@ def _without_abort() -> Iterator[None]:
     try:
         yield
     except EOFError as error:  # click would take it for Ctrl-D and say "Aborted!", and no more
-        raise DataError(
-            f"something that was read ended too early ({error}): is a file cut?"
-        ) from error
+        raise DataError(f"a file ended too early ({error}): is it complete?") from error
     except MemoryError as error:
         raise JobError(
             "memory ran out: give fewer or smaller files, or more memory (ulimit -v, the "
@@ -268,7 +266,7 @@ def load_command(name: str) -> Any:
     if not place:
         return InnerGroup(name)
     find = partial(resolve_name, place)
-    found = find() if name in core() else loaded(f"the command {name}", find)
+    found = find() if name in CORE else loaded(f"the command {name}", find)
     # Typer builds click commands only for a whole app, so this app has a single command.
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     alone.callback()(lambda: None)
@@ -360,8 +358,7 @@ def _finish_output(more: str = "") -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno != EPIPE:  # with EPIPE the reader has simply stopped reading
             raise BenchError(
-                f"what was to be printed could not be written ({error.strerror}): give stdout "
-                "another file."
+                f"the output could not be written ({error.strerror}): give stdout another file."
             ) from error
 
 

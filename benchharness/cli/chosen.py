@@ -30,8 +30,8 @@ System = Annotated[
     str,
     argument(
         "SYSTEM",
-        "A model, ensemble or baseline with stored runs; MODEL:RECIPE where it has several "
-        "rows on a board; or the beginning of a run's key.",
+        "A model, ensemble or baseline with stored runs; MODEL:RECIPE if it has several rows "
+        "on a board; or the first characters of a run's key.",
         "stored_systems",
     ),
 ]

@@ -4,28 +4,18 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from benchharness.discovery import extensions
-from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, USE, Command
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
+from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, Command
 
 CORE: Mapping[str, Command] = {
     "run": Command(
-        "run:run", "Fine-tune, score, store and show.", "run --model roberta --suite glue", MEASURE
-    ),
-    "run --write-task": Command(
-        "task:write_task",
-        "Write the task of your data as a file; runs nothing.",
-        "run --data-file reviews.csv --write-task",
-        "Your own data",
+        "run:run",
+        "Fine-tune models, score them and show the board.",
+        "run --model roberta --suite glue",
+        MEASURE,
     ),
     "watch": Command(
         "watch:watch", "Watch a run from another terminal.", "watch", MEASURE, old="run watch"
-    ),
-    "score": Command(
-        "score:score",
-        "Score a prediction file that anyone made.",
-        "score RTE.tsv --task glue/rte",
-        MEASURE,
-        old="submit score",
     ),
     "fetch": Command(
         "fetch:fetch",
@@ -42,7 +32,7 @@ CORE: Mapping[str, Command] = {
     ),
     "report predictions": Command(
         "report:predictions",
-        "Write a page of every prediction.",
+        "Write a page per task with every prediction.",
         "report predictions roberta --task glue/rte",
     ),
     "show": Command("show:show", "Show runs, models, tasks and suites.", "show 4f2a9c", READ),
@@ -61,30 +51,17 @@ CORE: Mapping[str, Command] = {
     ),
     "plan": Command(
         "compare:plan",
-        "Say how many seeds tell two systems apart.",
+        "Estimate the seeds needed to detect a difference.",
         "plan bert roberta --task glue/rte",
         COMPARE,
         old="compare plan",
     ),
     "curve": Command(
         "curve:curve",
-        "Test where scores still improve.",
+        "Test where scores rise over checkpoints.",
         "curve small --task glue/mnli",
         COMPARE,
         old="compare curve",
-    ),
-    "ensemble": Command(
-        "ensemble:ensemble",
-        "Average predictions into one system.",
-        "ensemble bert roberta --task glue/rte --name both",
-        COMPARE,
-        old="compare ensemble",
-    ),
-    "submit": Command(
-        "submit:submit",
-        "Write, check or repair a submission.",
-        "submit --model roberta --suite glue",
-        USE,
     ),
     "export": Command(
         "export:export",
@@ -93,30 +70,30 @@ CORE: Mapping[str, Command] = {
         KEEP,
     ),
     "db": Command("", "Check, change, copy or fill the leaderboard's database.", "db check", KEEP),
-    "db check": Command("rows:check", "Say what is wrong with the database.", "db check"),
+    "db check": Command("rows:check", "Report every fault of the database.", "db check"),
     "db backup": Command("rows:backup", "Copy the database.", "db backup copy.sqlite"),
-    "db merge": Command(
-        "rows:merge", "Take the runs of another database.", "db merge other.sqlite"
-    ),
+    "db merge": Command("rows:merge", "Add the runs of another database.", "db merge other.sqlite"),
     "db import": Command(
         "export:import_file",
-        "Import runs, or scores made elsewhere.",
+        "Import runs, or scores measured elsewhere.",
         "db import results.jsonl.gz",
     ),
     "db rename": Command(
         "rows:rename",
-        "Give a row of the board another name.",
+        "Rename a row of the board.",
         "db rename minilm:lr=3e-4 minilm-hot",
     ),
     "db hide": Command(
-        "rows:hide", "Leave rows out of boards, or show them again.", "db hide minilm:lr=3e-4"
+        "rows:hide", "Hide rows from boards, or show them again.", "db hide minilm:lr=3e-4"
     ),
     "db delete": Command(
         "rows:delete",
-        "Delete stored runs; asks, and keeps a copy.",
+        "Delete stored runs; asks first and keeps an archive.",
         "db delete --model bert --task glue/rte",
     ),
-    "doctor": Command("doctor:doctor", "Check this machine, its caches, the hub.", "doctor", KEEP),
+    "doctor": Command(
+        "doctor:doctor", "Check this machine, its caches and the hub.", "doctor", KEEP
+    ),
 }
 """Commands of the core, keyed by the words that call them; the second word may be a flag.
 
@@ -126,48 +103,35 @@ sections by purpose, and in each section the common commands first."""
 
 
 @cache
-def core() -> Mapping[str, Command]:
-    """Return the core's commands, with the full paths of their functions."""
-    return _placed(CORE, __name__.rpartition(".")[0])
-
-
-@cache
 def commands() -> Mapping[str, Command]:
     """Return all commands in the order of the help, keyed by the words that call them.
 
     Raises:
-        BenchError: An extension's command has the name of another command, begins with a word of
-            the core's commands, or has no section of the help.
+        BenchError: An extension's command has the name of another command, or has no section of
+            the help.
     """
-    found = dict(core())
+    found = _placed(CORE, __name__.rpartition(".")[0])
     for extension in extensions():
         for name, line in _placed(extension.commands, extension.package).items():
             first = name.partition(" ")[0]
-            if name in found or first in CORE:
+            if name in found:
                 raise BenchError(
-                    f"the extension {extension.name} has a command {name!r}, and {first!r} is "
-                    "there already: give it another name."
+                    f"the extension {extension.name} has a command {name!r}, which is there "
+                    "already: give it another name."
                 )
             if line.group not in GROUPS and first not in found:
                 raise BenchError(
-                    f"the command {name!r} of the extension {extension.name} is in no section of "
+                    f"the command {name!r} of the extension {extension.name} has no section in "
                     f"`bench --help`: expected {', '.join(GROUPS)}, got {line.group!r}."
                 )
             found = _listed(found, name, line)
-    return found
-
-
-def table_with(first: str) -> Mapping[str, Command]:
-    """Return a table that includes all commands that begin with a word.
-
-    Extensions are not loaded if the core has such commands.
-    """
-    return core() if first in CORE else commands()
+    in_order = sorted(found, key=lambda name: GROUPS.index(found[name.partition(" ")[0]].group))
+    return {name: found[name] for name in in_order}
 
 
 def command(name: str) -> Command | None:
     """Return the command with this name, or None."""
-    return table_with(name.partition(" ")[0]).get(name)
+    return commands().get(name)
 
 
 def _placed(lines: Mapping[str, Command], package: str) -> dict[str, Command]:
@@ -183,8 +147,8 @@ def _listed(known: Mapping[str, Command], name: str, line: Command) -> dict[str,
     lines = list(known.items())
     first, _, second = name.partition(" ")
     before = first if second else line.after
-    if before not in known:
-        before = [words for words, each in lines if each.group == line.group][-1]
+    section = [words for words, each in lines if each.group == line.group] or [*known]
+    before = before if before in known else section[-1].partition(" ")[0]
     place = max(n for n, (words, _) in enumerate(lines) if words.partition(" ")[0] == before)
     lines.insert(place + 1, (name, line))
     return dict(lines)
@@ -216,7 +180,7 @@ def inner(name: str) -> dict[str, Command]:
     """Return the subcommands of a command, keyed by the word or flag that selects them."""
     return {
         word: line
-        for words, line in table_with(name).items()
+        for words, line in commands().items()
         for first, _, word in [words.partition(" ")]
         if word and first == name
     }

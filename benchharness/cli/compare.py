@@ -11,6 +11,7 @@ from benchharness.cli.chosen import Chosen, System, board_facts, print_heading
 from benchharness.cli.options import with_options
 from benchharness.cli.output import print_json, print_table, tell_marks
 from benchharness.driver.options import option
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.cell import marked
 from benchharness.leaderboard.boards.naming import full_label, heads
 from benchharness.leaderboard.comparing.contrast import Contrast
@@ -19,7 +20,6 @@ from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import counted, visible
 from benchharness.stored import Rows
 from benchharness.stored.predictions import contrasts_of, known_cells
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import title_of
 
 Split = Annotated[
@@ -27,7 +27,7 @@ Split = Annotated[
     typer.Option(
         "--split",
         metavar="dev|test",
-        help="Which splits: dev, or test where its labels are public.",
+        help="Split to compare: dev, or test if its labels are public.",
     ),
 ]
 
@@ -36,8 +36,8 @@ Split = Annotated[
 class Shown:
     """Options for details in addition to the difference of each task."""
 
-    by_category: bool = option(False, "Show the difference on slices of each task's examples.")
-    examples: int = option(0, "Show N examples of each task that flipped.", metavar="N", least=0)
+    by_category: bool = option(False, "Also show the difference on slices of each task's examples.")
+    examples: int = option(0, "Also show N examples per task that flipped.", metavar="N", least=0)
 
 
 LONGEST = 300
@@ -48,10 +48,11 @@ LONGEST = 300
 def compare(
     one: System, other: System, *, chosen: Chosen, split: Split = "dev", shown: Shown
 ) -> None:
-    """Compare two systems task by task, by their predictions for the same examples.
+    """Compare two systems task by task, on the same examples.
 
-    Over the seeds that both have: a t-test over examples and seeds, or of one seed McNemar's or a
-    paired permutation test, corrected for the number of tasks that are shown.
+    The test uses the seeds that both systems have: a t-test over examples and seeds, or with one
+    seed McNemar's test or a paired permutation test. P-values are corrected for the number of
+    tasks shown.
     """
     with chosen.open() as store:
         compared = [
@@ -94,23 +95,23 @@ def _print_systems(
     print_heading(rows.board, " and ".join(entry.name for entry in rows.entries), split)
     names = ("task", *map(visible, heads(rows.entries)), *columns)
     listed = [dict(zip(names, line, strict=True)) for line in lines]
-    print_table(listed, names, "no task has results of both.", in_parts=True)
+    print_table(listed, names, "no task has results of both systems.", in_parts=True)
 
 
 def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
     """Yield the sentences that explain the table."""
-    yield "only: examples that this system alone gets right, or with more seeds."
+    yield "only NAME: examples that NAME gets right more often than the other system."
     counts = sorted({found.corrected_for for found in contrasts if found.corrected_for})
     if counts:
         tasks = counted(counts[0], "task") + " shown"
         if len(counts) > 1:
-            tasks = f"tasks shown of each board ({', '.join(map(str, counts))})"
-        yield f"corrected: the p-value, by Holm for the {tasks}."
-    yield "*: corrected is below 0.05; test and interval are over examples and seeds."
+            tasks = f"tasks shown per board ({', '.join(map(str, counts))})"
+        yield f"corrected: the p-value after Holm's correction for the {tasks}."
+    yield "*: corrected is below 0.05; tests and intervals are over examples and seeds."
     if any(len(found.seeds) > 1 for found in contrasts):
-        yield "scores and tests are of the means over seeds; boards show medians."
+        yield "scores and tests use means over seeds; boards show medians."
     if any(len(found.seeds) == 1 for found in contrasts):
-        yield "with one seed the interval is over examples alone: other seeds may say otherwise."
+        yield "with one seed the interval is over examples alone: other seeds may differ."
 
 
 def _cells(found: Contrast) -> tuple[str, ...]:
@@ -211,13 +212,13 @@ def plan(
     other: System,
     *,
     chosen: Chosen,
-    alpha: float = option(0.05, "The false-alarm rate."),
-    power: float = option(0.8, "The chance of finding a difference that exists."),
+    alpha: float = option(0.05, "False-alarm rate of the test."),
+    power: float = option(0.8, "Chance of detecting a difference that exists."),
 ) -> None:
-    """Say how many seeds would tell two systems apart.
+    """Estimate how many seeds are needed to detect the difference between two systems.
 
-    By the spread of their stored runs and by their predictions: the test is that of bench compare,
-    over examples and seeds.
+    The estimate uses the spread of their stored runs and their predictions. It is for the test of
+    bench compare, over examples and seeds.
     """
     for name, value in (("alpha", alpha), ("power", power)):
         if not 0 < value < 1:
@@ -248,11 +249,12 @@ def plan(
         _print_systems(rows, columns, map(_power_cells, found))
         for each in found:
             if each.unread:
-                typer.echo(visible(f"{title_of(each.task)}: over seeds alone, {each.unread}"))
+                typer.echo(visible(f"{title_of(each.task)}: from seeds alone, {each.unread}"))
         _tell_marks(heads(rows.entries), found)
     typer.echo(
-        f"seeds of each: what the test of bench compare, over examples and seeds, needs at alpha "
-        f"{alpha:g} to find this difference with power {power:g}, if the stored spreads are true."
+        f"seeds of each: the number that the test of bench compare needs, over examples and seeds, "
+        f"to detect this difference with power {power:g} at alpha {alpha:g}, if the stored spreads "
+        "are true."
     )
 
 

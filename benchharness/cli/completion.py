@@ -16,15 +16,15 @@ from pathlib import Path
 import typer
 
 from benchharness.cli.commands import inner
+from benchharness.discovery import places
 from benchharness.driver.options import DATABASE
+from benchharness.errors import BenchError
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible
-from benchharness.loggers import LOGGERS
 from benchharness.models import MODELS
 from benchharness.plugins import load_plugins, plugin_loggers
 from benchharness.recipes.read import packaged_names, read_recipe
 from benchharness.recipes.recipe import SETTINGS
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS, find_suites, title_of
 
 Proposal = tuple[str, str]
@@ -84,11 +84,11 @@ def tasks(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 def recipes(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     """Yield the recipes that apply to every model, and the TOML files of the current folder."""
-    yield "paper", "as the model's paper has it"
-    yield "fast", "less of everything"
+    yield "paper", "the recipe of the model's paper"
+    yield "fast", "one epoch of short texts"
     yield "checkpoints", "for many checkpoints of one pretraining run"
     yield "few-shot", "for --shots"
-    yield "features", "BERT's table of frozen features"
+    yield "features", "frozen layers"
     yield from _toml_files()
 
 
@@ -114,10 +114,10 @@ def settings(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 def starts(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     """Yield initial weights, including the multi-task model if the command supports it."""
-    yield "paper", "what the recipe says"
-    yield "pretrained", "the checkpoint's own"
+    yield "paper", "the choice of the recipe"
+    yield "pretrained", "the pretrained weights"
     if any(parameter.name == "multi_task" for parameter in ctx.command.params):
-        yield "multi-task", "the tasks of --multi-task"
+        yield "multi-task", "the model of --multi-task"
     yield from _trained()
 
 
@@ -133,7 +133,7 @@ def _trained() -> Iterator[Proposal]:
 
 def trackers(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     """Yield benchharness's loggers and those of plugins."""
-    yield from ((name, "") for name in (*LOGGERS, *plugin_loggers()))
+    yield from ((name, "") for name in (*places("loggers"), *plugin_loggers()))
 
 
 def stored_models(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
@@ -166,7 +166,7 @@ def shown(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
         yield from tasks(ctx, incomplete)
         return
     if not before:
-        yield "recipe", "the values that a model is trained with"
+        yield "recipe", "the hyperparameters of a model on a task"
         yield from ((word, line.help) for word, line in inner("show").items())
     for some in (suites, tasks, models, keys):
         yield from some(ctx, incomplete)

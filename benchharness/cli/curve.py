@@ -24,9 +24,9 @@ Run = Annotated[
     str,
     argument(
         "MODEL",
-        "A pretraining run with stored checkpoints: the folder that they were in, the NAME of "
-        "--model NAME='DIR/step-*', a model of the hub; or the pattern itself, quoted. Or a model "
-        "of which several layers were run (--set features=each).",
+        "A pretraining run with stored checkpoints: the folder of the checkpoints, the NAME of "
+        "--model NAME='DIR/step-*', a model on the hub, or the quoted pattern itself. Or a model "
+        "whose layers were run one by one (--set features=each).",
     ),
 ]
 
@@ -35,10 +35,10 @@ TEST = "Student's t on medians over seeds, by Holm over all pairs of checkpoints
 
 @with_options()
 def curve(model: Run, *, chosen: Chosen) -> None:
-    """Test where the checkpoints of a pretraining run rise, are flat or fall, beyond noise.
+    """Test where scores rise, are flat or fall over the checkpoints of a pretraining run.
 
-    Noise is that of seeds and examples; the test is Student's t, by Holm over all pairs.
-    Of a model whose layers were run one by one, show the score of each layer.
+    Noise covers seeds and examples. The test is Student's t, corrected by Holm over all pairs of
+    checkpoints. For a model whose layers were run one by one, show the score of each layer.
     """
     with chosen.open() as store:
         wanted = (chosen.suite, chosen.task, chosen.data)
@@ -71,9 +71,7 @@ def _show_layers(found: Iterable[tuple[Board, LayerCurve]]) -> None:
             for _, curve in group
             for point in curve.points
         )
-    typer.echo(
-        "layer: 0 for the embeddings. ±: half of the 95 % interval of the median over seeds."
-    )
+    typer.echo("layer: 0 is the embeddings. ±: half of the 95 % interval of the median over seeds.")
 
 
 def _show_stages(found: Iterable[tuple[Board, StageCurve]]) -> None:
@@ -98,14 +96,14 @@ def _show_stages(found: Iterable[tuple[Board, StageCurve]]) -> None:
             for point in curve.points
         )
         for _, curve in group:
-            scope = f" [noise of {curve.scope}]" if curve.scope else ""
+            scope = f" [noise over {curve.scope}]" if curve.scope else ""
             typer.echo(visible(f"{curve.title} {curve.summary}.{scope}"))
     typer.echo(
-        "±: half of the 95 % interval of the median over seeds. A segment rises or falls where "
+        "±: half of the 95 % interval of the median over seeds. A segment rises or falls if its "
         "checkpoints"
     )
     typer.echo(
-        "differ beyond noise at 5 %: Student's t on medians over seeds, by Holm over all pairs of "
+        "differ beyond noise at 5 %: Student's t on medians over seeds, Holm over all pairs of "
         "checkpoints."
     )
 

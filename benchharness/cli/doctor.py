@@ -17,11 +17,11 @@ from benchharness.cli.output import print_json, print_table
 from benchharness.driver.options import DATABASE
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.engines.slots import find_gpus
+from benchharness.errors import StoreError, shown_place
 from benchharness.kept_folders import KEPT_MODELS, checkpoints_in, is_whole, shown_bytes
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import counted
 from benchharness.machine import OF_GPUS, cpu_has_bf16, cpu_model, library_versions, source_commit
-from benchharness.tasks.errors import StoreError, shown_place
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 
 FULL_BYTES = 2 * 2**30
@@ -38,9 +38,9 @@ class Finding(NamedTuple):
 
 @with_options(plugins=False)
 def doctor(*, db: Database = DATABASE, as_json: AsJson = False) -> None:
-    """Look at versions, the hub, caches, disk, processor, GPUs, the database and kept models.
+    """Check versions, the hub, caches, disk, processor, GPUs, the database and kept models.
 
-    The exit code is 1 where a problem was found that would stop a run.
+    Exits with 1 if a problem was found that would stop a run.
     """
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _versions,
@@ -119,7 +119,7 @@ def _processor() -> Iterator[Finding]:
     threads = os.environ.get("OMP_NUM_THREADS")
     bound = f", OMP_NUM_THREADS={threads}" if threads else ""
     yield Finding("processor", "ok", f"{cpu_model()}, {cores} cores{bound}")
-    yield Finding("bf16", "ok", "native" if cpu_has_bf16() else "emulated, so auto takes fp32")
+    yield Finding("bf16", "ok", "native" if cpu_has_bf16() else "emulated, so auto picks fp32")
 
 
 def _gpus() -> Iterator[Finding]:
@@ -134,7 +134,7 @@ def _database(db: str) -> Iterator[Finding]:
     if "://" not in db:
         yield _folder("results", path.absolute().parent)
         if not path.exists():
-            yield Finding("leaderboard", "ok", f"{path} is not there yet; `bench run` makes it")
+            yield Finding("leaderboard", "ok", f"{path} does not exist yet; `bench run` creates it")
             return
     try:
         with open_store(db, create=False) as store:
@@ -157,7 +157,7 @@ def _models(db: str) -> Iterator[Finding]:
         alone = sizes.keys() - {run.key for run in store.runs_with(sizes)}
     for keys, said in (
         (damaged, "damaged; `bench run --keep-models` trains them again"),
-        (sorted(alone), "without a stored run; delete their folders, unless a run goes on"),
+        (sorted(alone), "without a stored run; delete their folders unless a run is in progress"),
     ):
         if keys:
             names = ", ".join(key[:12] for key in keys)

@@ -14,6 +14,7 @@ from benchharness.cli.options import AsJson, Database, NoTexts, ShowPaths, argum
 from benchharness.cli.output import print_json, tell_notes, writing
 from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE, OUTPUT, WHAT, option
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.imported import read_rows, to_result
 from benchharness.leaderboard.exports.cards import (
@@ -47,7 +48,6 @@ from benchharness.stored.answers import (
     with_parity,
 )
 from benchharness.stored.predictions import ties_of
-from benchharness.tasks.errors import BenchError
 
 
 class Format(StrEnum):
@@ -84,7 +84,7 @@ PREDICTIONS: dict[Format, Callable[[IO[bytes], Iterable[ExportedSplit]], int]] =
 }
 
 
-_TABLE = "How a table looks"
+_TABLE = "Table layout"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,31 +92,29 @@ class Written:
     """Options of an export's content and file."""
 
     form: Format = option(
-        Format.CSV, "What to write them in.", flag="--format", metavar="|".join(Format), head=OUTPUT
+        Format.CSV, "Format of the file.", flag="--format", metavar="|".join(Format), head=OUTPUT
     )
-    out: Path | None = option(
-        None, "The file to write. Default: stdout.", metavar="FILE", head=OUTPUT
-    )
+    out: Path | None = option(None, "File to write. Default: stdout.", metavar="FILE", head=OUTPUT)
     predictions: bool = option(
-        False, "Write every prediction instead of scores: csv, jsonl or parquet.", head=OUTPUT
+        False, "Export every prediction instead of scores, as csv, jsonl or parquet.", head=OUTPUT
     )
     push: str | None = option(
         None,
-        "Send a model's scores to its repository on the hub, in one commit: model-index or "
+        "Send a model's scores to its repository on the hub, in one commit; for model-index and "
         "eval-results.",
         metavar="ORG/NAME",
         head=OUTPUT,
     )
     collapsed_too: bool = option(
         False,
-        "On a model card, also scores of runs that have learned nothing; the card says so.",
+        "Also put scores of collapsed runs on a model card, marked as such.",
         head=OUTPUT,
     )
     no_texts: NoTexts = False
     show_paths: ShowPaths = False
     everything: Path | None = option(
         None,
-        "Write everything that is stored, predictions too, for `bench db import` (.jsonl.gz).",
+        "Export the whole store with its predictions, for `bench db import` (.jsonl.gz).",
         flag="--all",
         metavar="FILE",
         head=OUTPUT,
@@ -129,28 +127,28 @@ class Style:
 
     columns: str | None = option(
         None,
-        "Only these columns, in this order: of a table rank, recipe, precision, seeds (they stand "
-        "first), score and tasks (rte); of csv and json those that they have.",
+        "Export only these columns, in this order. A table has rank, recipe, precision, seeds "
+        "(which come first), score and tasks (rte); csv and json have the columns of their lines.",
         metavar="NAME,NAME",
         head=_TABLE,
     )
     published: tuple[str, ...] = option(
         (),
-        "In a table, also published rows: of its models, or of a system; repeatable.",
+        "Add published rows to a table: of its models, or of this system; repeatable.",
         metavar="models|SYSTEM",
         head=_TABLE,
     )
-    no_spread: bool = option(False, "In a table, leave out the spread over seeds.", head=_TABLE)
+    no_spread: bool = option(False, "Leave the spread over seeds out of a table.", head=_TABLE)
     caption: str | None = option(
-        None, "In LaTeX, this caption, as LaTeX has it.", metavar="TEXT", head=_TABLE
+        None, "Caption of a LaTeX table, in LaTeX.", metavar="TEXT", head=_TABLE
     )
     label: str | None = option(
-        None, "In LaTeX, the label. Default: tab:SUITE.", metavar="NAME", head=_TABLE
+        None, "Label of a LaTeX table. Default: tab:SUITE.", metavar="NAME", head=_TABLE
     )
     ties: bool = option(
         False,
-        "In a table, make bold too what is not significantly different from the best, "
-        "by the test of `bench compare`; reads the examples.",
+        "Also bold scores in a table that are not significantly different from the best, by the "
+        "test of `bench compare`; reads the examples.",
         head=_TABLE,
     )
 
@@ -161,7 +159,7 @@ def export(
     chosen: Chosen,
     model: list[str] | None = option(
         None,
-        "Only these rows: MODEL, or MODEL:RECIPE where it has several; repeatable.",
+        "Only these rows: MODEL, or MODEL:RECIPE if it has several rows; repeatable.",
         flag="--model --models",
         metavar="NAME[,NAME]",
         proposes="stored_models",
@@ -170,11 +168,11 @@ def export(
     style: Style,
     written: Written,
 ) -> None:
-    """Write the boards' scores as a table, a model card or a record; or predictions; or all."""
+    """Export scores (as tables, data or model cards), predictions, or the whole store."""
     form, out, everything = written.form, written.out, written.everything
     columns = tuple(word for word in (style.columns or "").split(",") if word)
     if written.no_texts and not (written.predictions and everything is None):
-        raise BenchError("--no-texts is of predictions: add --predictions, without --all.")
+        raise BenchError("--no-texts is for predictions: add --predictions, without --all.")
     _check_format(form, style, columns)
     if written.push and (form not in PUSHED or out or everything):
         raise BenchError("--push is for --format model-index or eval-results, without --out.")
@@ -231,7 +229,10 @@ def _boards(
 def _archive(chosen: Chosen, everything: Path, *, paths: bool) -> None:
     """Write all that is stored to an archive."""
     if everything.suffix != ".gz":
-        raise BenchError(f"an archive is a .jsonl.gz file, found {everything.name!r}: name it so.")
+        raise BenchError(
+            f"an archive is a .jsonl.gz file, found {everything.name!r}: give a name with this "
+            "ending."
+        )
     store = chosen.open()
     with store, writing(everything), whole_file(everything) as file:
         count = write_archive(file, store.stored_runs(), paths=paths)
@@ -287,7 +288,7 @@ def _put_rows(form: Format, splits: Iterable[ExportedSplit], out: Path | None) -
         raise BenchError(f"predictions are written as {', '.join(PREDICTIONS)}, not {form}.")
     if out is None:
         if form is Format.PARQUET:
-            raise BenchError("parquet is no text for a terminal: give --out FILE.")
+            raise BenchError("parquet is binary and cannot be printed: give --out FILE.")
         return write(sys.stdout.buffer, splits)
     with writing(out), whole_file(out) as file:
         return write(file, splits)
@@ -317,9 +318,9 @@ File = Annotated[
 
 @with_options()
 def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False) -> None:
-    """Bring the runs of another store, or rows measured elsewhere, into this one.
+    """Import the runs of another store, or rows measured elsewhere.
 
-    Everything is checked first: where a byte of an archive or a row is wrong, nothing changes.
+    The file is checked first: if any byte of an archive or any row is wrong, nothing is imported.
     """
     theirs: Known = {}
     match file.suffix.lower():
@@ -343,5 +344,5 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
     if as_json:
         print_json({"file": str(file), noun: count, "added": added})
         return
-    known = f", {count - added} were here already" if added < count else ""
+    known = f", {count - added} were already stored" if added < count else ""
     typer.echo(visible(f"{file}: {added} of {count} {noun} added{known}"))

@@ -23,12 +23,12 @@ from benchharness.cli.doctor import cache_folders
 from benchharness.cli.options import AsJson, with_options
 from benchharness.cli.output import print_json
 from benchharness.driver.options import OPTIONS, RunOptions, option
+from benchharness.errors import BenchError, DataError, ModelError
 from benchharness.models import Trust, find_model
 from benchharness.models.spec import called
 from benchharness.models.weights import download
 from benchharness.plugins import load_plugins
 from benchharness.recipes.resolve import with_start_tasks
-from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
@@ -42,23 +42,23 @@ def fetch(
     options: RunOptions,
     *,
     model: list[str] | None = option(
-        None, "A model to fetch; repeatable.", metavar="NAME", proposes="models"
+        None, "Model to fetch; repeatable.", metavar="NAME", proposes="models"
     ),
     task: list[str] | None = option(
         None,
-        "A task to fetch; with --suite, one of its tasks; repeatable.",
+        "Task to fetch; with --suite, one of its tasks; repeatable.",
         metavar="NAME",
         proposes="tasks",
     ),
     timeout: float = option(
-        120, "Give up after this long without new data.", least=1, metavar="SECONDS"
+        120, "Give up if no data arrive for this long.", least=1, metavar="SECONDS"
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Fetch models and the data of suites or tasks, so that a run can do without a network.
+    """Fetch models and the data of suites or tasks, so that a run needs no network.
 
-    A model is in the cache when a run could load it: its files, tokenizer and config are looked at.
-    Where the models' recipes have a task trained before one of these, its data are fetched too.
+    A model counts as fetched if a run can load it: its files, tokenizer and config are checked. If
+    the recipe of a model trains another task first, the data of that task are fetched too.
     """
     if not (model or options.suite or task):
         raise BenchError("nothing to fetch: name a model (--model), a suite or a task.")
@@ -79,7 +79,7 @@ def fetch(
     if as_json:
         print_json({"fetched": fetched, "offline_command": command})
     else:
-        typer.echo(f"everything is in the cache; without a network:\n  {command}")
+        typer.echo(f"everything is in the cache; to run without a network:\n  {command}")
 
 
 def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:

@@ -29,16 +29,15 @@ class Shown:
 
     details: bool = option(
         False,
-        "Show the spread, mean, minimum, maximum and number of each task's seeds, and "
-        "every "
+        "Show the spread, mean, minimum, maximum and number of seeds per task, and every "
         "comparison with a published score.",
     )
     published: bool = option(
         False,
-        "Show published results of models like these too, unranked, below boards of whole "
-        "official data; with --json all.",
+        "Also show published results of the same models and of models of similar size, unranked, "
+        "below boards on complete official data; with --json of all models.",
     )
-    all_published: bool = option(False, "Show published results of all models.")
+    all_published: bool = option(False, "Also show published results of all models.")
 
 
 @with_options(but=["task"])
@@ -47,19 +46,19 @@ def leaderboard(
     chosen: Chosen,
     shown: Shown,
     intervals: bool = option(
-        False, "Show 95 % intervals of scores and ranks; reads every prediction of these boards."
+        False, "Also show 95 % intervals of scores and ranks; reads every prediction of the boards."
     ),
     top: int | None = option(
         None,
-        "Show the best N rows of each kind, and the best of each column; 0 shows all. "
+        "Show the best N rows of each kind and the best row of each column; 0 shows all. "
         "Default: 30 in a table, all with --json.",
         metavar="N",
         least=0,
     ),
 ) -> None:
-    """Show the leaderboard, a line a model: rank, score, and each task's median over seeds.
+    """Show the leaderboard, one line per model: rank, score, and each task's median over seeds.
 
-    Of a large store that is the suite that ran last, where none is named, and the best rows.
+    For a large store it shows the best rows, and without --suite only the suite that ran last.
     """
     as_json, suites = chosen.as_json, chosen.suite
     most = top if top is not None else 0 if as_json else TOP

@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 import typer
 
 from benchharness.driver.options import DATABASE, OPTIONS, OUTPUT, RARE, TRUST, WHAT, Option, option
+from benchharness.errors import shown_place
 from benchharness.plugins import load_plugins
-from benchharness.tasks.errors import shown_place
 from benchharness.tasks.foreign_code import begin
 
 
@@ -93,7 +93,7 @@ Out = Annotated[
     str | None,
     _shared(
         "out",
-        "The HTML report to write. Default: next to the database, by its name.",
+        "HTML report to write. Default: next to the database, with its name.",
         metavar="FILE",
         head=OUTPUT,
     ),
@@ -102,7 +102,7 @@ ShowPaths = Annotated[
     bool,
     _shared(
         "show_paths",
-        "Show whole paths of this machine; else a path is its last part and six digits.",
+        "Show full paths of this machine instead of their last part and six digits.",
         head=OUTPUT,
     ),
 ]
@@ -111,7 +111,7 @@ DataFilter = Annotated[
     str | None,
     _shared(
         "data",
-        "Only boards of rows from this source.",
+        "Only boards on data from this source.",
         metavar="hub|DIR|mini",
         proposes=("hub", "mini"),
         head=WHAT,
@@ -121,7 +121,7 @@ TrustCode = Annotated[
     bool,
     _shared(
         "trust_remote_code",
-        "Run the code that a checkpoint, or a metric of runs made elsewhere, comes with.",
+        "Run the Python code of a checkpoint, or of a metric in a foreign store: read it first.",
         head=TRUST,
     ),
 ]
@@ -129,7 +129,7 @@ NoTexts = Annotated[
     bool,
     _shared(
         "no_texts",
-        "Write no words of the data, whose licence may not allow passing them on.",
+        "Leave out the texts of the data, whose licence may forbid sharing them.",
         head=OUTPUT,
     ),
 ]
@@ -137,7 +137,7 @@ Plugins = Annotated[
     list[Path] | None,
     _shared(
         "plugin",
-        "Add a file's models, tasks and metrics; repeatable.",
+        "Load the models, tasks and metrics of this file; repeatable.",
         metavar="FILE",
         variable="BENCH_PLUGINS",
         head=TRUST,

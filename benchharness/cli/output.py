@@ -11,10 +11,11 @@ from typing import Any
 
 import typer
 
+from benchharness.errors import BenchError, JobError, ModelError
 from benchharness.leaderboard.boards.cell import note_lines
 from benchharness.leaderboard.boards.published import PublishedRow, System, rows_of_model
 from benchharness.leaderboard.boards.reproduction import made_by, parity_of
-from benchharness.leaderboard.job import Setting
+from benchharness.leaderboard.job import Setting, shown_source
 from benchharness.leaderboard.result import (
     Failure,
     Reading,
@@ -27,15 +28,8 @@ from benchharness.leaderboard.text import visible
 from benchharness.models import ModelSpec
 from benchharness.recipes import ResolvedRecipe
 from benchharness.recipes.recipe import shown_value
-from benchharness.tasks.errors import BenchError, JobError, ModelError
-from benchharness.tasks.suites import (
-    TASKS,
-    Suite,
-    distinct_title,
-    find_suites,
-    split_title,
-    title_of,
-)
+from benchharness.tasks.suite import Suite
+from benchharness.tasks.suites import TASKS, distinct_title, find_suites, split_title, title_of
 from benchharness.tasks.task import Task
 
 PIPE_WIDTH = 100_000
@@ -149,7 +143,7 @@ def outline(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
             case Mapping() if not value:
                 continue
             case {"value": inner, "source": source}:
-                yield f"{label} {_text(inner)}  ({visible(str(source))})"
+                yield f"{label} {_text(inner)}  ({visible(shown_source(str(source)))})"
             case Mapping():
                 yield label
                 yield from outline(value, deeper)

@@ -24,6 +24,7 @@ from benchharness.cli.options import (
 from benchharness.cli.output import tell_notes
 from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE, option
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.report.plots.section import Pages as Links
 from benchharness.leaderboard.store.store import open_store
@@ -38,7 +39,6 @@ from benchharness.stored.answers import (
 )
 from benchharness.stored.predictions import StoredPredictions
 from benchharness.stored.report import Wanted, make_report
-from benchharness.tasks.errors import BenchError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,16 +47,16 @@ class Page:
 
     intervals: bool | None = option(
         None,
-        "Show 95 % intervals of scores and ranks, or not; they take reading every prediction. "
-        "Default: show them for up to 250 runs.",
+        "Show 95 % intervals of scores and ranks, which reads every prediction. "
+        "Default: up to 250 runs.",
         flag="--intervals/--no-intervals",
     )
-    title: str = option("Leaderboard", "The page's heading.", metavar="TEXT")
-    description: str = option("", "A sentence or two below the heading.", metavar="TEXT")
+    title: str = option("Leaderboard", "Heading of the page.", metavar="TEXT")
+    description: str = option("", "Text below the heading.", metavar="TEXT")
     split: bool | None = option(
         None,
-        "Write the details of runs into a folder next to the page, or all into the page. "
-        "Default: into a folder from 250 runs on, of more than 5,000 those of the best rows alone.",
+        "Write the details of runs into a folder next to the page, or into the page itself. "
+        "Default: into a folder from 250 runs on; of more than 5,000 runs only the best rows.",
         flag="--split/--no-split",
     )
     show_paths: ShowPaths = False
@@ -68,7 +68,8 @@ class Written:
 
     out: Out = None
     predictions: bool = option(
-        False, "Write a page of every prediction for each cell too, into a folder next to it."
+        False,
+        "Also write a page with every prediction of each cell, into a folder next to the page.",
     )
     no_texts: NoTexts = False
     open_it: bool = option(False, "Open the report in the browser.", flag="--open")
@@ -83,10 +84,10 @@ def report(
     page: Page,
     written: Written,
 ) -> None:
-    """Write the HTML report: a table per suite, a section per run."""
+    """Write the HTML report, with a table per suite and a section per run."""
     texts = not written.no_texts
     if not (texts or written.predictions):
-        raise BenchError("--no-texts is of pages of predictions: add --predictions.")
+        raise BenchError("--no-texts is for pages of predictions: add --predictions.")
     path, notes = page_beside(db, written.out), list[str]()
     folder = path.with_name(f"{path.stem}-predictions")
     if written.predictions:
@@ -114,7 +115,7 @@ Other = Annotated[
     str | None,
     argument(
         "OTHER",
-        "A second system next to it: which examples flip, with the answers of both.",
+        "Second system, to show which examples flip between the two.",
         "stored_systems",
     ),
 ]
@@ -126,7 +127,7 @@ class Pages:
 
     out: Path | None = option(
         None,
-        "The folder for a page per task. Default: next to the database, predictions/NAME.",
+        "Folder of the pages. Default: next to the database, predictions/NAME.",
         metavar="DIR",
     )
     no_texts: NoTexts = False
@@ -138,9 +139,9 @@ class Pages:
 def predictions(
     system: System, other: Other = None, *, chosen: Chosen, split: Split = "dev", written: Pages
 ) -> None:
-    """Write a page a task: every example with the gold answer and what each seed predicted.
+    """Write a page per task with every example: its gold answer and the prediction of each seed.
 
-    The hardest examples come first, below scores, confusion matrices and categories.
+    Scores, confusion matrices and categories are on top, then the examples, the hardest first.
     """
     pages: list[Path] = []
     notes: dict[str, None] = {}

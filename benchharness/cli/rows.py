@@ -18,6 +18,7 @@ from benchharness.cli.output import tell_notes, writing
 from benchharness.cli.tables import counting
 from benchharness.driver.options import DATABASE, option
 from benchharness.driver.start_checkpoints import delete_models, kept_model
+from benchharness.errors import BenchError, StoreError
 from benchharness.leaderboard.boards.board import select_entry
 from benchharness.leaderboard.boards.naming import short_name
 from benchharness.leaderboard.result import RunRow
@@ -28,23 +29,24 @@ from benchharness.leaderboard.store.record import StoredRun
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import counted, visible, whole_file
 from benchharness.stored import gather_boards, stored_name
-from benchharness.tasks.errors import BenchError, StoreError
 from benchharness.tasks.suites import distinct_title
 
 Row = Annotated[
     str,
     argument("ROW", "A model, or one of its rows: MODEL:lr=3e-4, MODEL:RECIPE.", "stored_models"),
 ]
-NewName = Annotated[str, argument("NAME", "What it is called from now on.")]
+NewName = Annotated[str, argument("NAME", "The new name.")]
 Rows = Annotated[
     list[str] | None,
     argument(
         "ROW...",
-        "Models, or rows such as MODEL:lr=3e-4; without any, what is hidden is listed.",
+        "Models, or rows such as MODEL:lr=3e-4; without any, hidden rows are listed.",
         "stored_models",
     ),
 ]
-Keys = Annotated[list[str] | None, argument("KEY...", "Beginnings of runs' keys.", "keys")]
+Keys = Annotated[
+    list[str] | None, argument("KEY...", "The first characters of runs' keys.", "keys")
+]
 
 SHOWN = 10
 """Number of kinds of runs that are named before they are deleted."""
@@ -52,13 +54,13 @@ SHOWN = 10
 
 @with_options()
 def rename(row: Row, name: NewName, *, db: Database = DATABASE) -> None:
-    """Give a model, or one row of it, another name on boards, in lists and in exports.
+    """Rename a model, or one of its rows, on boards, in lists and in exports.
 
-    Runs stay as they are stored, keys too, and later runs of the same row have the name as well.
+    Stored runs and their keys do not change. Later runs of the same row have the new name too.
     """
     if not name.strip() or visible(name) != name or ":" in name:
         raise BenchError(
-            f"{name!r} cannot be a row's name: expected letters that can be seen, without a colon."
+            f"{name!r} cannot be a row's name: expected visible characters without a colon."
         )
     with open_store(db, create=False) as store:
         found, is_model = _find(store, row)
@@ -76,11 +78,14 @@ def rename(row: Row, name: NewName, *, db: Database = DATABASE) -> None:
 
 @with_options()
 def hide(
-    rows: Rows = None, *, undo: bool = option(False, "Show them again."), db: Database = DATABASE
+    rows: Rows = None,
+    *,
+    undo: bool = option(False, "Show the rows again."),
+    db: Database = DATABASE,
 ) -> None:
-    """Leave models, or single rows, out of boards, the report and exports; --undo shows them again.
+    """Hide models, or single rows, from boards, the report and exports; --undo shows them again.
 
-    Nothing is deleted: `bench show runs` has their runs.
+    Nothing is deleted: `bench show runs` still lists their runs.
     """
     with open_store(db, create=False) as store:
         if not rows:
@@ -100,12 +105,15 @@ def hide(
 
 @with_options()
 def delete(
-    keys: Keys = None, *, of: OfRuns, yes: bool = option(False, "Do not ask.", flag="--yes -y")
+    keys: Keys = None,
+    *,
+    of: OfRuns,
+    yes: bool = option(False, "Delete without asking.", flag="--yes -y"),
 ) -> None:
-    """Delete stored runs, by their keys or as `bench show runs` names them. Asks first.
+    """Delete stored runs, selected by key or by the options of `bench show runs`. Asks first.
 
-    They are written to an archive next to the database before, which `bench db import` takes back.
-    Their kept models are deleted for good.
+    The runs are first written to an archive next to the database, and `bench db import` restores
+    them. Their kept models are deleted for good.
     """
     if not (keys or of.model or of.suite or of.task):
         raise BenchError(
@@ -119,7 +127,7 @@ def delete(
         models = [key for key in chosen if kept_model(of.db, key)]
         _tell(store, found)
         if models:
-            typer.echo(f"  {counted(len(models), 'kept model')} of theirs, for good", err=True)
+            typer.echo(f"  {counted(len(models), 'kept model')} of these runs, for good", err=True)
         count = counted(len(chosen), "run")
         if not (yes or _agrees(f"delete {count} of {store.name}?")):
             typer.echo("nothing was deleted.")
@@ -132,7 +140,7 @@ def _delete(store: Store, db: str, keys: Collection[str], models: Sequence[str])
     archive, digests = _set_aside(store, keys)
     if not digests:
         archive.unlink()
-        typer.echo("nothing was left to delete: another command has deleted these runs meanwhile.")
+        typer.echo("nothing was left to delete: another command has meanwhile deleted these runs.")
         return
     back = shlex.join(["bench", "db", "import", str(archive), *in_this_database(db)])
     # Printed before anything is deleted: if this process is killed, the next archive has only the
@@ -140,7 +148,7 @@ def _delete(store: Store, db: str, keys: Collection[str], models: Sequence[str])
     tell_notes([f"{archive} has all of these runs. To get them back: {back}"])
     # Models before runs: no command would find the model of a deleted run.
     if used := delete_models(db, models):
-        tell_notes([f"the model of {key[:12]} is in use, and stays." for key in used])
+        tell_notes([f"the model of {key[:12]} is in use and is not deleted." for key in used])
     try:
         deleted = store.delete(keys, digests)
     except StoreError as error:
@@ -148,9 +156,9 @@ def _delete(store: Store, db: str, keys: Collection[str], models: Sequence[str])
             raise
         raise type(error)(*error.args, "Kept models of these runs are deleted already.") from error
     if gone := len(keys) - deleted:
-        tell_notes([f"another command has deleted {gone} of these runs meanwhile."])
+        tell_notes([f"another command has meanwhile deleted {gone} of these runs."])
     if new := len(store.runs_with(keys)):
-        tell_notes([f"of {counted(new, 'run')} another attempt has come meanwhile, and stays."])
+        tell_notes([f"{counted(new, 'run')} got a new attempt meanwhile, which is not deleted."])
     typer.echo(visible(f"deleted: {counted(deleted, 'run')}. To get them back: {back}"))
 
 
@@ -218,8 +226,8 @@ def _tell(store: Store, found: Sequence[RunRow]) -> None:
     started = sum(run.start_from in keys for run in rest)
     learned = sum(run.teacher is not None and run.teacher.run in keys for run in rest)
     for count, why in (
-        (started, "started from these; they stay, and no longer say from what"),
-        (learned, "have learned from these; they stay, and cannot be run again"),
+        (started, "started from these; they stay, but no longer show from which run"),
+        (learned, "were distilled from these; they stay, but cannot be run again"),
     ):
         if count:
             typer.echo(f"  {count} stored runs {why}.", err=True)
@@ -227,7 +235,7 @@ def _tell(store: Store, found: Sequence[RunRow]) -> None:
 
 def _agrees(question: str) -> bool:
     if not sys.stdin.isatty():
-        raise BenchError(f"{question} Nobody can be asked here: say --yes.")
+        raise BenchError(f"{question} This is not a terminal, so nobody can answer: give --yes.")
     return typer.confirm(visible(question), err=True)
 
 
@@ -256,19 +264,19 @@ def _set_aside(store: Store, keys: Collection[str]) -> tuple[Path, set[str]]:
 
 # Check, copy and merge the database itself.
 BackupFile = Annotated[
-    Path, argument("FILE", "The copy to make; of a database server an archive (.jsonl.gz).")
+    Path, argument("FILE", "The copy to write; for a database server an archive (.jsonl.gz).")
 ]
-Other = Annotated[str, argument("OTHER", "The database whose runs to take: a path or a URL.")]
+Other = Annotated[str, argument("OTHER", "The database whose runs are added: a path or a URL.")]
 
 KEYS_SHOWN = 10
 
 
 @with_options(plugins=False)
 def check(*, db: Database = DATABASE) -> None:
-    """Say everything that is wrong with the database; reads every byte of it.
+    """Report every fault of the database, reading every byte of it.
 
-    Its file, its schema, the digest of every run, and rows without their run. Exit code 5 for any
-    fault. Nothing is changed.
+    Checks its file, its schema, the digest of every run, and rows without their run. Exits with 5
+    if a fault is found. Nothing is changed.
     """
     found = 0
     with open_store(db, create=False, upgrade=False) as store:
@@ -279,14 +287,14 @@ def check(*, db: Database = DATABASE) -> None:
             typer.echo(visible(f"{store.name}: sound, jobs: {store.count()}"))
             return
     raise StoreError(
-        f"{store.name} has {counted(found, 'fault')}: put a backup in its place, or "
-        "save what is whole (docs/store.md)."
+        f"{store.name} has {counted(found, 'fault')}: restore a backup, or save "
+        "the readable runs (docs/store.md)."
     )
 
 
 @with_options(plugins=False)
 def backup(file: BackupFile, *, db: Database = DATABASE) -> None:
-    """Copy the database while others use it: of one moment, and whole or not at all."""
+    """Copy the database, even while others use it: a complete copy of one moment, or none."""
     with open_store(db, create=False) as store:
         store.back_up(file)
     typer.echo(visible(f"backup: {file}"))
@@ -294,10 +302,10 @@ def backup(file: BackupFile, *, db: Database = DATABASE) -> None:
 
 @with_options(plugins=False)
 def merge(other: Other, *, db: Database = DATABASE) -> None:
-    """Take all runs of another database into this one; what is here already is not doubled.
+    """Add all runs of another database to this one; runs that are here already are not added.
 
-    Where both have run a job, all attempts are kept in the order in which they ended, and the
-    newest result counts.
+    If both have run a job, all attempts are kept in the order in which they ended, and the newest
+    result counts.
     """
     with open_store(other, create=False) as source, open_store(db) as store:
         tell_notes(store.taken.sentences(store.name))

@@ -22,6 +22,7 @@ from benchharness.driver.request import Request
 from benchharness.driver.schedule import Schedule
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import compared
+from benchharness.errors import BenchError, JobError
 from benchharness.leaderboard.boards.board import TOP, Board, boards_of, top_of, unranked
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result, reading_words, truncated_words
@@ -31,16 +32,15 @@ from benchharness.leaderboard.text import check_place, visible
 from benchharness.plugins import plugin_files
 from benchharness.progress import Watcher
 from benchharness.stored import LARGE_STORE, Within, gained, gather_boards, is_reported, left_out
-from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.read import odd_sentences
 from benchharness.tasks.suites import distinct_title
 
 
 @with_options()
 def run(options: RunOptions, *, out: Out = None, as_json: AsJson = False) -> None:
-    """Fine-tune models on tasks, score them, store the results and show the leaderboard.
+    """Fine-tune models on tasks, store their scores and show the leaderboard.
 
-    What is stored already is not run again, so the same command resumes where it stopped.
+    Finished jobs are skipped, so the same command resumes where it stopped.
     """
     db, page = options.db, page_beside(options.db, out)
     session = Session.of(options, _watching(db, page, as_json=as_json))
@@ -109,7 +109,7 @@ def _name_missing_rows(request: Request, planned: Plan) -> None:
     tell_notes(f"{task} is left out: {reason}." for task, reason in planned.left_out.items())
     if counts := planned.left_out_rows():
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
-        tell_notes([f"rows that their task leaves out: {splits}."])
+        tell_notes([f"rows left out by their task: {splits}."])
     tell_notes(odd_sentences(planned.odd_rows()))
     if "test" in request.splits:
         _name_untested(request, planned.jobs)
@@ -224,9 +224,9 @@ def _closing_lines(
     yield f"{', '.join(parts)}."
     if len(finished) < jobs:
         runs = shlex.join(["bench", "show", "runs", *in_this_database(db)])
-        yield f"The same command runs what is missing; `{runs}` shows what failed."
+        yield f"The same command runs the missing jobs; `{runs}` shows the failures."
     elif len({j.seed for j in schedule.jobs if j.kind == "model" and not j.is_zero_shot}) == 1:
-        yield "These are scores of one seed; --seeds 5 shows how much another seed moves them."
+        yield "These are scores of one seed; --seeds 5 shows how much they vary between seeds."
 
 
 def _where_to_look(schedule: Schedule, out: Path, db: str, *, is_large: bool) -> str:

@@ -39,6 +39,7 @@ from benchharness.cli.output import (
     task_facts,
 )
 from benchharness.driver.options import DATABASE, option
+from benchharness.errors import BenchError, ModelError, unknown_name
 from benchharness.leaderboard.boards.published import PublishedRow, find_system, systems
 from benchharness.leaderboard.boards.published import published as published_rows
 from benchharness.leaderboard.result import MARK
@@ -48,7 +49,6 @@ from benchharness.progress import MOST_SCORES
 from benchharness.recipes.read import file_facts, packaged_names
 from benchharness.recipes.recipe import shown_value
 from benchharness.recipes.resolve import compare_recipes, resolve_sweep, with_start
-from benchharness.tasks.errors import BenchError, ModelError, unknown_name
 from benchharness.tasks.suites import (
     COLLECTIONS,
     SUITES,
@@ -71,8 +71,8 @@ Names = Annotated[
     list[str],
     argument(
         "NAME...",
-        "The beginning of a run's key, a model, a task, a suite, or: recipe MODEL TASK "
-        "[FILE], or: recipe A B [TASK], or: recipe FILE.",
+        "The first characters of a run's key, a model, a task, a suite, or: recipe MODEL "
+        "TASK [FILE], or: recipe A B [TASK], or: recipe FILE.",
         "shown",
     ),
 ]
@@ -262,7 +262,7 @@ NEWEST = 100
 
 @with_options()
 def suites(*, as_json: AsJson = False) -> None:
-    """The suites, with their tasks and score rules."""
+    """List the suites: one row per suite, with its tasks and its score rule."""
     rows = [suite_facts(suite) for suite in SUITES.values()]
     rows += [collection_facts(name) for name in COLLECTIONS]
     if not as_json:
@@ -272,9 +272,9 @@ def suites(*, as_json: AsJson = False) -> None:
 
 @with_options()
 def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
-    """The tasks, with what they predict and how they are scored.
+    """List the tasks: one row per task, with its head, metrics and splits.
 
-    In a pipe a row is a line and has more columns; `bench show NAME` has all of a task.
+    In a pipe each row is one line and has more columns; `bench show NAME` shows all of a task.
     """
     chosen = [found for name in suite or () for found in find_suites(name)]
     wanted = {task for found in chosen for task in found.tasks} or set(TASKS)
@@ -313,10 +313,11 @@ def _some(labels: Sequence[str]) -> list[str]:
 
 @with_options()
 def models(*, as_json: AsJson = False) -> None:
-    """The known models, and of every published system what runs here. Sizes in millions.
+    """List the known models, and the published systems: one row per model or system.
 
-    Any checkpoint folder or hub name runs unregistered. In a pipe a row is a line and has more
-    columns; `bench show NAME` has all of a model.
+    Sizes are in millions. A system's row names the model that runs it here, or says why none does.
+    Any checkpoint folder or hub name runs unregistered. In a pipe each row is one line and has more
+    columns; `bench show NAME` shows all of a model.
     """
     known = [model_facts(spec) for spec in MODELS.values()]
     published = [system_facts(system) for system in systems()]
@@ -337,10 +338,10 @@ class OfPublished:
     suite: Annotated[tuple[str, ...], declared("suite")] = ()
     task: Annotated[tuple[str, ...], declared("task")] = ()
     model: tuple[str, ...] = option(
-        (), "Only systems with this in their name, or this known model; repeatable.", metavar="NAME"
+        (), "Only this known model, or systems with this in their name; repeatable.", metavar="NAME"
     )
     split: Literal["dev", "test"] | None = option(
-        None, "Only numbers of this split.", metavar="dev|test", proposes=("dev", "test")
+        None, "Only scores on this split.", metavar="dev|test", proposes=("dev", "test")
     )
 
     @property
@@ -363,7 +364,7 @@ class OfPublished:
 
 @with_options(plugins=False)
 def published(*, of: OfPublished, as_json: AsJson = False) -> None:
-    """The published results: a table a suite and split, in percent, with the source of each row."""
+    """List the published results, in percent: one table per suite and split, one row per system."""
     rows = list(of.rows)
     if as_json:
         print_json(list(map(published_facts, rows)))
@@ -400,7 +401,7 @@ def runs(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """The stored runs, oldest first: one a job, its newest result or else its newest failure."""
+    """List the stored runs, oldest first: one row per job, with its newest result or failure."""
     most = (0 if as_json else NEWEST) if newest is None else newest
     columns = ("key", "model", "task", "data", "seed", "recipe", "status", "scores", "seconds")
     with _stored().opened(of.db) as store:

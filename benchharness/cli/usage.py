@@ -9,8 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from benchharness.errors import BenchError, unknown_name
 from benchharness.recipes.recipe import SETTINGS
-from benchharness.tasks.errors import BenchError, unknown_name
 
 
 def usage_error(error: Any, words: Sequence[str]) -> BenchError:
@@ -36,8 +36,13 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
         return BenchError(f"{param.opts[0]}: {message[:1].lower()}{message[1:]}. {help_line}")
     if hasattr(context.command, "commands"):
         path = context.command_path.split()[1:]
-        named = next(w for w in words[len(path) :] if not w.startswith("-"))
-        return unknown_name(f"command of `{command}`", named, context.command.commands, help_line)
+        named = next((w for w in words[len(path) :] if not w.startswith("-")), "")
+        commands = context.command.commands
+        return (
+            unknown_name(f"command of `{command}`", named, commands, help_line)
+            if named
+            else BenchError(f"`{command}` needs a command: {help_line}")
+        )
     found = _swallowed(context.command, words) or _surplus(str(error.message), command)
     return BenchError(f"{found} {help_line}")
 

@@ -24,8 +24,8 @@ from benchharness.driver.display import (
 from benchharness.driver.live import Followed, is_alive, live_files
 from benchharness.driver.options import DATABASE, option
 from benchharness.driver.start_checkpoints import folder_beside
+from benchharness.errors import JobError, shown_place
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import JobError, shown_place
 
 LOOK_SECONDS = 0.25
 """Seconds between two looks at the live files."""
@@ -41,20 +41,20 @@ FIRST_LINES = 10
 @with_options(plugins=False)
 def watch(
     *,
-    once: bool = option(False, "Show how far the runs are now, and do not wait."),
+    once: bool = option(False, "Show the progress once and exit."),
     db: Database = DATABASE,
     as_json: AsJson = False,
 ) -> None:
-    """Show the runs that write to a leaderboard now: what is done, what runs, how long it takes.
+    """Show the progress of current runs: which jobs are done, which are running, and the time left.
 
-    Works in another terminal than `bench run` and `bench check`, and ends when they do, with exit
-    code 1 if a job has failed. With --json every change is a line.
+    Use it in another terminal than `bench run` or `bench check`. It ends when they end, and exits
+    with 1 if a job failed. With --json every change is one line.
     """
     folder = folder_beside(db)
     known: set[Path] = set()
     runs = list(_opened(folder, known))
     if not runs:
-        typer.echo(visible(f"no run goes on next to {shown_place(db)}."), err=True)
+        typer.echo(visible(f"no run is in progress next to {shown_place(db)}."), err=True)
         return
     shown = _JsonLines() if as_json else _Screen(Console())
     if once:

@@ -15,12 +15,12 @@ from rich.text import Text
 
 from benchharness.driver.live import RunState
 from benchharness.driver.schedule import Schedule
+from benchharness.errors import StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import visible
 from benchharness.progress import Progress, Watcher, duration, ending
-from benchharness.tasks.errors import StoreError
 
 PLAIN_SECONDS = 10.0
 """Seconds between plain lines about a job that is still running."""

@@ -18,20 +18,21 @@ from benchharness.driver.schedule import Schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.local import Placement
 from benchharness.engines.process import Orders, Outcome, ended_at_last
-from benchharness.kept_folders import Holds, SnapshotFolder
-from benchharness.leaderboard.job import Job, code_of
-from benchharness.leaderboard.result import Failure, Result
-from benchharness.leaderboard.store.database import BUSY_SECONDS, is_there
-from benchharness.leaderboard.store.store import Store, as_store_error, open_store
-from benchharness.models.weights import hub_revision, require_checkpoint
-from benchharness.progress import Progress, Watcher, job_name
-from benchharness.tasks.errors import (
+from benchharness.errors import (
     BusyStoreError,
     DataError,
     ForeignCodeError,
     ModelError,
     StoreError,
 )
+from benchharness.kept_folders import Holds, SnapshotFolder
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.store.database import BUSY_SECONDS, is_there
+from benchharness.leaderboard.store.store import Store, as_store_error, open_store
+from benchharness.models.weights import hub_revision, require_checkpoint
+from benchharness.progress import Progress, Watcher, job_name
+from benchharness.tasks.custom import code_of
 from benchharness.tasks.foreign_code import name_code, require_named
 from benchharness.worker.fork_server import modules_of
 
@@ -319,7 +320,9 @@ class _Run:
         if self._holds.take(job.key):
             return True
         is_known = job.key in self._looks
-        note = "" if is_known else f"is run by {self._holds.holder(job.key)}, and is waited for"
+        note = (
+            "" if is_known else f"is already run by {self._holds.holder(job.key)}; waiting for it"
+        )
         self._watcher.report(job, Progress(phase="waiting", note=note))
         self._looks[job.key] = time.monotonic() + SECONDS_BETWEEN_LOOKS
         return False
@@ -438,7 +441,9 @@ class _Keeping:
             is_news = True
         # During a run one attempt suffices; the last outcome may wait as long as any write.
         if self._waiting and self._take_within(self._patience if is_last else 0.0):
-            self._tell(outcome, "finds its leaderboard writable again; what waited is stored")
+            self._tell(
+                outcome, "can write to its leaderboard again; the waiting results are stored"
+            )
             self._waiting = 0
         if is_last:  # wait only once
             self._patience = 0.0
@@ -458,7 +463,7 @@ class _Keeping:
                 HURRIED_SECONDS, since=time.monotonic() - PATIENCE_SECONDS
             )
             self._tell(
-                outcome, f"has ended, and what it left waits in {where}, because {self._error}"
+                outcome, f"has ended, and its result waits in {where}, because {self._error}"
             )
         self._waiting += 1
 
@@ -503,13 +508,13 @@ class _Keeping:
         if kept:
             jobs = "a job" if kept == 1 else f"{kept} jobs"
             parts.append(
-                f"What {jobs} left waits in {' and '.join(self._folders)} and enters the "
+                f"The results of {jobs} wait in {' and '.join(self._folders)} and enter the "
                 "leaderboard with the next command that writes to it."
             )
         if lost:
             parts.append(
-                f"There was no room for what {', '.join(lost)} left: the same command runs "
-                "it again, from its newest state."
+                f"There was no room for the results of {', '.join(lost)}: the same command "
+                "runs them again, from their newest state."
             )
         return parts
 
@@ -523,7 +528,7 @@ def _add(store: Store, outcome: Outcome, *, force: bool) -> bool:
 
     Unless `force` is set, an outcome is not stored if another driver has stored a result already.
     """
-    with as_store_error(f"what {job_name(outcome.job)} left"):
+    with as_store_error(f"the result of {job_name(outcome.job)}"):
         if not force:
             return store.add_missing(outcome)
         if isinstance(outcome, Result):

@@ -18,8 +18,8 @@ from types import MappingProxyType
 from typing import Any, Literal, ParamSpec, Self, TypeVar
 
 from benchharness.discovery import places
+from benchharness.errors import BenchError
 from benchharness.leaderboard.job import Trust
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.foreign_code import begin
 
 DATABASE = "results/leaderboard.sqlite"
@@ -29,7 +29,7 @@ OWN = "Your own data"
 HOW = "How to train"
 WHERE = "Where to compute"
 TRUST = "What to trust"
-OUTPUT = "What comes out"
+OUTPUT = "Output"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +77,8 @@ class RunOptions:
     model: Names = _option(
         WHAT,
         (),
-        "A known model, a checkpoint's folder, its name on the hub (with @REVISION), or "
-        "'DIR/step-*', the checkpoints of one pretraining run; repeatable.",
+        "A known model, a checkpoint folder, a hub name (with @REVISION), or 'DIR/step-*' for the "
+        "checkpoints of one pretraining run; repeatable.",
         metavar="NAME|DIR|NAME=DIR",
         proposes="models",
     )
@@ -95,37 +95,36 @@ class RunOptions:
     data: str | None = _option(
         WHAT,
         None,
-        "Where the rows come from: the hub (the default; of `bench check`, the baseline's "
-        "source), a folder or an archive of official files, or the packaged data.",
+        "Source of the rows: the hub (default; in `bench check` the baseline's source), a folder "
+        "or archive of official files, or synthetic data.",
         metavar="hub|DIR|mini",
         proposes=("hub", "mini"),
     )
     skip_missing: bool = _option(
-        WHAT, False, "Leave out the tasks whose files the folder lacks, and say which."
+        WHAT, False, "Skip tasks whose files are missing from the folder, and list them."
     )
-    limit: int | None = _option(
-        WHAT, None, "Keep at most N rows of each split.", metavar="N", least=1
-    )
-    test: bool = _option(WHAT, False, "Predict the test splits too, for `bench submit`.")
+    limit: int | None = _option(WHAT, None, "Keep at most N rows per split.", metavar="N", least=1)
+    test: bool = _option(WHAT, False, "Also predict the test splits, for `bench submit`.")
     seeds: int | None = _option(
         WHAT,
         None,
-        "Seeds 1 to N of every task. Default: 5, of `bench check` 3; `bench which` runs no more.",
+        "Run seeds 1 to N of every task; in `bench which` at most these. Default: 5, in `bench "
+        "check` 3.",
         metavar="N",
         least=1,
     )
-    seed: tuple[int, ...] = _option(WHAT, (), "One seed to run; repeatable.", metavar="N", least=0)
+    seed: tuple[int, ...] = _option(WHAT, (), "Run this seed; repeatable.", metavar="N", least=0)
     data_file: str | None = _option(
         OWN,
         None,
-        "Your data; the task type is inferred: CSV, TSV, JSON lines, Parquet, Excel, CoNLL, "
-        "SQuAD, an annotation tool's export, or a folder or archive of them.",
+        "Your own data, whose task type is inferred: CSV, TSV, JSON lines, Parquet, Excel, CoNLL, "
+        "SQuAD, the export of an annotation tool, or a folder or archive of such files.",
         metavar="FILE|DIR",
     )
     hf: str | None = _option(
         OWN,
         None,
-        "The same of a data set of the hub.",
+        "Data set on the hub (task type inferred).",
         metavar="ORG/NAME[:CONFIG][@REVISION]",
     )
     columns: str | None = _option(
@@ -138,133 +137,137 @@ class RunOptions:
         OWN, (), "Metric for your data; repeatable.", metavar="NAME|evaluate:NAME"
     )
     encoding: str | None = _option(
-        OWN, None, "The character encoding of your file, if not UTF-8.", metavar="NAME"
+        OWN, None, "Character encoding of your file, if not UTF-8.", metavar="NAME"
     )
-    no_header: bool = _option(OWN, False, "Line 1 of your table is a row: columns are numbered.")
+    no_header: bool = _option(
+        OWN, False, "Read line 1 of your table as a row, and number the columns."
+    )
     recipe: str | None = _option(
         HOW,
         None,
-        "paper (the default), fast, checkpoints (many of one pretraining run), few-shot (for "
-        "--shots), features (of layers), tinybert-student (with --teacher), or a TOML file.",
+        "Recipe: paper (the default), fast, checkpoints (of one pretraining run), few-shot (for "
+        "--shots), features (frozen layers), tinybert-student (with --teacher), or a TOML file.",
         metavar="NAME|FILE",
         proposes="recipes",
     )
     set: Names = _option(
         HOW,
         (),
-        "Override a value of the recipe, by several with commas (a sweep); repeatable.",
+        "Override a value of the recipe; several values with commas are a sweep; repeatable.",
         metavar="NAME=VALUE",
         proposes="settings",
     )
     shots: str = _option(
         HOW,
         "",
-        "Train on N rows, drawn by each seed, as 8,32,128; 0 scores without training, and all "
-        "trains on all rows.",
+        "Train on N rows, which each seed draws anew, such as 8,32,128; 0 scores without training, "
+        "and all trains on all rows.",
         metavar="N,...",
     )
     text_to_text: bool = _option(
         HOW,
         False,
-        "Read every row as one text and answer in words, as T5 does; for encoders with a decoder.",
+        "Read every row as one text and generate the answer as text, as T5 does; for encoders with "
+        "a decoder.",
     )
     multi_task: Names = _option(
         HOW,
         (),
-        "Train these tasks in one encoder with a head for each; repeatable. With --start-from "
-        "multi-task, fine-tune on each task from there.",
+        "Train these tasks together in one encoder, with one head per task; repeatable. With "
+        "--start-from multi-task, then fine-tune that encoder on each task.",
         metavar="SUITE|TASK,...",
         proposes="multi_task",
     )
     start_from: str = _option(
         HOW,
         "paper",
-        "Initial weights: as the recipe says (paper), pretrained, of the model of --multi-task, "
-        "of a model trained on a task, or of another checkpoint instead of the model's.",
+        "Initial weights: the choice of the recipe (paper), the pretrained weights, the model of "
+        "--multi-task, a model trained on this task first, or another checkpoint.",
         metavar="paper|pretrained|multi-task|TASK|CHECKPOINT",
         proposes="starts",
     )
     teacher: str | None = _option(
         HOW,
         None,
-        "Teacher for distillation: a stored run by its key, or a model, whose own run of each "
-        "task and seed comes first.",
+        "Teacher for distillation: the key of a stored run, or a model, which is trained first on "
+        "each task and seed.",
         metavar="KEY|MODEL",
         proposes="models",
     )
     precision: Precision = _option(
         HOW,
         "auto",
-        "Number format of matrix products; auto picks the faster.",
+        "Number format of matrix products; auto picks the fastest.",
         metavar="auto|fp32|tf32|bf16",
     )
     halving: bool = _option(
         HOW,
         False,
-        "Successive halving over the sweep: all configurations with one seed, the better half "
-        "with more.",
+        "Run the sweep by successive halving: all configurations with one seed, then the better "
+        "half with more seeds.",
     )
     baselines: bool = _option(
         HOW,
         True,
-        "Leave out the majority and the bag of words that stand below the models.",
+        "Do not run the majority and bag-of-words baselines.",
         flag="--no-baselines",
     )
     device: str = _option(
         WHERE,
         "auto",
-        "Where to compute.",
+        "Device to compute on.",
         metavar="auto|cpu|cuda|cuda:N",
         proposes=("auto", "cpu", "cuda"),
     )
     jobs: str = _option(
         WHERE,
         "auto",
-        "How many jobs run at once; auto: as many as each GPU's memory has room for, or "
-        "one per core if there is memory, at most 8.",
+        "Number of jobs that run at once; auto: as many as fit into each GPU's memory, or one per "
+        "core if memory allows, at most 8.",
         metavar="auto|N",
     )
     processes_per_job: int = _option(
         WHERE,
         1,
-        "Train each job in N processes, on one GPU each if there are any. The result is the "
-        "same; that of a large model comes sooner.",
+        "Train each job in N processes, each on its own GPU if there are any. The result is the "
+        "same, and a large model takes less time.",
         metavar="N",
         least=1,
     )
     engine: str = _option(
         WHERE,
         "local",
-        "What runs the jobs: this machine, a Ray cluster, or Slurm's queue.",
+        "Where jobs run: this machine, a Ray cluster, or Slurm's queue.",
         metavar="local|ray|slurm",
         proposes=("local", "ray", "slurm"),
     )
     address: str | None = _option(
         WHERE,
         None,
-        "With --engine ray: the cluster, auto for the one that this machine belongs to. With "
-        "--engine slurm: local, for processes on this machine instead of the queue.",
+        "With --engine ray: the address of the cluster; auto finds the cluster of this machine. "
+        "With --engine slurm: local runs processes on this machine instead of the queue.",
         metavar="auto|HOST:PORT|local",
     )
     engine_options: Names = _option(
         WHERE,
         (),
-        "cpus, memory (GB) and retries of each job on a cluster; minutes, folder and any option "
-        "of sbatch (partition=gpu) with --engine slurm; repeatable.",
+        "Option of the engine: cpus, memory (GB) and retries per job; with --engine slurm also "
+        "minutes, folder and any option of sbatch (partition=gpu); repeatable.",
         metavar="NAME=VALUE",
         flag="--engine-option",
     )
     timeout: float = _option(
         WHERE,
         1800,
-        "End a job that shows no progress for this long; 0 waits forever.",
+        "End a job that makes no progress for this long; 0 waits forever.",
         metavar="SECONDS",
         least=0,
     )
     checkpoint_every: float = _option(
         WHERE,
         5.0,
-        "How often a job saves its state, from which the same command resumes; 0 saves none.",
+        "Save the state of each job this often, so that the same command resumes from it; 0 never "
+        "saves.",
         metavar="MINUTES",
         least=0,
     )
@@ -272,10 +275,12 @@ class RunOptions:
         WHERE, False, "Keep the trained model of every job, in models/ next to the database."
     )
     trust_remote_code: bool = _option(
-        TRUST, False, "Run the Python code that a checkpoint comes with: read it first."
+        TRUST, False, "Run the Python code that comes with a checkpoint: read it first."
     )
     allow_pickle: bool = _option(
-        TRUST, False, "Take weights out of pickles that hold more than weights; nothing is run."
+        TRUST,
+        False,
+        "Load weights from pickles that contain more than weights; no code in them is run.",
     )
     db: str = _option(
         OUTPUT,
@@ -287,13 +292,13 @@ class RunOptions:
     log: Names = _option(
         OUTPUT,
         (),
-        "Log every job to this tracker, which needs the extra of the same name, or to a "
-        "plugin's; repeatable.",
+        "Log every job to this tracker (which needs the extra of the same name) or to the tracker "
+        "of a plugin; repeatable.",
         metavar="tensorboard|wandb|mlflow|trackio|NAME",
         proposes="trackers",
     )
-    force: bool = _option(OUTPUT, False, "Run again what is stored; the newest result counts.")
-    dry_run: bool = _option(OUTPUT, False, "Show what would run, and start nothing.")
+    force: bool = _option(OUTPUT, False, "Run finished jobs again; the newest result counts.")
+    dry_run: bool = _option(OUTPUT, False, "Show the jobs that would run, and start nothing.")
 
     @property
     def trust(self) -> Trust:

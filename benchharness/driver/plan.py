@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 from benchharness.driver.request import Request, leading_tasks
 from benchharness.driver.technique import Technique, techniques_of
 from benchharness.engines.slots import have_bf16, machine_of
+from benchharness.errors import BenchError, DataError, ModelError
 from benchharness.leaderboard.job import MACHINE, Job, Kind, Setting, Start
 from benchharness.machine import cpu_has_bf16
 from benchharness.models import BASELINES, ModelSpec, weights_identity
@@ -34,7 +35,6 @@ from benchharness.recipes.zero_shot import (
     zero_shot_recipe,
 )
 from benchharness.splits import languages_of
-from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.read import SplitRows, document_digest, has_split, read, read_train
 from benchharness.tasks.sources import Data, missing_files, parse_data
 from benchharness.tasks.suites import TASKS, find_task
@@ -241,9 +241,10 @@ def _unchecked_families(models: Iterable[ModelSpec]) -> Iterator[str]:
         # A model that cannot be loaded is refused right after this.
         if config and is_unchecked(config) and _is_loadable(model):
             yield (
-                f"{model.name} is of the family {config['model_type']}, and nobody has checked how "
-                "its authors classify a text: a new layer reads the state of its first token, or "
-                "of its last one where a trial shows that it sees only what precedes it."
+                f"{model.name} is of the family {config['model_type']}, and it is not known how "
+                "its "
+                "authors classify a text: a new layer reads the state of the first token, or of "
+                "the last token if a trial shows that each token sees only the tokens before it."
             )
 
 
@@ -272,7 +273,7 @@ def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Itera
         counts = [words[digest] for digest in job.fingerprints.values() if digest in words]
         if most is not None and (lost := sum(n > most for split in counts for n in split)):
             rows = f"at least {lost:,} of {sum(map(len, counts)):,} rows"
-            said = f"{rows} are longer than the {most:,} tokens that are read, and lose words"
+            said = f"{rows} are longer than the model's {most:,} tokens and are cut"
             # Seeds, and perhaps models, give the same sentence; one sentence names all of the
             # models.
             found.setdefault(said, {})[job.model] = None

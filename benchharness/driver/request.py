@@ -3,19 +3,20 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import index
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import Self, TypeVar
 
 from benchharness.driver.options import OF_OWN_DATA, RunOptions
 from benchharness.driver.start_checkpoints import find_teacher, folder_beside
 from benchharness.engines.local import EngineChoice, Placement, find_placement
 from benchharness.engines.slots import Slot, find_gpus
+from benchharness.errors import BenchError
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job, Trust
 from benchharness.machine import main_memory, memory_of
 from benchharness.models import ModelSpec, find_model, find_models
 from benchharness.progress import alive
 from benchharness.recipes.read import Protocol
 from benchharness.recipes.resolve import check_override, protocol_of
-from benchharness.tasks.errors import BenchError
+from benchharness.tasks.custom import FoundTask, custom_tasks
 from benchharness.tasks.read import holds
 from benchharness.tasks.suites import (
     COLLECTIONS,
@@ -26,9 +27,6 @@ from benchharness.tasks.suites import (
     select_tasks,
 )
 from benchharness.tasks.task import Task, TimedTask
-
-if TYPE_CHECKING:
-    from benchharness.tasks.own.find import Found
 
 T = TypeVar("T")
 
@@ -124,15 +122,14 @@ def leading_tasks(tasks: Iterable[Task]) -> list[Task]:
     return list({leader.name: leader for leader in leaders}.values())
 
 
-def find_own_data(options: RunOptions) -> "Found | None":
+def find_own_data(options: RunOptions) -> FoundTask | None:
     """Find the task of the user's own data: a file, a folder or a dataset of the hub.
 
     Returns:
         The task that was detected, or None if the options name no data.
 
     Raises:
-        BenchError: The options contradict each other, or `tasks.own.find.find_own` cannot read the
-            data.
+        BenchError: The options contradict each other, or the data cannot be read.
     """
     place = options.hf if options.data_file is None else options.data_file
     if place is None:
@@ -154,10 +151,8 @@ def find_own_data(options: RunOptions) -> "Found | None":
             f"{'--hf' if options.data_file is None else '--data-file'} makes a task of its own, "
             f"which does not go with {flags}: leave one of them out."
         )
-    from benchharness.tasks.own.find import find_own  # noqa: PLC0415  (few runs have any)
-
     with alive(lambda: f"{place} is being read"):
-        return find_own(
+        return custom_tasks().find_own(
             place,
             hub=options.data_file is None,
             columns=options.columns or "",

@@ -15,13 +15,13 @@ from benchharness.driver.start_checkpoints import IS_NO_NETWORK, compared, kept_
 from benchharness.engines.local import LocalEngine, Placement
 from benchharness.engines.process import ended_at_last, worker_command
 from benchharness.engines.slots import find_slots
+from benchharness.errors import BenchError, JobError
 from benchharness.kept_folders import is_whole
 from benchharness.leaderboard.job import METHOD
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import open_store
 from benchharness.machine import OF_FILES, OF_GPUS, capability, versions, what_differs
 from benchharness.progress import job_name
-from benchharness.tasks.errors import BenchError, JobError
 
 
 def retrain(

@@ -11,6 +11,7 @@ from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan
 from benchharness.driver.start_checkpoints import StartCheckpoints, model_bytes
 from benchharness.engines.slots import Slot, place_of
+from benchharness.errors import ModelError
 from benchharness.kept_folders import require_room, shown_bytes
 from benchharness.leaderboard.job import FEATURES_SETTING, Job
 from benchharness.leaderboard.result import RunRow
@@ -22,7 +23,6 @@ from benchharness.models import find_model
 from benchharness.models.weights import config_of
 from benchharness.progress import duration, job_name, job_names
 from benchharness.recipes.recipe import Recipe
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 
 
@@ -129,7 +129,7 @@ class Schedule:
             yield f"{counted(len(kept), 'model')} will be kept in {folder}: about {size}."
         if again := len(self.again & kept.keys()):
             runs = "A stored run is" if again == 1 else f"{again} stored runs are"
-            yield f"{runs} trained again for that; what is stored stays."
+            yield f"{runs} trained again for that; stored results stay."
         found = grouped(
             (said, job.title) for job in self.todo for said in _without_class(job, kept)
         )

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from benchharness.driver.plan import Plan, with_starts
 from benchharness.driver.schedule import Schedule
 from benchharness.engines.process import Outcome
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.cell import build_cell
 from benchharness.leaderboard.job import FEATURES_SETTING, Job
 from benchharness.leaderboard.result import RunRow
@@ -28,7 +29,6 @@ from benchharness.leaderboard.statistics import CONTENDERS, median_deviation, po
 from benchharness.leaderboard.store.database import is_there
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.progress import duration
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_suite
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request
 from benchharness.driver.schedule import Schedule, schedule_missing
 from benchharness.driver.start_checkpoints import folder_beside
+from benchharness.errors import BenchError
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.loggers import Listening, Loggers, open_loggers
 from benchharness.plugins import plugin_loggers
 from benchharness.progress import Watcher
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.task import Task
 
 if TYPE_CHECKING:

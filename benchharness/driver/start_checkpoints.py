@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from benchharness.errors import BenchError
 from benchharness.kept_folders import (
     KEPT,
     KEPT_MODELS,
@@ -31,7 +32,6 @@ from benchharness.models.spec import NOTHING, find_weights
 from benchharness.models.weights import cache_folder, hub_revision
 from benchharness.recipes.recipe import DISTILLATION, kept_layers
 from benchharness.tasks.answers import compare_answers
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import distinct_title, find_task
 from benchharness.tasks.task import Task
 

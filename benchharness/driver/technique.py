@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from benchharness.driver.request import ALL_ROWS, Request, leading_tasks
 from benchharness.driver.start_checkpoints import taught
+from benchharness.errors import BenchError, DataError
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job, Start
 from benchharness.models import ModelSpec
 from benchharness.recipes import ResolvedRecipe
 from benchharness.recipes.recipe import TEACHER
 from benchharness.recipes.resolve import resolve_together, with_start
-from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
 
@@ -223,7 +223,7 @@ class Distillation(Technique):
         for task in leading_tasks(request.tasks):
             if not task.is_trained:
                 raise BenchError(
-                    f"{task.name} has no training rows, so nobody is taught: leave --teacher out."
+                    f"{task.name} has no training rows, so it has no student: leave --teacher out."
                 )
         if isinstance(self.teacher, ModelSpec) and self.teacher.is_baseline:
             raise BenchError(

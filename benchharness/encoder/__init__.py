@@ -24,6 +24,7 @@ from benchharness.encoder.network import (
 from benchharness.encoder.packing import NARROWED, PACKING
 from benchharness.encoder.padding import SEES_PADDING, Reading, compute_by_length, try_out
 from benchharness.encoder.tokenizer import TYPES, load_tokenizer
+from benchharness.errors import ModelError
 from benchharness.leaderboard.job import Trust
 from benchharness.models.families import is_causal, is_unchecked
 from benchharness.models.folder import (
@@ -37,7 +38,6 @@ from benchharness.models.folder import (
 from benchharness.models.spec import NOTHING, called
 from benchharness.models.weights import download, fetch_code
 from benchharness.recipes.recipe import kept_layers
-from benchharness.tasks.errors import ModelError
 from benchharness.tiny import folder as tiny_folder
 
 BUILTIN_FOLDERS = {"builtin:tiny": tiny_folder}

@@ -26,11 +26,11 @@ from benchharness.encoder import BUILTIN_FOLDERS, find_folder, use_first_token
 from benchharness.encoder.network import fix_attention, load_config, read_weights
 from benchharness.encoder.packing import NARROWED, PACKABLE, Packing, is_packed, use_packed_rows
 from benchharness.encoder.tokenizer import TYPES, load_tokenizer
+from benchharness.errors import ModelError
 from benchharness.leaderboard.job import Trust
 from benchharness.models.families import is_causal
 from benchharness.models.folder import NO_LIMIT, longest_row, read_config
 from benchharness.models.spec import NOTHING, called
-from benchharness.tasks.errors import ModelError
 
 
 @dataclass(frozen=True, kw_only=True)

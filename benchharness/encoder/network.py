@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES
 from transformers.models.deberta.modeling_deberta import DisentangledSelfAttention
 
+from benchharness.errors import ModelError, first_line
 from benchharness.leaderboard.job import Trust
 from benchharness.models.families import is_causal
 from benchharness.models.folder import (
@@ -25,7 +26,6 @@ from benchharness.models.folder import (
     wrapping,
 )
 from benchharness.models.spec import NOTHING, called, shown
-from benchharness.tasks.errors import ModelError, first_line
 
 NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls", "qa_outputs")
 """Names of layers on top of an encoder: a checkpoint without them is still a complete encoder."""

@@ -33,7 +33,7 @@ from torch.nn import functional
 from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 
 from benchharness.encoder.network import is_foreign
-from benchharness.tasks.errors import ModelError
+from benchharness.errors import ModelError
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from benchharness.encoder.network import takes_input
-from benchharness.tasks.errors import ModelError, first_line
+from benchharness.errors import ModelError, first_line
 
 SEES_PADDING = frozenset({"convbert", "funnel"})
 """Known families with such layers; `try_out` tests a family that nobody has checked."""
@@ -105,7 +105,9 @@ def try_out(network: Any, config: Any, checkpoint: str) -> Reading:
     change; if it is the first one, the last state of every network changes. Raises ModelError for a
     network that cannot read rows of token ids in this way.
     """
-    family = f"{checkpoint} is of the family {config.model_type}, which nobody has checked, and it"
+    family = (
+        f"{checkpoint} is of the family {config.model_type}, which has not been checked, and it"
+    )
     ids = torch.arange(5, 5 + TOKENS) % max(2, int(getattr(config, "vocab_size", None) or 100))
     rows = torch.stack([ids, torch.cat([ids[:-1], ids[:1]]), torch.cat([ids[-1:], ids[1:]])])
     padding = torch.full((len(rows), PADDING), int(getattr(config, "pad_token_id", None) or 0))

@@ -17,10 +17,10 @@ from tokenizers import AddedToken, Tokenizer, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from benchharness.encoder.network import check_trusted
+from benchharness.errors import ModelError, first_line
 from benchharness.leaderboard.job import Trust
 from benchharness.models.folder import read_object, unsaid_family
 from benchharness.models.spec import MODELS, NOTHING, shown
-from benchharness.tasks.errors import ModelError, first_line
 
 FILE, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 
@@ -204,7 +204,7 @@ def _read(file: Path) -> Tokenizer:
             raise
         raise ModelError(
             f"{shown(file)} is not readable ({first_line(error)}): copy the checkpoint again, or "
-            "remove the file to have the vocabulary beside it read."
+            "remove the file, so that the vocabulary next to it is read."
         ) from None
     told.no_truncation()
     told.no_padding()

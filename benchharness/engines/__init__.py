@@ -1,1 +1,1 @@
-"""Engines: what starts jobs and brings back their results. No torch in here."""
+"""Engines, which start jobs and return their results. They do not import torch."""

@@ -1,4 +1,4 @@
-"""Workers forked from a process that has their libraries, in the place of new interpreters."""
+"""Workers that are forked from a process with loaded libraries, instead of new interpreters."""
 
 import json
 import os
@@ -17,13 +17,13 @@ from benchharness.worker import DIES_WITH
 from benchharness.worker.fork_server import NUMBER_BYTES
 
 ANSWER_SECONDS = 3.0
-"""How long the process may take to tell of the end of a fork that was killed: milliseconds."""
+"""Time limit for the server to report the end of a killed fork, which takes it milliseconds."""
 
 COMMAND = (sys.executable, "-P", "-m", "benchharness.worker.fork_server")
 
 
 def can_fork() -> bool:
-    """True where the kernel has what the server is made of (Linux 5.3)."""
+    """Return whether the kernel has the system calls that the server needs (Linux 5.3)."""
     return sys.platform == "linux" and hasattr(os, "pidfd_open")
 
 
@@ -34,9 +34,10 @@ def spawn(
     output: int,
     held: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """A process that leads a session of its own, dies with this one and inherits what is held.
+    """Start a process that leads its own session, dies with this process and inherits `held`.
 
-    It has these variables beside ours; `output` is both its stdout and its stderr.
+    `environment` is added to the environment of this process. `held` are file descriptors; `output`
+    is the descriptor of both stdout and stderr.
     """
     return subprocess.Popen(  # noqa: S603  (our own command, no shell)
         command,
@@ -51,10 +52,10 @@ def spawn(
 
 
 class ForkServer:
-    """Forks workers from a process that starts when it is first needed; they die with it.
+    """Process from which workers are forked; it starts on first use, and they die with it.
 
-    Where the process was killed, the next worker gets a new one. For one thread, whose end is that
-    of the process.
+    If the process was killed, the next worker gets a new one. The object must be used by one thread
+    only, because the process ends with the thread that started it.
     """
 
     def __init__(self) -> None:
@@ -62,7 +63,7 @@ class ForkServer:
         self._socket: socket.socket | None = None
 
     def prepare(self, environment: Mapping[str, str], modules: Sequence[str]) -> None:
-        """Has the process import what workers will need, which takes it seconds."""
+        """Let the process import modules that workers will need, which takes seconds."""
         self._ask({"modules": modules, "environment": dict(environment)})
 
     def start(
@@ -72,33 +73,33 @@ class ForkServer:
         modules: Sequence[str],
         held: Sequence[int] = (),
     ) -> "Fork":
-        """A worker with these options, which has the modules; it may take seconds to begin.
+        """Fork a worker with these command-line options that has the modules loaded.
 
-        It inherits the descriptor `held`, where there is one.
+        The worker may take seconds to begin. It inherits the file descriptors `held`.
         """
         pipes = [os.pipe() for _ in range(4)]
         (job, to_job), (output, to_output), (errors, to_errors), (status, to_status) = pipes
         theirs = (job, to_output, to_errors, to_status)
         request = {"modules": modules, "words": words, "environment": dict(environment)}
         self._ask(request, (*theirs, *held))
-        # The server has them now. A pipe that is also open here would never come to its end.
+        # The server has these descriptors now. A pipe that is also open here would never reach EOF.
         for descriptor in theirs:
             os.close(descriptor)
         return Fork(to_job, output, errors, status, self.close)
 
     def close(self) -> None:
-        """Ends the process and every fork that is left; another start begins a new one."""
+        """End the process and every fork that is left; a later `start` begins a new process."""
         if self._process is not None and self._socket is not None:
             self._socket.close()
             if self._process.poll() is None:
-                # A fork that was stopped before it could ask to die with the server would stay
-                # behind. proc_pid_task_children(5):
+                # A fork that was stopped before it could ask the kernel to die with the server
+                # would survive it. proc_pid_task_children(5):
                 path = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
                 with suppress(OSError):
                     for pid in path.read_text(encoding="ascii").split():
                         os.kill(int(pid), signal.SIGKILL)
             self._process.kill()
-            with suppress(subprocess.TimeoutExpired):  # where the kernel cannot end it yet
+            with suppress(subprocess.TimeoutExpired):  # the kernel may not be able to end it yet
                 self._process.wait(ANSWER_SECONDS)
         self._process = self._socket = None
 
@@ -106,22 +107,22 @@ class ForkServer:
         if self._process is not None and self._process.poll() is not None:
             self.close()
         if self._socket is None:
-            # In packets, so that each request arrives whole and with its own descriptors.
+            # A packet socket delivers each request whole and with its own descriptors.
             self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._socket.setblocking(False)
             with theirs:
                 own, nowhere = request["environment"], subprocess.DEVNULL
                 self._process = spawn(COMMAND, own, theirs.fileno(), nowhere)
-        # The fork's status will say that the server is gone, or nothing where it is stopped.
+        # If the server is gone, the status pipe will show it; if it is stopped, nothing does.
         with suppress(ConnectionError, BlockingIOError):
             socket.send_fds(self._socket, [json.dumps(request).encode()], pipes)
 
 
 class Fork:
-    """A forked worker, with what is used of subprocess.Popen.
+    """A forked worker, with the part of the interface of subprocess.Popen that is used.
 
     Its server writes two numbers into the pipe `status`: the process id, and the exit status.
-    `end_server` ends a server that does not. `is_orphan` says that the fork has ended with its
+    `end_server` ends a server that does not report. `is_orphan` is True if the fork ended with its
     server.
     """
 
@@ -139,7 +140,7 @@ class Fork:
 
     @property
     def pid(self) -> int:
-        """The process id, which is its session's too; ProcessLookupError while there is none."""
+        """Process id, also the id of its session; raises ProcessLookupError if there is none."""
         self.poll()
         if self._pid is None:
             raise ProcessLookupError
@@ -147,16 +148,16 @@ class Fork:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the server has forked it."""
+        """True if the server has forked the worker."""
         self.poll()
         return self._pid is not None or self._status is not None
 
     def poll(self) -> int | None:
-        """The exit status, negative for a signal's number; None while the process runs."""
+        """Return the exit status, negative for a signal's number; None while the process runs."""
         while self._status is None and select([self._numbers], (), (), 0.0)[0]:
             number = self._numbers.read(NUMBER_BYTES)
             if not number:
-                # What the kernel does to forks whose server has ended.
+                # The kernel kills forks whose server has ended.
                 self._status, self.is_orphan = -signal.SIGKILL, True
             elif self._pid is None:
                 self._pid = int.from_bytes(number, signed=True)
@@ -167,7 +168,11 @@ class Fork:
         return self._status
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit status, when the process has ended; TimeoutExpired where that takes longer."""
+        """Wait for the end of the process and return its exit status.
+
+        Raises:
+            subprocess.TimeoutExpired: The process has not ended after `timeout` seconds.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         while (status := self.poll()) is None:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
@@ -176,9 +181,9 @@ class Fork:
         return status
 
     def give_up(self) -> None:
-        """Ends the server, which does not tell of the end of a fork that was killed."""
+        """End the server, which does not report the end of a fork that was killed."""
         self._end_server()
         try:
             self.wait(ANSWER_SECONDS)
-        except subprocess.TimeoutExpired:  # the kernel cannot end it yet
+        except subprocess.TimeoutExpired:  # the kernel cannot end the process yet
             self._status = -signal.SIGKILL

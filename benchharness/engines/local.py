@@ -1,6 +1,6 @@
 """The local engine: every job in a supervised process of this machine, one per slot at a time.
 
-At the end is what `--engine` chooses: this one, or the module of another one's name.
+The end of the module selects the engine for `--engine`: this one, or the module of another name.
 """
 
 import subprocess
@@ -27,11 +27,11 @@ from benchharness.engines.process import (
     worker_command,
 )
 from benchharness.engines.slots import Sharing, Slot, find_slots
+from benchharness.errors import BenchError, JobError, unknown_name
 from benchharness.kept_folders import checkpoint_folder, scratch_folder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress, job_name
-from benchharness.tasks.errors import BenchError, JobError, unknown_name
 from benchharness.worker.fork_server import modules_for
 
 POLL_SECONDS = 0.1
@@ -39,21 +39,22 @@ POLL_SECONDS = 0.1
 ALONE = "ran out of memory next to others and starts over; from now on each GPU has one at a time"
 
 STARTERS = 2
-"""How many processes workers are forked from, one after the other, before they do without."""
+"""Number of fork servers that are tried in turn before workers start without forking."""
 
 
 class LocalEngine:
-    """Runs jobs on this machine's slots.
+    """Engine that runs jobs on this machine's slots.
 
-    `command` starts a worker; the name of its result file and its options are added. Without one
-    workers are `forks` of a process that has their libraries, where that is possible.
+    `command` starts a worker; the path of its result file and its options are appended. Without a
+    command, workers are `forks` of a process that has loaded their libraries, if the kernel allows
+    it.
 
-    A hanging job is ended and run once more, from its newest snapshot, and so is one that ends well
-    without a result. One that was killed is not:
-    where memory runs out, whoever killed it would again. Where the process that workers are forked
-    from hangs or was killed, all of them are started again, from another one, and after that
-    without any. Where slots share a GPU, `Sharing` says how many are used. A job that runs out of
-    memory beside others starts over, and from then on each GPU has one job at a time.
+    A job that hangs is ended and run once more, from its newest snapshot, and so is a job that
+    exits with status 0 but without a result. A job that was killed is not run again: if memory ran
+    out, it would be killed again. If the process that workers are forked from hangs or was killed,
+    all workers are started again, first from a second such process, and after that without forking.
+    If slots share a GPU, `Sharing` decides how many of them are used. A job that runs out of memory
+    next to others starts over, and from then on each GPU has one job at a time.
     """
 
     def __init__(
@@ -72,55 +73,55 @@ class LocalEngine:
         self._starters = 0 if command or not can_fork() else STARTERS
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
-        """Yields what each job left behind, as the jobs end.
+        """Yield the Result or Failure of each job, in the order in which jobs end.
 
-        A job is taken from `jobs` only when a slot is free, so the caller can still leave out what
-        has become needless; None says that what is left must wait for a job that runs. Closing the
-        iterator, or an exception in it, ends every process.
+        A job is taken from `jobs` only when a slot is free, so the caller can still leave out jobs
+        that have become unnecessary; None in `jobs` means that the rest must wait for a running
+        job. Closing the iterator, or an exception in it, ends every process.
         """
-        self._report, self._again = report, deque[Job]()  # those that lacked room beside others
+        self._report, self._again = report, deque[Job]()  # jobs that lacked memory
         self._free, self._running = list(self._slots), list[WorkerProcess]()
-        self._crowded, self._failed_to_end = set[str](), dict[str, str]()  # by their keys
+        self._crowded, self._failed_to_end = set[str](), dict[str, str]()  # keyed by job
         queue = iter(jobs)
         with scratch_folder() as self._folder, closing(self._forks):
             try:
                 while self._start(queue):
-                    # Until one of them says something or closes its pipe, and not for longer,
-                    # because one that hangs does neither.
+                    # Wait until a worker writes or closes its pipe, but with a limit, because a
+                    # worker that hangs does neither.
                     wait([d for worker in self._running for d in worker.descriptors], POLL_SECONDS)
                     if any(w.misses_its_starter(self._timeout) for w in self._running):
                         self._replace_starter()
                     for worker in tuple(self._running):
                         worker.read(report)
                         if worker.misses_its_starter(self._timeout):
-                            continue  # until all of them are seen to
+                            continue  # the next round replaces the starter of all workers
                         if worker.has_ended or worker.silent_seconds > self._timeout:
                             yield from self._finish(worker)
             finally:
                 end_processes(self._running, self._forks.close)
 
     def _start(self, queue: Iterator[Job | None]) -> bool:
-        """Fills the free slots; False when nothing is left to start or to wait for."""
+        """Fill the free slots; return False if no job is left to start or to wait for."""
         for slot in tuple(self._free):
             beside = [worker for worker in self._running if worker.slot.device == slot.device]
             if not self._sharing.has_room(slot, [worker.is_computing for worker in beside]):
                 continue
-            # Nothing is left, or all that is left waits: the queue is asked again in a moment.
+            # No job is left, or all others must wait: the queue is asked again in a moment.
             job = self._again.popleft() if self._again else next(queue, None)
             if job is None:
                 break
             if slot.is_shared and beside:
-                # Whichever of these runs out of memory may have enough of it alone.
+                # Each of these jobs, if it runs out of memory, may have enough memory alone.
                 self._crowded.update((job.key, *(worker.job.key for worker in beside)))
             self._free.remove(slot)
             self._begin(job, slot)
         return bool(self._running)
 
     def _begin(self, job: Job, slot: Slot, note: str = "") -> None:
-        """Starts the process of a job, which may be another one for it."""
+        """Start the process of a job, which may be a second one for the job."""
         file = self._folder / f"{job.key}.json"
-        file.parent.mkdir(exist_ok=True)  # where somebody has deleted it
-        file.unlink(missing_ok=True)  # of an attempt that hung
+        file.parent.mkdir(exist_ok=True)  # if the folder was deleted meanwhile
+        file.unlink(missing_ok=True)  # left by an attempt that hung
         holds = self._orders.holds
         held = None if holds is None else holds.descriptor(job.key)
         options = (str(file), *self._options(job))
@@ -141,7 +142,7 @@ class LocalEngine:
         self._report(job, Progress(phase="loading", note=note))
 
     def _replace_starter(self) -> None:
-        """Starts all jobs again that have not left a result; they save their states before."""
+        """Start all jobs without a result again, after they have saved their states."""
         self._starters -= 1
         end_processes(self._running, self._forks.close)
         cause = "the process that workers are forked from hangs or was killed"
@@ -152,7 +153,7 @@ class LocalEngine:
                 self._begin(worker.job, worker.slot, f"is started again, because {cause}{rest}")
 
     def _options(self, job: Job) -> list[str]:
-        """Where the worker finds what its job starts and learns from, and leaves what it keeps."""
+        """Return the worker's options: paths of snapshots and of encoders to read or keep."""
         snapshots, folder = self._orders.snapshots, self._orders.checkpoints.absolute()
         options = snapshots.options(job.key) if snapshots else []
         if job.start_from is not None:
@@ -164,7 +165,7 @@ class LocalEngine:
         return options
 
     def _finish(self, worker: WorkerProcess) -> Iterator[Outcome]:
-        """What a job has left that ended or hangs; nothing where it is run again, now or later."""
+        """Handle a job that has ended or hangs; yield its outcome unless it is run again."""
         self._running.remove(worker)
         hangs = not worker.has_ended
         if hangs:
@@ -172,7 +173,7 @@ class LocalEngine:
         worker.close(self._report)
         outcome = worker.outcome(timeout=self._timeout if hangs else None)
         job, kind = worker.job, outcome.kind if isinstance(outcome, Failure) else ""
-        # A result is read once: it may have the predictions of a million rows.
+        # A result is read only once: it may have the predictions of a million rows.
         is_lost = isinstance(outcome, Failure) and not hangs and worker.has_lost_its_result
         if (kind == "timeout" or is_lost) and job.key not in self._failed_to_end:
             self._failed_to_end[job.key] = "lost" if is_lost else "hung"
@@ -182,7 +183,7 @@ class LocalEngine:
             return
         self._free.append(worker.slot)
         if kind == "memory" and job.key in self._crowded:
-            # It needs more than was left beside others, and none is beside it again.
+            # It needs more memory than others left; from now on it has the GPU to itself.
             self._crowded.discard(job.key)
             self._sharing.is_over = True
             self._report(job, Progress(phase="waiting", note=ALONE))
@@ -196,17 +197,17 @@ class LocalEngine:
             yield replace(outcome, provenance={**outcome.provenance, how: 1})
 
 
-# Which engine runs the jobs, and where: what `--engine` and the options around it choose.
+# Choice of the engine and its slots, from `--engine` and related options.
 
 LOCAL = "local"
-"""The name of the engine that runs jobs on this machine; extensions add others."""
+"""Name of the engine that runs jobs on this machine; extensions add others."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Where jobs will run: the slots, as far as they are known beforehand, and their engine.
+    """The slots that jobs will run on, as far as they are known beforehand, and their engine.
 
-    `forks` are there where the jobs are forked on this machine.
+    `forks` is set if jobs are forked on this machine.
     """
 
     slots: tuple[Slot, ...]
@@ -215,7 +216,7 @@ class Placement:
 
     @contextmanager
     def prepared(self, modules: Sequence[str]) -> Iterator[None]:
-        """Modules that jobs will need, if any, are imported meanwhile, where that can be done."""
+        """Let the fork server, if any, import modules that jobs will need, during the block."""
         with nullcontext() if self.forks is None else closing(self.forks) as forks:
             if forks and modules:
                 forks.prepare(self.slots[0].environment, modules)
@@ -224,11 +225,18 @@ class Placement:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineChoice:
-    """The words of the command line; `jobs` is how many at once, None for the engine's own choice.
+    """Options of the command line that choose an engine and its slots.
 
-    Each job trains in so many `processes`. `small` jobs start up for longer than they compute, and
-    `fit` of them can be here at once, by their number and memory. In `folder` is what a run keeps
-    beside its database.
+    Attributes:
+        name: The name of the engine.
+        address: The address of the cluster.
+        words: The engine's options, NAME=VALUE each.
+        device: The device, as for `--device`.
+        jobs: The number of jobs at once; None leaves the choice to the engine.
+        processes: The number of processes that train one job.
+        small: Whether jobs start up for longer than they compute.
+        fit: The number of jobs that can run here at once, given their number and memory.
+        folder: The folder next to the database that holds what a run keeps.
     """
 
     name: str = LOCAL
@@ -243,7 +251,7 @@ class EngineChoice:
 
     @cached_property
     def options(self) -> dict[str, str]:
-        """What the words NAME=VALUE say; BenchError where one does not."""
+        """Options of the engine as a mapping; raises BenchError if a word is not NAME=VALUE."""
         parsed: dict[str, str] = {}
         for word in self.words:
             name, equals, value = (part.strip() for part in word.partition("="))
@@ -256,7 +264,7 @@ class EngineChoice:
 
 
 def find_placement(choice: EngineChoice) -> Placement:
-    """The placement that was chosen; BenchError where it is not there or has no such option."""
+    """Return the chosen placement; raise BenchError if it is not available or lacks an option."""
     if choice.name == LOCAL:
         return place(choice)
     if choice.name not in (others := places("engines")):
@@ -266,7 +274,10 @@ def find_placement(choice: EngineChoice) -> Placement:
 
 
 def place(choice: EngineChoice) -> Placement:
-    """Where jobs run on this machine; BenchError for an option of another engine."""
+    """Return the placement of jobs on this machine.
+
+    Raise BenchError for another engine's options.
+    """
     if choice.address is not None or choice.options:
         raise BenchError("--address and --engine-option belong to --engine ray and slurm.")
     slots = find_slots(

@@ -1,4 +1,4 @@
-"""A job in a process of its own: progress comes out, a Result or a Failure is left behind."""
+"""A job in a process of its own, which reports progress and leaves a Result or a Failure."""
 
 import json
 import math
@@ -17,11 +17,11 @@ from typing import IO, Any, Protocol
 
 from benchharness.engines.fork_server import ANSWER_SECONDS, Fork
 from benchharness.engines.slots import Slot
+from benchharness.errors import first_line
 from benchharness.kept_folders import KEPT_MODELS, Holds, SnapshotFolder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
-from benchharness.tasks.errors import first_line
 
 Outcome = Result | Failure
 Report = Callable[[Job, Progress], None]
@@ -29,12 +29,15 @@ Report = Callable[[Job, Progress], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Orders:
-    """What a driver has any engine do.
+    """Options that a driver passes to any engine.
 
-    A job may stay silent for `timeout` seconds before it counts as hanging.
-    Jobs leave their encoders for others in the folder `checkpoints`; those with the keys `keep` do.
-    They keep their states in `snapshots`, None for nowhere. A worker of this machine inherits what
-    its job is held by in `holds`; no other node can.
+    Attributes:
+        timeout: The seconds without progress after which a job counts as hanging.
+        checkpoints: The folder where jobs leave their encoders for other jobs.
+        keep: The keys of the jobs that leave their encoder.
+        snapshots: The folder where jobs save their states; None for no snapshots.
+        holds: The locks that a job is held by. A worker of this machine inherits its job's lock; a
+            worker on another node cannot.
     """
 
     timeout: float = math.inf
@@ -45,18 +48,18 @@ class Orders:
 
 
 class Engine(Protocol):
-    """What starts jobs, here or elsewhere, and brings back what they leave."""
+    """Object that starts jobs, here or on other machines, and returns their outcomes."""
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
-        """Yields what each job left behind, as the jobs end; see the local engine."""
+        """Yield the Result or Failure of each job as the jobs end; see the local engine."""
 
 
 WORKER = (sys.executable, "-P", "-m", "benchharness.worker")
-"""The command of a worker; -P keeps a `tasks.py` in the current folder from shadowing ours."""
+"""Command of a worker; -P keeps a `tasks.py` in the current folder from being imported."""
 
 
 def worker_command(processes: int) -> tuple[str, ...]:
-    """The command of a worker that trains in so many processes."""
+    """Return the command of a worker that trains in `processes` processes."""
     if processes == 1:
         return WORKER
     return (*WORKER[:-1], "benchharness.worker.ranks", str(processes))
@@ -65,17 +68,17 @@ def worker_command(processes: int) -> tuple[str, ...]:
 CHUNK_BYTES = 64 * 1024
 LOG_BYTES = 64 * 1024
 GRACE_SECONDS = 5.0
-"""How long a process may take to end when it is asked to."""
+"""Time that a process has to end when it is asked to."""
 
 SAVING_SECONDS = 120.0
-"""How long one may that says it is saving its state, as long as it computes or waits for a disk:
-DeBERTa-xxlarge's 18 GB at 150 MB/s."""
+"""Time for a process that reports that it is saving its state, while it computes or waits for a
+disk: DeBERTa-xxlarge's 18 GB at 150 MB/s."""
 
 IDLE_SECONDS = 5.0
-"""How long it may do neither: it hangs, or somebody has stopped it."""
+"""Time that a saving process may do neither, before it counts as hanging or stopped."""
 
 LAST_SECONDS = 8.0
-"""How long this process may take to end when it was told to, unless states are being saved."""
+"""Time that this process has to end after a final signal, unless states are being saved."""
 
 POLL_SECONDS = 0.02
 
@@ -87,11 +90,11 @@ Child = subprocess.Popen[bytes] | Fork
 
 
 class WorkerProcess:
-    """One running job.
+    """A running job.
 
-    The process leads a session of its own, so that Ctrl-C reaches only the driver and what the
-    process starts ends with it. The worker asks the kernel to die with the thread that started it,
-    so the thread that starts workers must be the one that watches over them.
+    The process leads its own session, so that Ctrl-C reaches only the driver, and the processes
+    that it starts end with it. The worker asks the kernel to die with the thread that started it,
+    so the thread that starts workers must be the thread that watches them.
     """
 
     def __init__(self, job: Job, slot: Slot, result_file: Path, process: Child) -> None:
@@ -107,34 +110,35 @@ class WorkerProcess:
         self._is_saving = False
         self.is_computing = False
         self._process = process
-        # One thread reads what all workers say: a silent one must not hold up the others.
+        # One thread reads the output of all workers: a silent one must not block the others.
         self._pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
         for pipe in self._pipes:
             os.set_blocking(pipe.fileno(), False)
         assert process.stdin
-        # Where the process is already gone, its exit status will say why.
+        # If the process is already gone, its exit status will show why.
         with suppress(BrokenPipeError), process.stdin as stdin:
             stdin.write(json.dumps(job.to_json()).encode())
 
     @property
     def descriptors(self) -> list[int]:
-        """The descriptors of the pipes that may still have something to read."""
+        """File descriptors of the pipes that may still have data."""
         return [pipe.fileno() for pipe in self._pipes if not pipe.closed]
 
     @property
     def silent_seconds(self) -> float:
-        """How long the worker has printed no progress."""
+        """Seconds since the worker last printed progress."""
         return time.monotonic() - self._last_sign
 
     @property
     def has_ended(self) -> bool:
-        """True when the process is gone, whoever ended it."""
+        """True if the process is gone, for any reason."""
         return self._process.poll() is not None
 
     def misses_its_starter(self, timeout: float) -> bool:
-        """Whether the process that it is forked from is gone, before it left a result, or silent.
+        """Return whether the worker has no result and its fork server is gone or does not respond.
 
-        A silent one has not forked it after `timeout` seconds, or does not tell of its end.
+        A server that does not respond has not forked the worker after `timeout` seconds, or does
+        not report the worker's end.
         """
         if not isinstance(self._process, Fork):
             return False
@@ -143,25 +147,26 @@ class WorkerProcess:
             return is_orphan and not isinstance(_read_outcome(self._result_file), Result)
         if not self._process.has_begun:
             return self.silent_seconds > timeout
-        # Its pipes are closed and it is a zombie: only its parent, the server, knows how it ended.
+        # The worker's pipes are closed and it is a zombie: only its parent, the server, knows its
+        # exit status.
         if not self.descriptors and (own := _stat_of(self._process.pid))[0] == "Z":
             state, *rest = _stat_of(int(own[1]))
-            # One that computes, or waits for a processor or a disk, will tell of it yet.
+            # A server that computes, or waits for a processor or a disk, will still report it.
             if state in ("R", "D") or rest[10:12] != self._parents_life:
                 self._parents_life, self._seen_dead = rest[10:12], math.inf
             self._seen_dead = min(self._seen_dead, time.monotonic())
         return time.monotonic() - self._seen_dead > GRACE_SECONDS
 
     def read(self, report: Report = lambda *_: None) -> bool:
-        """Reports the progress lines that have come in; False where nothing was there to read."""
+        """Report the progress lines that have arrived; return False if nothing was read."""
         output, errors = map(_read_chunk, self._pipes)
         *lines, rest = (self._line + output).split(b"\n")
-        # The rest has no line end yet. A library that prints without any must not fill the memory.
+        # The rest has no newline yet. A library that prints without newlines must not fill memory.
         self._line = rest[-LOG_BYTES:]
         self._log = (self._log + errors)[-LOG_BYTES:]
         for line in lines:
             progress = _parse_progress(line)
-            if progress is None:  # a library's print, not ours
+            if progress is None:  # printed by a library
                 self._log = (self._log + line + b"\n")[-LOG_BYTES:]
             else:
                 self._last_sign = time.monotonic()
@@ -171,18 +176,18 @@ class WorkerProcess:
         return bool(output or errors)
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal to the process and to everything that it has started."""
+        """Send a signal to the process and to all processes that it has started."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
     def is_awaited(self, seconds: float) -> bool:
-        """Whether to wait on for the process so long after it was asked to end."""
+        """Return whether to wait longer for the process, `seconds` after it was asked to end."""
         if self.has_ended or (isinstance(self._process, Fork) and not self._process.has_begun):
             return False
         if not self._is_saving:
             return seconds < GRACE_SECONDS
         state, *rest = _stat_of(self._process.pid)
-        # The processor's time changes while it computes: `rest` begins with the fourth field, so
+        # The CPU time changes while the process computes: `rest` begins with the fourth field, so
         # these are utime and stime, the 14th and 15th of proc_pid_stat(5). "D" waits for a disk.
         life = rest[10:12]
         if state in ("D", "") or life != self._life:
@@ -190,14 +195,14 @@ class WorkerProcess:
         return seconds < SAVING_SECONDS and time.monotonic() - self._last_life < IDLE_SECONDS
 
     def close(self, report: Report = lambda *_: None) -> None:
-        """Kills what is left of the process and its own, and reads the rest of what they said."""
+        """Kill the process and its children, and read the rest of their output."""
         self.signal(signal.SIGKILL)
         try:
             self._process.wait(ANSWER_SECONDS)
         except subprocess.TimeoutExpired:
             if isinstance(self._process, Fork):
                 self._process.give_up()
-        # Its last lines are still in the pipes, also of a process that was killed.
+        # The last lines are still in the pipes, even if the process was killed.
         while self.read(report):
             pass
         for pipe in self._pipes:
@@ -205,17 +210,17 @@ class WorkerProcess:
 
     @property
     def has_lost_its_result(self) -> bool:
-        """Tell whether the process ended with status 0 but left no result that can be read."""
+        """True if the process ended with status 0 but left no readable result."""
         return self._process.poll() == 0 and isinstance(_read_outcome(self._result_file), str)
 
     def outcome(self, timeout: float | None = None) -> Outcome:
-        """What the ended process left behind; `timeout` says after which silence it was ended."""
+        """Return the outcome of the ended process; `timeout` is set if it ended for silence."""
         left = _read_outcome(self._result_file)
-        # A worker that we have ended may have called itself interrupted.
+        # A worker that this process has ended may have reported itself as interrupted.
         if isinstance(left, Result) or (isinstance(left, Failure) and timeout is None):
             return left
         lost, status = str(left), self._process.poll()
-        # What was killed and has not ended waits in the kernel, for a disk that does not answer.
+        # A killed process that has not ended waits in the kernel for a disk that does not answer.
         kind, error = _explain(-signal.SIGKILL if status is None else status, timeout, lost)
         return Failure.of(self.job, kind, error, self._log.decode(errors="replace"))
 
@@ -223,11 +228,11 @@ class WorkerProcess:
 def end_processes(
     workers: Iterable[WorkerProcess], end_starter: Callable[[], None] = lambda: None
 ) -> None:
-    """Asks the processes to end, and kills those that are still there after some seconds.
+    """Ask the processes to end, and kill those that are still running after some seconds.
 
-    Those that save their state have longer. An exception on the way (a second Ctrl-C) kills them
-    at once. Where they are not to go on, what has started them is ended before they are killed,
-    because it may hang and not tell of their ends.
+    Processes that save their state have longer. An exception meanwhile (a second Ctrl-C) kills them
+    at once. `end_starter` ends the process that they were forked from before they are killed,
+    because it may hang and not report their ends.
     """
     workers = list(workers)
     asked = time.monotonic()
@@ -246,23 +251,23 @@ def end_processes(
 
 
 STATES_AWAITED = threading.Lock()
-"""Held by what waits, for a limited time, for workers to save their states and end."""
+"""Lock of code that waits, for a limited time, for workers to save their states and end."""
 
 
 @contextmanager
 def ended_at_last() -> Iterator[None]:
-    """A block in which SIGTERM, SIGHUP or a second Ctrl-C ends this process within LAST_SECONDS.
+    """Let SIGTERM, SIGHUP or a second Ctrl-C in the block end this process within LAST_SECONDS.
 
-    It does so by itself unless it hangs: in a library that lets no exception be raised, as while
-    SQLite waits for a lock, or in what is cleaned up. After one, who holds STATES_AWAITED has the
-    time for it. Workers end with this process.
+    This is for a process that hangs in a library that blocks exceptions, as SQLite does while it
+    waits for a lock, or in a cleanup. After a single signal, code that holds STATES_AWAITED gets
+    the time that it needs. Workers end with this process.
     """
     if threading.current_thread() is not threading.main_thread():  # no signal is handled there
         yield
         return
     told, tells = os.pipe()
     os.set_blocking(tells, False)
-    # A handler runs between two steps of Python, so never while a library hangs. The number of a
+    # Python runs signal handlers between bytecodes, so never while a library hangs. The number of a
     # signal is written into this pipe at once, and a thread reads it.
     before = signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
     threading.Thread(target=_end_at_last, args=(told,), name="last", daemon=True).start()
@@ -274,11 +279,11 @@ def ended_at_last() -> Iterator[None]:
 
 
 def _end_at_last(told: int) -> None:
-    """Reads the numbers of signals, and ends this process some seconds after the last it needs."""
+    """Read signal numbers, and end this process LAST_SECONDS after the last relevant one."""
     seen, deadline = b"", math.inf
     with os.fdopen(told, "rb", buffering=0) as numbers:
         while time.monotonic() < deadline:
-            # Until there is a deadline, nothing is to be done before the next signal.
+            # Without a deadline there is nothing to do before the next signal.
             if select([numbers], (), (), None if deadline == math.inf else POLL_SECONDS)[0]:
                 number = numbers.read(1)
                 if not number:  # the block has ended
@@ -289,25 +294,28 @@ def _end_at_last(told: int) -> None:
             if is_final and (deadline == math.inf or (STATES_AWAITED.locked() and len(seen) == 1)):
                 deadline = time.monotonic() + LAST_SECONDS
     sys.stderr.write("bench: ended, though something hangs.\n")
-    # As shells tell of a signal, 143 for SIGTERM. An exception here would end this thread alone.
+    # Shells' exit status for a signal, 143 for SIGTERM. An exception would end only this thread.
     os._exit(128 + seen[-1])
 
 
 def _stat_of(pid: int) -> Sequence[str]:
-    """The state of a process and what proc_pid_stat(5) has behind it; an empty state for none."""
+    """Return a process's state and later fields of proc_pid_stat(5).
+
+    The state is empty if the process is gone.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ("",)
-    # "4711 (a (b) c) S 1 4711 ...": a name may have brackets and blanks, so the last one counts.
+    # "4711 (a (b) c) S 1 4711 ...": a name may contain brackets, so the last bracket ends it.
     return stat.rpartition(")")[2].split()
 
 
 def _read_chunk(pipe: IO[bytes]) -> bytes:
-    """What is in a pipe now, at most CHUNK_BYTES; closes the pipe at its end."""
+    """Read the bytes that are in a pipe now, at most CHUNK_BYTES; close the pipe at its end."""
     if pipe.closed:
         return b""
-    # None where nothing is there at the moment, b"" where nothing will ever come again.
+    # None means that the pipe is empty now, b"" that it is at its end.
     chunk = pipe.read(CHUNK_BYTES)
     if chunk == b"":
         pipe.close()
@@ -322,12 +330,12 @@ def _parse_progress(line: bytes) -> Progress | None:
 
 
 def outcome_of(left: Mapping[str, Any]) -> Outcome:
-    """The Result or Failure that plain data are."""
+    """Build a Result or a Failure from plain data."""
     return Result.from_json(left) if "evaluations" in left else Failure.from_json(left)
 
 
 def _read_outcome(file: Path) -> Outcome | str:
-    """Read the result or the failure that a worker wrote; say in words why there is none."""
+    """Read the outcome that a worker wrote; return a clause with the reason if there is none."""
     try:
         return outcome_of(json.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -338,7 +346,7 @@ def _read_outcome(file: Path) -> Outcome | str:
 
 
 def _explain(status: int, timeout: float | None, lost: str) -> tuple[str, str]:
-    """The kind and the sentence for a process that left no result, which is `lost`."""
+    """Return the kind and the error text for a process without a result, described by `lost`."""
     if timeout is not None:
         return "timeout", (
             f"the job printed no progress for {timeout:g} seconds and was ended: "

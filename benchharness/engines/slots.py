@@ -1,4 +1,4 @@
-"""Where jobs run at the same time: a GPU each, or a share of the CPU's cores."""
+"""Slots, in which jobs run at the same time: each has a GPU or a share of the CPU's cores."""
 
 import itertools
 import math
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
+from benchharness.errors import BenchError
 from benchharness.machine import is_instance, machine_name
-from benchharness.tasks.errors import BenchError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """A place for one job at a time: its device's name and what its process's environment says.
+    """A slot for one job at a time: the device's name, and environment variables of its process.
 
-    One that `is_shared` is used only while its GPU has room beside the jobs that run there.
+    A slot that `is_shared` is used only while its GPU has room for a job next to the running ones.
     """
 
     device: str
@@ -28,35 +28,39 @@ class Slot:
 
     @property
     def is_gpu(self) -> bool:
-        """True where the slot has a GPU."""
+        """True if the slot has a GPU."""
         return self.device != "cpu"
 
     @property
     def gpus(self) -> tuple[str, ...]:
-        """Its GPUs as CUDA_VISIBLE_DEVICES names them; a cluster's, not known yet, are "cuda"."""
+        """GPUs of the slot, as in CUDA_VISIBLE_DEVICES.
+
+        A slot of a cluster, whose GPUs are not known yet, has ("cuda",).
+        """
         return tuple(self.device.removeprefix("cuda:").split(",")) if self.is_gpu else ()
 
 
 AT_ONCE = 8
-"""How many jobs share a CPU unless told otherwise: with fewer cores each, the longest of a suite
+"""Default for the most jobs that share a CPU: with fewer cores per job, the longest job of a suite
 would run alone at the end."""
 
 
 AMPERE = 8.0
-"""The compute capability from which on a GPU has bf16; before, it is emulated."""
+"""Lowest compute capability with native bf16; older GPUs emulate it."""
 
 DEVICES = Path("/dev")
-"""Where the driver has a file for each GPU, numbered from 0."""
+"""Folder in which the driver has a file per GPU, numbered from 0."""
 
 WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
-"""The variables that say how the threads of a job wait for each other."""
+"""Environment variables that control how the threads of a job wait for each other."""
 
 SPINS = "500"
-"""How often libgomp's threads look before they sleep, where the user does not say it.
+"""Default number of times that libgomp's threads spin before they sleep.
 
-They spin for milliseconds by themselves: where another process has one of the cores, training was
-3 to 14 times slower. With no spinning at all it is 1.4 times slower on an idle machine
-(docs/log.md)."""
+libgomp's own default is to spin for milliseconds: if another process uses one of the cores,
+training was 3 to 14 times slower. Without any spinning it is 1.4 times slower on an idle machine
+(docs/log.md).
+"""
 
 
 def find_slots(
@@ -67,15 +71,23 @@ def find_slots(
     processes: int = 1,
     small: bool = False,
 ) -> tuple[Slot, ...]:
-    """The slots of this machine for `jobs` processes at once on `device`.
+    """Return the slots of this machine.
 
-    `device` is "auto", "cpu", "cuda" (every visible GPU) or "cuda:N" (the N-th visible one).
-    Without `jobs` there is one process per core, as long as that many jobs `fit` there and AT_ONCE
-    is not passed: threads of one job wait for each other. That many share the GPUs, where there are
-    any, as far as these have room; an instance of MIG, whose memory cannot be read, takes one. With
-    `jobs`, they share them in turn. The cores are divided evenly unless OMP_NUM_THREADS is set; a
-    `small` job has one thread on a CPU, since its products are over before a second has begun. A
-    job in several `processes` has as many GPUs, or a part of its cores for each.
+    Without `jobs` there is one job at a time per core, but at most `fit` jobs and at most AT_ONCE,
+    because the threads of a job wait for each other. If there are GPUs, these jobs share them as
+    far as their memory allows; a MIG instance, whose memory cannot be read, takes one job. With
+    `jobs`, the jobs are assigned to the GPUs in turn. The cores are divided evenly unless
+    OMP_NUM_THREADS is set.
+
+    Args:
+        device: "auto", "cpu", "cuda" (every visible GPU) or "cuda:N" (the N-th visible GPU).
+        jobs: The number of jobs at once.
+        fit: The number of jobs that are there and fit into memory.
+        processes: The number of processes of a job; each has a GPU or a part of the job's cores.
+        small: Whether jobs are so small that each needs only one thread on a CPU.
+
+    Raises:
+        BenchError: The device does not exist, or there are fewer GPUs than `processes`.
     """
     gpus = _choose_gpus(device)
     if gpus and len(gpus) < processes:
@@ -87,19 +99,19 @@ def find_slots(
     count = jobs or (len(gpus) // processes if gpus and not shared else max(most, len(gpus)))
     cores = 1 if small and not gpus else max(1, _count_cores() // (count * processes))
     threads = os.environ.get("OMP_NUM_THREADS") or cores
-    # A job takes the next GPUs, counted around: of 2, 4 jobs of one process have 0, 1, 0 and 1.
+    # Jobs take GPUs in a cycle: with 2 GPUs, 4 jobs of one process have GPU 0, 1, 0 and 1.
     turns = itertools.cycle(gpus)
     places = [",".join(itertools.islice(turns, processes)) for _ in range(count)]
-    # With a GPU for each job nothing is shared, and no memory has to be read.
+    # With a GPU for each job nothing is shared, so no memory has to be read.
     is_shared = shared and count > len(gpus) > 0
     return tuple(make_slot(place, threads, is_shared=is_shared) for place in places)
 
 
 def make_slot(gpus: str, threads: int | str, *, is_shared: bool = False) -> Slot:
-    """A slot with some GPUs, as CUDA_VISIBLE_DEVICES names them, or none; and so many threads."""
+    """Build a slot with `threads` threads and the GPUs named as in CUDA_VISIBLE_DEVICES, if any."""
     waiting = {name: os.environ[name] for name in WAITING if name in os.environ}
     environment = {
-        # nvidia-smi counts by PCI address, CUDA by speed unless it is told otherwise.
+        # nvidia-smi numbers GPUs by PCI address; CUDA's default is by speed.
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": gpus,
         "OMP_NUM_THREADS": str(threads),
@@ -127,15 +139,15 @@ def _choose_gpus(device: str) -> tuple[str, ...]:
 
 
 def find_gpus() -> tuple[str, ...]:
-    """The GPUs that a process may use, as CUDA_VISIBLE_DEVICES names them; none without a driver.
+    """Return the usable GPUs as CUDA_VISIBLE_DEVICES names them; none without a driver.
 
-    CUDA_VISIBLE_DEVICES decides where it is set, even to nothing; otherwise `nvidia-smi -L` does,
-    or the driver's files where there is no such command.
+    CUDA_VISIBLE_DEVICES determines them if it is set, even if it is empty; otherwise `nvidia-smi
+    -L` does, or the driver's device files if there is no such command.
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         names = re.split(r"\s*,\s*", visible.strip())
-        # As CUDA reads it: what is no device hides those behind it.
+        # As in CUDA, an entry that is no device hides the entries after it.
         return tuple(itertools.takewhile(lambda name: name not in ("", "-1"), names))
     try:
         listing = _nvidia_smi("-L")
@@ -152,7 +164,7 @@ def find_gpus() -> tuple[str, ...]:
 
 
 def place_of(slots: Sequence[Slot]) -> str:
-    """What slots are on, for a person: "the CPU", "GPU 0", "2 GPUs", or "GPUs" of a cluster."""
+    """Describe the devices of slots: "the CPU", "GPU 0", "2 GPUs", or "GPUs" for a cluster."""
     names = {name for slot in slots for name in slot.gpus}
     if not names:
         return "the CPU"
@@ -162,9 +174,9 @@ def place_of(slots: Sequence[Slot]) -> str:
 
 
 def have_bf16(slots: Sequence[Slot]) -> bool:
-    """Whether the GPUs of some slots compute bf16 themselves, as all do from Ampere on.
+    """Return whether the GPUs of slots have native bf16, as all have since Ampere.
 
-    True where `nvidia-smi` does not tell: of a cluster's GPUs, and of instances of MIG.
+    Returns True if `nvidia-smi` does not report it, as for a cluster's GPUs and MIG instances.
     """
     with suppress(ValueError):  # "[N/A]"
         names = dict.fromkeys(name for slot in slots for name in slot.gpus)
@@ -173,14 +185,14 @@ def have_bf16(slots: Sequence[Slot]) -> bool:
 
 
 def machine_of(slots: Sequence[Slot]) -> str:
-    """What a slot computes on: a GPU's name, or the processor's with the threads of a job."""
+    """Describe the hardware of a slot: the GPU's name, or the processor and a job's threads."""
     if slots[0].is_gpu:
         return next(iter(_ask(slots[0].gpus[:1], "name")), "a GPU")
     return machine_name(int(slots[0].environment.get("OMP_NUM_THREADS", "1")))
 
 
 def _ask(gpus: Iterable[str], *facts: str) -> list[str]:
-    """What the driver's tool tells of some GPUs, a line for each; nothing where it fails."""
+    """Query nvidia-smi for facts about GPUs; return a line per GPU, or nothing if it fails."""
     query = (f"--id={','.join(gpus)}", f"--query-gpu={','.join(facts)}")
     try:
         return _nvidia_smi(*query, "--format=csv,noheader,nounits").strip().splitlines()
@@ -189,8 +201,8 @@ def _ask(gpus: Iterable[str], *facts: str) -> list[str]:
 
 
 def _nvidia_smi(*arguments: str) -> str:
-    """What the driver's tool prints; OSError or SubprocessError where it is not there or fails."""
-    command = ("nvidia-smi", *arguments)  # where the driver put it
+    """Return the output of nvidia-smi; raise OSError or SubprocessError if it fails."""
+    command = ("nvidia-smi", *arguments)  # found on PATH, where the driver put it
     return subprocess.run(  # noqa: S603  (our own arguments, no shell)
         command, capture_output=True, text=True, timeout=10, check=True
     ).stdout
@@ -202,21 +214,21 @@ def _count_cores() -> int:
     return os.cpu_count() or 1
 
 
-# How many of the slots that share a GPU are used: as many as its memory has room for.
+# Sharing of a GPU: as many of its slots are used as its memory has room for.
 #
-# Jobs of small encoders leave a GPU idle most of the time, and those that fill it take turns on it.
+# Jobs of small encoders leave a GPU idle most of the time; large jobs take turns on it.
 
 ROOM = 1.5
-"""How much memory is to be free for another job, in those that run: what one takes still grows."""
+"""Free memory that another job needs, relative to a running job's memory, which still grows."""
 
 SETTLING_SECONDS = 2.0
-"""How long all jobs on a GPU make steps before its memory says what they hold."""
+"""Time that all jobs on a GPU must have been training before its memory shows their needs."""
 
 
 def memory_of(device: str) -> tuple[float, float] | None:
-    """The memory of a slot's device, "cuda:0", that is used and that is free, in MiB.
+    """Return the used and the free memory of a slot's device ("cuda:0"), in MiB.
 
-    None without a driver, and for an instance of MIG.
+    Returns None without a driver, and for a MIG instance.
     """
     for told in _ask([device.removeprefix("cuda:")], "memory.used", "memory.free"):
         with suppress(ValueError):  # "[N/A], [N/A]"
@@ -226,17 +238,21 @@ def memory_of(device: str) -> tuple[float, float] | None:
 
 
 class Sharing:
-    """Decides for slots that share a GPU whether another job may begin in one.
+    """Decides whether another job may begin in a slot that shares its GPU.
 
-    `is_over` has each GPU take one at a time: memory ran out where several shared one.
+    If `is_over` is True, each GPU takes one job at a time, because memory ran out while jobs shared
+    it.
     """
 
     def __init__(self) -> None:
-        self._next: dict[str, float] = {}  # by device, when it is read
+        self._next: dict[str, float] = {}  # time of the next reading, by device
         self.is_over = False
 
     def has_room(self, slot: Slot, settled: Sequence[bool]) -> bool:
-        """Whether a job may begin beside others; `settled` says which of these make steps."""
+        """Return whether a job may begin next to others.
+
+        `settled` states which of them already compute.
+        """
         if not slot.is_shared or not settled:
             return True
         now = monotonic()
@@ -246,6 +262,6 @@ class Sharing:
         if self.is_over or now < due:
             return False
         memory = memory_of(slot.device)
-        # What could not be read is not read again: asking may take seconds.
+        # Memory that could not be read is not read again, because a query may take seconds.
         self._next[slot.device] = now + SETTLING_SECONDS if memory else math.inf
         return memory is not None and memory[1] > ROOM * memory[0] / len(settled)

@@ -1,1 +1,1 @@
-"""The extensions that come with benchharness: a folder each, found by `benchharness.discovery`."""
+"""Extensions that come with benchharness: one folder each, found by `benchharness.discovery`."""

@@ -1,6 +1,6 @@
-"""The head types: what each offers to the worker, the road from examples to predictions.
+"""Head types: the functions that lead from the examples of a task to its predictions.
 
-A file holds the whole road of one type, and jobs import the one that they need.
+Each module holds all functions of one head type. Jobs import only the one that they need.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,9 +17,9 @@ from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.packing import Packing
+from benchharness.errors import BenchError, ModelError
 from benchharness.models.folder import GPT
 from benchharness.recipes.recipe import HeadOptions, SpanOptions
-from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.task import CorefTask, SpanTask, Task
 from benchharness.training.batching import Features
@@ -27,11 +27,11 @@ from benchharness.training.batching import Features
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How long a row may be: at most `max_tokens` with the special tokens.
+    """Length limits of a row: at most `max_tokens`, special tokens included.
 
-    Only where a context is cut into windows: they begin every `stride` tokens, and at most
-    `max_question_tokens` of the question stand in each. `is_causal` says that a state has seen only
-    what precedes it, so that a window's last token is where "no answer" is read.
+    The other fields matter only for contexts that are cut into windows. A window begins every
+    `stride` tokens and contains at most `max_question_tokens` of the question. If `is_causal`, a
+    state has seen only the tokens before it, so "no answer" is read at the last token of a window.
     """
 
     max_tokens: int
@@ -42,19 +42,28 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """The functions of one head type; `task` and the examples are of its own classes.
+    """Functions of one head type; `task` and the examples are of the type's own classes.
 
-    `encode(examples, tokenizer, limits)` makes the features, `targets(features, examples, task)`
-    what is learned from them, one for each item, `network(encoder, task)` the module from padded
-    rows to logits, and `decode(logits, features, examples, task)` one prediction per example. A
-    module with `reads_targets` is given its rows' targets in training, as `targets`.
-    `loss(logits, targets)` gives one loss per item: its logits are a row's, or where an item has
-    several rows with one logit each, those side by side, and -inf in place of a missing row.
-    Logits return to the head that made the features, which alone can read its windows and offsets.
-    `soft_loss(logits, teacher, targets, temperature)` gives one loss per item towards a teacher's
-    logits; None where a network gives losses and no logits in training. `learned(rows)` are what is
-    learned of a training split. With `whole_batch` an item's loss depends on all items of a batch,
-    which is then one part, and its network has `parts`, in as many of which it computes.
+    A head with `whole_batch` has a loss per item that depends on all items of the batch. Its
+    batches are never cut into micro-batches; its network computes in `network.parts` pieces
+    instead.
+
+    Attributes:
+        encode: `(examples, tokenizer, limits)`: makes the features.
+        targets: `(features, examples, task)`: returns the training targets, one per item.
+        network: `(encoder, task)`: makes the module from padded rows to logits. A module with
+            `reads_targets` also gets the targets of its rows in training, as `targets`.
+        loss: `(logits, targets)`: returns one loss per item. An item of one row has the logits
+            of that row. If items have several rows, the logits of an item's rows are stacked in a
+            second dimension, with -inf for each missing row.
+        decode: `(logits, features, examples, task)`: returns one prediction per example. The
+            logits must come from features of the same head, which alone knows their windows and
+            offsets.
+        soft_loss: `(logits, teacher, targets, temperature)`: returns one loss per item towards
+            the logits of a teacher. None if the network returns losses instead of logits in
+            training.
+        learned: `(rows)`: returns the rows to train on, made from the rows of a training split.
+        whole_batch: Whether an item's loss depends on the whole batch.
     """
 
     encode: Callable[[Sequence[Any], Any, Limits], Features]
@@ -67,14 +76,15 @@ class Head:
     whole_batch: bool = False
 
 
-# How far a student's probabilities are from its teacher's, in fp32.
+# Divergences between a student's probabilities and its teacher's, in fp32.
 
 
 def divergence(logits: Tensor, teacher: Tensor, temperature: float, dim: int = -1) -> Tensor:
-    """Kullback-Leibler's, of the softmax over `dim` at a temperature, times its square.
+    """Return the Kullback-Leibler divergence KL(teacher || student) times the squared temperature.
 
-    Hinton et al., arXiv:1503.02531, section 2: the gradients of soft targets shrink with the
-    square, which is made up for. What is -inf for both is no class and counts for nothing.
+    Both distributions are softmaxes over `dim` at the temperature, in fp32. The factor makes up for
+    the gradients, which shrink with the squared temperature (Hinton et al., arXiv:1503.02531,
+    section 2). Classes whose teacher logit is -inf (missing options, padding) do not count.
     """
     mine = (logits.float() / temperature).log_softmax(dim)
     theirs = (teacher.float() / temperature).log_softmax(dim)
@@ -85,34 +95,38 @@ def divergence(logits: Tensor, teacher: Tensor, temperature: float, dim: int = -
 
 
 def binary_divergence(logits: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """The same of each output's own yes and no, by the sigmoid of its logit; of the same shape."""
+    """Return the binary divergence of each logit from the teacher's, times the squared temperature.
+
+    Each output is a yes/no decision with the sigmoid of its logit as probability. The result has
+    the shape of `logits`.
+    """
     mine, theirs = logits.float() / temperature, teacher.float() / temperature
     own = functional.binary_cross_entropy_with_logits(mine, theirs.sigmoid(), reduction="none")
     least = functional.binary_cross_entropy_with_logits(theirs, theirs.sigmoid(), reduction="none")
     return temperature**2 * (own - least)
 
 
-# Long texts in overlapping windows, and in which of them each token is best understood.
+# Overlapping windows of long texts, and the window in which each token has the most context.
 
 
 def cut_windows(tokens: int, room: int, stride: int) -> list[slice]:
-    """Windows of at most `room` tokens that begin every `stride` tokens until the text is covered.
+    """Cut a text into windows of at most `room` tokens that begin every `stride` tokens.
 
-    As in google-research/bert's run_squad.py, where transformers' run_qa.py calls the overlap the
-    stride. A stride beyond the room leaves no gaps: windows then follow one another. An empty text
-    has one empty window.
+    The stride is meant as in run_squad.py of google-research/bert; in transformers' run_qa.py the
+    word means the overlap. A stride larger than the room leaves no gaps: windows then follow one
+    another. An empty text has one empty window.
     """
     step = min(stride, room)
-    beyond = max(0, tokens - room)  # what the first window leaves out
+    beyond = max(0, tokens - room)  # tokens outside of the first window
     starts = range(0, beyond + step, step)  # the last one begins at `beyond` or after it
     return [slice(start, min(start + room, tokens)) for start in starts]
 
 
 def best_windows(windows: list[slice]) -> NDArray[np.int64]:
-    """The window of every token in which it has the most context, the first of several.
+    """Return for each token the index of the window with the most context, the first among equals.
 
-    The context is the smaller of the numbers of tokens on either side, and a hundredth of the
-    window's length more (run_squad.py, `_check_is_max_context`).
+    The context is the number of tokens on the shorter side, plus a hundredth of the window's length
+    (`_check_is_max_context` in run_squad.py).
     """
     places = np.arange(windows[-1].stop)  # (tokens,)
     context = [  # (windows, tokens), -1 outside of a window
@@ -128,19 +142,20 @@ def best_windows(windows: list[slice]) -> NDArray[np.int64]:
     return best
 
 
-# GPT's second loss: that of the language model on the texts that a head reads. A network with it
-# has a field `lm_weight` and gives its logits through `with_losses`.
+# GPT's auxiliary loss: language modeling on the texts that a head reads. A network with this loss
+# has a field `lm_weight` and returns its logits through `with_losses`.
 
 LM_TOKENS = 1024
-"""Places whose logits over the vocabulary are there at once: 160 MB of GPT's, in fp32."""
+"""Number of tokens whose vocabulary logits are in memory at once: 160 MB in fp32 for GPT."""
 
 
 def with_language_model(head: Head, weight: float) -> Head:
-    """The head with the language model's loss, `weight` times, in addition to its own.
+    """Return the head with `weight` times the language model's loss added to its own loss.
 
-    As openai/finetune-transformer-lm, train.py: of a question's options it is the mean over all of
-    them, the wrong ones too. Raises ModelError for an encoder of another family: its states may
-    have seen what comes after them, and its output layer may be another than its embedding.
+    As in train.py of openai/finetune-transformer-lm, the added loss of a multiple-choice question
+    is the mean over all its options, including the wrong ones. Raises ModelError for other model
+    families: their states may have seen later tokens, and their output layer may differ from the
+    embedding.
     """
     if not weight:
         return head
@@ -156,7 +171,7 @@ def with_language_model(head: Head, weight: float) -> Head:
         return made  # type: ignore[no-any-return]
 
     def loss(logits: Tensor, targets: Tensor) -> Tensor:
-        # A row (rows, outputs + 1), or an item of several (items, rows, 2), -inf where one is not.
+        # (rows, outputs + 1), or for items of several rows (items, rows, 2), -inf if missing.
         own, losses = logits[..., :-1], logits[..., -1]
         if losses.ndim == 1:
             return head.loss(own, targets) + losses
@@ -168,27 +183,30 @@ def with_language_model(head: Head, weight: float) -> Head:
 
 
 def with_losses(network: Any, logits: Tensor, hidden: Tensor, inputs: dict[str, Tensor]) -> Tensor:
-    """Logits (rows, outputs), and in a training by both losses a column with the weighted second.
+    """Append the weighted language model loss to the logits in training with an `lm_weight`.
 
-    `hidden` are the encoder's states of the inputs, of all rows or several times of all.
+    Otherwise the logits are returned unchanged. The result is `[rows, outputs]`, or
+    `[rows, outputs + 1]` with the loss as last column. `hidden` are the encoder's states of the
+    inputs; it may hold all rows several times, one reading after the other, and each row then gets
+    its mean loss.
     """
     if not network.training or not network.lm_weight:
         return logits
     losses = language_model_losses(network.encoder, hidden, inputs)
-    # Of a row that is read several times, the mean: (times * rows,) -> (rows,)
+    # The mean over all readings of a row: (times * rows,) -> (rows,)
     losses = losses.unflatten(0, (-1, len(logits))).mean(0)  # type: ignore[no-untyped-call]
     return torch.cat([logits.float(), network.lm_weight * losses[:, None]], dim=-1)
 
 
 def language_model_losses(encoder: Any, hidden: Tensor, inputs: dict[str, Tensor]) -> Tensor:
-    """The mean loss (rows,) of the next token at every place of a row, in fp32.
+    """Return the mean next-token loss `[rows]` over the tokens of each row, in fp32.
 
-    The output layer is the embedding. Logits are computed a part at a time, and once more for the
-    gradients, because those of a batch are gigabytes.
+    The output layer is the input embedding. The logits of a whole batch would take gigabytes, so
+    they are computed in chunks, and once more in the backward pass.
     """
     packing: Any = inputs.get("packing") or Packing.of(inputs["attention_mask"])
     states, ids = (packing.pack(values)[0] for values in (hidden, inputs["input_ids"]))
-    is_last = packing.positions.roll(-1) == 0  # (tokens,): the next one begins another row
+    is_last = packing.positions.roll(-1) == 0  # (tokens,): the next token begins another row
     weight = encoder.get_input_embeddings().weight  # (vocabulary, size): the output layer too
     parts = zip(torch.split(states, LM_TOKENS), torch.split(ids.roll(-1), LM_TOKENS), strict=True)
     losses = [checkpoint(_lm_losses, *part, weight, use_reentrant=False) for part in parts]
@@ -201,13 +219,14 @@ def _lm_losses(states: Tensor, goals: Tensor, weight: Tensor) -> Tensor:
 
 
 HEADS = ("pair", "span", "choice", "tag", "ranking")
-"""The names that Task classes give their head types, which are those of the files here."""
+"""Head types of Task classes, except for coreference; each is a module of this package."""
 
 
 def head_for(task: Task, options: HeadOptions | None = None) -> Head:
-    """The head that trains and predicts a task, with the options of a recipe for its type.
+    """Return the head that trains and predicts a task, with a recipe's options for its type.
 
-    The one that answers in words is `text_head` (heads/text.py), which needs a tokenizer.
+    The head that answers in words is not made here but by `text_head` in heads/text.py, because it
+    needs a tokenizer.
     """
     if task.head not in HEADS and not isinstance(task, CorefTask):
         known = ", ".join(HEADS)

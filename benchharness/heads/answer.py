@@ -1,8 +1,8 @@
-"""The span head as ELECTRA's authors run it: an answer's end is read given its beginning.
+"""Span head as published with ELECTRA: the end of an answer is predicted given its beginning.
 
-google-research/electra, finetune/qa/qa_tasks.py and qa_metrics.py: the last token is predicted for
-each of the `beam_size` most probable first ones, and a classifier of its own says whether the
-context has no answer. Either can be had without the other.
+Follows finetune/qa/qa_tasks.py and qa_metrics.py of google-research/electra: the last token is
+predicted for each of the `beam_size` most probable first tokens, and a separate classifier predicts
+whether the context has no answer. Both parts can be switched on independently.
 """
 
 from collections.abc import Sequence
@@ -24,14 +24,15 @@ from benchharness.tasks.task import SpanTask
 from benchharness.training.compute import in_fp32
 
 HIDDEN = 512
-"""The size of the layer between two states and their logit, as there for every size of encoder."""
+"""Size of the layer between a pair of states and its logit; ELECTRA's code uses it for all
+sizes."""
 
 NEVER = -1e9
-"""The logit of what cannot be. It is finite: a prediction with other numbers is refused."""
+"""Logit of an impossible position; finite, because predictions with infinite logits are refused."""
 
 
 def head(task: SpanTask, options: SpanOptions) -> Head:
-    """The span head with a beam, or with a classifier of questions without an answer, or both."""
+    """Return the span head with a beam, a classifier of unanswerable questions, or both."""
     values = _Values(options=options)
     return Head(
         encode=encode_answers,
@@ -44,16 +45,16 @@ def head(task: SpanTask, options: SpanOptions) -> Head:
 
 
 def encode_answers(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> SpanFeatures:
-    """The windows of every example, with two marks: the context's tokens, and no answer's."""
+    """Encode examples as windows with two marks: the context and the classification token."""
     features = span.encode(examples, tokenizer, limits)
     inside = np.flatnonzero(features.is_answer)  # (places,), of all tokens
     rows, firsts, counts = np.unique(
         features.rows_at(inside), return_index=True, return_counts=True
     )
-    marks = np.zeros((len(features), 2, 2), dtype=np.int64)  # an empty context's is empty
+    marks = np.zeros((len(features), 2, 2), dtype=np.int64)  # an empty context has an empty mark
     starts = features.starts[rows]
     marks[rows, 0, 0] = inside[firsts] - starts
-    marks[rows, 0, 1] = inside[firsts + counts - 1] + 1 - starts  # the one after its last
+    marks[rows, 0, 1] = inside[firsts + counts - 1] + 1 - starts  # the token after its last
     marks[:, 1] = features.nulls[:, None] + [0, 1]  # the classification token alone
     return replace(features, marks=marks)
 
@@ -61,9 +62,10 @@ def encode_answers(examples: Sequence[SpanExample], tokenizer: Any, limits: Limi
 def targets(
     features: SpanFeatures, examples: Sequence[SpanExample], task: SpanTask
 ) -> NDArray[np.int64]:
-    """First and last token of the answer in every window, and 1 for no answer, (windows, 3).
+    """Return the first and last answer token of each window and 1 if unanswerable: `[windows, 3]`.
 
-    A window without the answer of its question points at the classification token and says 0.
+    In a window that lacks the answer of its question, both tokens are the classification token and
+    the third value is 0: the question does have an answer.
     """
     empty = np.array([not example.answers for example in examples])  # (examples,)
     windows = np.repeat(empty, np.diff(features.windows))  # (examples,) -> (windows,)
@@ -71,7 +73,11 @@ def targets(
 
 
 class AnswerNetwork(SpanNetwork):
-    """A SpanNetwork with what ELECTRA's code puts on it; in training it is given the targets."""
+    """Span network with ELECTRA's conditional end and answerability classifier.
+
+    In training it is called with the targets too, because the end is predicted given the true first
+    token.
+    """
 
     reads_targets = True
 
@@ -79,15 +85,17 @@ class AnswerNetwork(SpanNetwork):
         super().__init__(encoder)
         self.beam_size, self.most = options.beam_size, options.max_answer_tokens
         size = encoder.config.hidden_size
-        # Drawn in this order, and only where there are any: another one would be other weights.
+        # The order matters for reproducibility: each layer draws random numbers, if it is there.
         self.last = _Joined(size) if options.beam_size else None
         self.no_answer = _Joined(size) if options.answerable_weight > 0 else None
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Logits (rows, tokens, 2 + ends): of no answer, of a first token, and of last ones.
+        """Return logits `[rows, tokens, 2 + ends]`: "no answer", first token, and last tokens.
 
-        The end is the token itself, given the targets' first token, or without a beam. Else, in
-        prediction, there are `most` ends: that token and those behind it, where it is the first.
+        In training, and without a beam, `ends` is 1: the logit of each token as the last one, in
+        training with a beam given the first token of the targets. In prediction with a beam, `ends`
+        is `most`: log-probabilities that an answer which begins at the token ends 0, 1, 2, ...
+        tokens further on.
         """
         marks, targets = inputs.pop("marks"), inputs.pop("targets", None)
         states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
@@ -107,16 +115,17 @@ class AnswerNetwork(SpanNetwork):
             lasts = self._ends(firsts, states, is_open)
         no_answer = firsts[rows, null]  # (rows,)
         if self.no_answer is not None:
-            # By the expected state of the first token: (rows, 1, tokens) @ (rows, tokens, size)
+            # The expected state of the first token: (rows, 1, tokens) @ (rows, tokens, size)
             expected = firsts.softmax(-1).to(states.dtype)[:, None] @ states
             no_answer = self.no_answer(states[rows, null], expected[:, 0])
         first = torch.stack([no_answer[:, None].expand_as(firsts), firsts], -1)  # (rows, tokens, 2)
         return self.with_auxiliary(torch.cat([first, lasts], -1), states)
 
     def _ends(self, firsts: Tensor, states: Tensor, is_open: Tensor) -> Tensor:
-        """Log probabilities (rows, tokens, most) of an answer's end, that many tokens further on.
+        """Return log-probabilities `[rows, tokens, most]` of the end, 0, 1, ... tokens further on.
 
-        Only for the best first tokens, and of each only those of the best last ones.
+        They are computed only for the `beam_size` best first tokens and, for each of these, only
+        its best last tokens; all others are NEVER.
         """
         assert self.last is not None
         beam = min(self.beam_size, firsts.shape[1])  # a short batch has fewer tokens
@@ -133,15 +142,15 @@ class AnswerNetwork(SpanNetwork):
 
 
 class _Joined(nn.Module):
-    """States and others that broadcast with them, (..., size), side by side to logits (...)."""
+    """Layers from two broadcastable states `[..., size]`, concatenated, to logits `[...]`."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        # One layer of both, in two parts: the second one's is the same for every first.
+        # One linear layer on the concatenation, split in two: the part of `other` is computed once.
         self.one = nn.Linear(size, HIDDEN, bias=False)
         self.other = nn.Linear(size, HIDDEN)
         self.output = nn.Linear(HIDDEN, 1)
-        with torch.no_grad():  # as tf.layers.dense starts
+        with torch.no_grad():  # initialized as by tf.layers.dense
             whole = nn.init.xavier_uniform_(torch.empty(HIDDEN, 2 * size))
             self.one.weight.copy_(whole[:, :size])
             self.other.weight.copy_(whole[:, size:])
@@ -156,7 +165,7 @@ class _Joined(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class _Values:
-    """A head's functions that depend on its options."""
+    """Functions of the head that depend on its options."""
 
     options: SpanOptions
 
@@ -164,7 +173,7 @@ class _Values:
         return AnswerNetwork(encoder, self.options)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """One loss per window in fp32: that of the span, and the classifier's times its weight."""
+        """Return one loss per window in fp32: of the span plus the weighted classifier's."""
         losses = span.loss(logits[..., 1:], targets[:, :2])  # (windows,)
         if not self.options.answerable_weight:
             return losses
@@ -176,7 +185,7 @@ class _Values:
     def soft_loss(
         self, logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float
     ) -> Tensor:
-        """The same towards a teacher's logits."""
+        """Return one loss per window towards a teacher's logits, weighted as in `loss`."""
         losses = span.soft_loss(logits[..., 1:], teacher[..., 1:], targets, temperature)
         if not self.options.answerable_weight:
             return losses
@@ -190,10 +199,11 @@ class _Values:
         examples: Sequence[SpanExample],
         task: SpanTask,
     ) -> tuple[SpanPrediction, ...]:
-        """The best answer of every example's windows, read back from its context.
+        """Return the best answer over every example's windows, as text of its context.
 
-        The score of no answer is the smallest of the windows': the classifier's logit, or without
-        one how likely the classification token is the first, less the best answer's score.
+        The score of "no answer" is the smallest over the windows: of the classifier's logit, or
+        without a classifier of the log-probability of the classification token as first token, from
+        which the score of the best answer is then subtracted.
         """
         nulls = features.least_of_windows(logits[features.starts[:-1], 0].astype(np.float64))
         firsts, lasts = logits[:, 1].astype(np.float64), logits[:, 2:]  # (tokens,), (tokens, ends)

@@ -1,9 +1,9 @@
-"""What some tasks ask in addition to an answer: classes of a question, and supporting sentences.
+"""Auxiliary outputs of span tasks: classes of a question, and supporting sentences.
 
-QuAC's dialog acts are read at the classification token and HotpotQA's supporting facts at the first
-token of every sentence, by one linear layer on the states that the span head reads. The losses are
-added with the weight 1, as in both benchmarks' baselines (allenai/allennlp dialog_qa.py,
-hotpotqa/hotpot main.py with --sp_lambda 1).
+QuAC's dialog acts are predicted at the classification token, HotpotQA's supporting facts at the
+first token of every sentence, by one linear layer on the states that the span head reads. Their
+losses are added with weight 1, as in the baselines of both benchmarks (dialog_qa.py of
+allenai/allennlp; main.py of hotpotqa/hotpot with --sp_lambda 1).
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from benchharness.tasks.task import SpanTask
 
 
 def with_auxiliary(head: Head, task: SpanTask) -> Head:
-    """The span head with what the task asks in addition to the answer."""
+    """Return the span head extended with the auxiliary outputs of the task."""
     asked = _Asked(head=head, task=task)
     return replace(
         head,
@@ -40,10 +40,10 @@ def with_auxiliary(head: Head, task: SpanTask) -> Head:
 
 @dataclass(frozen=True, kw_only=True)
 class _Asked:
-    """A head's functions around those of the span head.
+    """Functions of a span head with auxiliary outputs, wrapped around the plain head.
 
-    Its logits are the first ones; of those after them the classes of each group come first, and
-    that of a supporting sentence last.
+    The logits of the plain head come first, then the classes of each group, then, if the task has
+    supporting facts, the logit of a supporting sentence.
     """
 
     head: Head
@@ -51,12 +51,12 @@ class _Asked:
 
     @property
     def groups(self) -> tuple[tuple[int, int], ...]:
-        """Where each group's logits begin and end, counted from the first auxiliary one."""
+        """Range of each group's logits, counted from the first auxiliary logit."""
         return tuple(pairwise(accumulate(map(len, self.task.classes), initial=0)))
 
     @property
     def outputs(self) -> int:
-        """How many logits there are after the answer's."""
+        """Number of auxiliary logits."""
         return sum(map(len, self.task.classes)) + self.task.facts
 
     def network(self, encoder: Encoder, task: SpanTask) -> SpanNetwork:
@@ -68,10 +68,11 @@ class _Asked:
     def targets(
         self, features: SpanFeatures, examples: Sequence[SpanExample], task: SpanTask
     ) -> NDArray[np.int64]:
-        """The answer's targets, and after them those of the auxiliary ones, for each window.
+        """Return the answer's targets followed by the auxiliary targets, for each window.
 
-        They are the place of the classification token; the number of the class of each group; the
-        places of the sentences' first tokens, -1 for none here; 1 for those that support it.
+        The auxiliary columns are: the position of the classification token; the class index of each
+        group; the positions of the first tokens of the sentences, -1 if not in this window; 1 for
+        each sentence that supports the answer, else 0.
         """
         count = np.diff(features.windows)  # (examples,)
         columns = [self.head.targets(features, examples, task), features.nulls]
@@ -88,7 +89,7 @@ class _Asked:
         return np.column_stack(columns)  # (windows, columns)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """One loss per window in fp32: the answer's, each group's, the mean of the sentences'."""
+        """Return one loss per window in fp32: of the answer, each group, and the mean sentence."""
         own, size = self._own_targets(targets.shape[1]), -self.outputs
         losses = self.head.loss(logits[..., :size], targets[:, :own])  # (windows,)
         groups, sentences, places = self._read(logits[..., size:].float(), targets[:, own:])
@@ -97,7 +98,7 @@ class _Asked:
                 classes, targets[:, column], reduction="none"
             )
         if self.task.facts:
-            facts = targets[:, targets.shape[1] - places.shape[1] :].float()  # behind the places
+            facts = targets[:, targets.shape[1] - places.shape[1] :].float()  # after the positions
             each = functional.binary_cross_entropy_with_logits(sentences, facts, reduction="none")
             losses = losses + _mean_of_places(each, places)
         return losses
@@ -105,7 +106,7 @@ class _Asked:
     def soft_loss(
         self, logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float
     ) -> Tensor:
-        """The same sum towards a teacher's logits."""
+        """Return one loss per window towards a teacher's logits, summed as in `loss`."""
         assert self.head.soft_loss is not None, "that of spans"
         own, size = self._own_targets(targets.shape[1]), -self.outputs
         losses = self.head.soft_loss(
@@ -121,22 +122,24 @@ class _Asked:
         return losses
 
     def _read(self, logits: Tensor, targets: Tensor) -> tuple[list[Tensor], Tensor, Tensor]:
-        """Of auxiliary logits (windows, tokens, outputs) those that are learned, by their targets.
+        """Select from auxiliary logits `[windows, tokens, outputs]` those that have targets.
 
-        Each group's (windows, classes), the sentences' and their places (windows, sentences).
+        Returns the class logits of each group `[windows, classes]`, the logits of the sentences,
+        and the positions of the sentences, both `[windows, sentences]`.
         """
         rows = torch.arange(len(logits), device=logits.device)
-        # At the classification token; sentences have two columns each behind the groups' one.
+        # The groups are read at the classification token. Each has one target column; after these
+        # come two columns per sentence.
         groups = [logits[rows, targets[:, 0], start:end] for start, end in self.groups]
         places = targets[:, 1 + len(groups) :].chunk(2, dim=1)[0]
         return groups, logits[..., -1].gather(1, places.clamp(min=0)), places
 
     def _own_targets(self, size: int) -> int:
-        """How many columns the answer's targets have: ELECTRA's head has a third."""
+        """Return the number of target columns of the answer: 2, or 3 with ELECTRA's head."""
         auxiliary = 1 + len(self.groups)
         if not self.task.facts:
             return size - auxiliary
-        # Two or three, and an even number of columns for the sentences.
+        # The sentences have an even number of columns, so the parity tells two from three.
         return 2 + (size - auxiliary) % 2
 
     def decode(
@@ -146,10 +149,11 @@ class _Asked:
         examples: Sequence[SpanExample],
         task: SpanTask,
     ) -> tuple[SpanPrediction, ...]:
-        """The answers, each group's class by its mean logits over the windows, and the facts.
+        """Predict the answers, the class of each group and the supporting sentences.
 
-        A sentence supports the answer where its largest logit of all windows is above 0; of a
-        question's sentences one at least does.
+        A class is predicted from its mean logits over the windows. A sentence supports the answer
+        if its largest logit over all windows is positive; if none is, the best sentence of the
+        question does.
         """
         own, auxiliary = logits[:, : -self.outputs], logits[:, -self.outputs :].astype(np.float64)
         answers = self.head.decode(np.ascontiguousarray(own), features, examples, task)
@@ -176,11 +180,11 @@ class _Asked:
     ) -> list[tuple[int, ...]]:
         places = _places(features)  # (windows, sentences)
         at = scores[np.maximum(places, 0) + features.starts[:-1, None]]  # (windows, sentences)
-        # (windows, sentences) -> (examples, sentences), -inf where a sentence begins in none
+        # (windows, sentences) -> (examples, sentences), -inf if a sentence begins in no window
         best = np.maximum.reduceat(np.where(places >= 0, at, -np.inf), features.windows[:-1])
         found = []
         for row, example in zip(best, examples, strict=True):
-            known = row[: len(example.sentences)]  # others have more
+            known = row[: len(example.sentences)]  # other examples may have more
             above = np.flatnonzero(known > 0)
             if not len(above) and len(known):
                 above = known.argmax(keepdims=True)
@@ -189,13 +193,13 @@ class _Asked:
 
 
 def _mean_of_places(losses: Tensor, places: Tensor) -> Tensor:
-    """The mean (windows,) over sentences that begin in a window; 0 where none does."""
+    """Return the mean loss `[windows]` over the sentences that begin in a window, or 0."""
     is_here = places >= 0  # (windows, sentences)
     return losses.where(is_here, 0.0).sum(1) / is_here.sum(1).clamp(min=1)
 
 
 def _places(features: SpanFeatures) -> NDArray[np.int64]:
-    """Where sentences begin, (windows, sentences), also of examples without any."""
+    """Return where sentences begin, `[windows, sentences]`, possibly without columns."""
     if features.sentences is None:
         return np.full((len(features), 0), -1, dtype=np.int64)
     return features.sentences

@@ -1,7 +1,7 @@
-"""The choice head: a context, a question and any number of options to one option.
+"""Choice head: picks one of any number of options, given a context and a question.
 
-Each option is a row, [context] [question option], and the options of an example are an item: they
-are shuffled, batched and scored together, with one softmax over them.
+Each option is a row, [context] [question option]. The options of an example form an item: they are
+shuffled, batched and scored together, with one softmax over them.
 """
 
 from collections.abc import Sequence
@@ -15,26 +15,26 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
+from benchharness.errors import DataError
 from benchharness.heads import Head, Limits, divergence, with_language_model, with_losses
 from benchharness.heads.classifiers import TextClassifier, attend_globally
 from benchharness.heads.tokens import Frame, Ids, join, tokenize_ids
 from benchharness.recipes.recipe import PairOptions
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 from benchharness.tasks.task import ChoiceTask
 from benchharness.training.batching import MICRO_BATCH_TOKENS, Features
 from benchharness.training.compute import in_fp32
 
 BLANKS = ("@placeholder", "_")
-"""What an option is put in place of: ReCoRD's queries and RACE's cloze questions have one, and
-fairseq's examples/roberta/preprocess_RACE.py fills the latter."""
+"""Placeholders that an option replaces: the first is in ReCoRD's queries, the second in RACE's
+cloze questions, which fairseq's examples/roberta/preprocess_RACE.py fills in the same way."""
 
 
 def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) -> Features:
-    """A row for every option of every example.
+    """Encode every option of every example as a row.
 
-    A row that is too long loses the end of its context, and the beginning of its question where
-    that is not enough: the options, in which the rows differ, are what stays.
+    A row that is too long loses the end of its context and, if that is not enough, the beginning of
+    its question. The options, in which the rows differ, are kept.
     """
     empty = next((example for example in examples if not example.options), None)
     if empty is not None:
@@ -42,7 +42,7 @@ def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) ->
     frame = Frame.of(tokenizer, texts=2)
     pairs = [(e.context, filled(e.question, option)) for e in examples for option in e.options]
     ids = tokenize_ids((text for pair in pairs for text in pair), tokenizer)
-    room = limits.max_tokens - frame.size  # what special tokens leave
+    room = limits.max_tokens - frame.size  # for the texts, without special tokens
     items = np.cumsum([0, *(len(example.options) for example in examples)])
     rows = [frame.row(*_cut(ids[a], ids[b], room)) for a, b in pairs]
     is_cut = np.array([len(ids[a]) + len(ids[b]) > room for a, b in pairs])  # (rows,)
@@ -54,21 +54,21 @@ def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) ->
 
 
 def filled(question: str, option: str) -> str:
-    """The question with the option in its blank, or before the option."""
-    # In this order: a ReCoRD query with a placeholder may have an underscore elsewhere.
+    """Return the question with its blank replaced by the option, or followed by the option."""
+    # The order of BLANKS matters: a ReCoRD query with a placeholder may contain an underscore too.
     blank = next((blank for blank in BLANKS if blank in question), None)
     return question.replace(blank, option) if blank else f"{question} {option}".strip()
 
 
 def _cut(context: Ids, tail: Ids, room: int) -> tuple[Ids, Ids]:
-    tail = tail[max(0, len(tail) - room) :]  # from the front: the option is at its end
+    tail = tail[max(0, len(tail) - room) :]  # cut at the front: the option is at the end
     return context[: room - len(tail)], tail
 
 
 def targets(
     features: Features, examples: Sequence[ChoiceExample], task: ChoiceTask
 ) -> NDArray[np.int64]:
-    """The right option's index of every example; the first where several are right (ReCoRD)."""
+    """Return the index of every example's correct option; the first if several are (ReCoRD)."""
     return np.array([_gold(example, task) for example in examples], dtype=np.int64)
 
 
@@ -85,11 +85,11 @@ def _gold(example: ChoiceExample, task: ChoiceTask) -> int:
 
 
 class ChoiceNetwork(nn.Module):
-    """An encoder with its family's pooling and one logit for a row.
+    """Encoder with the pooling of its family and one logit per row.
 
-    The many options of one example (ReCoRD has dozens) have to be trained together. Where that is
-    more than a micro-batch, their states are not kept for the backward pass but computed again,
-    with the same dropout, a part at a time: the gradients are the same and the memory is bounded.
+    All options of an example (dozens in ReCoRD) have to be trained together. If they are more than
+    a micro-batch, their activations are not kept for the backward pass but recomputed in chunks
+    with the same dropout: the gradients are the same and the memory is bounded.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -101,19 +101,20 @@ class ChoiceNetwork(nn.Module):
         attend_globally(self.encoder, encoder.config, "choice")
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Logits (rows,) for inputs of (rows, tokens).
+        """Return logits `[rows]` for inputs of `[rows, tokens]`.
 
-        In a training with a `lm_weight` they are (rows, 2), with the language model's losses.
+        In training with an `lm_weight`, return `[rows, 2]`: the logits and the language model's
+        losses.
         """
         rows, tokens = inputs["input_ids"].shape
         if not torch.is_grad_enabled() or rows * tokens <= MICRO_BATCH_TOKENS:
             return self._score(inputs)
-        size = max(1, MICRO_BATCH_TOKENS // tokens)  # rows of a part
+        size = max(1, MICRO_BATCH_TOKENS // tokens)  # rows per part
         parts = [
             {name: values[start : start + size] for name, values in inputs.items()}
             for start in range(0, rows, size)
         ]
-        # checkpoint keeps the generator's state of each part: dropout is drawn alike both times.
+        # checkpoint restores the generator's state of each part, so dropout is the same both times.
         return torch.cat([checkpoint(self._score, part, use_reentrant=False) for part in parts])
 
     def _score(self, inputs: dict[str, Tensor]) -> Tensor:
@@ -125,18 +126,18 @@ class ChoiceNetwork(nn.Module):
 
 
 def network(encoder: Encoder, task: ChoiceTask) -> ChoiceNetwork:
-    """The network of a task, shaped as transformers' MultipleChoice classes."""
+    """Return the network of a task, built like transformers' MultipleChoice classes."""
     return ChoiceNetwork(encoder)
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """The cross-entropy over each example's own options, in fp32; logits are (items, options)."""
-    # A missing row's -inf has the probability 0 and no gradient.
+    """Return the cross-entropy over each example's options, from logits `[items, options]`."""
+    # The -inf of a missing row has probability 0 and no gradient.
     return functional.cross_entropy(logits.float(), targets, reduction="none")  # (items,)
 
 
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """One loss per item towards a teacher's logits of its options."""
+    """Return one loss per item towards a teacher's logits of its options."""
     return divergence(logits, teacher, temperature)
 
 
@@ -146,10 +147,10 @@ def decode(
     examples: Sequence[ChoiceExample],
     task: ChoiceTask,
 ) -> tuple[ChoicePrediction, ...]:
-    """The option with the highest probability among its example's, the first of several."""
+    """Return the most probable option of each example, the first among equals."""
     starts, sizes = features.item_starts[:-1], features.item_sizes  # (items,) both
     scores = logits.astype(np.float64)  # (rows,)
-    # A softmax of each item's rows, less its largest score so that exp does not overflow.
+    # Softmax over each item's rows, after subtracting the largest so that exp does not overflow.
     weights = np.exp(scores - np.repeat(np.maximum.reduceat(scores, starts), sizes))
     shares = weights / np.repeat(np.add.reduceat(weights, starts), sizes)  # (rows,)
     return tuple(
@@ -169,5 +170,5 @@ CHOICE = Head(
 
 
 def head(task: ChoiceTask, options: PairOptions | None) -> Head:
-    """The head, with the language model's loss."""
+    """Return the head, with the language model's loss if the options ask for it."""
     return CHOICE if options is None else with_language_model(CHOICE, options.lm_weight)

@@ -1,6 +1,7 @@
-"""From hidden states to logits: of a whole text, or of every token.
+"""Classification layers on hidden states: for a whole text, or for every token.
 
-The layers are ours, so that every family has every head; POOLINGS says what each has.
+The layers are benchharness's own, so that every head works on every family. POOLINGS describes the
+layers of each family.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,19 +15,19 @@ from transformers.activations import ACT2FN
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.network import is_foreign
+from benchharness.errors import ModelError
 from benchharness.models.families import CHECKED
-from benchharness.tasks.errors import ModelError
 
-# How each family was published to classify a text: one entry of POOLINGS.
+# The layers with which each family was published to classify a text: one entry of POOLINGS.
 #
-# A test copies the weights of transformers' own classes into our layers, and gets their logits.
+# A test copies the weights of transformers' classes into these layers and compares the logits.
 
 
 Activation = Callable[[Tensor], Tensor]
 
 
 def rate_of(*names: str, default: float = 0.0) -> Callable[[Any], float]:
-    """The first rate that a config has under one of these names."""
+    """Return a function that reads the first rate set in a config under one of these names."""
 
     def find(config: Any) -> float:
         rates = (getattr(config, name, None) for name in names)
@@ -36,13 +37,13 @@ def rate_of(*names: str, default: float = 0.0) -> Callable[[Any], float]:
 
 
 classifier_dropout = rate_of("classifier_dropout", "hidden_dropout_prob", default=0.1)
-"""The dropout before a classifier, as most classes of transformers read it from a config."""
+"""Dropout before a classifier, as most classes of transformers read it from a config."""
 
 no_dropout = rate_of()
 
 
 def activation_of(name: str) -> Callable[[Any], Activation]:
-    """The activation that a config names under `name`."""
+    """Return a function that looks up the activation named in a config's field `name`."""
 
     def find(config: Any) -> Activation:
         activation: Activation = ACT2FN[getattr(config, name)]
@@ -55,20 +56,28 @@ def _always(activation: Activation) -> Callable[[Any], Activation]:
     return lambda _: activation
 
 
-tanh = _always(torch.tanh)  # BERT's pooler has it, and most layers that are in its place
+tanh = _always(torch.tanh)  # of BERT's pooler, and of most layers that stand in for it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pooling:
-    """What happens to the hidden states on their way to a text's logits.
+    """Layers between the hidden states and the logits of a text.
 
-    The state that `reads` names is taken: the "first" or the "last" token's, the "mean" of all, or
-    the mean "late", after the dense layer. Dropout at the rate `dropout_first`, the `dense` layer,
-    `activation`, dropout at the rate `dropout`, a linear layer with or without `bias`. The dense
-    layer is the encoder's own "pooler", which may have a norm behind its activation, "fresh" from
-    random numbers, or with its activation absent ("none"; also where the encoder's pooler has no
-    layer). Before the logits of every token there is dropout at the rate `tags`, and of a span at
-    the rate `spans`, which is none in most families. Functions read their value from the config.
+    Functions read their value from a config. The order is: pick a state; dropout; dense layer;
+    activation; norm, if the encoder's pooler has one; dropout; linear output layer.
+
+    Attributes:
+        reads: State that is classified: of the "first" or the "last" token, the "mean" of all
+            tokens, or "late" for the mean after the dense layer, activation and norm.
+        dropout_first: Dropout before the dense layer.
+        dense: Dense layer: the encoder's own "pooler", a "fresh" one with random weights, or
+            "none". Without a dense layer (also if the encoder's pooler has none) there is no
+            activation either.
+        activation: Activation after the dense layer.
+        dropout: Dropout before the output layer.
+        bias: Whether the output layer has a bias.
+        tags: Dropout before the logits of every token for tags.
+        spans: Dropout before the logits of every token for spans; 0 in most families.
     """
 
     reads: Callable[[Any], str] = lambda _: "first"
@@ -82,15 +91,15 @@ class Pooling:
 
 
 def _classifier_pooling(config: Any) -> str:
-    """As ModernBERT's and EuroBERT's configs say it, who call the first token by its name."""
+    """Read the pooling from a config of ModernBERT or EuroBERT, which have names for "first"."""
     name: str = config.classifier_pooling
     return "first" if name in ("cls", "bos") else name
 
 
 DEFAULT = Pooling()
-"""For families without an entry: BERT's way, with a dense layer that starts from random numbers."""
+"""Layers of families without an entry: as for BERT, but with a dense layer of random weights."""
 
-BERT = Pooling(dense="pooler")  # pretrained by its next sentence prediction
+BERT = Pooling(dense="pooler")  # pretrained by next sentence prediction
 ROBERTA = Pooling(dropout_first=classifier_dropout)
 DEBERTA = Pooling(
     dropout_first=rate_of("pooler_dropout"),
@@ -103,23 +112,23 @@ GPT = Pooling(
     dropout=rate_of("classifier_dropout", default=0.1),
     bias=False,
 )
-"""The dropout of the classifier is that of Radford et al. 2018, section 4.1, "Fine-tuning details":
+"""Layers of GPT. Their dropout follows Radford et al. 2018, section 4.1, "Fine-tuning details";
 transformers has none."""
 
 DECODER = Pooling(
     reads=lambda _: "last", dense="none", dropout=rate_of("classifier_dropout"), bias=False
 )
-"""For decoders without an entry: as GenericForSequenceClassification in transformers'
-modeling_layers.py, and the classes of older families."""
+"""Layers of decoders without an entry: as in GenericForSequenceClassification in transformers'
+modeling_layers.py, and in the classes of older families."""
 
 T5 = Pooling(reads=lambda _: "mean", dropout_first=classifier_dropout)
-"""Of T5 only the encoder is used, whose mean is what Ni et al., arXiv:2108.08877, found best; the
-layers are those of transformers' class with a decoder."""
+"""Layers of T5, of which only the encoder is used. It reads the mean, which Ni et al.,
+arXiv:2108.08877, found best; the layers are as in transformers' class with a decoder."""
 
 ALBERT_RATE = rate_of("classifier_dropout_prob")
 FUNNEL_RATE = rate_of("classifier_dropout", "hidden_dropout")
 NEOBERT_RATE = rate_of("classifier_dropout", default=0.1)
-OWN_RATE = rate_of("classifier_dropout")  # and none where a config has no such rate
+OWN_RATE = rate_of("classifier_dropout")  # 0 if a config has no such rate
 
 POOLINGS: Mapping[str, Pooling] = {
     "albert": Pooling(dense="pooler", dropout=ALBERT_RATE, tags=ALBERT_RATE),
@@ -129,7 +138,7 @@ POOLINGS: Mapping[str, Pooling] = {
     "convbert": Pooling(dropout_first=classifier_dropout, activation=activation_of("hidden_act")),
     "deberta": DEBERTA,
     "deberta-v2": DEBERTA,
-    # Distilled without BERT's pooler, and then with relu behind a layer that is new.
+    # Distilled without BERT's pooler: fine-tuning adds a fresh layer with relu.
     "distilbert": Pooling(
         activation=_always(torch.relu),
         dropout=rate_of("seq_classif_dropout"),
@@ -169,14 +178,14 @@ POOLINGS: Mapping[str, Pooling] = {
     "xlnet": Pooling(
         reads=lambda _: "last",
         dropout=rate_of("summary_last_dropout"),
-        tags=OWN_RATE,  # its states have been through a dropout already
+        tags=OWN_RATE,  # the encoder has applied a dropout to its states already
     ),
 }
-"""By transformers' model_type."""
+"""Pooling of each family, keyed by transformers' model_type."""
 
 
 def find_pooling(family: str, *, is_choice: bool = False, is_causal: bool = False) -> Pooling:
-    """Return how a family classifies a text, or scores an option: BigBird's differ."""
+    """Return the pooling of a family; BigBird has another one for scoring options."""
     if is_choice and family == "big_bird":
         return BERT
     return POOLINGS.get(family, DECODER if is_causal else DEFAULT)
@@ -186,10 +195,10 @@ def find_pooling(family: str, *, is_choice: bool = False, is_causal: bool = Fals
 
 
 class TextClassifier(nn.Module):
-    """Hidden states (rows, tokens, size) and their mask (rows, tokens) to logits (rows, outputs).
+    """Text classifier from hidden states `[rows, tokens, size]` to logits `[rows, outputs]`.
 
-    `pooler` is the encoder's own, or None; `extra` is the size of what else the output layer reads
-    of every row. Rows are padded at their ends.
+    `pooler` is the encoder's pooler, or None. `extra` is the size of the additional vector per row
+    that the output layer reads. The mask is `[rows, tokens]`.
     """
 
     def __init__(
@@ -198,10 +207,11 @@ class TextClassifier(nn.Module):
         super().__init__()
         self.pooling = pooling
         self.reads = pooling.reads(config)
-        # Layers are drawn in this order: one that is drawn earlier changes what all seeds give.
+        # Keep the order of the layers: each draws random numbers, so another order would change
+        # the results of all seeds.
         self.dropout_first = nn.Dropout(pooling.dropout_first(config))
         self.dense = _dense(pooler, pooling, config)
-        has_dense = not isinstance(self.dense, nn.Identity)  # without it the activation goes too
+        has_dense = not isinstance(self.dense, nn.Identity)  # no dense layer, no activation
         self.activation = pooling.activation(config) if has_dense else nn.Identity()
         self.norm = getattr(pooler, "norm", None) or nn.Identity()
         self.dropout = nn.Dropout(pooling.dropout(config))
@@ -211,23 +221,23 @@ class TextClassifier(nn.Module):
     def on(
         cls, encoder: Encoder, outputs: int, extra: int = 0, *, is_choice: bool = False
     ) -> "TextClassifier":
-        """Return the classifier for an encoder.
+        """Return the classifier for an encoder, whose pooler is moved into it or dropped.
 
-        The encoder's pooler moves into it, or away: left where it is, it would be computed twice or
-        in vain. What is extra comes from the states of single tokens.
+        If the pooler stayed in the encoder, it would be computed twice or in vain. With `extra`,
+        the encoder has to give states of single tokens, from which the additional vectors are made.
         """
         pooling = find_pooling(encoder.family, is_choice=is_choice, is_causal=encoder.is_causal)
         pooler = _trim(encoder.network, per_token=extra > 0)
         return cls(pooler, pooling, encoder.config, outputs, extra)
 
     def read(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """The state that is classified, (rows, size)."""
+        """Return the state of each row that is classified, `[rows, size]`."""
         if self.reads == "late":
             return _mean(self._transform(hidden), mask)  # (rows, tokens, size) -> (rows, size)
         return STATES[self.reads](hidden, mask)
 
     def score(self, state: Tensor, extra: Tensor | None = None) -> Tensor:
-        """The logits of every row, from what was read and what is extra, (rows, size)."""
+        """Return the logits of every row from the states of `read` and the additional vectors."""
         if self.reads != "late":
             state = self._transform(state)
         if extra is not None:
@@ -236,7 +246,7 @@ class TextClassifier(nn.Module):
         return logits
 
     def forward(self, hidden: Tensor, mask: Tensor, extra: Tensor | None = None) -> Tensor:
-        """The logits of every row."""
+        """Return the logits of every row."""
         return self.score(self.read(hidden, mask), extra)
 
     def _transform(self, states: Tensor) -> Tensor:
@@ -246,7 +256,10 @@ class TextClassifier(nn.Module):
 
 
 def _dense(pooler: Any, pooling: Pooling, config: Any) -> nn.Module:
-    """The dense layer: ALBERT's and BigBird's pooler is one, MobileBERT's may have none."""
+    """Return the dense layer.
+
+    The pooler of ALBERT and BigBird is a dense layer itself; MobileBERT's may have none.
+    """
     if pooling.dense == "none":
         return nn.Identity()
     if pooling.dense == "pooler" and pooler is not None:
@@ -256,18 +269,24 @@ def _dense(pooler: Any, pooling: Pooling, config: Any) -> nn.Module:
 
 
 def _first(hidden: Tensor, mask: Tensor) -> Tensor:
-    return hidden[:, 0]  # (rows, size), also of hidden states that are first tokens' alone
+    return hidden[:, 0]  # (rows, size), also if the hidden states are of first tokens alone
 
 
 def last_state(hidden: Tensor, mask: Tensor) -> Tensor:
-    """Return the state of each row's last real token, (rows, size), padded on either side."""
+    """Return the state of each row's last real token, `[rows, size]`.
+
+    Padding may be on either side.
+    """
     places = torch.arange(mask.shape[1], device=mask.device)  # (tokens,)
     rows = torch.arange(len(hidden), device=hidden.device)  # (rows,)
     return hidden[rows, (mask * places).argmax(-1)]
 
 
 def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
-    """The mean in fp32: a sum of hundreds of states does not fit bf16's three digits."""
+    """Return the mean state of each row.
+
+    It is computed in fp32: a sum of hundreds of states does not fit bf16's three digits.
+    """
     kept = mask[..., None].float()  # (rows, tokens, 1)
     return ((hidden.float() * kept).sum(1) / kept.sum(1)).to(hidden.dtype)
 
@@ -283,7 +302,7 @@ STATES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 class TokenClassifier(nn.Module):
-    """Hidden states (rows, tokens, size) to logits (rows, tokens, outputs)."""
+    """Token classifier from states `[rows, tokens, size]` to logits `[rows, tokens, outputs]`."""
 
     def __init__(self, transform: nn.Module, dropout: float, output: nn.Linear) -> None:
         super().__init__()
@@ -293,16 +312,17 @@ class TokenClassifier(nn.Module):
 
     @classmethod
     def for_tags(cls, network: Any, config: Any, outputs: int) -> "TokenClassifier":
-        """As transformers' TokenClassification classes; the encoder's pooler goes away."""
+        """Return the layers of transformers' TokenClassification classes; drop the pooler."""
         transform = _prediction_head(_trim(network, per_token=True), config)
         dropout = find_pooling(config.model_type).tags(config)
         return cls(transform, dropout, fresh_linear(config.hidden_size, outputs, config))
 
     @classmethod
     def for_spans(cls, network: Any, config: Any) -> "TokenClassifier":
-        """As transformers' QuestionAnswering classes: the logits of the first and the last token.
+        """Return the layers of transformers' QuestionAnswering classes.
 
-        For XLNet it is the one called simple, without a beam search.
+        They give each token a logit for being the first and one for being the last. For XLNet these
+        are the layers of QuestionAnsweringSimple, without a beam search.
         """
         pooler = _trim(network, per_token=True)
         is_big_bird = config.model_type == "big_bird"
@@ -311,18 +331,18 @@ class TokenClassifier(nn.Module):
         return cls(transform, dropout, fresh_linear(config.hidden_size, 2, config))
 
     def read(self, hidden: Tensor) -> Tensor:
-        """The states that `output` classifies, (rows, tokens, size)."""
+        """Return the states `[rows, tokens, size]` that the output layer classifies."""
         states: Tensor = self.dropout(self.transform(hidden))  # (rows, tokens, size)
         return states
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """The logits of every token."""
+        """Return the logits of every token."""
         logits: Tensor = self.output(self.read(hidden))  # (rows, tokens, outputs)
         return logits
 
 
 class _PredictionHead(nn.Module):
-    """ModernBERT's layers between the states and any logits, which are pretrained."""
+    """ModernBERT's pretrained layers between the states and any logits."""
 
     def __init__(self, pooler: Any, config: Any) -> None:
         super().__init__()
@@ -341,7 +361,7 @@ def _prediction_head(pooler: Any, config: Any) -> nn.Module:
 
 
 class _FeedForward(nn.Module):
-    """BigBird's block before the logits of a span: two layers next to a path around them."""
+    """BigBird's block before the logits of a span: two layers with a residual connection."""
 
     def __init__(self, config: Any) -> None:
         super().__init__()
@@ -353,22 +373,22 @@ class _FeedForward(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, states: Tensor) -> Tensor:
-        """The transformed states, of the same shape."""
+        """Return the transformed states, in the same shape."""
         # (rows, tokens, size) -> (rows, tokens, inner) -> (rows, tokens, size)
         inner = self.narrow(self.activation(self.wide(self.dropout(states))))
         normed: Tensor = self.norm(self.dropout(inner) + states)
         return normed
 
 
-# What both take from an encoder's network, and the layers that start from random numbers.
+# Removal of an encoder's pooler or decoder, and layers with random weights.
 
 
 def _trim(network: Any, per_token: bool = False) -> Any:
-    """Takes the pooler off a network, to be used or not, and returns it; None where it has none.
+    """Take the pooler off a network and return it, or None; drop Funnel's decoder if unused.
 
-    Funnel shortens a text in its blocks, and has a decoder that makes states of all tokens again.
-    It goes too where a head reads one state, as in Dai et al., arXiv:2006.03236. Raises
-    ModelError where a head reads all and the checkpoint is one without a decoder.
+    Funnel shortens a text in its blocks; its decoder restores states of all tokens. Heads that read
+    one state do not need it, as in Dai et al., arXiv:2006.03236. Raises ModelError if a head reads
+    every token and the checkpoint has no decoder.
     """
     if network.config.model_type == "funnel":
         has_decoder = hasattr(network, "decoder")
@@ -383,10 +403,11 @@ def _trim(network: Any, per_token: bool = False) -> Any:
 
 
 def take_pooler(network: Any) -> Any:
-    """Take the pooler off a network and return it; None where it has none.
+    """Take the pooler off a network and return it, or None if the network has none.
 
-    Most encoders of transformers then give None in its place; some, such as SqueezeBERT, call it
-    without asking, and code of a checkpoint's own may, so that one keeps its pooler.
+    Most encoders of transformers return None for a missing pooler. Some, such as SqueezeBERT, call
+    it unconditionally, so they get a placeholder. A checkpoint's own code may do so too: it keeps
+    its pooler.
     """
     pooler = getattr(network, "pooler", None)
     if pooler is not None and not is_foreign(network):
@@ -395,21 +416,21 @@ def take_pooler(network: Any) -> Any:
 
 
 class _NoPooler(nn.Module):
-    """Stands in place of a pooler and gives None for the states that it is given."""
+    """Placeholder for a pooler, which returns None."""
 
     def forward(self, *_: Any, **__: Any) -> None:
         return None
 
 
 class _NoDecoder(nn.Module):
-    """Stands in place of Funnel's decoder and gives what it is given."""
+    """Placeholder for Funnel's decoder, which returns its input."""
 
     def forward(self, final_hidden: Tensor, **_: Any) -> tuple[Tensor]:
         return (final_hidden,)  # (rows, a quarter of the tokens, size), the first token's first
 
 
 def fresh_linear(inputs: int, outputs: int, config: Any, bias: bool = True) -> nn.Linear:
-    """A linear layer as transformers initialises its family's (_init_weights in modeling files)."""
+    """Return a linear layer, initialized as transformers does for the family (`_init_weights`)."""
     layer = nn.Linear(inputs, outputs, bias=bias)
     nn.init.normal_(layer.weight, std=_spread(inputs, outputs, config))
     if bias:
@@ -421,24 +442,24 @@ def _spread(inputs: int, outputs: int, config: Any) -> float:
     if config.model_type == "funnel":
         return float(config.initializer_std or (inputs + outputs) ** -0.5)
     if config.model_type in ("modernbert", "t5"):
-        return float(inputs**-0.5)  # variance 1 of inputs stays 1
+        return float(inputs**-0.5)  # keeps the variance of the inputs
     return float(getattr(config, "initializer_range", 0.02))
 
 
-# Longformer: which of its tokens see all others.
+# Longformer: the tokens with global attention.
 
 
 def attend_globally(network: nn.Module, config: Any, head: str) -> None:
-    """Lets some of Longformer's tokens see and be seen by all others, as its head types need.
+    """Give some of Longformer's tokens attention to and from all others, as the head type needs.
 
-    Beltagy et al., arXiv:2004.05150, section 3.1: the classification token for a pair, the question
-    for a span; and as in transformers' class the second text for a choice. Does nothing for other
-    families.
+    As in Beltagy et al., arXiv:2004.05150, section 3.1, these are the classification token for a
+    pair and the question for a span; as in transformers' class, they are the second text for a
+    choice. Other families are left unchanged.
     """
     if config.model_type != "longformer":
         return
 
-    # A hook, so that nothing between a batch and this family needs to know of such a mask.
+    # A hook, so that no other code has to pass this family's extra mask along.
     def add_mask(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> tuple[Any, Any]:
         mask = GLOBAL_TOKENS[head](inputs["input_ids"], config.sep_token_id)  # (rows, tokens)
         return args, inputs | {"global_attention_mask": mask.long()}
@@ -455,13 +476,13 @@ def _first_token(ids: Tensor, separator: int) -> Tensor:
 
 
 def _first_text(ids: Tensor, separator: int) -> Tensor:
-    return (ids == separator).cumsum(1) == 0  # with what stands before the text
+    return (ids == separator).cumsum(1) == 0  # including special tokens before the text
 
 
 def _second_text(ids: Tensor, separator: int) -> Tensor:
-    """What stands behind the two separators between the texts."""
+    """Mark the tokens after the separators between the first and the second text."""
     first = (ids == separator).int().argmax(1, keepdim=True)  # (rows, 1)
-    return _places(ids) > first + 1  # RoBERTa's kin put two separators between texts
+    return _places(ids) > first + 1  # RoBERTa and its relatives have two separators there
 
 
 GLOBAL_TOKENS: Mapping[str, Callable[[Tensor, int], Tensor]] = {
@@ -469,4 +490,4 @@ GLOBAL_TOKENS: Mapping[str, Callable[[Tensor, int], Tensor]] = {
     "span": _first_text,
     "choice": _second_text,
 }
-"""By head type, from ids (rows, tokens) and the separator's id."""
+"""Functions from ids `[rows, tokens]` and the separator's id to a mask, keyed by head type."""

@@ -1,9 +1,10 @@
-"""Scoring without training: a task's candidates, each in a text, to log-probabilities.
+"""Zero-shot scoring: log-probabilities of a task's candidate answers, each inserted into a text.
 
-A masked language model's pseudo-log-likelihood of a candidate adds up how likely each of its tokens
-is with that one masked (Salazar et al., arXiv:1910.14659). What is masked is one copy of the text
-per token. Copies that are alike, as those of single words in one place, are computed once. A causal
-model adds up how likely each token is after those before it, to the text's end.
+A masked language model scores a candidate by its pseudo-log-likelihood: the sum of the
+log-probabilities of its tokens, each with that token masked (Salazar et al., arXiv:1910.14659).
+This takes one masked copy of the text per token; equal copies, as of single words in the same
+place, are computed once. A causal model sums the log-probabilities of all tokens from the answer to
+the text's end, each given the tokens before it.
 """
 
 import math
@@ -19,9 +20,9 @@ from numpy.typing import NDArray
 from benchharness.encoder import check_reach
 from benchharness.encoder.language_model import LanguageModel, Reading
 from benchharness.encoder.tokenizer import TYPES
+from benchharness.errors import JobError
 from benchharness.heads.tokens import note_read, telling_refusals
 from benchharness.recipes.zero_shot import PATTERN, WORD
-from benchharness.tasks.errors import JobError
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
@@ -35,15 +36,18 @@ from benchharness.training.compute import Compute
 from benchharness.training.predict import PREDICTION_TOKENS, each_batch
 
 CHUNK = 1024
-"""Examples whose masked copies are in memory at once."""
+"""Number of examples whose masked copies are in memory at once."""
 
 NEVER = -1e4
-"""The score of a candidate that has no token of its own."""
+"""Score of a candidate without tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A text with what is scored in it: the characters [start, end) of its first or second part."""
+    """Text with one candidate answer.
+
+    The characters [start, end) of its first or second part are scored.
+    """
 
     first: str
     second: str | None
@@ -52,27 +56,28 @@ class Candidate:
     end: int
 
 
-# From an example and a pattern to texts.
+# From an example and a pattern to candidate texts.
 
 ANSWER, CUT, START = "\ue000", "\ue001", "\ue002"
-"""Where the answer stands, where a second segment begins, and where what is scored begins if it is
-not the answer: it goes on to the text's end."""
+"""Marks in a filled pattern: position of the answer, start of the second segment, and start of the
+scored part if it is not the answer. In the last case the text is scored to its end."""
 
 _NO_SIGNS = str.maketrans("", "", ANSWER + CUT + START)
 
 LINKS = {"What was the cause of this?": " because", "What happened as a result?": ", so"}
-"""What PET writes between COPA's premise and an option, by the question as it is read here."""
+"""Connectives that PET writes between COPA's premise and an option, keyed by the question."""
 
 BLANK = re.compile(r"@placeholder|_+")
-"""What a question has where the option belongs: ReCoRD's, and RACE's."""
+"""Placeholders in a question that the option replaces: ReCoRD's and RACE's."""
 
 
 def candidates(
     task: Task, example: Any, values: Mapping[str, Any], kept: int | None = None
 ) -> list[Candidate]:
-    """The candidates of an example in the order of its task's labels, or of its own options.
+    """Return the candidates of an example, in the order of the task's labels or its options.
 
-    Of its longest text the first `kept` characters are used, all where it is None.
+    The example's longest text is cut to its first `kept` characters, unless that is None. `values`
+    contains the pattern and the words of the labels.
     """
     pattern = str(values[PATTERN])
     if isinstance(example, PairExample):
@@ -83,9 +88,9 @@ def candidates(
     else:
         fields = _choice_fields(example, kept)
         answers = list(example.options)
-    # An example with one of the two signs in it would have its answer there.
+    # A mark that is part of an example's text would be taken for the answer's position.
     clean = {name: text.translate(_NO_SIGNS) for name, text in fields.items()}
-    # "{phrase}" is the answer too, as it stands within a sentence.
+    # "{phrase}" is the answer in the form that it has within a sentence.
     slots = {"answer": ANSWER, "phrase": ANSWER, "cut": CUT, "start": START}
     if "asked" in clean:
         clean["asked"] = BLANK.sub(ANSWER, clean["asked"], count=1)
@@ -101,7 +106,7 @@ def candidates(
 
 def _candidate(text: str, answer: str) -> Candidate:
     answer = answer.translate(_NO_SIGNS)
-    # Which segment the answer is in, and at which of its characters.
+    # Find the segment of the answer, and its characters in that segment.
     before = text.partition(ANSWER)[0]
     is_in_second = CUT in before
     start = len(before.rpartition(CUT)[2])
@@ -110,7 +115,7 @@ def _candidate(text: str, answer: str) -> Candidate:
     if START in text:
         is_in_second = START in second
         part = second if is_in_second else first
-        start, end = part.index(START), len(part) - 1  # the sign itself goes
+        start, end = part.index(START), len(part) - 1  # the mark itself is removed
         first, second = first.replace(START, ""), second.replace(START, "")
     return Candidate(
         first=first,
@@ -127,7 +132,7 @@ def _pair_fields(example: PairExample, kept: int | None) -> dict[str, str]:
         a = a[:kept]
     else:
         b = b[:kept]
-    # MultiRC: its question and its answer are one text here.
+    # In MultiRC the second text consists of a question and its answer.
     question, mark, rest = b.partition("? ")
     return {
         "a": a,
@@ -170,7 +175,7 @@ def _marked(example: PairExample, mark: Mark) -> str:
 
 
 def _bare(text: str) -> str:
-    """Without marks at its end."""
+    """Return the text without punctuation at its end."""
     return re.sub(r"[^\w\s]+\s*$", "", text)
 
 
@@ -182,12 +187,12 @@ def _phrase(text: str) -> str:
     return _bare(_low(text))
 
 
-# From texts to what a language model reads.
+# From candidate texts to tokens.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """The tokens of a candidate's text, and at which places those stand that are scored."""
+    """Tokens of a candidate's text, and the positions of those that are scored."""
 
     token_ids: tuple[int, ...]
     types: tuple[int, ...] | None
@@ -195,13 +200,13 @@ class Encoded:
 
 
 def encode(model: LanguageModel, texts: Sequence[Candidate]) -> list[Encoded]:
-    """Each candidate's tokens. A causal model reads one text, from its first token on."""
+    """Return the tokens of each candidate. A causal model reads both parts joined by a space."""
     tokenizer = model.tokenizer
     if model.is_causal:
         return [_encode_causal(model, text) for text in texts]
     firsts = [text.first for text in texts]
     seconds = None if texts[0].second is None else [text.second for text in texts]
-    # Untrimmed: `fitted` looks at how long they are.
+    # Without truncation: `fitted` needs the full length.
     with telling_refusals():
         found = tokenizer(firsts, seconds, return_offsets_mapping=True, verbose=False)
     note_read([" ".join(filter(None, (t.first, t.second))) for t in texts], found["input_ids"])
@@ -221,7 +226,7 @@ def encode(model: LanguageModel, texts: Sequence[Candidate]) -> list[Encoded]:
 def _places(
     text: Candidate, offsets: Sequence[tuple[int, int]], parts: Sequence[int | None]
 ) -> tuple[int, ...]:
-    """The tokens that share a character with the answer."""
+    """Return the tokens that share a character with the scored part."""
     part = int(text.is_in_second)
     return tuple(
         place
@@ -231,7 +236,11 @@ def _places(
 
 
 def _encode_causal(model: LanguageModel, text: Candidate) -> Encoded:
-    """From the answer's first token on, because what follows an answer is as much its due."""
+    """Encode a candidate for a causal model.
+
+    All tokens from the answer to the text's end are scored. The tokens after an answer count
+    because their probability depends on the answer too.
+    """
     offset = 0 if text.second is None or not text.is_in_second else len(text.first) + 1  # 1 for " "
     whole = " ".join(filter(None, (text.first, text.second)))
     with telling_refusals():
@@ -240,11 +249,11 @@ def _encode_causal(model: LanguageModel, text: Candidate) -> Encoded:
         )
     note_read([whole], [found["input_ids"]])
     begin = model.tokenizer.bos_token_id
-    before = () if begin is None else (begin,)  # what the first token is guessed from
+    before = () if begin is None else (begin,)  # predicts the first token
     scored = [
         place
         for place, (_, end) in enumerate(found["offset_mapping"], start=len(before))
-        # Nothing stands before the first token of all to say how likely it is.
+        # The very first token cannot be scored: there is no token before it.
         if end > offset + text.start and place > 0
     ]
     return Encoded(token_ids=(*before, *found["input_ids"]), types=None, places=tuple(scored))
@@ -253,9 +262,10 @@ def _encode_causal(model: LanguageModel, text: Candidate) -> Encoded:
 def fitted(
     model: LanguageModel, task: Task, example: Any, values: Mapping[str, Any], limit: int
 ) -> list[Encoded]:
-    """The candidates of an example within `limit` tokens, its longest text cut off where needed.
+    """Return the candidates of an example, cut to `limit` tokens by shortening its longest text.
 
-    All candidates have the same text around them. JobError where there is no room for them.
+    All candidates keep the same surrounding text. Raises JobError if they do not fit even without
+    the longest text.
     """
     found, kept = encode(model, candidates(task, example, values)), _longest(example)
     while (excess := max(len(each.token_ids) for each in found) - limit) > 0:
@@ -264,13 +274,13 @@ def fitted(
                 f"the candidates of example {example.id} of {task.name} do not fit into {limit} "
                 "tokens: this model cannot score them."
             )
-        kept = max(0, kept - excess)  # a token has a character at least
+        kept = max(0, kept - excess)  # a token has at least one character
         found = encode(model, candidates(task, example, values, kept))
     return found
 
 
 class Scoring:
-    """The readings of many candidates, each once, and which answers make up whose score."""
+    """Collector of candidates; computes each distinct model input once and adds up scores."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
@@ -279,26 +289,26 @@ class Scoring:
         self._empty: list[int] = []
 
     def add(self, encoded: Encoded) -> None:
-        """Takes in one more candidate."""
+        """Add one candidate."""
         number, self._count = self._count, self._count + 1
         ids = encoded.token_ids
         if not encoded.places:
-            self._empty.append(number)  # it will have NEVER
+            self._empty.append(number)  # scores NEVER
         elif self._model.is_causal:
-            read = tuple(place - 1 for place in encoded.places)  # where it is said what follows
+            read = tuple(place - 1 for place in encoded.places)  # a state predicts the next token
             asked = self._readings.setdefault((ids, encoded.types, read), {})
             for which, place in enumerate(encoded.places):
                 asked.setdefault((which, ids[place]), []).append(number)
         else:
             mask = self._model.tokenizer.mask_token_id
             for place in encoded.places:
-                copy = (*ids[:place], mask, *ids[place + 1 :])  # one token of the answer is hidden
+                copy = (*ids[:place], mask, *ids[place + 1 :])  # mask one token of the answer
                 asked = self._readings.setdefault((copy, encoded.types, (place,)), {})
-                # Candidates that differ in this token alone share the copy.
+                # Candidates that differ only in this token share the copy.
                 asked.setdefault((0, ids[place]), []).append(number)
 
     def scores(self, compute: Compute, done: Callable[[], None]) -> NDArray[np.float64]:
-        """The score of every candidate, (candidates,); `done` is called after each batch."""
+        """Return the score of every candidate, `[candidates]`; call `done` after each batch."""
         readings = [
             Reading(token_ids=ids, types=types, places=places, asked=tuple(asked))
             for (ids, types, places), asked in self._readings.items()
@@ -316,15 +326,15 @@ class Scoring:
             answers = iter(found)
             for row in batches[step]:
                 for numbers in owners[row].values():
-                    scores[numbers] += next(answers)  # each token of a candidate adds its own
+                    scores[numbers] += next(answers)  # sum over the tokens of a candidate
             done()
-        scores[self._empty] = NEVER  # no token, so no probability
+        scores[self._empty] = NEVER
         return scores
 
     def _batches(
         self, readings: Sequence[Reading], compute: Compute
     ) -> Iterator[NDArray[np.int64]]:
-        """Readings of one length, or of like length where the model packs them."""
+        """Yield batches of equally long readings, or of similarly long ones if the model packs."""
         lengths = np.array([len(reading) for reading in readings])  # (readings,)
         order = np.argsort(lengths, kind="stable")  # the shortest first
         most = PREDICTION_TOKENS[compute.device.type]  # real tokens: nothing is padded
@@ -345,9 +355,9 @@ class Scoring:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Who is asked for the answers of a task, and how.
+    """Model that answers a task zero-shot, and its settings.
 
-    `values` are the job's: the pattern, its words and `max_tokens`.
+    `values` are the job's settings: the pattern, the label words and `max_tokens`.
     """
 
     model: LanguageModel
@@ -358,7 +368,11 @@ class Asked:
     def encoded(
         self, chunk: Sequence[Any], shortened: Callable[[str], None]
     ) -> Iterator[list[Encoded]]:
-        """The candidates of each example; all texts at once, if they fit, as tokenizers like it."""
+        """Yield the encoded candidates of each example, cut if they are too long.
+
+        `shortened` is called with the id of each example that was cut. All texts are tokenized in
+        one call, which is fastest; only those that do not fit are tokenized again.
+        """
         limit = int(self.values["max_tokens"])
         texts = [candidates(self.task, example, self.values) for example in chunk]
         found = iter(encode(self.model, [each for them in texts for each in them]))
@@ -376,10 +390,10 @@ def predict_untrained(
     report: Callable[[int], None] = lambda _: None,
     shortened: Callable[[str], None] = lambda _: None,
 ) -> tuple[Prediction, ...]:
-    """A prediction for each example, in their order: the candidate with the highest score.
+    """Predict each example by its candidate with the highest score, the first among equals.
 
-    `report` is told how many examples are done, and `shortened` the id of each one that lost words.
-    Of equal scores the first candidate's counts.
+    `report` is called with the number of finished examples, and `shortened` with the id of each
+    example that lost words.
     """
     check_reach(int(asked.values["max_tokens"]), asked.model.max_tokens)
     predictions: list[Prediction] = []
@@ -424,7 +438,7 @@ def _prediction(task: Task) -> Callable[[Any, NDArray[np.float64], list[int]], P
 
 
 def _shares(scores: NDArray[np.float64]) -> list[float]:
-    """The candidates' likelihoods as shares of their sum."""
-    # Less the largest, so that the sum is not 0: a long text may have -1000.
+    """Return the softmax of the candidates' scores."""
+    # Subtract the largest, so that the sum is not 0: the score of a long text may be -1000.
     weights = [math.exp(score - float(scores.max())) for score in scores]
     return [weight / sum(weights) for weight in weights]

@@ -1,13 +1,14 @@
-"""The coreference head: a document to the clusters of its mentions, by ranking spans.
+"""Coreference head: clusters the mentions of a document by ranking spans.
 
-Joshi et al., arXiv:1908.09091 (and SpanBERT, arXiv:1907.10529), which puts BERT under the model of
-Lee et al., arXiv:1804.05392 (c2f-coref); the numbers are those of mandarjoshi90/coref,
-experiments.conf. A document is cut into independent segments, each a row. Every span of up to 30
-tokens is scored as a mention; the best are kept; each of them chooses its antecedent among 50 that
-a cheap product has found, or none; and what hangs together so is a cluster.
+The model is from Joshi et al., arXiv:1908.09091 (also used for SpanBERT, arXiv:1907.10529), which
+puts BERT under the model of Lee et al., arXiv:1804.05392 (c2f-coref). The hyperparameters are from
+experiments.conf in mandarjoshi90/coref. A document is cut into independent segments, each a row.
+Every span of up to 30 tokens gets a mention score; the best spans are kept. Each kept span chooses
+its antecedent, or none, among the 50 that a cheap product has scored best. Spans that are linked
+form a cluster.
 
-Unlike there a span begins and ends with a word and lies in one segment, as mentions do: others are
-never right.
+Unlike there, spans begin and end at word boundaries and lie in one segment, as gold mentions do:
+other spans are never right.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,11 +24,11 @@ from torch import Tensor, nn
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.packing import Packing
+from benchharness.errors import DataError, ModelError
 from benchharness.heads import Head, Limits
 from benchharness.heads.classifiers import TokenClassifier
 from benchharness.heads.tokens import Frame, Tokens, join, spread, tokenize
 from benchharness.recipes.recipe import CorefOptions
-from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import ClusterPrediction, DocumentExample, Mention
 from benchharness.tasks.task import CorefTask
 from benchharness.training.batching import Features
@@ -35,38 +36,43 @@ from benchharness.training.compute import in_fp32
 
 MAX_SPAN_TOKENS = 30
 KEPT_PER_TOKEN, MOST_KEPT = 0.4, 3900
-"""How many spans of a document are kept, and how many at most."""
+"""Number of spans of a document that are kept: a share of its tokens, and an upper limit."""
 
 MAX_ANTECEDENTS = 50
 REFINEMENTS = 2
-"""How often spans are scored against their antecedents, each but the first time after they have
-taken over what the likely ones say (Lee et al., section 3)."""
+"""Number of times that spans are scored against their antecedents. Before each but the first time,
+a span's representation is mixed with its likely antecedents' representations (Lee et al., section
+3)."""
 
 HIDDEN_SIZE, FEATURE_SIZE = 3000, 20
-"""Of the layers that score, and of each embedding. Smaller encoders than BERT-base have layers of
-four times their own size."""
+"""Size of the scoring layers, and of each feature embedding. For encoders that are smaller than
+BERT-base, the scoring layers have four times the encoder's size instead."""
 
 DROPOUT, SPREAD = 0.3, 0.02
 DISTANCES = 10
-"""Buckets of how many kept spans lie between two: 0, 1, 2, 3, 4, 5-7, 8-15, 16-31, 32-63, more."""
+"""Number of buckets for the distance in kept spans: 0, 1, 2, 3, 4, 5-7, 8-15, 16-31, 32-63,
+more."""
 
 DEFAULT_SEGMENTS = 5
-"""How many of a document are read in a training step at most, where the recipe does not say it."""
+"""Maximum number of a document's segments in a training step, if the recipe does not set it."""
 
 DROPPED, ALONE, FIRST_CODE = 0, 1, 2
-"""What a network says of a span: that it was not kept, that it has no antecedent, or from here on
-which one it has."""
+"""Codes of a span in a network's output: not kept; without antecedent; and the first of the codes
+that identify an antecedent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorefFeatures(Features):
     """Segments of documents: an item is a document, its rows are its segments.
 
-    All arrays have shape (tokens,).
+    All arrays have one value per token.
 
-    words:     index of the token's word in its document, from 1; 0 for special tokens
-    sentences, speakers, documents: index of each, for that token
-    genres:    index of the document's genre, from 0
+    Attributes:
+        words: Index of the token's word in its document, from 1; 0 for special tokens.
+        sentences: Index of the token's sentence in its document.
+        speakers: Index of the token's speaker in its document.
+        documents: Index of the token's document.
+        genres: Index of the document's genre, from 0.
     """
 
     per_token: ClassVar[tuple[str, ...]] = (
@@ -90,10 +96,10 @@ def encode(
     limits: Limits,
     genres: Sequence[str] = (),
 ) -> CorefFeatures:
-    """The segments of every document, cut between sentences, or else between words.
+    """Cut every document into segments, between sentences if possible, else between words.
 
-    Raises ModelError for a tokenizer that does not know which characters its tokens stand for, and
-    where there is no room for a word.
+    Raises ModelError for a tokenizer that does not map its tokens to characters, and if
+    `max_tokens` leaves no room for a word.
     """
     frame = Frame.of(tokenizer, texts=1)
     room = limits.max_tokens - frame.size
@@ -115,17 +121,17 @@ def encode(
     told = join(rows, frame, limits.max_tokens)
     starts = told["starts"]  # (rows + 1,)
     told |= {name: spread(parts, frame.first(), starts) for name, parts in columns.items()}
-    # A special token is of no word, and of the document around it.
+    # A special token belongs to no word, but to the document around it.
     documents = np.repeat(np.arange(len(examples)), np.diff(starts[items]))  # (tokens,)
     return CorefFeatures(**told, documents=documents, items=np.array(items))
 
 
 _OF_WORDS = ("words", "sentences", "speakers", "genres")
-"""The columns of CorefFeatures that special tokens have 0 in."""
+"""Columns of CorefFeatures that are 0 for special tokens."""
 
 
 def _columns(example: DocumentExample, tokens: Tokens) -> dict[str, NDArray[np.int64]]:
-    """Each token's word, sentence and speaker; a token of nothing but white space has no word."""
+    """Return each token's word, sentence and speaker; a token of only white space has word 0."""
     starts = np.cumsum([0, *(len(word) + 1 for word in example.words)])  # 1 for the space
     words = np.searchsorted(starts, tokens.starts, side="right")  # (tokens,), from 1
     sizes = [len(sentence) for sentence in example.sentences]
@@ -140,7 +146,10 @@ def _columns(example: DocumentExample, tokens: Tokens) -> dict[str, NDArray[np.i
 
 
 def _segments(words: NDArray[np.int64], sentences: NDArray[np.int64], room: int) -> Iterator[slice]:
-    """Stretches of tokens, each as long as there is room for up to a sentence's or a word's end."""
+    """Yield segments of at most `room` tokens that end with a sentence or else with a word.
+
+    A word with more than `room` tokens is cut.
+    """
     start, total = 0, len(words)
     while start < total:
         end = min(start + room, total)
@@ -156,9 +165,9 @@ def _segments(words: NDArray[np.int64], sentences: NDArray[np.int64], room: int)
 def targets(
     features: CorefFeatures, examples: Sequence[DocumentExample], task: CorefTask
 ) -> NDArray[np.int64]:
-    """The gold mentions of every document: its first and last word and cluster, all from 1.
+    """Return the gold mentions of every document, `[documents, mentions, 3]`, padded with 0.
 
-    (documents, mentions of the most, 3), 0 where there is none.
+    The three values are the first word, the last word and the cluster, all counted from 1.
     """
     hidden = next((e for e in examples if e.clusters is None), None)
     if hidden is not None:
@@ -178,10 +187,10 @@ def targets(
 
 
 class Spans(NamedTuple):
-    """Spans of one document in its order, (spans,) each.
+    """Spans of one document in text order; each tensor is `[spans]`.
 
-    `rows`, `starts` and `ends` (inclusive) say where their tokens are; `firsts` and `lasts` which
-    words, from 1.
+    `rows`, `starts` and `ends` (inclusive) are the positions of the tokens; `firsts` and `lasts`
+    are the words, counted from 1.
     """
 
     rows: Tensor
@@ -191,33 +200,35 @@ class Spans(NamedTuple):
     lasts: Tensor
 
     def at(self, places: Tensor) -> "Spans":
-        """Some of them."""
+        """Return the spans at these indices."""
         return Spans(*(values[places] for values in self))
 
 
 class CorefNetwork(nn.Module):
-    """An encoder and what ranks spans.
+    """Encoder with a span ranker.
 
-    In training it gives (rows, 1): a document's loss at its first row. Else it gives (rows, tokens,
-    30), of every span, by its first token and its width, which antecedent it has.
+    In training it returns losses `[rows, 1]`, with the loss of each document at its first row.
+    Otherwise it returns codes `[rows, tokens, 30]`: the antecedent of every span, indexed by the
+    span's first token and its width.
     """
 
     reads_targets = True
     reads_items = True
     is_recordable = False
-    """How many spans there are depends on the text."""
+    """False, so that steps are not recorded as CUDA graphs: the number of spans depends on the
+    text."""
 
     def __init__(self, encoder: Encoder, genres: int, segments: int) -> None:
         super().__init__()
         self.encoder = encoder.network
         size = encoder.config.hidden_size
-        # The family's layers between states and logits, without its dropout and its logits.
+        # The family's layers before its dropout and output layer.
         self.read = TokenClassifier.for_tags(encoder.network, encoder.config, 1).transform
         self.classifier = SpanRanker(size, genres, segments)
         self.segments = segments
 
     def forward(self, targets: Tensor | None = None, **inputs: Any) -> Tensor:
-        """Losses, or antecedents as codes."""
+        """Return losses in training, else the antecedents as codes."""
         told = {name: inputs.pop(name) for name in CorefFeatures.per_token}
         shape = told["words"].shape  # (rows, tokens)
         _, counts = torch.unique_consecutive(told["documents"][:, 0], return_counts=True)
@@ -235,7 +246,7 @@ class CorefNetwork(nn.Module):
             (0 if self.training else shape[0], shape[1], MAX_SPAN_TOKENS)
         )
         for number, part in enumerate(parts):
-            # One at a time: only its own spans may be antecedents.
+            # One document at a time: antecedents must be of the same document.
             document = {name: values[part] for name, values in told.items()}
             found = self.classifier(states[part], document)
             if self.training and targets is not None:
@@ -245,17 +256,20 @@ class CorefNetwork(nn.Module):
         return losses if self.training else codes
 
     def _window(self, first: int, last: int) -> range:
-        """The rows of a document that are read: in training `segments` at most, from anywhere."""
+        """Return the rows of a document to read, in training at most `segments` consecutive ones.
+
+        They begin at a random row.
+        """
         left = last - first - self.segments
         if not self.training or left <= 0:
             return range(first, last)
-        # On the CPU, whose generator's state is kept with a job.
+        # Drawn on the CPU, whose generator's state is saved with a job.
         start = first + int(torch.randint(left + 1, ()))
         return range(start, start + self.segments)
 
 
 def _at(rows: Tensor, inputs: dict[str, Any]) -> dict[str, Any]:
-    """The inputs of some of the rows."""
+    """Return the inputs of some of the rows."""
     packing = inputs.pop("packing", None)
     found = {name: values[rows] for name, values in inputs.items()}
     if packing is not None:
@@ -266,10 +280,11 @@ def _at(rows: Tensor, inputs: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Ranking:
-    """What a document's kept spans choose among.
+    """Scores of the possible antecedents of each kept span of a document.
 
-    `scores` (spans, antecedents + 1) are for no antecedent and then for each; `antecedents`
-    (spans, antecedents) are places among the spans, `is_before` whether they are before the span.
+    `scores` is `[spans, antecedents + 1]`: of no antecedent, then of each. `antecedents`
+    `[spans, antecedents]` are indices of spans; `is_before` is False for an antecedent that does
+    not precede the span, which does not count.
     """
 
     spans: Spans
@@ -278,9 +293,10 @@ class Ranking:
     is_before: Tensor
 
     def loss(self, gold: Tensor) -> Tensor:
-        """The sum over spans of minus the log probability of all right antecedents together.
+        """Return the summed negative log-likelihood of the spans' correct antecedents.
 
-        A span without any is right to have none. `gold` (mentions, 3) is as `targets` has it.
+        The probabilities of all correct antecedents of a span are added up. A span without a
+        correct antecedent should choose none. `gold` `[mentions, 3]` is as in `targets`.
         """
         is_gold = (self.spans.firsts[:, None] == gold[:, 0]) & (
             self.spans.lasts[:, None] == gold[:, 1]
@@ -294,12 +310,13 @@ class Ranking:
         return total
 
     def codes(self, sizes: Tensor, table: Tensor) -> Tensor:
-        """The table (rows, tokens, 30) with the spans' best antecedents, the first of equal ones.
+        """Return the table `[rows, tokens, 30]` filled with the best antecedent of each span.
 
-        An antecedent's code says its first token, counted through the document without padding, and
-        its width.
+        The first of equally good antecedents is taken. Its code consists of its first token,
+        counted over the whole document without padding, and its width. `sizes` are the numbers of
+        tokens of the rows.
         """
-        offsets = sizes.cumsum(0) - sizes  # (rows,), where each row's tokens begin
+        offsets = sizes.cumsum(0) - sizes  # (rows,), the start of each row's tokens
         spans = self.spans
         widths = spans.ends - spans.starts  # (spans,), 0 for one token
         own = (offsets[spans.rows] + spans.starts) * MAX_SPAN_TOKENS + widths + FIRST_CODE
@@ -312,7 +329,7 @@ class Ranking:
 
 
 class SpanRanker(nn.Module):
-    """States of a document's segments (rows, tokens, size) to the antecedents of its spans."""
+    """Ranker of antecedents, from the states `[rows, tokens, size]` of a document's segments."""
 
     def __init__(self, size: int, genres: int, segments: int) -> None:
         super().__init__()
@@ -330,8 +347,8 @@ class SpanRanker(nn.Module):
         self.genres = nn.Embedding(max(1, genres), FEATURE_SIZE)
         self.distances = nn.Embedding(DISTANCES, FEATURE_SIZE)
         self.segments = nn.Embedding(segments, FEATURE_SIZE)
-        # One layer on [span, antecedent, product, features], in four parts: those of a span alone
-        # are computed once and not for each of its pairs.
+        # One layer on [span, antecedent, product, features], in four parts: the parts that read
+        # a single span are computed once per span instead of once per pair.
         self.of_span = nn.Linear(span, hidden)
         self.of_antecedent = nn.Linear(span, hidden, bias=False)
         self.of_product = nn.Linear(span, hidden, bias=False)
@@ -342,7 +359,10 @@ class SpanRanker(nn.Module):
         self.apply(_initialise)
 
     def forward(self, states: Tensor, told: dict[str, Tensor]) -> Ranking:
-        """The ranking of one document, of which `told` has the columns (rows, tokens)."""
+        """Rank the antecedents of one document.
+
+        `told` contains its token columns, `[rows, tokens]` each.
+        """
         every = _candidates(told["words"], told["sentences"])
         embedded = self._embed(states, every)  # (spans, span)
         widths = every.ends - every.starts
@@ -353,7 +373,7 @@ class SpanRanker(nn.Module):
         return self._rank(spans, embedded, scores, told)
 
     def _embed(self, states: Tensor, spans: Spans) -> Tensor:
-        """Of each span its first and last state, its width and a mean of all by attention."""
+        """Represent each span by its edge states, its width and an attention-weighted mean."""
         weights = self.head_word(states).float()[..., 0]  # (rows, tokens)
         places = torch.arange(states.shape[1], device=states.device)
         means = []
@@ -372,7 +392,7 @@ class SpanRanker(nn.Module):
         self, spans: Spans, embedded: Tensor, scores: Tensor, told: dict[str, Tensor]
     ) -> Ranking:
         order = torch.arange(len(scores), device=scores.device)
-        before = order[:, None] - order  # (spans, spans), how many spans further on
+        before = order[:, None] - order  # (spans, spans), distance in spans
         is_before = before > 0
         buckets = _bucket(before.clamp(min=0))  # (spans, spans)
         distances = self.distance_prior(self.dropout(self.prior_distances.weight))[:, 0]  # (10,)
@@ -382,7 +402,7 @@ class SpanRanker(nn.Module):
         count = min(MAX_ANTECEDENTS, len(scores))
         best, antecedents = cheap.topk(count, dim=1, sorted=False)  # (spans, antecedents)
         features = self._features(spans, antecedents, buckets.gather(1, antecedents), told)
-        nothing = best.new_zeros((len(best), 1))  # to have no antecedent scores 0
+        nothing = best.new_zeros((len(best), 1))  # having no antecedent scores 0
         for turn in range(REFINEMENTS):
             # The scores of every span, (spans, antecedents + 1).
             found = torch.cat([nothing, best + self._pairs(embedded, antecedents, features)], dim=1)
@@ -398,7 +418,7 @@ class SpanRanker(nn.Module):
     def _features(
         self, spans: Spans, antecedents: Tensor, distances: Tensor, told: dict[str, Tensor]
     ) -> Tensor:
-        """Of each pair: the same speaker or not, genre, distance in spans and in segments."""
+        """Embed features of each pair: same speaker, genre, distance in spans and in segments."""
         speakers = told["speakers"][spans.rows, spans.starts]  # (spans,)
         same = (speakers[:, None] == speakers[antecedents]).long()  # (spans, antecedents)
         genres = told["genres"][spans.rows, spans.starts]  # (spans,)
@@ -410,7 +430,7 @@ class SpanRanker(nn.Module):
         return features
 
     def _pairs(self, embedded: Tensor, antecedents: Tensor, features: Tensor) -> Tensor:
-        """How well each span and antecedent fit together, (spans, antecedents), in fp32."""
+        """Return the score of each span with each antecedent, `[spans, antecedents]`, in fp32."""
         products = embedded[:, None] * embedded[antecedents]  # (spans, antecedents, span)
         hidden = self.of_product(products) + self.of_features(features)  # (.., hidden)
         hidden = (
@@ -420,7 +440,7 @@ class SpanRanker(nn.Module):
         return scores
 
     def _refine(self, embedded: Tensor, antecedents: Tensor, scores: Tensor) -> Tensor:
-        """The spans, mixed with what their antecedents say by their probabilities."""
+        """Mix each span's representation with its antecedents', weighted by their probabilities."""
         shares = scores.softmax(1).to(embedded.dtype)  # (spans, antecedents + 1)
         others = (shares[:, 1:, None] * embedded[antecedents]).sum(1)  # (spans, span)
         attended = shares[:, :1] * embedded + others  # (spans, span)
@@ -430,7 +450,7 @@ class SpanRanker(nn.Module):
 
 
 class _Scorer(nn.Module):
-    """One hidden layer to a score, in fp32."""
+    """Feed-forward network with one hidden layer and a score in fp32 as output."""
 
     def __init__(self, inputs: int, hidden: int) -> None:
         super().__init__()
@@ -439,20 +459,20 @@ class _Scorer(nn.Module):
         self.dropout = nn.Dropout(DROPOUT)
 
     def forward(self, states: Tensor) -> Tensor:
-        """Scores (...,) of states (..., inputs)."""
+        """Return scores `[...]` of states `[..., inputs]`."""
         return in_fp32(self.output, self.dropout(self.hidden(states).relu()))[..., 0]
 
 
 def _initialise(module: nn.Module) -> None:
     if isinstance(module, nn.Linear | nn.Embedding):
-        # As tf.truncated_normal_initializer: nothing lies beyond two deviations.
+        # As tf.truncated_normal_initializer, which cuts at two standard deviations.
         nn.init.trunc_normal_(module.weight, std=SPREAD, a=-2 * SPREAD, b=2 * SPREAD)
     if isinstance(module, nn.Linear) and module.bias is not None:
         nn.init.zeros_(module.bias)
 
 
 def _candidates(words: Tensor, sentences: Tensor) -> Spans:
-    """All spans of whole words in one sentence and segment, of at most 30 tokens, in order."""
+    """Return all spans of whole words within a sentence and segment, up to 30 tokens, in order."""
     rows, tokens = words.shape
     none = words.new_zeros((rows, 1))
     is_word = words > 0
@@ -469,14 +489,14 @@ def _candidates(words: Tensor, sentences: Tensor) -> Spans:
 
 
 def _prune(scores: Tensor, spans: Spans, tokens: int) -> Tensor:
-    """The places of the best spans that do not cross a better one, in order."""
+    """Return the ordered indices of the best spans that do not partly overlap a better one."""
     wanted = min(MOST_KEPT, max(1, int(tokens * KEPT_PER_TOKEN)))
-    # On the host: whether a span crosses depends on all that were kept before it.
+    # On the host, one by one: each decision depends on all spans that were kept before.
     order = scores.detach().float().sort(descending=True, stable=True).indices.cpu().numpy()
     firsts, lasts = spans.firsts.cpu().numpy(), spans.lasts.cpu().numpy()
     beyond = int(lasts.max(initial=0)) + 1
-    # Of the kept spans that begin at a word the last end, and of those that end there the first
-    # beginning.
+    # reach: the last end of the kept spans that begin at a word; back: the first beginning of the
+    # kept spans that end at it.
     reach = np.zeros(beyond + 1, dtype=np.int64)
     back = np.full(beyond + 1, beyond)
     kept = []
@@ -492,20 +512,20 @@ def _prune(scores: Tensor, spans: Spans, tokens: int) -> Tensor:
 
 
 def _bucket(distances: Tensor) -> Tensor:
-    """0 to 4 as they are, then by powers of two, 64 and more together."""
-    # 5 to 7 have a logarithm of 2 and more, and are bucket 5.
+    """Map distances to buckets: 0 to 4 unchanged, then powers of two, the last from 64 on."""
+    # 5 to 7 have a logarithm between 2 and 3, and are bucket 5.
     powers = distances.clamp(min=1).float().log2().floor().long() + 3
     return torch.where(distances <= 4, distances, powers).clamp(max=DISTANCES - 1)
 
 
 def network(encoder: Encoder, task: CorefTask, segments: int = DEFAULT_SEGMENTS) -> CorefNetwork:
-    """The network of a task, of that number of `segments` in training."""
+    """Return the network of a task; in training it reads at most `segments` per document."""
     return CorefNetwork(encoder, len(task.genres), segments)
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """The documents' losses (documents,), from (documents, segments, 1)."""
-    # The targets are in them: the network has read them.
+    """Return the documents' losses `[documents]`, given `[documents, segments, 1]`."""
+    # The network has read the targets itself and returned losses.
     found = logits[..., 0]  # (documents, segments), -inf where a document has fewer
     return found.masked_fill(found.isneginf(), 0.0).sum(1)
 
@@ -516,8 +536,8 @@ def decode(
     examples: Sequence[DocumentExample],
     task: CorefTask,
 ) -> tuple[ClusterPrediction, ...]:
-    """The clusters of every document: spans that are linked by antecedents, in order."""
-    # Codes are (tokens, 30), end to end as token_ids are.
+    """Return the sorted clusters of every document: spans that are linked by antecedents."""
+    # Codes are (tokens, 30), with the rows concatenated as in token_ids.
     bounds = features.starts[features.item_starts]  # (documents + 1,)
     return tuple(
         ClusterPrediction(id=example.id, clusters=_clusters(logits[a:b], features.words[a:b]))
@@ -534,7 +554,7 @@ def _clusters(
     def mention(place: int, width: int) -> Mention:
         return int(words[place]) - 1, int(words[place + width])
 
-    # Antecedents stand before, so that what they hang together with is known already.
+    # Antecedents precede their spans, so an antecedent's cluster is known already.
     for place, width in zip(places.tolist(), widths.tolist(), strict=True):
         before = mention(*divmod(int(codes[place, width]) - FIRST_CODE, MAX_SPAN_TOKENS))
         cluster = clusters.setdefault(before, [before])
@@ -545,14 +565,14 @@ def _clusters(
 
 
 def head(task: CorefTask, options: CorefOptions | None) -> Head:
-    """The head that knows the task's genres, and in training reads at most so many segments."""
+    """Return the head with the task's genres and the recipe's limit of segments in training."""
     return _head(task.genres, options and options.training_segments)
 
 
 @cache
 def _head(genres: tuple[str, ...], segments: int | None) -> Head:
 
-    @wraps(encode)  # by whose name encoded splits are kept
+    @wraps(encode)  # encoded splits are cached by the function's name
     def encode_genres(
         examples: Sequence[DocumentExample], tokenizer: Any, limits: Limits
     ) -> CorefFeatures:

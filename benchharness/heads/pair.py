@@ -1,4 +1,4 @@
-"""The pair head: one text or two to a class or a number."""
+"""Pair head: one text or two texts to a class, several classes, or a number."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.packing import Packing
+from benchharness.errors import DataError
 from benchharness.heads import (
     Head,
     Limits,
@@ -24,7 +25,6 @@ from benchharness.heads import (
 from benchharness.heads.classifiers import TextClassifier, attend_globally
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, tokenize, tokenize_ids
 from benchharness.recipes.recipe import ADDED_ORDERS, BOTH_ORDERS, PairOptions
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Mark, PairExample, PairPrediction
 from benchharness.tasks.read import SplitRows, fingerprint
 from benchharness.tasks.task import PairTask
@@ -32,10 +32,10 @@ from benchharness.training.batching import Features
 
 
 def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
-    """The token ids of every example.
+    """Encode every example as a row of token ids.
 
-    Of two texts the longer one is cut first, as transformers' run_glue.py does; the tokenizer's own
-    cut takes minutes where both are long.
+    Of two texts the longer one is cut first, as in transformers' run_glue.py. The cut is made here
+    because the tokenizer's own takes minutes if both texts are long.
     """
     if examples[0].marks:
         return _encode_marked(examples, tokenizer, limits)
@@ -47,29 +47,29 @@ def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> F
 def _rows(
     examples: Sequence[PairExample], tokenizer: Any, limits: Limits, frame: Frame
 ) -> tuple[list[tuple[Ids, Ids]], NDArray[np.bool_]]:
-    """A row for every example, and which of them have lost words."""
+    """Return a row for every example, and a mask of the examples that were cut."""
     ids = tokenize_ids((text for example in examples for text in _texts(example)), tokenizer)
-    room = limits.max_tokens - frame.size  # what special tokens leave
+    room = limits.max_tokens - frame.size  # for the texts, without special tokens
     texts = [[ids[text] for text in _texts(example)] for example in examples]
     truncated = np.array([sum(map(len, parts)) > room for parts in texts])
     return [frame.row(*_cut(parts, room)) for parts in texts], truncated
 
 
 def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
-    """The beginnings of the texts that fit, by the rule that tokenizers call "longest_first"."""
+    """Return the beginnings of the texts that fit, by the tokenizers' rule "longest_first"."""
     if len(texts) == 1:
         return [texts[0][:room]]
     shorter, longer = sorted(map(len, texts))
-    # The shorter is cut only where half of the room is less than it has.
+    # The shorter text is cut only if it has more tokens than half of the room.
     kept = min(shorter, max(room - longer, room // 2))
     sizes = [kept, room - kept] if len(texts[0]) <= len(texts[1]) else [room - kept, kept]
     return [text[:size] for text, size in zip(texts, sizes, strict=True)]
 
 
 def targets(features: Features, examples: Sequence[PairExample], task: PairTask) -> NDArray[Any]:
-    """Class numbers (int64) in the order of the task's labels, or numbers (float32).
+    """Return class indices (int64) in the order of the task's labels, or numbers (float32).
 
-    Where an example has several labels: a 1 for each that it has, (rows, labels) in float32.
+    For examples with several labels, return a multi-hot matrix `[rows, labels]` in float32.
     """
     hidden = next((e for e in examples if e.label is None), None)
     if hidden is not None:
@@ -98,7 +98,7 @@ def _labels(example: PairExample) -> tuple[str, ...]:
 
 
 class PairNetwork(nn.Module):
-    """An encoder with its family's pooling and classifier on top, and its marks."""
+    """Encoder with the pooling and classifier of its family, and a pooling of marked spans."""
 
     def __init__(self, encoder: Encoder, outputs: int, marks: int = 0) -> None:
         super().__init__()
@@ -107,13 +107,13 @@ class PairNetwork(nn.Module):
         self.classifier = TextClassifier.on(encoder, outputs, marks * size)
         self.pooling = MarkPooling(size) if marks else None
         self.reads_first_token = self.classifier.reads == "first" and not marks
-        self.lm_weight = 0.0  # head.py sets it where the recipe has one
+        self.lm_weight = 0.0  # set by with_language_model
         attend_globally(self.encoder, encoder.config, "pair")
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Logits (rows, outputs) for inputs of (rows, tokens).
+        """Return logits `[rows, outputs]` for inputs of `[rows, tokens]`.
 
-        In a training with a `lm_weight` one more column has the weighted language model's losses.
+        In training with an `lm_weight`, a last column holds the language model's weighted losses.
         """
         marks = inputs.pop("marks", None)
         hidden, mask = self.encoder(**inputs)[0], inputs["attention_mask"]  # (rows, tokens, size)
@@ -122,29 +122,29 @@ class PairNetwork(nn.Module):
 
 
 def network(encoder: Encoder, task: PairTask, kind: type[PairNetwork] = PairNetwork) -> PairNetwork:
-    """The network of a task: an output per label, or one for a number."""
+    """Return the network of a task, with an output per label, or one output for a number."""
     outputs = 1 if task.is_regression else len(task.labels)
     return kind(encoder, outputs, marks=task.marks)
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """One loss per row in fp32: cross-entropy for class numbers, squared error for numbers.
+    """Return one loss per row in fp32: cross-entropy for classes, squared error for numbers.
 
-    For several labels the mean over labels of the binary cross-entropy, as transformers'
-    `problem_type="multi_label_classification"` has it.
+    For several labels it is the mean binary cross-entropy over the labels, as in transformers with
+    `problem_type="multi_label_classification"`.
     """
     if targets.ndim == 2:  # (rows, labels)
         losses = functional.binary_cross_entropy_with_logits(
             logits.float(), targets, reduction="none"
         )
         return losses.mean(-1)
-    if targets.is_floating_point():  # (rows, 1) -> (rows,): against (rows,) it would spread
+    if targets.is_floating_point():  # (rows, 1) -> (rows,): else it would broadcast
         return functional.mse_loss(logits.float().squeeze(-1), targets, reduction="none")
     return functional.cross_entropy(logits.float(), targets, reduction="none")
 
 
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """One loss per row towards a teacher's logits; of numbers the squared difference."""
+    """Return one loss per row towards a teacher's logits; the squared difference for numbers."""
     if targets.ndim == 2:  # (rows, labels)
         return binary_divergence(logits, teacher, temperature).mean(-1)
     if targets.is_floating_point():
@@ -155,9 +155,9 @@ def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: flo
 def decode(
     logits: NDArray[np.float32], features: Features, examples: Sequence[PairExample], task: PairTask
 ) -> tuple[PairPrediction, ...]:
-    """The predicted label with the probability of each, or the predicted number.
+    """Return the predicted label with all probabilities, or the predicted number.
 
-    Of several labels those whose own probability is above a half.
+    Of several labels, all with a probability above one half are predicted.
     """
     if task.is_regression:
         zero, one = task.scale
@@ -175,7 +175,7 @@ def decode(
             )
             for example, row, scores in zip(examples, logits, chances, strict=True)
         )
-    # The winner by the logits: of probabilities that are rounded to 1, several may be the largest.
+    # The largest logit and not the largest probability, because several may be rounded to 1.
     probabilities = torch.from_numpy(logits).double().softmax(-1).tolist()  # (rows, labels)
     winners = logits.argmax(-1)  # (rows,)
     return tuple(
@@ -184,18 +184,18 @@ def decode(
     )
 
 
-# Marked stretches of the texts (WiC's words, WSC's phrases): their tokens, and their states.
+# Marked spans of the texts (WiC's words, WSC's phrases): their tokens, and their states.
 #
-# SuperGLUE's baseline joins the marked word's representation with that of [CLS] (WiC), and pools a
-# phrase's by self-attention (WSC): Wang et al., arXiv:1905.00537, section 5.1, and Lee et al.,
-# arXiv:1707.07045, section 4, for the pooling. Both tasks are done in both ways at once here.
+# SuperGLUE's baseline concatenates the representation of the marked word with that of [CLS] (WiC),
+# and pools a phrase by self-attention (WSC): Wang et al., arXiv:1905.00537, section 5.1, and for
+# the pooling Lee et al., arXiv:1707.07045, section 4. Here both tasks use both techniques.
 
 
 def _encode_marked(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
-    """A row for every example, with the tokens of its marks.
+    """Encode every example as a row, with the tokens of its marks.
 
     Of two texts the longer one is cut first, each around its marks. Raises DataError for a mark
-    that would not fit or that the tokenizer makes nothing of.
+    that would not fit or that has no token.
     """
     texts = [text for example in examples for text in _texts(example)]
     tokens = tokenize(texts, tokenizer)
@@ -222,7 +222,7 @@ def _texts(example: PairExample) -> list[str]:
 
 
 def _find(example: PairExample, mark: Mark, parts: Sequence[Tokens]) -> tuple[int, int, int]:
-    """The number of a mark's text, its first token, and the one after its last."""
+    """Return the index of a mark's text, its first token, and the token after its last."""
     number = "ab".index(mark.text)
     found = parts[number].covering(mark.start, mark.end)
     if found is None:
@@ -239,7 +239,7 @@ def _windows(
     found: Sequence[tuple[int, int, int]],
     room: int,
 ) -> Iterator[slice]:
-    """Of each text the part that is kept, with its marks in the middle where it is cut."""
+    """Yield the part of each text that is kept; a cut text has its marks in the middle."""
     for number, (part, share) in enumerate(zip(parts, _shares(parts, room), strict=True)):
         edges = [edge for text, *edges in found if text == number for edge in edges]
         first, last = (min(edges), max(edges)) if edges else (0, 0)
@@ -248,13 +248,13 @@ def _windows(
                 f"the marks of {example.id} are {last - first} tokens apart and there is room for "
                 f"{share}: give a larger max_tokens."
             )
-        before = max(0, first - (share - (last - first)) // 2)  # as much on either side
-        start = min(before, len(part) - share)  # but a whole share, at the end of a text too
+        before = max(0, first - (share - (last - first)) // 2)  # same context on either side
+        start = min(before, len(part) - share)  # full share at the end of a text, too
         yield slice(start, start + share)
 
 
 def _shares(parts: Sequence[Tokens], room: int) -> list[int]:
-    """How many tokens of each text are kept: the longer one is cut first."""
+    """Return how many tokens of each text are kept; the longer text is cut first."""
     lengths = [len(part) for part in parts]
     if len(lengths) == 1:
         return [min(lengths[0], room)]
@@ -268,16 +268,17 @@ def _shares(parts: Sequence[Tokens], room: int) -> list[int]:
 def _place(
     stretch: tuple[int, int, int], windows: Sequence[slice], kept: Sequence[Ids], frame: Frame
 ) -> list[int]:
-    """A mark's first token and the one after its last, counted in the row."""
+    """Return the first token of a mark and the token after its last, as positions in the row."""
     number, first, end = stretch
     shift = frame.first(*kept[:number]) - windows[number].start
     return [first + shift, end + shift]
 
 
 class MarkPooling(nn.Module):
-    """Hidden states (rows, tokens, size) and marks (rows, marks, 2) to states (rows, marks * size).
+    """Pooling from states `[rows, tokens, size]` and marks to states `[rows, marks * size]`.
 
-    A mark's state is the mean of its tokens' weighted by a learned attention, which starts even.
+    `marks` is `[rows, marks, 2]`. The state of a mark is the mean of its tokens' states, weighted
+    by a learned attention that starts uniform.
     """
 
     def __init__(self, size: int) -> None:
@@ -286,7 +287,7 @@ class MarkPooling(nn.Module):
         nn.init.zeros_(self.attention.weight)  # equal scores: the plain mean of a mark's tokens
 
     def forward(self, hidden: Tensor, marks: Tensor) -> Tensor:
-        """The states of a row's marks, side by side."""
+        """Return the states of each row's marks, concatenated."""
         places = torch.arange(hidden.shape[1], device=hidden.device)  # (tokens,)
         is_marked = (places >= marks[..., :1]) & (places < marks[..., 1:])  # (rows, marks, tokens)
         # (rows, tokens, 1) -> (rows, 1, tokens) -> (rows, marks, tokens)
@@ -306,14 +307,14 @@ PAIR = Head(
 )
 
 
-# Pairs whose order means nothing: trained on in both orders, or read in both at once.
+# Pairs whose order has no meaning: training on both orders, or reading both at once.
 
 
 def in_orders(rows: SplitRows, orders: str) -> SplitRows:
-    """Rows to train on: as they are, or for "both" with each once more with its texts exchanged.
+    """Return the rows to train on: unchanged, or for "both" followed by copies with swapped texts.
 
-    As google-research/electra does on MRPC and STS-B (finetune/classification/
-    classification_tasks.py). Raises DataError for rows of one text.
+    This is what google-research/electra does on MRPC and STS-B
+    (finetune/classification/classification_tasks.py). Raises DataError for rows of one text.
     """
     if orders != BOTH_ORDERS:
         return rows
@@ -330,13 +331,15 @@ def _exchanged(example: PairExample) -> PairExample:
 
 
 def encode_added(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
-    """A row for every example: the pair, and after it the pair with its texts exchanged.
+    """Encode every example as a row that holds its pair of texts in both orders.
 
-    Both are equally long, each within the limits. Raises DataError for examples of one text, or
-    with marks.
+    Both halves have the same number of tokens, and each is within the limits. Raises DataError for
+    examples of one text or with marks.
     """
     if examples[0].marks:
-        raise DataError(f"{examples[0].id} has marked words, and one order of its texts is read.")
+        raise DataError(
+            f"{examples[0].id} has marked words, so `orders` cannot be used with its task."
+        )
     orders = examples, [*map(_exchanged, examples)]
     frame = Frame.of(tokenizer, texts=2)
     (given, truncated), (exchanged, _) = (
@@ -350,16 +353,17 @@ def encode_added(examples: Sequence[PairExample], tokenizer: Any, limits: Limits
 
 
 class AddedNetwork(PairNetwork):
-    """Reads both orders of a pair and classifies the sum of their states.
+    """Network that reads a pair in both orders and classifies the sum of the two states.
 
-    Radford et al., Improving Language Understanding by Generative Pre-Training, section 3.3.
+    See section 3.3 of Radford et al., Improving Language Understanding by Generative Pre-Training.
     """
 
     is_recordable = False
-    """Where each order ends is known on the host alone."""
+    """False, so that steps are not recorded as CUDA graphs: only the host knows where each order
+    ends."""
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Logits (rows, outputs) for inputs of (rows, tokens): two orders end to end in a row."""
+        """Return logits `[rows, outputs]` for inputs `[rows, tokens]` with both orders in a row."""
         halves = _halves(inputs)
         hidden = self.encoder(**halves)[0]  # (2 * rows, half of the tokens, size)
         one, other = self.classifier.read(hidden, halves["attention_mask"]).chunk(2)  # (rows, size)
@@ -367,12 +371,12 @@ class AddedNetwork(PairNetwork):
 
 
 def _halves(inputs: dict[str, Any]) -> dict[str, Any]:
-    """Inputs (rows, tokens) as (2 * rows, half of them): all first halves, then all second ones."""
+    """Split inputs of `[rows, tokens]` into all first halves, followed by all second halves."""
     mask, packing = inputs["attention_mask"], inputs.pop("packing", None)
     sizes = mask.sum(-1, keepdim=True) // 2  # (rows, 1)
     columns = torch.arange((mask.shape[1] + 1) // 2, device=mask.device)
     kept = columns < sizes  # (rows, half)
-    last = mask.shape[1] - 1  # what lies beyond is masked
+    last = mask.shape[1] - 1  # positions beyond it are masked
     places = torch.cat([columns.expand_as(kept), (sizes + columns).clamp(max=last)])
     found: dict[str, Any] = {
         name: torch.cat([values, values]).gather(1, places) for name, values in inputs.items()
@@ -388,7 +392,7 @@ PAIR_ADDED = replace(PAIR, encode=encode_added, network=partial(network, kind=Ad
 
 
 def head(task: PairTask, options: PairOptions | None) -> Head:
-    """The head that reads a pair in one order or adds both up, with the language model's loss."""
+    """Return the head that reads one order or adds both; with the language model's loss if set."""
     if options is None:
         return PAIR
     added = options.orders == ADDED_ORDERS

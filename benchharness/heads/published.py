@@ -1,6 +1,6 @@
-"""Our networks' weights by the names that transformers' own classes have for them, and back.
+"""Mapping between weights of benchharness and of transformers' classes, in both directions.
 
-The names are read off the classes' weights, so that both ways need no network of theirs.
+The names are derived from the class's weights, so no instance of the class is needed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,26 +32,30 @@ OUTPUT = (
     "qa_outputs",
     "score",
 )
-"""Where transformers' classes have the layers that we call so: the first one that is there."""
+"""Names of the layers in transformers' classes that correspond to the dense layer and to the output
+layer; the first name that a class has is used."""
 
 FEED_FORWARD = {"wide": "intermediate.dense", "narrow": "output.dense", "norm": "output.LayerNorm"}
 
 SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
-"""What ConvBERT's MultipleChoice reads from a config without having defaults for it."""
+"""Config values that ConvBERT's MultipleChoice class reads without having defaults for them."""
 
 
 OURS = "classifier.output."
-"""The last layer of a network of ours."""
+"""Prefix of the last layer in a benchharness network."""
 
 UNSCALED = (0.0, 1.0)
-"""The scale of what is learned as it is."""
+"""Scale of targets that are learned unchanged: zero point and unit."""
 
 
 def published_names(ours: Iterable[str], theirs: Iterable[str], body: str) -> dict[str, str]:
-    """The name in transformers' class of each weight of a network of ours.
+    """Return the name of each weight in transformers' class, keyed by its name in benchharness.
 
-    `theirs` are the names of the class's weights, `body` is what it calls its encoder
-    (`base_model_prefix`), empty where it is the class itself.
+    Args:
+        ours: Names of the weights of a benchharness network.
+        theirs: Names of the weights of the class.
+        body: Name of the encoder in the class (`base_model_prefix`); empty if the class itself
+            is the encoder.
     """
     layers = {name.rpartition(".")[0] for name in theirs if name.endswith(".weight")}
 
@@ -59,10 +63,10 @@ def published_names(ours: Iterable[str], theirs: Iterable[str], body: str) -> di
         found = (name.format(body=body) for name in names)
         return next((name for name in found if name in layers), "")
 
-    dense = {"dense": first(DENSE), "norm": "head.norm"}  # ModernBERT's has a norm behind it
+    dense = {"dense": first(DENSE), "norm": "head.norm"}  # ModernBERT's is followed by a norm
     below = dense | {mine: f"qa_classifier.{name}" for mine, name in FEED_FORWARD.items()}
     if "head.norm" in layers:
-        below["norm"] = "head.norm"  # which BigBird's block has too
+        below["norm"] = "head.norm"  # FEED_FORWARD (BigBird's block) has a norm too
     heads = dense | {f"transform.{mine}": name for mine, name in below.items()}
     parts = {f"classifier.{mine}": name for mine, name in heads.items()}
     parts |= {"classifier.output": first(OUTPUT), "encoder": body}
@@ -76,16 +80,25 @@ def published_names(ours: Iterable[str], theirs: Iterable[str], body: str) -> di
 def published_state(
     network: nn.Module, theirs: Mapping[str, Tensor], body: str, scale: tuple[float, float]
 ) -> dict[str, Tensor]:
-    """All weights of a class, like `theirs`, that has those of a network of ours.
+    """Return the weights of transformers' class, taken from a benchharness network.
 
-    `scale` is that of a number (PairTask), which the class is to give as it is: it goes into the
-    last layer. One without a bias (GPT's) cannot take the number that is learned as 0. KeyError for
-    a weight that either has alone; a pooler that nothing reads (BigBird's) is zeros.
+    A pooler that nothing reads (BigBird's) is filled with zeros.
+
+    Args:
+        network: The benchharness network.
+        theirs: Weights of the class, of which names and shapes are used.
+        body: Name of the encoder in the class, as in `published_names`.
+        scale: Zero point and unit of the number that is learned (PairTask). The class is to return
+            the number itself, so the scale goes into the weights of the last layer. A last layer
+            without a bias (GPT's) cannot include the zero point.
+
+    Raises:
+        KeyError: If a weight is missing on one of the two sides.
     """
     state = network.state_dict()
     names = published_names(state, theirs, body)
     unread = {name for name in theirs if name.startswith(f"{body}.pooler.".lstrip("."))}
-    # A pooler that our head trains is read, and has to be in both.
+    # A pooler that the head trains is read, so both sides must have it.
     if lost := ({*names.values()} ^ theirs.keys()) - (unread - {*names.values()}):
         raise KeyError(f"in one of the two alone: {sorted(lost)}")
     zero, one = scale
@@ -98,21 +111,27 @@ def published_state(
 
 
 def without_types(state: Mapping[str, Tensor], task: Task) -> None:
-    """Makes token types that no tokenizer gives tell nothing, in a class's weights, in place."""
-    # BigBird's class for spans gives itself types where a tokenizer, as its own, gives none.
+    """Make a span class ignore token types, by changing its weights in place.
+
+    All token types get the embedding of the first one. Other heads are left unchanged.
+    """
+    # BigBird's class for spans makes up token types if it gets none, as from its own tokenizer.
     types = next((name for name in state if "token_type_embeddings" in name), None)
     if task.head == "span" and types is not None:
         state[types][:] = state[types][:1]
 
 
 def published_config(task: Any, auto_class: str, family: str) -> Mapping[str, Any]:
-    """What a class's config says of a task's answers; `family` is transformers' model_type."""
+    """Return the config values of a class that describe a task's answers.
+
+    `family` is transformers' model_type.
+    """
     if task.head == "choice":
         return SUMMARY if family == "convbert" else {}
-    # In words, or in vectors, there are no labels.
+    # Answers in words, and vectors, have no labels.
     if auto_class.endswith(("Seq2SeqLM", BODY)):
         return {}
-    # A start and an end.
+    # A start logit and an end logit.
     if task.head == "span":
         return {"num_labels": 2}
     if task.kind == "number":
@@ -131,9 +150,10 @@ def published_config(task: Any, auto_class: str, family: str) -> Mapping[str, An
 def load_published(
     network: nn.Module, state: Mapping[str, Tensor], body: str, scale: tuple[float, float]
 ) -> None:
-    """Gives a network of ours the weights that a class has left, as `published_state` made them.
+    """Load the weights of transformers' class into a benchharness network.
 
-    KeyError for a weight that it lacks, unless it is tied to one that is there.
+    This is the inverse of `published_state`. Raises KeyError if a weight is missing, unless it is
+    tied to one that is there.
     """
     own, (zero, one) = network.state_dict(), scale
     found = {}
@@ -142,14 +162,14 @@ def load_published(
             found[mine] = state[name]
             if mine.startswith(OURS) and scale != UNSCALED:
                 found[mine] = (state[name] - (zero if mine.endswith("bias") else 0.0)) / one
-    # A tied weight stands in the file once, and is filled by either of its names.
+    # The file contains a tied weight once, under either of its names.
     filled = {own[mine].data_ptr() for mine in found}
     if lost := [mine for mine, weight in own.items() if weight.data_ptr() not in filled]:
         raise KeyError(f"the weights lack {lost[0]}")
     firsts: dict[int, str] = {}
     for mine, weight in found.items():
         first = firsts.setdefault(own[mine].data_ptr(), mine)
-        if not weight.equal(found[first]):  # T5 1.1's output layer, which its class calls tied
+        if not weight.equal(found[first]):  # T5 1.1's output layer: declared as tied, yet different
             part, _, name = mine.rpartition(".")
             setattr(network.get_submodule(part), name, nn.Parameter(weight))
     network.load_state_dict(found, strict=False)

@@ -1,8 +1,8 @@
-"""The ranking head: a query and the documents of a corpus to one vector each, ranked by cosine.
+"""Ranking head: embeds queries and documents as vectors and ranks documents by cosine similarity.
 
-Training is by in-batch negatives (Henderson et al., arXiv:1705.00652): an item is a query and a
-document that is relevant to it, and all other documents of the batch are wrong ones, but for those
-that are the query's too. The loss is that of the whole batch, whatever is computed at once.
+Training uses in-batch negatives (Henderson et al., arXiv:1705.00652): an item is a query and a
+relevant document, and the other documents of the batch are negatives, except those that are
+relevant to the same query. The loss depends on the whole batch, even if it is computed in parts.
 """
 
 import math
@@ -19,25 +19,25 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
+from benchharness.errors import DataError
 from benchharness.heads import Head, Limits
 from benchharness.heads.classifiers import last_state, take_pooler
 from benchharness.heads.tokens import Frame, join, tokenize_ids
 from benchharness.recipes.recipe import FIRST, LAST, RankingOptions
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import QueryExample, RankingPrediction
 from benchharness.tasks.read import SplitRows, part_of
 from benchharness.tasks.task import RankingTask
 from benchharness.training.batching import MICRO_BATCH_TOKENS, Features
 
 KEPT = 100
-"""How many documents of a ranking are stored: recall@100 reads as many."""
+"""Number of documents of a ranking that are stored: as many as recall@100 reads."""
 
 BLOCK = 2**26
-"""Cosines that are there at once: 256 MB in fp32."""
+"""Number of similarities that are in memory at once: 256 MB in fp32."""
 
 
 def learned(rows: SplitRows) -> SplitRows:
-    """A training pair for each document of the corpus that is relevant to a query."""
+    """Return a training pair for each relevant document of each query."""
     queries: Sequence[Any] = rows.examples
     pairs = [
         replace(query, id=f"{query.id}/{document}", positive=document)
@@ -51,9 +51,9 @@ def learned(rows: SplitRows) -> SplitRows:
 
 
 def encode(examples: Sequence[QueryExample], tokenizer: Any, limits: Limits) -> Features:
-    """Queries and then all documents, a row each; of training pairs a query and its document each.
+    """Encode all queries, then all documents of the corpus, a row each; cut at the end.
 
-    What is too long loses its end.
+    Training pairs are encoded as items of two rows instead: the query and its document.
     """
     frame = Frame.of(tokenizer, texts=1)
     corpus, queries = examples[0].corpus, [example.text for example in examples]
@@ -63,7 +63,7 @@ def encode(examples: Sequence[QueryExample], tokenizer: Any, limits: Limits) -> 
     else:
         texts = [*queries, *corpus.texts]
     ids = tokenize_ids(texts, tokenizer)
-    room = limits.max_tokens - frame.size  # what special tokens leave
+    room = limits.max_tokens - frame.size  # for the text, without special tokens
     return Features(
         **join([frame.row(ids[text][:room]) for text in texts], frame, limits.max_tokens),
         items=np.arange(0, len(texts) + 1, 2) if is_pairs else None,
@@ -74,17 +74,20 @@ def encode(examples: Sequence[QueryExample], tokenizer: Any, limits: Limits) -> 
 def targets(
     features: Features, examples: Sequence[QueryExample], task: RankingTask
 ) -> NDArray[np.int64]:
-    """Numbers of each pair's query and document, (items, 2): equal ones are no negatives."""
+    """Return indices of each pair's query text and document, `[items, 2]`.
+
+    Pairs that share an index are no negatives of each other.
+    """
     columns = ([e.text for e in examples], [e.positive for e in examples])
     return np.stack([np.unique(column, return_inverse=True)[1] for column in columns], axis=1)
 
 
 class RankingNetwork(nn.Module):
-    """An encoder whose states become one vector of length 1 for a row.
+    """Encoder with a pooling to one vector of length 1 per row.
 
-    A batch is one part here, as its loss needs. Where that is more than a micro-batch, or memory
-    has run out before, states are not kept for the backward pass but computed again, with the same
-    dropout, a part at a time.
+    The loss needs the whole batch at once. If the batch is larger than a micro-batch, or memory has
+    run out before, activations are not kept for the backward pass but recomputed in chunks, with
+    the same dropout.
     """
 
     def __init__(self, encoder: Encoder, pooling: str) -> None:
@@ -96,7 +99,7 @@ class RankingNetwork(nn.Module):
         self.parts = 1
 
     def forward(self, **inputs: Any) -> Tensor:
-        """Vectors (rows, size) in fp32 for inputs of (rows, tokens)."""
+        """Return vectors `[rows, size]` in fp32 for inputs of `[rows, tokens]`."""
         rows, tokens = inputs["input_ids"].shape
         size = min(max(1, MICRO_BATCH_TOKENS // tokens), math.ceil(rows / self.parts))
         if not torch.is_grad_enabled() or size >= rows:
@@ -105,7 +108,7 @@ class RankingNetwork(nn.Module):
             {name: values[start : start + size] for name, values in inputs.items()}
             for start in range(0, rows, size)
         ]
-        # checkpoint keeps the generator's state of each part: dropout is drawn alike both times.
+        # checkpoint restores the generator's state of each part, so dropout is the same both times.
         return torch.cat([checkpoint(self._embed, part, use_reentrant=False) for part in parts])
 
     def _embed(self, inputs: dict[str, Any]) -> Tensor:
@@ -122,10 +125,11 @@ class RankingNetwork(nn.Module):
 
 
 def loss(logits: Tensor, targets: Tensor, scale: float) -> Tensor:
-    """The cross-entropy of each query's own document among those of the batch, (items,).
+    """Return the cross-entropy of each query's own document among the batch's, `[items]`.
 
-    `logits` are vectors (items, 2, size), of a query and its document. As sentence-transformers'
-    MultipleNegativesRankingLoss, but for what is no negative.
+    `logits` are vectors `[items, 2, size]` of queries and documents; `scale` multiplies the
+    similarities. As MultipleNegativesRankingLoss of sentence-transformers, but pairs that share
+    their query or document are not negatives of each other.
     """
     with torch.autocast(logits.device.type, enabled=False):
         queries, documents = logits.float().unbind(1)  # (items, size) both
@@ -142,14 +146,14 @@ def decode(
     examples: Sequence[QueryExample],
     task: RankingTask,
 ) -> tuple[RankingPrediction, ...]:
-    """The best documents of each query by the exact product with all of them.
+    """Return the best documents of each query, by exhaustive search.
 
-    A document of the query's own id is left out, as beir and mteb do (ArguAna, Quora).
+    A document with the id of the query itself is skipped, as in beir and mteb (ArguAna, Quora).
     """
     corpus = examples[0].corpus
     vectors = torch.from_numpy(logits)  # (queries + documents, size)
     queries, documents = vectors[: len(examples)], vectors[len(examples) :]
-    size = max(1, BLOCK // len(documents))  # queries of a block
+    size = max(1, BLOCK // len(documents))  # queries per block
     found: list[RankingPrediction] = []
     for start in range(0, len(examples), size):
         block = examples[start : start + size]
@@ -164,20 +168,20 @@ def decode(
 def _best(
     scores: NDArray[np.float32], ids: Sequence[str], own: int | None
 ) -> Iterator[tuple[str, float]]:
-    """The first KEPT documents in trec_eval's order: by score, then by id, the higher one first."""
+    """Yield the best KEPT documents in trec_eval's order: by score, ties by descending id."""
     if own is not None:
         scores[own] = -np.inf
     count = min(KEPT, len(scores))
-    lowest = np.partition(scores, -count)[-count]  # of those that are kept
+    lowest = np.partition(scores, -count)[-count]  # of the documents that are kept
     kept = (scores >= lowest) & np.isfinite(scores)  # (documents,), more where some are equal
     places = [int(place) for place in np.flatnonzero(kept)]
     order = sorted(places, key=lambda place: (scores[place], ids[place]), reverse=True)
-    # The shortest text that reads as the same number in fp32.
+    # Through str: the shortest decimal number that is the same in fp32.
     yield from ((ids[place], float(str(scores[place]))) for place in order[:count])
 
 
 def head(task: RankingTask, options: RankingOptions | None) -> Head:
-    """The head, with the pooling and the scale of a recipe."""
+    """Return the head with the pooling and the similarity scale of a recipe."""
     chosen = options or RankingOptions()
     network: Callable[[Encoder, Any], nn.Module]
     network = lambda encoder, _: RankingNetwork(encoder, chosen.pooling)  # noqa: E731

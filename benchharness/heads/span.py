@@ -1,7 +1,7 @@
-"""The span head: a question on a context to a stretch of the context, or to nothing.
+"""Span head: answers a question on a context by a span of the context, or by "no answer".
 
-A context that is longer than the room is read in overlapping windows. Each window is a row and
-trained on its own; a window without the answer is trained to point at the classification token.
+A context that is too long is read in overlapping windows. Each window is a row and is trained
+separately; a window without the answer is trained to point at the classification token.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,11 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchharness.encoder import Encoder
+from benchharness.errors import DataError, ModelError
 from benchharness.heads import Head, Limits, best_windows, cut_windows, divergence
 from benchharness.heads.classifiers import TokenClassifier, attend_globally
 from benchharness.heads.tokens import Frame, Ids, Tokens, edges_of, join, spread, tokenize
 from benchharness.recipes.recipe import MAX_ANSWER_TOKENS, SpanOptions
-from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.task import SpanTask
 from benchharness.training.batching import Features
@@ -30,17 +30,23 @@ from benchharness.training.compute import in_fp32
 
 @dataclass(frozen=True, kw_only=True)
 class SpanFeatures(Features):
-    """Windows: those of example i are the rows windows[i] to windows[i + 1].
+    """Windows of span examples: the rows windows[i] to windows[i + 1] belong to example i.
 
-    `nulls` is where each row's classification token stands. Of every token, `char_starts` and
-    `char_ends` are the characters of the context that it stands for, none where it is outside of
-    the context or nothing but white space; `places` counts the context's tokens; `is_best` says
-    that it has more context here than in its example's other windows.
-
-    Where an example's context begins with answers of a word each, `pieces` says which of them a
-    token is part of, from 1, 0 for all others; they are in every window. Where an example has
-    `sentences`, they are the places in the row where each begins, -1 where it does not in this
-    window: (windows, sentences).
+    Attributes:
+        windows: Index of each example's first row, and the number of rows: `[examples + 1]`.
+        nulls: Position in each row of the classification token, or of the last token if the encoder
+            is causal: `[windows]`.
+        char_starts: First character of the context that each token stands for. Equal to
+            `char_ends` for tokens outside of the context and for white space: `[tokens]`.
+        char_ends: End (exclusive) of the characters that each token stands for: `[tokens]`.
+        places: Index of each token among the context's tokens: `[tokens]`.
+        is_best: Whether a token has more context in this window than in the example's other
+            windows: `[tokens]`.
+        pieces: For contexts that begin with fixed one-word answers ("yes no "), which are in
+            every window: number of the answer that a token is part of, from 1; 0 for all other
+            tokens: `[tokens]`.
+        sentences: For examples with sentences: position in the row where each begins, -1 if it
+            does not begin in this window: `[windows, sentences]`.
     """
 
     windows: NDArray[np.int64]
@@ -54,28 +60,32 @@ class SpanFeatures(Features):
 
     @cached_property
     def is_answer(self) -> NDArray[np.bool_]:
-        """Which tokens can be in an answer."""
+        """Mask of the tokens that can be part of an answer."""
         return self.char_ends > self.char_starts
 
     def touching(self, part: slice, start: int, end: int) -> NDArray[np.bool_]:
-        """Which tokens of a part have one of the context's characters [start, end)."""
+        """Return which tokens of a part share one of the context's characters [start, end)."""
         starts, ends = self.char_starts[part], self.char_ends[part]
         found: NDArray[np.bool_] = self.is_answer[part] & (ends > start) & (starts < end)
         return found
 
     def rows_at(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The windows in which some tokens stand, which are counted through all windows."""
+        """Return the windows that contain some tokens, given as indices over all windows."""
         return np.searchsorted(self.starts, tokens, side="right") - 1
 
     def least_of_windows(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The smallest of each example's windows (windows,), (examples,)."""
+        """Return the smallest of the window scores `[windows]` of each example: `[examples]`."""
         least: NDArray[np.float64] = np.minimum.reduceat(scores, self.windows[:-1])
         return least
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Window:
-    """One row: its tokens, and from `first` on its part of the context; `places` counts it."""
+    """A row of a windowed context.
+
+    Its part of the context begins at the token `first` of the row; `places` are the indices of the
+    part's tokens in the context.
+    """
 
     row: tuple[Ids, Ids]
     first: int
@@ -85,10 +95,10 @@ class _Window:
 
 
 def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> SpanFeatures:
-    """The windows of every example, each with the question before its part of the context.
+    """Encode every example as windows, each with the question before a part of the context.
 
-    Questions are cut to their limit, and to half of the room, as BERT cuts them: at the end.
-    Raises ModelError for a tokenizer that does not know which characters its tokens stand for.
+    Questions are cut at the end, to their limit and to half of the room, as in BERT's code. Raises
+    ModelError for a tokenizer that does not map its tokens to characters.
     """
     frame = Frame.of(tokenizer, texts=2)
     texts = [text for example in examples for text in (example.question, example.context)]
@@ -102,14 +112,14 @@ def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> S
     columns = join([window.row for window in windows], frame, limits.max_tokens)
     starts = columns["starts"]
     columns |= _of_context(windows, starts)
-    # Counted from the row's start, or (XLNet) from its end.
+    # Counted from the start of the row, or if negative (XLNet) from its end.
     null = -1 if limits.is_causal else frame.null
     nulls = starts[:-1] + null if null >= 0 else starts[1:] + null  # (windows,)
     features = SpanFeatures(
         **columns,
         windows=np.cumsum([0, *map(len, per_example)]),
         nulls=nulls - starts[:-1],
-        # Its context is in windows, which lose nothing.
+        # Only questions are cut: windows cover the whole context.
         truncated=np.array([len(tokens[example.question]) > most for example in examples]),
     )
     if any(example.lead for example in examples):
@@ -120,7 +130,7 @@ def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> S
 
 
 def _most_of_question(frame: Frame, limits: Limits) -> int:
-    """How many tokens of a question stand in each window."""
+    """Return the maximum number of a question's tokens in each window."""
     room = limits.max_tokens - frame.size
     if room < 2:
         raise ModelError(
@@ -134,7 +144,7 @@ def _windows(
     question: Ids, context: Tokens, lead: int, frame: Frame, limits: Limits
 ) -> Iterator[_Window]:
     room = limits.max_tokens - frame.size
-    # The tokens of the answers that are in every window, before the part of the context.
+    # Number of tokens of the fixed answers, which precede the part of the context in every window.
     ahead = int(np.searchsorted(context.ends, lead, side="right")) if lead else 0
     left = room - len(question) - ahead
     if left < 1:
@@ -157,9 +167,9 @@ def _windows(
 
 
 def _of_context(windows: Sequence[_Window], starts: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    """What is known of every token: its characters, and whether this window is its best."""
+    """Return the per-token columns of SpanFeatures that describe the windows' contexts."""
     firsts = np.array([window.first for window in windows])  # (windows,)
-    # Zero outside of contexts: char_starts and char_ends are equal there, which is no answer.
+    # 0 outside of contexts: equal char_starts and char_ends mark tokens that are no answer.
     return {
         "char_starts": spread([window.context.starts for window in windows], firsts, starts),
         "char_ends": spread([window.context.ends for window in windows], firsts, starts),
@@ -169,10 +179,10 @@ def _of_context(windows: Sequence[_Window], starts: NDArray[np.int64]) -> dict[s
 
 
 def _pieces(features: SpanFeatures, examples: Sequence[SpanExample]) -> Ids:
-    """Which of the words before its context each token is part of, (tokens,)."""
+    """Return the number of each token's fixed answer, from 1, or 0 for other tokens: `[tokens]`."""
     pieces = np.zeros(len(features.token_ids), dtype=np.int32)
     for example, part in zip(examples, _parts(features), strict=True):
-        # By character: "yes no " -> 1 1 1 2 2 2 3, of which those from the lead on are no answer's.
+        # Per character: "yes no " -> 1 1 1 1 2 2 2. Characters after the lead have 0.
         words = [1 + example.context.count(" ", 0, place) for place in range(example.lead)]
         starts = features.char_starts[part]
         inside = features.is_answer[part] & (starts < example.lead)
@@ -181,7 +191,7 @@ def _pieces(features: SpanFeatures, examples: Sequence[SpanExample]) -> Ids:
 
 
 def _sentences(features: SpanFeatures, examples: Sequence[SpanExample]) -> NDArray[np.int64]:
-    """Where each sentence of its example begins in each window, (windows, sentences)."""
+    """Return where each sentence of its example begins in each window: `[windows, sentences]`."""
     most = max(len(example.sentences) for example in examples)
     found = np.full((len(features), most), -1, dtype=np.int64)
     for number, example in enumerate(examples):
@@ -189,14 +199,14 @@ def _sentences(features: SpanFeatures, examples: Sequence[SpanExample]) -> NDArr
             part = slice(*features.starts[row : row + 2])
             for place, (start, end) in enumerate(example.sentences):
                 touching = np.flatnonzero(features.touching(part, start, end))
-                # A window may begin within a sentence, which then began in the one before.
+                # A window may begin within a sentence, which then begins in an earlier window.
                 if len(touching) and features.char_starts[part][touching[0]] <= start:
                     found[row, place] = touching[0]
     return found
 
 
 def _parts(features: SpanFeatures) -> Iterator[slice]:
-    """Where the tokens of each example's windows stand."""
+    """Return the token range of each example over all of its windows."""
     edges = features.starts[features.windows]  # (examples + 1,)
     return (slice(*pair) for pair in pairwise(edges.tolist()))
 
@@ -204,10 +214,10 @@ def _parts(features: SpanFeatures) -> Iterator[slice]:
 def targets(
     features: SpanFeatures, examples: Sequence[SpanExample], task: SpanTask
 ) -> NDArray[np.int64]:
-    """The first and the last token of the answer in every window, (windows, 2).
+    """Return the first and last token of the answer in every window: `[windows, 2]`.
 
-    Both are the classification token's where the window does not hold the whole answer. Of several
-    gold answers the first is learned.
+    Both are the classification token if the window does not contain the whole answer. Of several
+    gold answers, the first is learned.
     """
     rows = np.stack([features.nulls, features.nulls], axis=1)  # (windows, 2)
     for number, example in enumerate(examples):
@@ -224,7 +234,7 @@ def targets(
 def _with_evidence(
     features: SpanFeatures, windows: NDArray[np.int64], example: SpanExample
 ) -> NDArray[np.bool_]:
-    """Which of the windows hold something of what the answer rests on; all where none does."""
+    """Return a mask of the windows that contain some of the answer's evidence; all if none does."""
     kept = np.zeros(len(windows), dtype=np.bool_)  # (windows,)
     for place, row in enumerate(windows):
         part = slice(*features.starts[row : row + 2])
@@ -233,14 +243,14 @@ def _with_evidence(
 
 
 def _answer(example: SpanExample, task: SpanTask) -> tuple[int, int] | None:
-    """The characters of the answer to learn; None where the context holds no answer."""
+    """Return the characters of the answer to learn; None if the context has no answer."""
     if example.answers is None:
         raise DataError(f"{task.name} hides the answer of {example.id}: it cannot be trained on.")
     if not example.answers:
         return None
     if example.span is not None:
         return example.span
-    text, start = example.answers[0]  # the first is learned
+    text, start = example.answers[0]  # of several answers the first is learned
     found = example.context[start : start + len(text)] if start >= 0 else ""
     if not text or found != text:
         raise DataError(
@@ -253,17 +263,20 @@ def _answer(example: SpanExample, task: SpanTask) -> tuple[int, int] | None:
 def _find(
     features: SpanFeatures, example: int, start: int, end: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The windows that hold all tokens of these characters, and the first and last one in each."""
+    """Return the windows that hold all tokens of these characters, and their first and last token.
+
+    The tokens are positions in the row of each window: `[windows found, 2]`.
+    """
     rows = features.windows[example : example + 2]
     low, high = features.starts[rows]
     touching = low + np.flatnonzero(features.touching(slice(low, high), start, end))
-    # By places in the context: the first window that touches the answer may have its end alone.
+    # By positions in the context: a window may contain only the end of the answer.
     places = features.places[touching]  # (tokens that touch it,)
     if not len(places):
         return touching, np.zeros((0, 2), dtype=np.int64)
     first, last = edges_of(features.char_starts[touching], features.char_ends[touching], start, end)
     firsts, lasts = touching[places == places[first]], touching[places == places[last]]
-    # The windows that have both; a token stands in each window at most once.
+    # The windows that have both tokens; each window contains a token at most once.
     both, with_first, with_last = np.intersect1d(
         features.rows_at(firsts), features.rows_at(lasts), return_indices=True
     )
@@ -272,44 +285,47 @@ def _find(
 
 
 class SpanNetwork(nn.Module):
-    """An encoder and its family's layers from every token to its two logits: first, and last."""
+    """Encoder with its family's layers from every token to two logits: of first and last token."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self.encoder = encoder.network
         self.classifier = TokenClassifier.for_spans(encoder.network, encoder.config)
-        # What a task asks in addition to the answer: states (..., size) to logits (..., outputs).
+        # Auxiliary outputs of a task: states (..., size) to logits (..., outputs).
         self.auxiliary: nn.Linear | None = None
         attend_globally(self.encoder, encoder.config, "span")
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Logits (rows, tokens, 2), -inf at padding, so that no answer can lie there."""
+        """Return logits `[rows, tokens, 2]`, -inf at padding, so that no answer can include it.
+
+        Auxiliary logits, if the task has any, follow in the last dimension.
+        """
         states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
         logits = in_fp32(self.classifier.output, states)  # (rows, tokens, 2)
         logits = logits.masked_fill(inputs["attention_mask"][..., None] == 0, -torch.inf)
         return self.with_auxiliary(logits, states)
 
     def with_auxiliary(self, logits: Tensor, states: Tensor) -> Tensor:
-        """The logits (rows, tokens, outputs), and after them those that are auxiliary."""
+        """Append the auxiliary logits, if the task has any, to logits `[rows, tokens, outputs]`."""
         if self.auxiliary is None:
             return logits
         return torch.cat([logits, in_fp32(self.auxiliary, states)], -1)
 
 
 def network(encoder: Encoder, task: SpanTask) -> SpanNetwork:
-    """The network of a task, shaped as transformers' QuestionAnswering classes."""
+    """Return the network of a task, built like transformers' QuestionAnswering classes."""
     return SpanNetwork(encoder)
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """One loss per window in fp32: the mean of the cross-entropies of first and last token."""
-    # Over the tokens: cross_entropy takes the dimension after the rows for the classes.
+    """Return one loss per window in fp32: the mean cross-entropy of first and last token."""
+    # Softmax over the tokens: cross_entropy expects the classes in the second dimension.
     rows = functional.cross_entropy(logits.float(), targets, reduction="none")  # (windows, 2)
     return rows.mean(-1)  # (windows,)
 
 
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """One loss per window towards a teacher's logits: the mean of first and last token's."""
+    """Return one loss per window towards a teacher's logits: the mean of first and last token."""
     return divergence(logits, teacher, temperature, dim=1).mean(-1)  # (windows, 2) -> (windows,)
 
 
@@ -320,14 +336,15 @@ def decode(
     task: SpanTask,
     max_answer_tokens: int = MAX_ANSWER_TOKENS,
 ) -> tuple[SpanPrediction, ...]:
-    """The best answer of every example's windows, read back from its context.
+    """Return the best answer over every example's windows, as text of its context.
 
-    An answer has at most `max_answer_tokens` and begins where its first token has its best context;
-    it has the largest sum of two logits of all such. (run_squad.py looks only among the 20 best
-    first and last tokens, which by the model's own scores is never better.) The score of no answer
-    is the smallest of the windows' classification tokens; an empty context leaves no other.
+    An answer has at most `max_answer_tokens` tokens and begins in the window where its first token
+    has the most context. It is the one with the largest sum of two logits. (run_squad.py searches
+    only among the 20 best first and last tokens, which can never give a higher sum.) The score of
+    "no answer" is the smallest sum at the classification token over all windows, minus the score of
+    the answer. If the context is empty, the answer is empty too.
     """
-    # Logits are (tokens, 2), end to end as token_ids are.
+    # Logits are (tokens, 2), with the rows concatenated as in token_ids.
     scores = logits.astype(np.float64)
     found = best_answers(scores[:, 0], lambda size: scores[size:, 1], features, max_answer_tokens)
     null = scores[features.starts[:-1] + features.nulls].sum(-1)  # (windows, 2) -> (windows,)
@@ -336,9 +353,9 @@ def decode(
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """Each example's best answer: its score, and its first and last token of all windows' tokens.
+    """Best answer of each example: its score, first and last token (indices over all windows).
 
-    An example without any has the score 0 and a first token that stands for no character.
+    If an example has no possible answer, its score is 0 and its first token has no characters.
     """
 
     scores: NDArray[np.float64]
@@ -352,16 +369,20 @@ def best_answers(
     features: SpanFeatures,
     most: int,
 ) -> Answers:
-    """The answers with the largest sum of two scores, of at most `most` tokens in one window.
+    """Return the answers with the largest sum of two scores, within one window.
 
-    `firsts` (tokens,) are the scores of first tokens; `last(size)` (tokens - size,) those of the
-    token that is `size` places behind each.
+    Args:
+        firsts: Score of each token as first token: `[tokens]`.
+        last: Function of a size that returns, for each token, the score of the token `size`
+            positions later as last token: `[tokens - size]`.
+        features: Windows that the scores belong to.
+        most: Maximum number of tokens of an answer.
     """
     scores, sizes = _best_spans(firsts, last, features, most)  # (tokens,) both
-    tokens = features.starts[features.windows]  # (examples + 1,), where each one's tokens begin
+    tokens = features.starts[features.windows]  # (examples + 1,), first token of each example
     best = np.maximum.reduceat(scores, tokens[:-1])  # (examples,)
-    # The first token of each example that reaches its best: an example without an answer has -inf
-    # everywhere, and its first token, outside of the context, has the empty text.
+    # The first token of each example with its best score. An example without an answer has -inf
+    # everywhere, so its first token is taken: it is outside of the context and has no text.
     hits = np.flatnonzero(scores == np.repeat(best, np.diff(tokens)))
     found = hits[np.searchsorted(hits, tokens[:-1])]
     scores = np.where(np.isfinite(best), best, 0.0)
@@ -374,19 +395,23 @@ def _best_spans(
     features: SpanFeatures,
     most: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """For every first token the score of its best answer, -inf for none, and its further tokens."""
+    """Return for every first token the score of its best answer, and the tokens after it.
+
+    The score is -inf if no answer can begin at the token. The second array is the number of tokens
+    of the answer minus 1.
+    """
     firsts = np.where(features.is_answer & features.is_best, firsts, -np.inf)
-    # How many tokens of its own window each has from itself on: an answer stays in one window.
+    # Number of tokens from each token to the end of its window: an answer stays in one window.
     left = np.repeat(features.starts[1:], features.lengths) - np.arange(len(firsts))
     best, sizes = np.full(len(firsts), -np.inf), np.zeros(len(firsts), dtype=np.int64)
-    # One pass over all tokens for each size: 30 in place of a loop over every first token.
+    # One vectorized pass per size: about 30 passes instead of a loop over all first tokens.
     for size in range(min(most, len(firsts))):
         end = len(firsts) - size
         fits = (left[:end] > size) & features.is_answer[size:]  # (tokens - size,)
-        if features.pieces is not None:  # no answer is of two fixed ones, or of one and the text
+        if features.pieces is not None:  # no answer spans two fixed ones, or a fixed one and text
             fits &= features.pieces[:end] == features.pieces[size:]
         scores = np.where(fits, firsts[:end] + last(size), -np.inf)  # (tokens - size,)
-        is_better = scores > best[:end]  # of equal ones the shortest stays
+        is_better = scores > best[:end]  # among equal scores the shortest answer wins
         best[:end][is_better] = scores[is_better]
         sizes[:end][is_better] = size
     return best, sizes
@@ -398,7 +423,7 @@ def predictions(
     found: Answers,
     margins: NDArray[np.float64],
 ) -> tuple[SpanPrediction, ...]:
-    """The answers' texts, with how much more the model believes in none."""
+    """Return the answers as texts; `margins` are the scores of "no answer"."""
     starts, ends = features.char_starts[found.firsts], features.char_ends[found.lasts]
     return tuple(
         SpanPrediction(id=e.id, text=e.context[start:end], no_answer_score=margin, start=start)
@@ -419,7 +444,7 @@ SPAN = Head(
 
 
 def head(task: SpanTask, options: SpanOptions | None) -> Head:
-    """The head whose answers have at most `max_answer_tokens`."""
+    """Return the head with the recipe's limit of tokens per answer."""
     if options is None or options.max_answer_tokens == MAX_ANSWER_TOKENS:
         return SPAN
     return replace(SPAN, decode=partial(decode, max_answer_tokens=options.max_answer_tokens))

@@ -1,8 +1,8 @@
-"""The tag head: the words of a sentence to one tag each; of a marked predicate, its arguments.
+"""Tag head: predicts one tag per word of a sentence; for semantic roles, given a marked predicate.
 
-A word's first token carries its tag. A sentence that is longer than the room is read in windows
-that overlap by half, and each word is learned and predicted in the one where it has most context.
-Where the encoder reads a sentence in its document, it has as many tokens of it on either side.
+The first token of a word carries its tag. A sentence that is too long is read in windows that
+overlap by half; each word is learned and predicted in the window where it has the most context. If
+the recipe asks for document context, a sentence is read with the tokens of its document around it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,28 +19,28 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.packing import send
+from benchharness.errors import DataError, ModelError
 from benchharness.heads import Head, Limits, best_windows, cut_windows, divergence
 from benchharness.heads.classifiers import TokenClassifier
 from benchharness.heads.tokens import Frame, Ids, Tokens, join, spread, tokenize
 from benchharness.recipes.recipe import DOCUMENT, TagOptions
-from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import RoleExample, Surroundings, TagExample, TagPrediction
 from benchharness.tasks.task import RoleTask, TagTask
 from benchharness.training.batching import Features, expand
 from benchharness.training.compute import in_fp32
 
 IGNORED = -100
-"""The tag number of a token without a tag: cross_entropy's own."""
+"""Tag index of a token without a tag: the default `ignore_index` of cross_entropy."""
 
 OUTSIDE = "O"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TagFeatures(Features):
-    """Windows of sentences; `words` is the word whose tag a token carries, and -1 for the others.
+    """Windows of sentences.
 
-    Words are counted through all sentences. Each stands there once, or never where the tokenizer
-    makes nothing of it.
+    `words` is the word whose tag each token carries, counted over all sentences, and -1 for all
+    other tokens. Each word occurs once, or never if it has no token.
     """
 
     carried = ("words",)
@@ -50,9 +50,9 @@ class TagFeatures(Features):
 
 @dataclass(frozen=True, kw_only=True)
 class _Text:
-    """A sentence: its tokens, the word that each carries, the marked ones, and its second texts.
+    """Tokenized sentence: tokens, the word that each carries, the marked tokens, and second texts.
 
-    Beside a sentence with a predicate stands the predicate's own tokens.
+    The second text of a sentence with a predicate is the predicate alone.
     """
 
     tokens: Tokens
@@ -63,10 +63,10 @@ class _Text:
 
 @dataclass(frozen=True, kw_only=True)
 class _Window:
-    """One row, where its part of the sentence begins, and the word that each token carries.
+    """A row, the start of its part of the sentence, and the word that each token carries.
 
-    `marks` is where the predicate stands in the row: in the sentence, or else after it. Around the
-    part are the numbers of tokens `before` and `after` it that are the document's.
+    `marks` is the position of the predicate in the row: in the sentence, or else in the second
+    text. `before` and `after` are the numbers of document tokens on either side of the part.
     """
 
     row: tuple[Ids, Ids]
@@ -78,10 +78,10 @@ class _Window:
 
 
 def encode(examples: Sequence[TagExample], tokenizer: Any, limits: Limits) -> TagFeatures:
-    """The windows of every sentence, its words joined by spaces as the tokenizer expects text.
+    """Encode every sentence as windows; words are joined by spaces, as tokenizers expect text.
 
-    A sentence with a predicate has it once more behind it, as a second text. Raises ModelError for
-    a tokenizer that does not know which characters its tokens stand for.
+    For sentences with a predicate, the predicate follows as a second text. Raises ModelError for a
+    tokenizer that does not map its tokens to characters.
     """
     asks = isinstance(examples[0], RoleExample)
     frame = Frame.of(tokenizer, texts=2 if asks else 1)
@@ -101,7 +101,7 @@ def encode(examples: Sequence[TagExample], tokenizer: Any, limits: Limits) -> Ta
 
 
 def _text(example: TagExample, tokens: Tokens, count: int, second: tuple[Ids, ...] = ()) -> _Text:
-    """A sentence before whose first word `count` others are counted."""
+    """Return a tokenized sentence that is preceded by `count` words of other sentences."""
     carried = _carried_words(example, tokens)
     return _Text(
         tokens=tokens,
@@ -117,7 +117,7 @@ def _features(windows: Sequence[_Window], frame: Frame, limits: Limits) -> TagFe
     words = spread([window.words for window in windows], firsts, columns["starts"], empty=-1)
     return TagFeatures(
         **columns,
-        # The loss is over words, and a window may have few of them.
+        # The loss is a mean over words, and windows have different numbers of them.
         terms=np.add.reduceat(words >= 0, columns["starts"][:-1]).astype(np.int64),
         words=words,
         marks=np.array([window.marks for window in windows]) if len(frame.texts) > 1 else None,
@@ -126,7 +126,7 @@ def _features(windows: Sequence[_Window], frame: Frame, limits: Limits) -> TagFe
 
 
 def _read(windows: Sequence[_Window], starts: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-    """Which tokens are not of the document around a sentence; None where none is."""
+    """Return a mask of the tokens that are not document context; None if there is no context."""
     before, after = (np.array([getattr(w, n) for w in windows]) for n in ("before", "after"))
     if not before.any() and not after.any():
         return None
@@ -141,13 +141,13 @@ def _read(windows: Sequence[_Window], starts: NDArray[np.int64]) -> NDArray[np.b
 def encode_in_documents(
     examples: Sequence[TagExample], tokenizer: Any, limits: Limits
 ) -> TagFeatures:
-    """The same with as much of each sentence's document around it as there is room for.
+    """Encode every sentence with as much of its document around it as there is room for.
 
     The document is tokenized as one text. The room that a sentence leaves is shared evenly between
-    what comes before and after it, and what one side does not fill is the other's, as in
-    studio-ousia/luke, examples/ner/reader.py, which reads CoNLL-2003 as BERT's paper does. A
-    sentence without room around it is read as `encode` does. Raises DataError for an example
-    without a document.
+    the tokens before and after it; if one side is too short to fill its half, the other side gets
+    the rest, as in examples/ner/reader.py of studio-ousia/luke, which reads CoNLL-2003 as BERT's
+    paper does. A sentence that leaves no room is encoded as by `encode`. Raises DataError for an
+    example without a document.
     """
     frame = Frame.of(tokenizer, texts=1)
     texts = {d.words: " ".join(d.words) for d in map(_document, examples)}
@@ -157,7 +157,7 @@ def encode_in_documents(
     for example, count in zip(examples, counted[:-1], strict=True):
         document = _document(example)
         every = tokens[texts[document.words]]
-        # The characters up to the sentence, and to what follows it; 1 for the space of each word.
+        # The characters before the sentence, and up to its end; 1 for the space after each word.
         start = sum(len(word) + 1 for word in document.words[: document.start])
         end = start + sum(len(word) + 1 for word in example.words)
         own = slice(*np.searchsorted(every.starts, [start, end]).tolist())
@@ -169,14 +169,18 @@ def encode_in_documents(
 
 def _document(example: TagExample) -> Surroundings:
     if example.document is None:
-        raise DataError(f"{example.id} stands in no document: it cannot be read with one.")
+        raise DataError(f"{example.id} is in no document, so it cannot be read with one.")
     return example.document
 
 
 def _surrounded(
     text: _Text, every: Tokens, own: slice, frame: Frame, limits: Limits
 ) -> Iterator[_Window]:
-    """The window of a sentence, which are the `own` ones of every token of its document."""
+    """Yield the window of a sentence with context.
+
+    `own` are the tokens of the sentence among `every` token of its document. A sentence that leaves
+    no room for context yields its windows without context.
+    """
     room = limits.max_tokens - frame.size - len(text.tokens)
     if room <= 0:
         yield from _windows(text, frame, limits)
@@ -203,7 +207,7 @@ def _predicate(example: TagExample) -> str:
 
 
 def _marked(example: TagExample, tokens: Tokens) -> tuple[int, int]:
-    """The first token of the predicate and the one after its last; none where it has no token."""
+    """Return the predicate's first token and the token after its last; (0, 0) if there is none."""
     if not isinstance(example, RoleExample):
         return 0, 0
     start = sum(len(word) + 1 for word in example.words[: example.predicate])  # 1 for the space
@@ -212,7 +216,7 @@ def _marked(example: TagExample, tokens: Tokens) -> tuple[int, int]:
 
 
 def _carried_words(example: TagExample, tokens: Tokens) -> NDArray[np.int64]:
-    """The word that each token is the first one of, -1 for all other tokens."""
+    """Return for each token the word that it is the first token of, or -1."""
     starts = np.cumsum([0, *(len(word) + 1 for word in example.words)])  # 1 for the space
     words = np.searchsorted(starts, tokens.starts, side="right") - 1  # (tokens,)
     words[tokens.starts == tokens.ends] = -1
@@ -241,7 +245,7 @@ def _windows(text: _Text, frame: Frame, limits: Limits) -> Iterator[_Window]:
 def _place(
     marked: tuple[int, int], part: slice, ids: Ids, frame: Frame, second: tuple[Ids, ...]
 ) -> list[int]:
-    """Where the predicate stands in a row; the first token stands for one without a token."""
+    """Return the position of the predicate in a row; the first token's if it has no tokens."""
     start, end = marked
     if start < end and part.start <= start and end <= part.stop:
         shift = frame.first() - part.start
@@ -255,7 +259,7 @@ def _place(
 def targets(
     features: TagFeatures, examples: Sequence[TagExample], task: TagTask
 ) -> NDArray[np.int64]:
-    """The tag number of every token, (windows, tokens of the longest), -100 for one without."""
+    """Return the tag index of every token, `[windows, tokens]`; -100 for tokens without a tag."""
     numbers = {tag: number for number, tag in enumerate(task.tags)}
     tags = np.array([numbers[t] for e in examples for t in _tags(e, task)], dtype=np.int64)
     is_token = np.arange(features.lengths.max()) < features.lengths[:, None]  # (windows, tokens)
@@ -276,9 +280,9 @@ def _tags(example: TagExample, task: TagTask) -> Sequence[str]:
 
 
 class TagNetwork(nn.Module):
-    """An encoder and its family's layers from every token to a logit for each tag.
+    """Encoder with its family's layers from every token to a logit per tag.
 
-    With `lstm_size` a bidirectional LSTM of two layers reads the states between them.
+    With an `lstm_size`, a bidirectional LSTM of two layers follows the encoder.
     """
 
     def __init__(self, encoder: Encoder, outputs: int, lstm_size: int = 0) -> None:
@@ -292,7 +296,7 @@ class TagNetwork(nn.Module):
             self.classifier.output = nn.Linear(2 * lstm_size, outputs)
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Logits (rows, tokens, tags)."""
+        """Return logits `[rows, tokens, tags]`."""
         states = self.encoder(**inputs)[0]  # (rows, tokens, size)
         if self.lstm is not None:
             lengths = inputs["attention_mask"].sum(-1).cpu()  # (rows,)
@@ -301,10 +305,10 @@ class TagNetwork(nn.Module):
 
 
 def both_ways(lstm: nn.LSTM, states: Tensor, lengths: Tensor) -> Tensor:
-    """States (rows, tokens, size) through an LSTM, (rows, tokens, 2 * its size); 0 at padding.
+    """Apply a bidirectional LSTM to states `[rows, tokens, size]`; returns 0 at padding.
 
-    `lengths` (rows,) are on the CPU. The longest row goes first, as torch would have it; it would
-    wait for the device twice to put them in order and back.
+    The result is `[rows, tokens, 2 * lstm size]`. `lengths` `[rows]` are on the CPU. The rows are
+    sorted by length here because torch's own sorting would wait for the device twice.
     """
     lengths, order = torch.sort(lengths, descending=True)
     first, back = send([order.numpy(), order.argsort().numpy()], states.device)  # (rows,) both
@@ -314,16 +318,17 @@ def both_ways(lstm: nn.LSTM, states: Tensor, lengths: Tensor) -> Tensor:
 
 
 class RoleNetwork(nn.Module):
-    """An encoder, a BiLSTM that is told which word is the predicate, and a layer after that.
+    """Encoder, a BiLSTM that knows which word is the predicate, and a layer on top.
 
-    Shi and Lin, arXiv:1904.05255, section 3: the states with an embedding of being the predicate go
-    into one BiLSTM; each of its states with the predicate's goes into a layer of 300 units. The
-    BiLSTM's states are as large as the encoder's, 768 in each direction of BERT-base as there;
-    the paper has 768 of BERT-large too, whose own are 1,024.
+    As in Shi and Lin, arXiv:1904.05255, section 3, the states and an embedding that marks the
+    predicate enter one BiLSTM; each BiLSTM state is concatenated with the predicate's and enters a
+    layer of 300 units. The BiLSTM is as large as the encoder's states in each direction: 768 for
+    BERT-base, as in the paper. For BERT-large it has 1,024, where the paper has 768.
     """
 
     is_recordable = False
-    """How many tokens the BiLSTM reads is known on the host alone."""
+    """False, so that steps are not recorded as CUDA graphs: only the host knows how many tokens the
+    BiLSTM reads."""
 
     def __init__(self, encoder: Encoder, outputs: int) -> None:
         super().__init__()
@@ -336,11 +341,14 @@ class RoleNetwork(nn.Module):
         self.classifier.output = nn.Linear(HIDDEN_SIZE, outputs)
 
     def forward(self, **inputs: Any) -> Tensor:
-        """Logits (rows, tokens, tags); `marks` (rows, 1, 2) is where the predicate stands."""
+        """Return logits `[rows, tokens, tags]`.
+
+        `marks` `[rows, 1, 2]` is the position of the predicate.
+        """
         starts, ends = inputs.pop("marks")[:, 0, :, None].unbind(1)  # (rows, 1) both
         mask, packing = inputs["attention_mask"], inputs.get("packing")
         states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
-        # Where its packing tells the lengths, nothing waits for the device.
+        # If a packing has the lengths, the host need not wait for the device.
         lengths = mask.sum(1).cpu() if packing is None else torch.from_numpy(packing.lengths)
         places = torch.arange(mask.shape[1], device=mask.device)  # (tokens,)
         is_predicate = (places >= starts) & (places < ends)  # (rows, tokens)
@@ -356,11 +364,11 @@ class RoleNetwork(nn.Module):
 
 
 INDICATOR_SIZE, HIDDEN_SIZE = 10, 300
-"""Of the embedding and of the layer before the tags: Shi and Lin, section 3.2."""
+"""Sizes of the predicate embedding and of the layer before the tags: Shi and Lin, section 3.2."""
 
 
 def network(encoder: Encoder, task: TagTask, lstm_size: int = 0) -> nn.Module:
-    """The network of a task, shaped as transformers' TokenClassification classes.
+    """Return the network of a task, built like transformers' TokenClassification classes.
 
     Raises ModelError for semantic roles with an `lstm_size`: their network has its own BiLSTM.
     """
@@ -372,12 +380,11 @@ def network(encoder: Encoder, task: TagTask, lstm_size: int = 0) -> nn.Module:
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """The sum of the cross-entropies of each window's words, in fp32.
+    """Return the sum of the cross-entropies of each window's words, in fp32.
 
-    Divided by the words of a batch, as training does, it is their mean, each word counting the
-    same.
+    Training divides it by the number of words in the batch, so that each word counts the same.
     """
-    width = min(logits.shape[1], targets.shape[1])  # both are as wide as the longest row, or wider
+    width = min(logits.shape[1], targets.shape[1])  # both cover at least the longest row
     classes = logits[:, :width].float().transpose(1, 2)  # (windows, tags, tokens)
     words = functional.cross_entropy(
         classes, targets[:, :width], ignore_index=IGNORED, reduction="none"
@@ -386,7 +393,7 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """The sum over each window's words of their losses towards a teacher's logits."""
+    """Return the sum over each window's words of the losses towards a teacher's logits."""
     width = min(logits.shape[1], targets.shape[1])
     words = divergence(logits[:, :width], teacher[:, :width], temperature)  # (windows, tokens)
     return words.where(targets[:, :width] != IGNORED, 0.0).sum(-1)
@@ -398,10 +405,11 @@ def decode(
     examples: Sequence[TagExample],
     task: TagTask,
 ) -> tuple[TagPrediction, ...]:
-    """The most probable tag of every word; one that the tokenizer makes nothing of is outside.
+    """Return the most probable tag of every word.
 
-    Tags are given in IOB2: an "I-" that continues nothing becomes the "B-" as which conlleval reads
-    it, so that the score is the same.
+    Words without tokens get the tag "O", or the first tag if there is no "O". Tags are in IOB2: an
+    "I-" that continues nothing becomes a "B-". conlleval reads it as such anyway, so the score does
+    not change.
     """
     counted = np.cumsum([0, *(len(example.words) for example in examples)])
     outside = task.tags.index(OUTSIDE) if OUTSIDE in task.tags else 0
@@ -434,10 +442,11 @@ TAG = Head(
 
 
 def head(task: TagTask, options: TagOptions | None) -> Head:
-    """The head with an LSTM below its classifier, as BERT reads frozen features, or in documents.
+    """Return the head; optionally with an LSTM below its classifier, or with document context.
 
-    arXiv:1810.04805, section 5.3: "a randomly initialized two-layer 768-dimensional BiLSTM before
-    the classification layer", and "the maximal document context provided by the data".
+    Both follow arXiv:1810.04805, section 5.3: "a randomly initialized two-layer 768-dimensional
+    BiLSTM before the classification layer", and "the maximal document context provided by the
+    data".
     """
     if options is None:
         return TAG

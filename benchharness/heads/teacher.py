@@ -1,9 +1,9 @@
-"""Distillation: in addition to the labels, a teacher's outputs, states and attention are learned.
+"""Distillation: a student also learns from a teacher's logits, hidden states and attention.
 
-The outputs as in Hinton et al., arXiv:1503.02531, and DistilBERT's run_squad_w_distillation.py; the
-states and the attention as in TinyBERT (Jiao et al., arXiv:1909.10351, section 3.1). The teacher
-reads the batch that its student reads, and is no part of the student's network: it is neither
-trained nor saved nor counted.
+Logits are distilled as in Hinton et al., arXiv:1503.02531, and DistilBERT's
+run_squad_w_distillation.py; states and attention as in TinyBERT (Jiao et al., arXiv:1909.10351,
+section 3.1). The teacher reads the same batch as its student and is not part of the student's
+network: it is neither trained nor saved nor counted.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from benchharness.encoder import CUT, FAMILIES, Encoder, layers_of
 from benchharness.encoder.network import is_foreign
 from benchharness.encoder.packing import PACKING, is_packed, padded
+from benchharness.errors import ModelError
 from benchharness.heads import Head
 from benchharness.heads.tag import IGNORED
 from benchharness.recipes.recipe import Recipe, StudentOptions
-from benchharness.tasks.errors import ModelError
 
 QUERY_AND_KEY: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(
@@ -29,18 +29,25 @@ QUERY_AND_KEY: Mapping[str, tuple[str, str]] = {
     ),
     "distilbert": ("attention.q_lin", "attention.k_lin"),
 }
-"""Families whose attention scores are the products of what these layers of theirs give."""
+"""Query and key layers of the families whose attention scores are the products of their outputs."""
 
 TYPES = "token_type_ids"
 
 
 @dataclass(kw_only=True)
 class Teacher:
-    """A trained network of the same task, in evaluation mode and on the student's device.
+    """Trained network of the same task, in evaluation mode and on the student's device.
 
-    `reads_types` says whether it is given token types, `student_reads_types` the same of its
-    student. `rows` are the vocabulary's rows by the ids that its student reads, None where those
-    are the vocabulary's own (training/optimizer.py).
+    Attributes:
+        network: The teacher's network.
+        options: The recipe's options for distillation.
+        reads_types: Whether the teacher gets token types.
+        student_reads_types: Whether the student gets token types.
+        rows: Row of the full vocabulary for each id that the student reads; None if the ids are
+            of the full vocabulary (see training/optimizer.py).
+        said: Logits for the current batch, kept until the student has its own.
+        watched: States of the layers of both; None if the student does not learn from layers.
+        on_layers: Whether the student learns only from the layers now.
     """
 
     network: Any
@@ -54,17 +61,17 @@ class Teacher:
 
     @property
     def watches(self) -> bool:
-        """Whether the student learns from the layers now."""
+        """True if the student learns from the layers now."""
         in_turn = self.options.layer_epochs > 0
         return self.options.layer_weight > 0 and (self.on_layers or not in_turn)
 
     def turn_to(self, on_layers: bool) -> None:
-        """Has the student learn from the layers alone, or from all else that the recipe names."""
+        """Make the student learn from the layers alone, or from everything else in the recipe."""
         self.on_layers = on_layers
 
     def say(self, inputs: Mapping[str, Any]) -> Tensor:
-        """Its logits for what its student is given."""
-        # A copy: the student reads the same ones after it.
+        """Compute the teacher's logits for the student's batch."""
+        # A copy: the student reads the original inputs afterwards.
         told = dict(inputs)
         if self.rows is not None:
             told["input_ids"] = self.rows[told["input_ids"]]
@@ -77,13 +84,15 @@ class Teacher:
         return logits
 
     def attach(self, student: Any) -> None:
-        """Has a network give, in training, the teacher's logits and the layers' losses too.
+        """Make a student return, in training, the teacher's logits and the layers' losses too.
 
-        They stand before its own in the last dimension: (..., teacher's + layers' + own).
+        They precede the student's own logits in the last dimension:
+        `[..., teacher + layers + own]`. The losses of the layers are one column, present only while
+        the student learns from the layers.
         """
         if self.options.layer_weight:
             self.watched = Watched.of(self, student)
-        student.is_recordable = False  # what it learns changes from step to step
+        student.is_recordable = False  # its loss may change between steps
         student.register_forward_pre_hook(self._before, with_kwargs=True)
         student.register_forward_hook(self._after, with_kwargs=True)
 
@@ -103,10 +112,10 @@ class Teacher:
             return own
         assert self.said is not None, "it was asked before the student"
         said, self.said = self.said, None
-        if said.ndim == 1:  # the rows of a choice; its own are (rows, 2) with a second loss
+        if said.ndim == 1:  # a choice; own logits are (rows, 2) with a language model's loss
             own, said = own.view(len(own), -1), said[:, None]  # (rows, 1 or 2), (rows, 1)
         if own.requires_grad:
-            # A gradient that lies between others is summed in another order: other last bits.
+            # A non-contiguous gradient would be summed in another order: its last bits may differ.
             own.register_hook(torch.Tensor.contiguous)  # type: ignore[no-untyped-call]
         parts = [said.float(), own.float()]  # (..., outputs) each
         if self.watched is not None and self.watches:
@@ -126,10 +135,12 @@ class Teacher:
 
 
 def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Head:
-    """The head of a type ("pair") with what its student learns from a teacher.
+    """Return a head whose student also learns from a teacher.
 
-    The loss of an item is (1 - `teacher_weight`) times its own, `teacher_weight` times that towards
-    the teacher's logits, and `layer_weight` times that of the layers, or in turn this alone.
+    The loss of an item is `1 - teacher_weight` times the head's own loss, plus `teacher_weight`
+    times the loss towards the teacher's logits, plus `layer_weight` times the loss of the layers.
+    With `layer_epochs`, the loss of the layers is used alone at first, and not at all afterwards.
+    `kind` is the head type ("pair").
     """
     soft_loss, options = head.soft_loss, teacher.options
     weight, temperature = options.teacher_weight or 0.0, options.temperature or 1.0
@@ -138,7 +149,7 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
             "a model that gives losses in training, and no outputs, has nothing to learn from "
             "a teacher's: leave --teacher out."
         )
-    # The column of the language model's loss, where the head has one (heads/head.py).
+    # Number of columns with the language model's loss (heads/__init__.py).
     language_model = int(recipe.pair is not None and recipe.pair.lm_weight > 0)
 
     def network(encoder: Encoder, task: Any) -> nn.Module:
@@ -148,7 +159,7 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
 
     def loss(logits: Tensor, targets: Tensor) -> Tensor:
         layers = int(teacher.watches)
-        size = (logits.shape[-1] - layers - language_model) // 2  # outputs of either
+        size = (logits.shape[-1] - layers - language_model) // 2  # outputs of each network
         said, losses, own = torch.split(logits, [size, layers, size + language_model], dim=-1)
         mine = own[..., :size]  # without the language model's column
         if kind == "choice":  # (items, options, 1) -> (items, options)
@@ -158,10 +169,10 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
         if weight:
             soft = soft_loss(mine, said, targets, temperature)
             total = (1 - weight) * total + weight * soft
-        # One column: (items,), (items, options) or (items, tokens) of the layers' losses.
+        # The layers' losses are one column: (items,), (items, options) or (items, tokens).
         if layers:
             found = _of_items(losses[..., 0])
-            # A sentence's loss is the sum over its words, by whose number a batch's is divided.
+            # The loss of a sentence is a sum over its words, so the layers' loss counts per word.
             counts = (targets != IGNORED).sum(-1) if kind == "tag" else 1
             of_layers = options.layer_weight * counts * found
             total = of_layers if teacher.on_layers else total + of_layers
@@ -171,9 +182,10 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
 
 
 def _of_items(losses: Tensor) -> Tensor:
-    """One loss an item (items,): that of its row, or the mean of its rows, -inf for none.
+    """Return one loss per item, `[items]`: of its row, or the mean over its rows; -inf is no row.
 
-    Of (items,), of (items, options), or of (items, tokens), where all tokens of a row have its own.
+    `losses` are `[items]`, `[items, options]`, or `[items, tokens]` with the row's loss repeated
+    for every token.
     """
     if losses.ndim == 1:
         return losses
@@ -186,9 +198,10 @@ def _of_items(losses: Tensor) -> Tensor:
 
 @dataclass(kw_only=True)
 class States:
-    """What an encoder's layers read and gave while it was computed: padded states by layer.
+    """Inputs and outputs of an encoder's layers, recorded during a forward pass as padded states.
 
-    `hidden` are those below the first layer and above each, `scores` queries and keys.
+    `hidden` has one list per layer, preceded by one for the input of the first layer; `queries` and
+    `keys` have one list per layer.
     """
 
     hidden: list[list[Tensor]]
@@ -199,7 +212,7 @@ class States:
 
     @classmethod
     def of(cls, network: Any) -> "States":
-        """The states of an encoder, kept from `begin` to `end`."""
+        """Attach hooks to an encoder that record its states between `begin` and `end`."""
         layers = layers_of(network).layers
         found = cls(
             hidden=[[] for _ in range(len(layers) + 1)],
@@ -232,17 +245,20 @@ class States:
         return found
 
     def begin(self) -> None:
-        """Keeps what is computed from here on."""
+        """Clear the recorded states and start recording."""
         for kept in (*self.hidden, *self.queries, *self.keys):
             kept.clear()
         self.is_on = True
 
     def end(self) -> None:
-        """Keeps nothing more: what is computed again for gradients is the same."""
+        """Stop recording.
+
+        States would otherwise be recorded again when a layer is recomputed for gradients.
+        """
         self.is_on = False
 
     def attention(self, layer: int) -> Tensor:
-        """The attention scores of a layer before the softmax, (rows, heads, tokens, tokens)."""
+        """Return a layer's attention scores before softmax: `[rows, heads, tokens, tokens]`."""
         query, key = (
             # (rows, tokens, heads * size) -> (rows, heads, tokens, size)
             states.view(*states.shape[:2], self.heads, -1).transpose(1, 2)
@@ -254,7 +270,7 @@ class States:
 
 @dataclass(kw_only=True)
 class Watched:
-    """The states of a student and of its teacher, and the layer between their sizes."""
+    """Recorded states of a student and its teacher, and the layer that maps between their sizes."""
 
     student: States
     teacher: States
@@ -262,9 +278,9 @@ class Watched:
 
     @classmethod
     def of(cls, teacher: Teacher, student: Any) -> "Watched":
-        """Those of two networks; the fitting layer becomes a part of the student's.
+        """Record the states of two networks; add a mapping layer to the student if needed.
 
-        Raises ModelError for a family whose layers are not told apart.
+        Raises ModelError for a family whose layers are not known.
         """
         networks: tuple[Any, Any] = (student.encoder, teacher.network.encoder)
         for each in networks:
@@ -285,15 +301,16 @@ class Watched:
         )
 
     def losses(self, mask: Tensor) -> Tensor:
-        """Of each row (rows,) the sum over layers of mean squared differences, in fp32.
+        """Return for each row, `[rows]`, the mean squared differences in fp32, summed over layers.
 
-        A student's layer m of M learns from its teacher's m * N / M of N, and what is below the
-        first one from the same; attention scores only where both have as many heads of such.
+        Layer m of M of the student learns from layer m * N / M of the teacher's N layers, rounded;
+        the input of the first layer learns from the teacher's. Attention scores are compared only
+        if both networks have known queries and keys and the same number of heads.
         """
         self.student.end()
         mine, theirs = self.student, self.teacher
         depth, above = len(mine.hidden) - 1, len(theirs.hidden) - 1
-        # By the student's layers the teacher's; what is below the first one is 0 for both.
+        # The teacher's layer for each of the student's; 0 is the input of the first layer.
         steps = [round(number * above / depth) for number in range(depth + 1)]
         is_token = mask.float()  # (rows, tokens)
         count = is_token.sum(1)  # (rows,)

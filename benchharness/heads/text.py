@@ -1,7 +1,7 @@
-"""The text head: a row in words to an answer in words, by an encoder with its decoder.
+"""Text head: text-to-text with an encoder and its decoder; reads a row in words, answers in words.
 
-What is said, and how it is read, is `tasks/text_to_text.py`'s. Training is by teacher
-forcing, decoding is greedy: transformers' own `generate`.
+The input texts and the reading of the answers are defined in `tasks/text_to_text.py`. Training uses
+teacher forcing, prediction greedy decoding with transformers' `generate`.
 """
 
 from collections.abc import Sequence
@@ -16,26 +16,26 @@ from torch.nn import functional
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from benchharness.encoder import Encoder
+from benchharness.errors import DataError
 from benchharness.heads import Head, Limits
 from benchharness.heads.tokens import Frame, Ids, join, tokenize_ids
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.task import Task
 from benchharness.tasks.text_to_text import Cast, cast_of
 from benchharness.training.batching import Features
 
 IGNORED = -100
-"""What stands behind the end of a target, and has no loss."""
+"""Target after the end of an answer: it has no loss."""
 
 SILENT = -1
-"""What stands behind the end of an answer."""
+"""Token id after the end of a predicted answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextFeatures(Features):
-    """Rows with their targets end to end, special tokens included.
+    """Rows with their concatenated targets, special tokens included.
 
-    The target of row i is target_ids[target_starts[i] : target_starts[i + 1]], empty where the
+    The target of row i is target_ids[target_starts[i] : target_starts[i + 1]]; it is empty if the
     answer is hidden.
     """
 
@@ -44,9 +44,9 @@ class TextFeatures(Features):
 
 
 class TextNetwork(nn.Module):
-    """An encoder with its decoder: in training to losses, else to the tokens of an answer.
+    """Encoder with its decoder: returns losses if it gets targets, else the tokens of an answer.
 
-    An answer has at most `room` tokens; the one that a decoder starts from is not counted.
+    An answer has at most `room` tokens, not counting the one that a decoder starts from.
     """
 
     reads_targets = True
@@ -56,8 +56,8 @@ class TextNetwork(nn.Module):
         network: Any = encoder.network
         self.encoder = network
         config = encoder.config
-        # Set as the network's own too, whose values would fill what is not said here: BART's for
-        # summaries has four beams and a least length.
+        # Replaces the network's own config, whose values would be used for all options that are
+        # not set here: BART's for summaries has four beams and a minimum length.
         network.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
             max_new_tokens=room,
             do_sample=False,
@@ -69,15 +69,16 @@ class TextNetwork(nn.Module):
         self.room = room
 
     def forward(self, targets: Tensor | None = None, **inputs: Tensor) -> Tensor:
-        """The loss of each row (rows,), summed over its target's tokens, in fp32.
+        """Return the fp32 loss of each row, `[rows]`, summed over the tokens of its target.
 
-        Without `targets` (rows, tokens) the token ids of each row's answer (rows, room), SILENT
-        behind its end, and NaN where the decoder's logits are.
+        Without `targets` `[rows, tokens]`, return the token ids of each row's answer,
+        `[rows, room]`: SILENT after its end, and all NaN if the decoder's logits were NaN at any
+        token.
         """
         network: Any = self.encoder
         if targets is None:
             return self._say(**inputs)
-        width = int((targets != IGNORED).sum(-1).max())  # of the longest here; waits for the device
+        width = int((targets != IGNORED).sum(-1).max())  # longest target; waits for the device
         targets = targets[:, :width]
         said = network.prepare_decoder_input_ids_from_labels(targets)
         logits: Tensor = network(**inputs, decoder_input_ids=said, use_cache=False).logits.float()
@@ -93,7 +94,7 @@ class TextNetwork(nn.Module):
         whole = network.generate(**inputs, logits_processor=LogitsProcessorList([watch]))
         ids = whole[:, 1:]  # (rows, tokens), without the token that the decoder starts from
         ends = (ids == network.config.eos_token_id).int()
-        is_said = ends.cumsum(-1) - ends == 0  # up to the first end, which is among them
+        is_said = ends.cumsum(-1) - ends == 0  # up to and including the first end
         answer = ids.new_full((len(ids), self.room), SILENT)  # one width for all batches
         answer[:, : ids.shape[1]] = ids.where(is_said, SILENT)
         said: Tensor = answer.float().masked_fill(watch.is_lost[:, None], torch.nan)
@@ -101,7 +102,7 @@ class TextNetwork(nn.Module):
 
 
 class _Watch(LogitsProcessor):
-    """Sees which rows' logits were NaN at any token; changes none."""
+    """Logits processor that records which rows had NaN logits at any token, and changes nothing."""
 
     def __init__(self) -> None:
         self.is_lost = torch.zeros(0, dtype=torch.bool)
@@ -113,7 +114,10 @@ class _Watch(LogitsProcessor):
 
 
 def text_head(task: Task, tokenizer: Any, max_target_tokens: int) -> Head:
-    """The head that answers a task in words; BenchError for a task that cannot be cast."""
+    """Return the head that answers a task in words.
+
+    Raises BenchError for a task that cannot be cast as text-to-text.
+    """
     words = _Words(cast=cast_of(task), tokenizer=tokenizer, longest=max_target_tokens)
     return Head(
         encode=words.encode,
@@ -125,24 +129,24 @@ def text_head(task: Task, tokenizer: Any, max_target_tokens: int) -> Head:
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """One loss per row, which the network has computed where the logits were."""
+    """Return the logits, which are one loss per row already: the network computes them."""
     return logits
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Words:
-    """A cast with the tokenizer of the words, and the most tokens of an answer."""
+    """Functions of the text head, with its cast, the answers' tokenizer and length limit."""
 
     cast: Cast
     tokenizer: Any
     longest: int
 
     def encode(self, examples: Sequence[Any], tokenizer: Any, limits: Limits) -> TextFeatures:
-        """The tokens of every row, cut at its end, and of the first of its answers."""
+        """Encode every row and its first answer, both cut at the end."""
         frame = Frame.of(tokenizer, texts=1)
         texts = [self.cast.words(example) for example in examples]
         ids = tokenize_ids(texts, tokenizer)
-        room = limits.max_tokens - frame.size  # what special tokens leave
+        room = limits.max_tokens - frame.size  # for the text, without special tokens
         answers = [self.cast.targets(example)[:1] for example in examples]
         known = self._rows([text for answer in answers for text in answer], frame)
         targets = [known[answer[0]] if answer else np.zeros(0, np.int32) for answer in answers]
@@ -163,14 +167,14 @@ class _Words:
         )
 
     def _rows(self, answers: Sequence[str], frame: Frame) -> dict[str, Ids]:
-        """The tokens of some answers, with the special ones, cut at their end."""
+        """Return the tokens of some answers with special tokens, cut at the end."""
         ids = tokenize_ids(answers, self.tokenizer)
         return {text: frame.row(ids[text][: self.longest - frame.size])[0] for text in ids}
 
     def targets(
         self, features: TextFeatures, examples: Sequence[Any], task: Task
     ) -> NDArray[np.int64]:
-        """The tokens to say of every row (rows, tokens), IGNORED behind their end."""
+        """Return the target tokens of every row, `[rows, tokens]`, followed by IGNORED."""
         lengths = np.diff(features.target_starts)  # (rows,)
         if not lengths.all():
             hidden = examples[int(lengths.argmin())]
@@ -184,7 +188,11 @@ class _Words:
         return np.where(is_target, ids, IGNORED).astype(np.int64)
 
     def network(self, encoder: Encoder, task: Task) -> TextNetwork:
-        """The network of a task; where its answers are known, none may be longer by a token."""
+        """Return the network of a task.
+
+        If the possible answers are known, a prediction may have one token more than the longest of
+        them.
+        """
         rows = self._rows(self.cast.answers, Frame.of(self.tokenizer, texts=1)).values()
         longest = 1 + max(map(len, rows)) if rows else self.longest
         return TextNetwork(encoder, min(longest, self.longest))
@@ -196,7 +204,7 @@ class _Words:
         examples: Sequence[Any],
         task: Task,
     ) -> tuple[Prediction, ...]:
-        """The prediction that each answer is read as; "logits" are its token ids."""
+        """Return the prediction that each answer is read as; the "logits" are token ids."""
         said = [row[row != SILENT].tolist() for row in logits.astype(np.int64)]
         answers = self.tokenizer.batch_decode(
             said, skip_special_tokens=True, clean_up_tokenization_spaces=False

@@ -1,8 +1,8 @@
-"""Texts as token ids with the characters each stands for, and the special tokens around them.
+"""Tokenization of texts to ids, with each token's characters, and special tokens around them.
 
-Texts are tokenised alone, each different one once, and put together here: SQuAD asks five questions
-of a passage, RACE has four options on one, and windows are cut without the tokenizer's own
-truncation, which raises where the room is too small.
+Each distinct text is tokenized once and on its own; rows are put together here. SQuAD asks five
+questions on a passage, RACE has four options on one, and windows are cut without the tokenizer's
+own truncation, which raises an error if the room is too small.
 """
 
 import hashlib
@@ -23,38 +23,38 @@ from tokenizers import Tokenizer
 from tokenizers.models import BPE, Unigram
 from tokenizers.pre_tokenizers import ByteLevel
 
+from benchharness.errors import ModelError
 from benchharness.heads import Limits
 from benchharness.leaderboard.job import METHOD
 from benchharness.leaderboard.text import whole_file
 from benchharness.machine import cache_folder
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.read import SplitRows
 from benchharness.training.batching import Features, expand
 
 Ids = NDArray[np.int32]
 
 CHUNK = 1000
-"""Texts per call of the tokenizer, which works on the texts of one call in parallel."""
+"""Number of texts per call of the tokenizer, which processes the texts of a call in parallel."""
 
 SURROGATES = re.compile("[\ud800-\udfff]")
-"""Halves of pairs, which a data set's JSON may escape one by one."""
+"""Halves of surrogate pairs, which the JSON of a data set may escape one by one."""
 
 SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
-"""All white space of Unicode, as code points."""
+"""White space characters of Unicode, as code points."""
 
 PROBES = ("a", "1", "我", "и", "ا", "न", "한", "ก")
-"""Any text: between what stands around it are the special tokens. A vocabulary without an unknown
-token may know one script alone."""
+"""Sample texts for finding the special tokens around a text. There are several because a vocabulary
+without an unknown token may know only one script."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """A text's token ids and the characters [starts, ends) that each stands for.
+    """Token ids of a text, and the characters [starts, ends) that each token stands for.
 
-    White space at either end of a token is not counted in (SentencePiece's tokens begin with it);
-    what is left of a token of nothing else is empty. Several tokens may share one character. What a
-    word has without a token, as a normalizer drops it, belongs to the tokens beside it: letters to
-    those on either side, accents to the one before.
+    White space at either end of a token is excluded (SentencePiece's tokens begin with it), so a
+    token of only white space is empty. Several tokens may share one character. Letters and accents
+    of a word that have no token, because a normalizer dropped them, belong to the adjacent tokens:
+    letters to those on either side, accents to the one before.
     """
 
     ids: Ids
@@ -68,7 +68,7 @@ class Tokens:
         return Tokens(ids=self.ids[part], starts=self.starts[part], ends=self.ends[part])
 
     def covering(self, start: int, end: int) -> tuple[int, int] | None:
-        """The first and last token of the characters [start, end); None where there are none."""
+        """Return the first and last token of the characters [start, end); None without tokens."""
         touching = np.flatnonzero(
             (self.ends > start) & (self.starts < end) & (self.starts < self.ends)
         )
@@ -79,9 +79,10 @@ class Tokens:
 
 
 def edges_of(starts: Ids, ends: Ids, start: int, end: int) -> tuple[int, int]:
-    """Which of the tokens that touch the characters [start, end) are the first and the last.
+    """Return the first and the last of the tokens that touch the characters [start, end).
 
-    A token that begins or ends there itself goes before one that shares a character with it.
+    `starts` and `ends` are the touching tokens' characters. A token that begins exactly at `start`,
+    or ends exactly at `end`, is preferred to one that only shares a character.
     """
     begin, stop = np.flatnonzero(starts == start), np.flatnonzero(ends == end)
     return (
@@ -91,7 +92,10 @@ def edges_of(starts: Ids, ends: Ids, start: int, end: int) -> tuple[int, int]:
 
 
 def tokenize(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Tokens]:
-    """The tokens of every text, without special ones; ModelError for a tokenizer in Python."""
+    """Tokenize every text without special tokens; return its tokens with their characters.
+
+    Raises ModelError for a slow tokenizer (in Python), which does not know the characters.
+    """
     if not tokenizer.is_fast:
         raise ModelError(
             f"{type(tokenizer).__name__} does not say which characters a token stands for: this "
@@ -112,17 +116,17 @@ Spans = Sequence[tuple[int, int]]
 
 
 def _naming_unknown(tokenizer: Any) -> Tokenizer | None:
-    """A copy that has a token for each letter that a tokenizer of pairs drops; None for others.
+    """Return a copy of a BPE tokenizer that has a token for each letter that the original drops.
 
-    Where a letter is dropped, the tokenizers library counts the places behind it in its word
-    without it.
+    It is needed because the tokenizers library does not count dropped letters, which shifts the
+    offsets of the tokens after them in the word. Returns None for tokenizers without this problem.
     """
     backend: Any = getattr(tokenizer, "backend_tokenizer", None)
     model = None if backend is None else backend.model
     if not isinstance(model, BPE) or model.unk_token is not None or model.byte_fallback:
         return None
     vocabulary = backend.get_vocab()
-    if vocabulary.keys() >= set(ByteLevel.alphabet()):  # of bytes none is unknown
+    if vocabulary.keys() >= set(ByteLevel.alphabet()):  # byte-level: nothing is unknown
         return None
     copy = Tokenizer.from_str(backend.to_str())
     copy.no_truncation()
@@ -132,7 +136,11 @@ def _naming_unknown(tokenizer: Any) -> Tokenizer | None:
 
 
 def _places(text: str, ids: Sequence[int], spans: Spans, naming: Tokenizer) -> Spans:
-    """Where the tokens of a text stand, by the copy, unless letters around a dropped one meet."""
+    """Return the offsets of a text's tokens, corrected for dropped letters if possible.
+
+    They are taken from the copy if it gives the same tokens, ignoring tokens of dropped letters. It
+    does not if the tokenizer joins the letters on either side of a dropped one.
+    """
     found = naming.encode(SURROGATES.sub("\ufffd", text), add_special_tokens=False)
     unknown = naming.token_to_id(naming.model.unk_token)
     kept = [(n, span) for n, span in zip(found.ids, found.offsets, strict=True) if n != unknown]
@@ -140,7 +148,7 @@ def _places(text: str, ids: Sequence[int], spans: Spans, naming: Tokenizer) -> S
 
 
 def tokenize_ids(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Ids]:
-    """The token ids of every text, without special ones; by any tokenizer."""
+    """Tokenize every text without special tokens, with any tokenizer; return only ids."""
     return {
         text: np.asarray(ids, dtype=np.int32)
         for chunk in _chunks(texts)
@@ -149,12 +157,15 @@ def tokenize_ids(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Ids]:
 
 
 def _chunks(texts: Iterable[str]) -> Iterable[list[str]]:
-    different = list(dict.fromkeys(texts))  # in their order
+    different = list(dict.fromkeys(texts))  # keeps the order
     return (different[start : start + CHUNK] for start in range(0, len(different), CHUNK))
 
 
 def _call(tokenizer: Any, texts: Sequence[str], **options: bool) -> Any:
-    """The tokenizer's answer; it refuses half a surrogate pair, which is as good as an unknown."""
+    """Call the tokenizer.
+
+    It refuses halves of surrogate pairs: replacement characters are read instead.
+    """
     with telling_refusals():
         found = tokenizer(
             [SURROGATES.sub("\ufffd", text) for text in texts],
@@ -170,7 +181,7 @@ def _call(tokenizer: Any, texts: Sequence[str], **options: bool) -> Any:
 
 @contextmanager
 def telling_refusals() -> Iterator[None]:
-    """Makes a ModelError of what a tokenizer says of a word that its vocabulary cannot write."""
+    """Turn a tokenizer's error on a word that its vocabulary cannot represent into a ModelError."""
     try:
         yield
     except Exception as error:
@@ -183,7 +194,7 @@ def telling_refusals() -> Iterator[None]:
 
 def _tokens(text: str, ids: Sequence[int], spans: Spans) -> Tokens:
     edges = np.asarray(spans, dtype=np.int32).reshape(-1, 2)  # (tokens, 2), also of no tokens
-    # Four bytes a character, so that places in the array are places in the Python text.
+    # Four bytes per character, so that indices in the array are indices in the Python string.
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     is_space = np.isin(codes, SPACES)
     starts, ends = _without_spaces(is_space, edges[:, 0], edges[:, 1])
@@ -193,10 +204,10 @@ def _tokens(text: str, ids: Sequence[int], spans: Spans) -> Tokens:
 
 
 def _without_spaces(is_space: NDArray[np.bool_], starts: Ids, ends: Ids) -> tuple[Ids, Ids]:
-    """The stretches [starts, ends) of a text without the white space at their ends."""
+    """Shrink the character ranges [starts, ends) to exclude white space at their ends."""
     size = len(is_space)
     places = np.arange(size, dtype=np.int32)
-    # The next character from each place on, and the last one up to it, that is no space.
+    # The next character at or after each position, and the last one up to it, that is no space.
     following = np.minimum.accumulate(np.where(is_space, size, places)[::-1])[::-1]
     preceding = np.maximum.accumulate(np.where(is_space, -1, places))
     first = np.minimum(np.append(following, size)[starts], ends)
@@ -205,20 +216,20 @@ def _without_spaces(is_space: NDArray[np.bool_], starts: Ids, ends: Ids) -> tupl
 
 
 def _uncovered(is_space: NDArray[np.bool_], starts: Ids, ends: Ids) -> NDArray[np.int64]:
-    """The characters, white space apart, that no token stands for."""
+    """Return the characters, except white space, that no token stands for."""
     size = len(is_space) + 1
     depth = np.bincount(starts, minlength=size) - np.bincount(ends, minlength=size)  # (size,)
     return np.flatnonzero((depth.cumsum()[:-1] == 0) & ~is_space)
 
 
 JOINERS = "\u200c\u200d"
-"""Without them a letter of Persian, Sinhala or Malayalam is another."""
+"""Zero-width (non-)joiners: without them, some letters of Persian, Sinhala or Malayalam change."""
 
 
 def _with_letters(
     text: str, uncovered: NDArray[np.int64], starts: Ids, ends: Ids
 ) -> tuple[Ids, Ids]:
-    """The stretches of tokens with the letters and marks beside them that have no token."""
+    """Extend the character ranges of tokens to adjacent letters and marks that have no token."""
     found, stops = starts.copy(), ends.copy()
     has_text = starts < ends
     for gap in np.split(uncovered, np.flatnonzero(np.diff(uncovered) > 1) + 1):
@@ -243,17 +254,17 @@ def _is_mark(character: str) -> bool:
 
 
 def _is_letter(character: str) -> bool:
-    """Whether a character is within a word, or an amount: a letter, a digit, a mark, a currency."""
+    """Return whether a character is part of a word or amount: letter, digit, mark, currency."""
     return character.isalnum() or _is_mark(character) or unicodedata.category(character) == "Sc"
 
 
-# What a tokenizer makes nothing of, counted while it reads.
+# Counting of unknown tokens and lost words during tokenization.
 
 
 class Count:
-    """How much of some texts a tokenizer knows; each different text counts once.
+    """Counter of unknown tokens and lost words in some texts; each distinct text counts once.
 
-    A word, as white space cuts it, is lost where no character in it has a token.
+    A word, as delimited by white space, is lost if none of its characters has a token.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -263,7 +274,7 @@ class Count:
         self._tokens = self._missed = 0
 
     def add(self, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
-        """Counts the tokens of some texts."""
+        """Count the tokens of some texts."""
         new = {
             text: found for text, found in zip(texts, ids, strict=True) if text not in self._seen
         }
@@ -273,7 +284,7 @@ class Count:
             self._missed += sum(found.count(unknown) for found in new.values())
 
     def numbers(self) -> NDArray[np.int64]:
-        """Features' `counts`, (4,)."""
+        """Return the `counts` of Features: `[4]`."""
         silent = "".join(self._silent(sorted(set[str]().union(*self._seen))))
         lost = words = 0
         if silent:
@@ -294,14 +305,14 @@ class Count:
 
 
 METASPACE = "\u2581"
-"""SentencePiece's token of a space, which stands before a word."""
+"""SentencePiece's token of a space, which precedes a word."""
 
 _COUNT: ContextVar[Count | None] = ContextVar("_COUNT", default=None)
 
 
 @contextmanager
 def counting(tokenizer: Any) -> Iterator[Count]:
-    """Counts what is read meanwhile."""
+    """Count the texts that are read within the block."""
     count = Count(tokenizer)
     told = _COUNT.set(count)
     try:
@@ -311,14 +322,17 @@ def counting(tokenizer: Any) -> Iterator[Count]:
 
 
 def note_read(texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
-    """Tells whoever counts which tokens some texts have been read as."""
+    """Pass texts and their tokens to the active counter, if there is one."""
     count = _COUNT.get()
     if count is not None:
         count.add(texts, ids)
 
 
 def _unknown_tokens(tokenizer: Any) -> set[int]:
-    """The tokens that stand for unknown words, and for nothing else: GPT-2's ends texts too."""
+    """Return the tokens that stand only for unknown words.
+
+    GPT-2's, for example, also ends texts.
+    """
     names = ("bos", "eos", "cls", "sep", "pad", "mask")
     others = {getattr(tokenizer, f"{name}_token_id", None) for name in names}
     found = {tokenizer.unk_token_id}
@@ -326,7 +340,7 @@ def _unknown_tokens(tokenizer: Any) -> set[int]:
         model = tokenizer.backend_tokenizer.model
         token = getattr(model, "unk_token", None)
         found.add(token and tokenizer.backend_tokenizer.token_to_id(token))
-        if isinstance(model, Unigram):  # says it in its state alone
+        if isinstance(model, Unigram):  # only its serialized state contains the id
             number = re.search(rb'"unk_id":(\d+)', model.__getstate__())
             found.add(number and int(number[1]))
     return found - others - {None}
@@ -334,11 +348,17 @@ def _unknown_tokens(tokenizer: Any) -> set[int]:
 
 @dataclass(frozen=True, kw_only=True)
 class Frame:
-    """The special tokens of a tokenizer before, between and after its texts.
+    """Special tokens that a tokenizer puts before, between and after the texts of a row.
 
-    There are two parts around one text and three around two, each of (ids, token types); `texts`
-    are the token types of the texts themselves. `has_types` is False for encoders without segments.
-    A tokenizer without a padding token pads with id 0: nothing attends to a masked place.
+    Attributes:
+        parts: Two parts around one text, or three around two; each is (ids, token types).
+        texts: Token type of each text.
+        null: Position of the classification token in a row, from the end if negative. Without
+            such a token, another special token outside of the texts or else the first token is
+            used.
+        has_types: False for encoders without segments.
+        pad_id: Id of padding. It is 0 for a tokenizer without a padding token: masked positions
+            are not attended to.
     """
 
     parts: tuple[tuple[Ids, Ids], ...]
@@ -349,7 +369,7 @@ class Frame:
 
     @classmethod
     def of(cls, tokenizer: Any, texts: int) -> "Frame":
-        """The frame around one text or two, read off what the tokenizer puts around any text."""
+        """Derive the frame around one or two texts from an encoded sample text."""
         alone = ((p, tokenizer(p, add_special_tokens=False)["input_ids"]) for p in PROBES)
         probe, ids_of = next(((p, ids) for p, ids in alone if ids), (PROBES[0], []))
         size = len(ids_of)  # a tokenizer may make two tokens of "a", "▁" and "a"
@@ -359,11 +379,11 @@ class Frame:
         inner = np.flatnonzero(np.asarray(encoded["special_tokens_mask"]) == 0)
         if not size or len(inner) != size * texts:
             raise ModelError(f"{type(tokenizer).__name__} cannot encode {probe!r}: it is damaged.")
-        firsts = inner[::size]  # (texts,), where each text begins
+        firsts = inner[::size]  # (texts,), the start of each text
         edges = zip([0, *(firsts + size)], [*firsts, len(ids)], strict=True)
-        # Where the classification token stands: from the start, or (XLNet) from the end if
-        # negative. Another special token outside of the texts takes its place where there is
-        # none, and the first token where there is no such one either.
+        # Find the classification token: counted from the start, or (XLNet) from the end if
+        # negative. If there is none, take another special token outside of the texts, or else
+        # the first token.
         outer = [place for place in range(len(ids)) if not inner[0] <= place <= inner[-1]]
         found = [place for place in outer if ids[place] == tokenizer.cls_token_id] or outer or [0]
         return cls(
@@ -376,11 +396,11 @@ class Frame:
 
     @property
     def size(self) -> int:
-        """How many special tokens a row has."""
+        """Number of special tokens in a row."""
         return sum(len(ids) for ids, _ in self.parts)
 
     def row(self, *texts: Ids) -> tuple[Ids, Ids]:
-        """The ids and the token types of one row."""
+        """Return the ids and token types of a row of these texts."""
         ids, types = [self.parts[0][0]], [self.parts[0][1]]
         for text, kind, part in zip(texts, self.texts, self.parts[1:], strict=True):
             ids += [text, part[0]]
@@ -388,13 +408,13 @@ class Frame:
         return np.concatenate(ids), np.concatenate(types)
 
     def first(self, *before: Ids) -> int:
-        """Where the text begins that follows these texts in a row."""
+        """Return the position in a row of the text that follows these texts."""
         special = sum(len(ids) for ids, _ in self.parts[: len(before) + 1])
         return special + sum(map(len, before))
 
 
 def join(rows: Sequence[tuple[Ids, Ids]], frame: Frame, max_tokens: int) -> dict[str, Any]:
-    """Rows end to end, none longer than `max_tokens`, by the names that Features has for them."""
+    """Concatenate rows of at most `max_tokens` tokens into the basic fields of Features."""
     types = np.concatenate([types for _, types in rows])  # (tokens,)
     return {
         "token_ids": np.concatenate([ids for ids, _ in rows]),
@@ -411,9 +431,10 @@ def spread(
     starts: NDArray[np.int64],
     empty: int = 0,
 ) -> NDArray[Any]:
-    """A value for every token of rows that begin at `starts` (rows + 1,), (tokens,).
+    """Return a value for every token of concatenated rows: `[tokens]`.
 
-    Each row has those of its part from the token `firsts` on, and `empty` before and behind them.
+    The values of each row's part begin at position `firsts` of the row; all tokens before and after
+    the part get `empty`. `starts` `[rows + 1]` are the first tokens of the rows.
     """
     values, sizes = np.concatenate(parts), np.array([len(part) for part in parts])  # (rows,)
     column = np.full(starts[-1], empty, dtype=values.dtype)
@@ -421,18 +442,18 @@ def spread(
     return column
 
 
-# Encoded splits, kept on disk for the other seeds and jobs of the same texts and tokenizer.
+# Encoded splits, cached on disk for other seeds and jobs with the same texts and tokenizer.
 #
-# A file CACHE/features/DIGEST.npz has the arrays and numbers of a Features, or of a head's own
-# kind.
+# A file CACHE/features/DIGEST.npz has the arrays and numbers of a Features, or of a subclass.
 
 KEPT_TOKENS = 200_000
-"""Splits of fewer tokens are encoded again, in less than a second."""
+"""Minimum number of tokens of a split for the cache; fewer are encoded in less than a second."""
 
 KIND = "kind"
 
 FORM = 3
-"""Goes up when a file has something new: an old one would be read as having none of it."""
+"""Version of the files. Increase it when they get new contents: otherwise an old file would be read
+as if it had none of these."""
 
 
 def encode_once(
@@ -442,13 +463,15 @@ def encode_once(
     identity: str,
     limits: Limits,
 ) -> Features:
-    """What a head makes of a split, or has made of it before; `identity` is the tokenizer's digest.
+    """Encode a split with a head, or load its features from the cache.
 
-    A file that is damaged or cannot be written costs time only.
+    `identity` is the digest of the tokenizer. A cache file that is damaged or cannot be written is
+    ignored; it only costs time.
     """
-    # The function's name stands for the head, and METHOD for how all of them encode.
+    # The function's name identifies the head, METHOD the version of the encoding code.
     head = f"{encode.__module__}.{encode.__name__}"
-    # An encoder's config says whether its tokenizer gives token types, and no digest of that does.
+    # The encoder's config decides whether the tokenizer gives token types; its digest does not
+    # include that.
     kind = (type(tokenizer).__name__, "token_type_ids" in tokenizer.model_input_names)
     words = (head, rows.fingerprint, identity, *kind, METHOD, FORM)
     key = hashlib.sha256(json.dumps([words, asdict(limits)]).encode()).hexdigest()
@@ -474,11 +497,11 @@ def _write(path: Path, features: Features) -> None:
 
 
 def _read(path: Path) -> Features | None:
-    """The features of a file; None where it is not there or not whole."""
+    """Return the features of a file; None if it is missing or damaged."""
     classes: list[type[Features]] = [Features, *Features.__subclasses__()]
     kinds = {kind.__name__: kind for kind in classes}
     try:
-        # A damaged file that np.load has opened by itself stays open.
+        # Opened here, because np.load would leave a damaged file open.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             values = {name: _value(arrays[name]) for name in arrays.files}
         return kinds[values.pop(KIND)](**values)

@@ -18,13 +18,13 @@ from tempfile import TemporaryDirectory
 
 from filelock import FileLock
 
+from benchharness.errors import ModelError
 from benchharness.leaderboard.job import Trust
 from benchharness.leaderboard.text import flush_to_disk
 from benchharness.models.folder import checkpoint_files
 from benchharness.models.pickles import DAMAGED, damaged, holds_more, write_safetensors
 from benchharness.models.spec import index_of, shown
 from benchharness.models.weights import file_digest
-from benchharness.tasks.errors import ModelError
 
 _OURS = "benchharness"
 _DIGESTS = "converted.json"

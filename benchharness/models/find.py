@@ -6,10 +6,10 @@ from dataclasses import replace
 from glob import glob, has_magic
 from pathlib import Path
 
+from benchharness.errors import ModelError, unknown_name
 from benchharness.leaderboard.job import Stage, Trust
 from benchharness.models.folder import describe_folder, read_object
 from benchharness.models.spec import MODELS, NOTHING, ModelSpec, bare
-from benchharness.tasks.errors import ModelError, unknown_name
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _REVISION = re.compile(r"(?!.*\.\.)\w[\w./+-]*", re.ASCII)

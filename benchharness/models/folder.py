@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from benchharness.errors import ModelError
 from benchharness.leaderboard.job import Trust
 from benchharness.models.families import is_causal
 from benchharness.models.spec import (
@@ -22,7 +23,6 @@ from benchharness.models.spec import (
     shown,
     sort_files,
 )
-from benchharness.tasks.errors import ModelError
 
 if TYPE_CHECKING:
     from benchharness.models.pickles import PickledWeights

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from benchharness.errors import ModelError
 from benchharness.leaderboard.job import Trust
 from benchharness.models.spec import shown
-from benchharness.tasks.errors import ModelError
 
 LARGEST = 16 * 2**20
 """Largest size, in bytes, of a pickle without its tensors. A Trainer's arguments take 5,000
@@ -387,7 +387,7 @@ class _Weights(Machine):
 
     def call(self, called: Any, args: Any, *, new: bool = False) -> Any:  # noqa: ARG002
         if not isinstance(called, Described) or not isinstance(args, tuple):
-            raise TypeError("a call of what is no function")
+            raise TypeError("a call of an object that is not a function")
         name = called.name
         if name == "collections.OrderedDict" and not args:
             return {}

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from benchharness.errors import BenchError, ModelError
 from benchharness.leaderboard.job import Stage, Start, Trust
-from benchharness.tasks.errors import BenchError, ModelError
 
 NOTHING = Trust()
 

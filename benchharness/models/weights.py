@@ -14,6 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchharness.errors import ModelError
 from benchharness.leaderboard.job import Trust
 from benchharness.models.folder import (
     check_loadable,
@@ -36,7 +37,6 @@ from benchharness.models.spec import (
     index_of,
     sort_files,
 )
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.sources.hub import arriving, go_offline_if_unreachable
 
 _TOKENIZERS = ("tokenizer*", "vocab*", "sentencepiece*", *TOKENIZER_FILES)

@@ -1,4 +1,7 @@
-"""Which class of transformers a trained network is, up to names; without torch, for plans."""
+"""Mapping of trained networks to the classes of transformers that load them.
+
+Importing it does not import torch, so plans may use it.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -14,10 +17,10 @@ KINDS = {
     "span": "QuestionAnswering",
     "tag": "TokenClassification",
 }
-"""What transformers calls the head types."""
+"""Head types and the names that transformers' classes have for them."""
 
 BODY = "AutoModel"
-"""Its class of an encoder without a head: what sentence-transformers makes vectors by."""
+"""Class of transformers for an encoder without a head, which sentence-transformers loads."""
 
 LACKING = {
     ("deberta", "choice"),
@@ -32,21 +35,33 @@ LACKING = {
     ("t5", "ranking"),
     ("t5", "span"),
 }
-"""What transformers has no class for, or (T5) only one that needs the decoder."""
+"""Pairs of family and head type without a class in transformers.
+
+For T5 some have a class, but one that needs the decoder.
+"""
 
 LAYERED = frozenset({"modernbert-decoder"})
-"""Decoders whose classes have layers between the last state and the output, which we lack."""
+"""Decoder families whose classes have layers between the last state and the output.
+
+benchharness's heads lack these layers.
+"""
 
 SHARED = {"mt5": "t5", "umt5": "t5"}
-"""Families whose classes are another one's."""
+"""Families that use the classes of another family."""
 
 COMPARED = CHECKED - SHARED.keys() - {"neobert", "new", "nomic_bert"}
-"""Families whose classes were compared with our heads (tests/benchharness/test_heads_parity.py):
-all that are checked but those of checkpoints' own code."""
+"""Families whose classes were compared with benchharness's heads (test_heads_parity.py).
+
+These are all checked families except those that are code of their checkpoints.
+"""
 
 
 class Published(NamedTuple):
-    """The class that loads a network, "AutoModelForTokenClassification", or what none can say."""
+    """Class of transformers that loads a network, "AutoModelForTokenClassification".
+
+    `lacking` names the part of the network for which there is no class; it is empty if there is
+    one.
+    """
 
     auto_class: str = ""
     lacking: str = ""
@@ -54,13 +69,13 @@ class Published(NamedTuple):
 
     @property
     def loader(self) -> str:
-        """What loads it: sentence-transformers where a text has a vector, else transformers."""
+        """Call that loads the network, of sentence-transformers (text vectors) or transformers."""
         is_body = self.auto_class == BODY
         return "SentenceTransformer" if is_body else f"{self.auto_class}.from_pretrained"
 
     @property
     def sentence(self) -> str:
-        """Why there is no class; empty where there is one."""
+        """Sentence that explains why no class loads the network; empty if a class does."""
         why = "has no class" if self.is_compared else "was compared with no class"
         return f"{self.lacking} {why} in transformers" if self.lacking else ""
 
@@ -68,10 +83,13 @@ class Published(NamedTuple):
 def published_class(
     task: Task, recipe: Recipe, family: str, *, is_foreign: bool = False
 ) -> Published:
-    """The class of transformers for a task's network by its recipe and its encoder's family.
+    """Return the class of transformers for a task's network, by its recipe and encoder family.
 
-    `family` is transformers' model_type; `is_foreign` says that the encoder is code of the
-    checkpoint's own.
+    Args:
+        task: The task, which determines the head.
+        recipe: The recipe of the training.
+        family: The encoder's `model_type` in transformers.
+        is_foreign: Whether the encoder is code that comes with its checkpoint.
     """
     if lacking := next(_lacking(task, recipe, SHARED.get(family, family), is_foreign), ""):
         return Published(lacking=lacking, is_compared=SHARED.get(family, family) in COMPARED)
@@ -94,7 +112,7 @@ def _lacking(task: Task, recipe: Recipe, family: str, is_foreign: bool) -> Itera
 
 
 def _has_head(family: str, head: str) -> bool:
-    """Return whether transformers' class of a head type is the network that we train."""
+    """Return whether transformers' class of a head type is the same network as benchharness's."""
     if family in COMPARED or head not in KINDS:
         return head in KINDS
     is_decoder = is_causal({"model_type": family}) and family not in LAYERED

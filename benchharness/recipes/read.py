@@ -1,31 +1,31 @@
-"""A recipe file: TOML with a value and its source in each line.
+"""Recipe files: TOML with a value and its source in each line.
 
     [default]                       values for every task
     epochs = { value = 3.0, source = "arXiv:1810.04805, A.3" }
 
-    [head.span]                     what is different for one head type
+    [head.span]                     values that differ for one head type
     stride = { value = 128, source = "..." }
 
-    [glue.mrpc]                     what is different for one task
+    [glue.mrpc]                     values that differ for one task
     epochs = { value = 5.0, source = "..." }
-    start_from = { value = "glue/mnli", source = "..." }    what is trained before it
+    start_from = { value = "glue/mnli", source = "..." }    the task that is trained first
 
-    [frozen]                        what is different where the encoder is frozen (features)
+    [frozen]                        values that differ for a frozen encoder (features)
     learning_rate = { value = 1e-3, source = "..." }
 
-    [together]                      what is different for tasks that are trained together
+    [together]                      values that differ for tasks that are trained together
     epochs = { value = 5.0, source = "..." }
 
-    [like]                          whose values hold where this file has none; only in ours
+    [like]                          recipe with the values that this file lacks; packaged files only
     recipe = { value = "roberta", source = "..." }
 
-    [[unlike]]                      where it differs from a file of its authors; a test reads it
+    [[unlike]]                      differences from a file of the authors; a test reads them
     file = "run_glue.sh"
     tasks = ["glue/mrpc"]
     settings = ["epochs"]
     reason = "..."
 
-    [protocol]                      what is run where the command line does not say it
+    [protocol]                      defaults for options that the command line leaves out
     limit = { value = 1000, source = "..." }
     seeds = { value = 3, source = "..." }
     tasks = { value = "glue/stsb,glue/sst2", source = "..." }
@@ -43,26 +43,28 @@ from math import prod
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.job import START_FROM, TOGETHER, Setting
 from benchharness.recipes.recipe import EACH, check_setting
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, find_task
 
-# Grids: a hyperparameter with several values, "2e-5,3e-5,5e-5", stands for a recipe by each.
+# Grids: a hyperparameter with several values, "2e-5,3e-5,5e-5", stands for one recipe per value.
 #
-# The text is the same after `--set` and in a file, where it may also be a list of numbers.
+# `--set` and a file use the same text; a file may also have a list of numbers.
 
 _BETWEEN = ","
 
 _LARGEST = 1000
-"""Points of a grid, each of which is trained with every seed on every task."""
+"""Largest number of points of a grid, each of which is trained with every seed on every task."""
 
 
 def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]:
-    """Every combination of the settings' values, the last setting changing fastest.
+    """Yield every combination of the settings' values; the last setting changes fastest.
 
-    A value that is one of several says so. Raises BenchError, before any is made,
-    where there are more than anybody means.
+    A value that is one of several keeps their list (`one_of`).
+
+    Raises:
+        BenchError: The grid has more than 1,000 points; raised before the first is yielded.
     """
     choices = [choices_of(setting) for setting in settings.values()]
     if (points := prod(map(len, choices))) > _LARGEST:
@@ -75,7 +77,7 @@ def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]
 
 
 def choices_of(setting: Setting) -> tuple[Setting, ...]:
-    """A setting for each of the values between commas."""
+    """Split a setting into one setting per comma-separated value."""
     if not isinstance(setting.value, str) or _BETWEEN not in setting.value:
         return (setting,)
     values = [value.strip() for value in setting.value.split(_BETWEEN)]
@@ -87,25 +89,27 @@ _UNLIKE = "unlike"
 _PROTOCOL = "protocol"
 
 FROZEN = "frozen"
-"""The table of a file for runs whose encoder is frozen."""
+"""Table of a recipe file for runs with a frozen encoder."""
 
 _OF_NO_TASK = ("default", _LIKE, _PROTOCOL, FROZEN, TOGETHER)
-"""The tables that are not called [suite.task] or [head.type]."""
+"""Tables that belong to no task or head type, unlike [suite.task] and [head.type]."""
 
 _PACKAGE = Path(__file__).parent
 
 
 @cache
 def packaged_names() -> Mapping[str, Path]:
-    """The recipe files that come with the package, by name ("bert", "fast", ...)."""
+    """Return the paths of the packaged recipe files by name ("bert", "fast", ...)."""
     return {path.stem: path for path in sorted(_PACKAGE.glob("*.toml"))}
 
 
 def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
-    """The hyperparameters of a file by table: "default", "like", "head/span", "glue/mrpc".
+    """Return the hyperparameters of a file by table: "default", "like", "head/span", "glue/mrpc".
 
-    Values are as they stand in the file; names and ranges are checked where layers are merged.
-    Raises BenchError where the file is missing, is no TOML, or is laid out otherwise.
+    The values are unchecked: names and ranges are checked when layers are merged.
+
+    Raises:
+        BenchError: The file is missing, is not TOML, or has another structure.
     """
     return {
         table: {name: setting for name, setting in settings.items() if name != START_FROM}
@@ -114,11 +118,11 @@ def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
 
 
 HINTS: dict[str, Mapping[str, Setting]] = {}
-"""What plugins say of their own tasks, laid over every model's own recipe."""
+"""Values that plugins give for their own tasks; they override every model's own recipe."""
 
 
 def add_hints(file: Path, task: str, values: Mapping[str, Any]) -> None:
-    """Takes a plugin's values for its task; BenchError where one is unknown or out of range."""
+    """Register a plugin's values for its task; raise BenchError if one is unknown or invalid."""
     hints = _settings(file, task, values)
     found = [(name, choice) for name, s in hints.items() for choice in choices_of(s)]
     _raise_all(file, (partial(check_setting, *each) for each in found))
@@ -126,7 +130,10 @@ def add_hints(file: Path, task: str, values: Mapping[str, Any]) -> None:
 
 
 def read_starts(path: Path) -> dict[str, Setting]:
-    """What a file has trained before, by table: its lines `start_from`, which are no values."""
+    """Return the `start_from` line of each table of a file that has one.
+
+    It names the task that is trained first, and is no hyperparameter.
+    """
     return {
         table: replace(line, value=str(line.value))
         for table, lines in _read(path).items()
@@ -151,13 +158,14 @@ def _parse(path: Path) -> Mapping[str, Mapping[str, Setting]]:
 
 
 _read_packaged = cache(_parse)
-"""Ours do not change, and are asked for by every model, task and layer."""
+"""`_parse` with a cache: packaged files never change and are read for every model and task."""
 
 
 def file_facts(path: Path) -> dict[str, Any]:
-    """What a recipe file says, by table: every value with its source, a list as it stands there.
+    """Return a recipe file's contents by table as plain data; a grid stays a list in one value.
 
-    Raises BenchError with one line for each table and value that is unknown or out of range.
+    Raises:
+        BenchError: Tables or values are unknown or out of range (one line for each).
     """
     tables = _parse(path)
     named = [table for table in tables if table not in _OF_NO_TASK]
@@ -176,23 +184,23 @@ def file_facts(path: Path) -> dict[str, Any]:
 
 
 def check_tables(path: Path) -> None:
-    """Raises BenchError with a line for each table of a file that is of no task or head type."""
+    """Raise BenchError with a line for each table of a file that names no task or head type."""
     named = (table for table in _parse(path) if table not in _OF_NO_TASK)
     _raise_all(path, (partial(_check_named, table) for table in named))
 
 
 def _check_named(name: str) -> None:
-    """Raises BenchError for "glue/colla" and "head/spam"."""
+    """Raise BenchError for an unknown task or head type, such as "glue/colla" or "head/spam"."""
     family, _, head = name.partition("/")
     heads = sorted({task.head for task in TASKS.values()})
     if family != "head":
-        find_task(name)  # raises where there is none
+        find_task(name)  # raises BenchError for an unknown task
     elif head not in heads:
         raise BenchError(f"no head type is called {head!r}; expected one of {', '.join(heads)}.")
 
 
 def _raise_all(file: Path, checks: Iterable[Callable[[], object]]) -> None:
-    """Raises BenchError with a line for each check that does, with the file's name."""
+    """Run all checks; raise one BenchError with a line, after the file's name, per failure."""
     problems: list[str] = []
     for check in checks:
         try:
@@ -204,16 +212,16 @@ def _raise_all(file: Path, checks: Iterable[Callable[[], object]]) -> None:
 
 
 def read_like(path: Path) -> str:
-    """The name of the recipe that a file lies over, empty where it names none."""
+    """Return the name of the recipe that a file is based on; empty if it names none."""
     like = read_recipe(path).get(_LIKE, {}).get("recipe")
     return str(like.value) if like else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """What a recipe runs where its user does not say: rows of a split, seeds, tasks' full names.
+    """Defaults of a recipe for a run: rows per split, number of seeds, and the tasks' full names.
 
-    None and no tasks where the recipe leaves it open.
+    A default that the recipe does not set is None, or an empty tuple of tasks.
     """
 
     limit: int | None = None
@@ -222,7 +230,7 @@ class Protocol:
 
 
 def read_protocol(path: Path) -> Protocol:
-    """The table [protocol] of a file; BenchError for another line, or a value that is no count."""
+    """Return the table [protocol] of a file; raise BenchError for an unknown or invalid line."""
     lines = read_recipe(path).get(_PROTOCOL, {})
     if unknown := sorted(lines.keys() - {"limit", "seeds", "tasks"}):
         raise BenchError(
@@ -240,7 +248,7 @@ def _count_of(path: Path, lines: Mapping[str, Setting], name: str) -> int | None
     if name not in lines:
         return None
     value = lines[name].value
-    if not isinstance(value, int) or value < 1:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise BenchError(
             f"{path.name}, {_PROTOCOL} {name}: expected a whole number from 1 up, found {value!r}."
         )
@@ -260,7 +268,7 @@ def _tables(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[str, Mapp
             yield suite, content
             continue
         for task, lines in content.items():
-            # `epochs = { value = 3 }` in [glue] is a table to TOML too, but a value and no task.
+            # `epochs = { value = 3 }` in [glue] is a table in TOML too, but a value and not a task.
             if not isinstance(lines, dict) or "value" in lines:
                 raise BenchError(
                     f"{path.name} has {task!r} in [{suite}]; a task's table is [suite.task], for "
@@ -275,14 +283,14 @@ def _settings(path: Path, table: str, lines: Mapping[str, Any]) -> dict[str, Set
 
 def _setting(path: Path, where: str, line: object) -> Setting:
     match line:
-        # A table with anything else, such as a misspelt "sorce", falls to the next case and is
-        # refused below as no value.
+        # A table with any other key, such as a misspelt "sorce", goes to the next case and is
+        # rejected below because it is not a value.
         case {"value": value, "source": str(source), **rest} if not rest:
             pass
         case _:
-            value, source = line, path.name  # a bare value of a file of the user's
+            value, source = line, path.name  # a bare value in a user's file
     if isinstance(value, list) and value:
-        value = _BETWEEN.join(map(str, value)) if all(map(_is_one, value)) else None  # as typed
+        value = _BETWEEN.join(map(str, value)) if all(map(_is_one, value)) else None  # as in --set
     if not _is_one(value):
         raise BenchError(
             f"{path.name}, {where}: expected a number, a list of numbers, or {{ value = ..., "

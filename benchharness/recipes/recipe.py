@@ -1,8 +1,9 @@
-"""The hyperparameters of a fine-tuning run, in groups: what they mean, and which values are right.
+"""The hyperparameters of a fine-tuning run, in groups, with their meaning and valid values.
 
-Each is declared once, with its range, other people's names for it, and what it goes with. A job has
-those alone that its head, its encoder and its technique use; what does not apply is absent from its
-settings, and so from its key, and a group of which nothing applies is None.
+Each hyperparameter is declared once, with its range, the names that other tools have for it, and
+the settings that it needs or excludes. A job has only those that its head, its encoder and its
+technique use. A hyperparameter that does not apply is absent from the job's settings, and thus from
+its key; a group without any that applies is None.
 """
 
 import math
@@ -10,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, get_args, get_type_hints
 
+from benchharness.errors import BenchError, ModelError, unknown_name
 from benchharness.leaderboard.job import Setting
-from benchharness.tasks.errors import BenchError, ModelError, unknown_name
 
 FINE_TUNED = "fine-tuned"
 FEATURES = (
@@ -24,41 +25,41 @@ FEATURES = (
     "sum-all",
     "mix",
 )
-"""What a head reads: the fine-tuned encoder's last layer, or layers of a frozen one."""
+"""Input of the head: the last layer of the fine-tuned encoder, or layers of a frozen encoder."""
 
 EACH = "each"
-"""Stands for the embeddings and every layer, each in a row of its own."""
+"""Value of `features` that stands for the embeddings and every layer, each in a row of its own."""
 
 LAYER = "layer-"
-"""How the name of a single frozen layer begins: layer-1 is the one above the embeddings."""
+"""Prefix of the name of a single frozen layer: layer-1 is the layer above the embeddings."""
 
 GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS = "given", "both", "added"
 
 LINEAR = "linear"
 SCHEDULES = (LINEAR, "cosine", "constant", "polynomial", "slanted-triangular")
-"""How the learning rate falls after its warm-up; each formula is in training/optimizer.py."""
+"""Decay of the learning rate after its warm-up; the formulas are in training/optimizer.py."""
 
 SENTENCE, DOCUMENT = "sentence", "document"
-"""What an encoder reads of a text that is tagged: a sentence alone, or in its document."""
+"""Input of an encoder for tagging: a sentence alone, or the sentence within its document."""
 
 MEAN, FIRST, LAST = "mean", "first", "last"
-"""What of a text's states is its vector."""
+"""Ways to pool the token states of a text into its vector."""
 
 ADAMW, ADAFACTOR = "adamw", "adafactor"
 
 ON_DEV = "dev"
 _HELD_OUT = "train:"
-"""Which rows choose among a run's evaluations: dev, or "train:SHARE", a part of train."""
+"""Rows that select among a run's evaluations: dev, or "train:SHARE", a held-out part of train."""
 
 MAX_ANSWER_TOKENS = 30
-"""The longest answer: google-research/bert run_squad.py, --max_answer_length."""
+"""Longest answer, in tokens: google-research/bert run_squad.py, --max_answer_length."""
 
 AND = "+"
-"""Stands between the numbers of layers that are kept; a comma would make a sweep."""
+"""Separator of the numbers of kept layers; a comma would make a sweep."""
 
 
 def least_layers(features: str) -> int:
-    """How many layers an encoder must have for a choice of features."""
+    """Return how many layers an encoder must have for a choice of features."""
     number = features.removeprefix(LAYER)
     if number != features:
         return int(number) if number.isdecimal() else 0
@@ -66,18 +67,23 @@ def least_layers(features: str) -> int:
 
 
 def kept_layers(wanted: int | str, count: int) -> list[int]:
-    """The numbers of the layers that an encoder of `count` layers keeps, rising.
+    """Return the numbers of the layers that an encoder of `count` layers keeps, in ascending order.
 
-    A number is spread evenly from the first layer to the last, as transformers'
-    distillation/scripts/extract_distilbert.py takes 0, 2, 4, 7, 9 and 11 of twelve; "0+2+4" names
-    them, and 0 is all. Raises ModelError for layers that the encoder has not.
+    Args:
+        wanted: A number of layers, spread evenly from the first to the last, as in transformers'
+            distillation/scripts/extract_distilbert.py (0, 2, 4, 7, 9 and 11 of 12); or their
+            numbers, as in "0+2+4"; or 0 for all.
+        count: The number of layers of the encoder.
+
+    Raises:
+        ModelError: The encoder has fewer layers than that.
     """
     if not wanted:
         return [*range(count)]
     if isinstance(wanted, str):
         kept = [int(number) for number in wanted.split(AND)]
     else:
-        last = (count - 1) / max(1, wanted - 1)  # how far apart they are
+        last = (count - 1) / max(1, wanted - 1)  # distance between two kept layers
         kept = [round(number * last) for number in range(wanted)]
     if len(kept) > count or kept[-1] >= count:
         raise ModelError(
@@ -87,7 +93,7 @@ def kept_layers(wanted: int | str, count: int) -> list[int]:
     return kept
 
 
-# Which values are right: what reads one, giving None for a wrong one, and what is expected.
+# Validation: `read` parses a value and returns None for an invalid one; `expected` describes it.
 
 Value = str | int | float | bool
 
@@ -99,14 +105,14 @@ class _Rule(NamedTuple):
 
 
 def _as_number(value: object) -> float | None:
-    # True is an int for Python, and would be a learning rate of 1.
+    # True is an int in Python, and would be a learning rate of 1.
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) else None  # "nan" and "inf" are no values
+    return number if math.isfinite(number) else None  # "nan" and "inf" are invalid
 
 
 def _number(words: str, holds: Callable[[float], bool], *, whole: bool = False) -> _Rule:
@@ -114,7 +120,7 @@ def _number(words: str, holds: Callable[[float], bool], *, whole: bool = False) 
         number = _as_number(value)
         if number is None or not holds(number) or (whole and not number.is_integer()):
             return None
-        return int(number) if whole else number  # 3.0 and 3 are one value, and one key
+        return int(number) if whole else number  # 3.0 and 3 give the same job key
 
     return _Rule(read, f"a {'whole ' * whole}number that is {words}")
 
@@ -129,27 +135,27 @@ def _one_of(*words: str) -> _Rule:
 
 
 def _read_features(value: object) -> str | None:
-    """A choice of features; the number of a single layer in one spelling."""
+    """Parse a choice of features, with a normalized layer number; return None if invalid."""
     word = str(value)
     number = word.removeprefix(LAYER)
     if word != number and number.isdecimal() and int(number) > 0:
-        return f"{LAYER}{int(number)}"  # layer-07 is layer-7
+        return f"{LAYER}{int(number)}"  # layer-07 becomes layer-7
     return word if word in FEATURES else None
 
 
 def _read_rows(value: object) -> str | None:
-    """The word "dev", or "train:SHARE" in one spelling of the share."""
+    """Parse "dev" or "train:SHARE", and normalize the share; return None if invalid."""
     text = str(value)
     share = _as_number(text.removeprefix(_HELD_OUT))
     if text == ON_DEV:
         return text
     if not text.startswith(_HELD_OUT) or share is None or not 0 < share < 1:
         return None
-    return f"{_HELD_OUT}{share}"  # 0.10 is 0.1
+    return f"{_HELD_OUT}{share}"  # 0.10 becomes 0.1
 
 
 def _read_layers(value: object) -> int | str | None:
-    """How many layers, 0 for all, or the rising numbers of some, from 0: "0+2+4"."""
+    """Parse a number of layers (0: all) or ascending numbers ("0+2+4"); return None if invalid."""
     number = _as_number(value)
     if number is not None:
         return int(number) if number >= 0 and number.is_integer() else None
@@ -157,7 +163,7 @@ def _read_layers(value: object) -> int | str | None:
     if len(words) < 2 or not all(word.strip().isdecimal() for word in words):
         return None
     named = [int(word) for word in words]
-    return AND.join(map(str, named)) if named == sorted(set(named)) else None  # each once
+    return AND.join(map(str, named)) if named == sorted(set(named)) else None  # no duplicates
 
 
 _POSITIVE = _number("above 0", lambda value: value > 0)
@@ -166,22 +172,29 @@ _SHARE = _number("at least 0 and at most 1", lambda value: 0 <= value <= 1)
 _BELOW_ONE = _number("at least 0 and below 1", lambda value: 0 <= value < 1)
 _FACTOR = _number("above 0 and at most 1", lambda value: 0 < value <= 1)
 _COUNT, _COUNT_OR_NONE = _count(1), _count(0)
-_ROOM = _count(6)  # four special tokens at most (RoBERTa's around a pair), and one of each text
-_TARGETS = _count(3)  # a token that begins the answer (BART's), one of it, and the one that ends it
+_ROOM = _count(6)  # at most four special tokens (RoBERTa's for a pair), and a token of each text
+_TARGETS = _count(3)  # the token before the answer (BART's), one of the answer, and the end token
 _FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 _FLAG = _Rule(lambda value: _FLAGS.get(str(value).lower()), "true or false")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What is known of a hyperparameter besides its name, type and default.
+    """Metadata of a hyperparameter in addition to its name and type.
 
-    `aliases` are what transformers' TrainingArguments, its example scripts, peft and people call
-    it. `heads` are the head types that alone have it, all where it is empty. It means nothing, and
-    is left out, where one of `unless` is on, or where `needs` (a name, or name=value) is not; with
-    one of `excludes`, which says what that does, it is refused. `instead_of` is the same in another
-    unit: of two layers the later one holds. A value that is `stated` is part of a job also where it
-    is the default.
+    Attributes:
+        rule: Its validation.
+        default: Its default; MISSING if it has none.
+        stated: Whether a job includes the value even if it is the default.
+        aliases: Its names in transformers' TrainingArguments and example scripts, in peft, and in
+            common usage.
+        heads: The head types that it applies to; empty for all.
+        unless: Settings that make it meaningless: if one of them is on, the value is left out.
+        needs: A setting (a name, or name=value) without which it is meaningless and left out.
+        excludes: Settings that it cannot be combined with, each with its effect for the error
+            message.
+        instead_of: The same quantity in another unit: if two layers set one of them each, the later
+            layer wins.
     """
 
     rule: _Rule
@@ -198,9 +211,9 @@ class Facts:
 def _value(
     rule: _Rule, default: Any = MISSING, *, aliases: str = "", unless: str = "", **facts: Any
 ) -> Any:
-    """A field of a group; one without a default is always stated."""
+    """Declare a hyperparameter as a field of a group; one without a default is always stated."""
     facts |= {"aliases": tuple(aliases.split()), "unless": tuple(unless.split())}
-    facts.setdefault("stated", default is MISSING)  # a job has it whatever it is
+    facts.setdefault("stated", default is MISSING)  # without a default every job has it
     known = Facts(rule=rule, default=default, **facts)
     return field(default=default, metadata={"facts": known})
 
@@ -212,27 +225,27 @@ _ENDS = "ends a run otherwise"
 
 @dataclass(frozen=True, kw_only=True)
 class Optim:
-    """The optimizer's step.
+    """Settings of the optimizer's step.
 
-    `batch_size` counts the examples of one optimizer step; they are computed in `accumulation`
-    parts with the same result. `max_grad_norm` is infinite where gradients are not clipped; a
-    setting says 0 for it, as fairseq does, because JSON has no infinity. The head learns at the
-    `head_learning_rate` where there is one.
+    `batch_size` is the number of examples of one optimizer step; they are computed in
+    `accumulation` parts, with the same result. `max_grad_norm` is infinite if gradients are not
+    clipped; a setting uses 0 for that, as fairseq does, because JSON has no infinity. The head
+    learns with the `head_learning_rate`, if there is one.
 
-    A step takes from each weight of two dimensions or more the share `weight_decay` times its
-    learning rate (per unit of the rate, as torch's AdamW counts). `decoupled_weight_decay`, where
-    it is above 0, is instead the share that a step at the full rate takes (per step, as Composer's
-    DecoupledAdamW counts); both fall with the schedule. At a rate of 5e-5 the one's 0.1 is the
-    other's 5e-6.
+    A step subtracts from each weight of two or more dimensions the fraction `weight_decay` times
+    its learning rate (per unit of the rate, as in torch's AdamW). If `decoupled_weight_decay` is
+    above 0, it is used instead: the fraction that a step at the full rate subtracts (per step, as
+    in Composer's DecoupledAdamW). Both fall with the schedule. At a rate of 5e-5, a `weight_decay`
+    of 0.1 equals a `decoupled_weight_decay` of 5e-6.
 
     With the `optimizer` "adafactor" an update is divided by the root of a factored mean of squared
-    gradients, and scaled by the weight's own (Shazeer and Stern, arXiv:1804.04235, as T5 uses it:
-    no momentum); it has none of Adam's three values.
+    gradients, and scaled by the weight's own (Shazeer and Stern, arXiv:1804.04235, as in T5,
+    without momentum); Adam's three values do not apply.
 
-    With `deterministic` a GPU computes by kernels that give the same bits each time, which takes
-    longer; a CPU's always do. `activation_checkpointing` has layers keep their input alone and
-    computes them again in the backward pass: the same result from a fraction of the memory, in a
-    fifth to a third more time.
+    With `deterministic` a GPU uses kernels that give the same bits each time, which takes longer; a
+    CPU's kernels always do. With `activation_checkpointing` layers keep only their input and
+    recompute their activations in the backward pass: the same result with a fraction of the memory,
+    but 20 to 33 % more time.
     """
 
     learning_rate: float = _value(_POSITIVE, aliases="lr")
@@ -251,7 +264,7 @@ class Optim:
 
 @dataclass(frozen=True, kw_only=True)
 class Adam:
-    """The moments of AdamW."""
+    """Moments of AdamW."""
 
     unless: ClassVar = ("optimizer",)
     adam_beta1: float = _value(_BELOW_ONE)
@@ -261,12 +274,12 @@ class Adam:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """How long is trained, and by which rates.
+    """Length of the training, and its learning rates.
 
-    Where `steps` is above 0 it is the number of optimizer steps instead of `epochs`. `warmup_ratio`
-    is the share of all steps in which the learning rate rises linearly, and `warmup_steps`, where
-    it is above 0, their number instead. After it the rate falls as `schedule` says, "polynomial"
-    with the power `schedule_power`.
+    `steps`, if above 0, is the number of optimizer steps and replaces `epochs`. `warmup_ratio` is
+    the share of all steps in which the learning rate rises linearly; `warmup_steps`, if above 0, is
+    their number and replaces it. After the warm-up the rate falls according to `schedule`;
+    "polynomial" has the power `schedule_power`.
     """
 
     epochs: float = _value(_POSITIVE, aliases="num_train_epochs num_epochs")
@@ -279,15 +292,16 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """What is read, and of how many rows.
+    """Length and number of the rows that are read.
 
-    `max_tokens` bounds an encoded example. Where `shots` is above 0, about that many rows of train
-    are trained on, with the labels in their proportions; the seed draws them. Of a task of many
-    languages `train_languages` ("de", "de+fr", "all") are trained on instead of English.
+    `max_tokens` is the maximum length of an encoded example. If `shots` is above 0, the training
+    uses about that number of train rows, with the labels in their original proportions, drawn with
+    the seed. For a multilingual task, `train_languages` ("de", "de+fr", "all") replaces English as
+    the training language.
 
-    Only tasks that are trained together have a `sampling_power`: the task of each step is drawn
-    with a probability proportional to its number of examples to that power. Without it, None, an
-    epoch has each batch of each task once, in a random order.
+    `sampling_power` is only for tasks that are trained together: each step draws a task with a
+    probability proportional to its number of examples to that power. If it is None, an epoch has
+    each batch of each task once, in random order.
     """
 
     max_tokens: int = _value(_ROOM, aliases="max_seq_length max_length")
@@ -298,15 +312,15 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Which weights a run ends with: those of its last step, where nothing below says otherwise.
+    """Choice of the weights that a run ends with; by default, the weights of the last step.
 
-    `evaluations` is how often dev is scored, evenly spaced, the last time at the end. With
-    `best_checkpoint` the run ends with the weights of its best evaluation by the task's headline,
-    the first of equal ones; with `average_last` above 1 with the mean of those at its last
-    `average_last` evaluations. `early_stopping`, where it is above 0, ends the training after that
-    number of evaluations in a row that were not better than the best one. `select_on` says what
-    these evaluations are of: dev, or "train:0.1", a tenth of train that is not trained on; dev is
-    then scored once, by the weights that the run ends with.
+    `evaluations` is the number of times that dev is scored, evenly spaced, the last time at the
+    end. With `best_checkpoint` the run ends with the weights of its best evaluation by the task's
+    headline score, the first of equal ones. With `average_last` above 1 it ends with the mean of
+    the weights at its last `average_last` evaluations. `early_stopping`, if above 0, ends the
+    training after that number of consecutive evaluations without an improvement. `select_on` names
+    the rows of these evaluations: dev, or "train:0.1", a tenth of train that is held out from
+    training; dev is then scored once, with the final weights.
     """
 
     evaluations: int = _value(_COUNT)
@@ -322,23 +336,23 @@ class Selection:
 
     @property
     def held_out(self) -> float:
-        """The share of train that is evaluated on instead of dev, 0 for none."""
+        """Share of train that is evaluated on instead of dev; 0 for none."""
         return 0.0 if self.select_on == ON_DEV else float(self.select_on.removeprefix(_HELD_OUT))
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderOptions:
-    """What of the encoder is there, what of it is trained, and what the head reads of it.
+    """Options for the encoder's layers, the part of it that is trained, and the head's input.
 
-    `dropout` is that of the encoder and `classifier_dropout` that of the layer on it, the
-    checkpoint's own where they are None. `layers` above 0 keeps that number of the encoder's
-    layers, evenly spaced; "0+2+4" names them.
+    `dropout` is the rate in the encoder and `classifier_dropout` the rate before the classifier;
+    None keeps the checkpoint's rates. `layers` above 0 keeps that number of the encoder's layers,
+    evenly spaced; "0+2+4" names the layers to keep.
 
-    `features` says which states the head reads; all choices but "fine-tuned" leave the encoder as
-    it is. `lora_rank` above 0 trains low-rank adapters instead of the encoder. With `unfreeze`
-    "gradual" the first epoch trains the head alone and every further one a layer more. The learning
-    rate is multiplied with `layer_decay` from each layer to the one below it; the top layer is
-    `top_layer_depth` such steps below the head.
+    `features` selects the states that the head reads; all choices but "fine-tuned" freeze the
+    encoder. `lora_rank` above 0 trains low-rank adapters instead of the encoder. With `unfreeze`
+    "gradual" the first epoch trains the head alone, and every further epoch one more layer. The
+    learning rate is multiplied by `layer_decay` from each layer to the layer below; the top layer
+    is `top_layer_depth` such steps below the head.
     """
 
     dropout: float | None = _value(
@@ -381,18 +395,18 @@ class EncoderOptions:
 
     @property
     def is_frozen(self) -> bool:
-        """True where only the head is trained, on states that never change."""
+        """True if only the head is trained, on states of a frozen encoder."""
         return self.features != FINE_TUNED
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairOptions:
-    """Of pairs of texts, and of choices among options.
+    """Options for pairs of texts, and for multiple choice.
 
-    `orders` are for texts whose order means nothing: with "both" each pair is trained on in both
-    orders, so that an epoch has twice as many rows, and with "added" both are read and their states
-    added before the classifier. With an `lm_weight` that many times the language model's mean loss
-    on the same texts is added to the head's own, for models that read from left to right.
+    `orders` is for pairs whose order has no meaning: with "both", each pair is trained on in both
+    orders, so an epoch has twice as many rows; with "added", both orders are read and their states
+    are added before the classifier. `lm_weight`, for causal models, is the weight of the mean
+    language model loss on the same texts, which is added to the head's loss.
     """
 
     heads: ClassVar = ("pair", "choice")
@@ -407,12 +421,13 @@ class PairOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanOptions:
-    """Of answers in a context: windows of it begin every `stride` tokens.
+    """Options for answers in a context, which is read in windows that begin every `stride` tokens.
 
-    Each holds at most `max_question_tokens` of the question. Where `answerable_weight` is above 0,
-    that many times the loss of a classifier of "no answer" is added, whose logit is then the score
-    of no answer. Where `beam_size` is, an answer's last token is predicted given its first, in
-    prediction given each of the best `beam_size` ones. An answer has at most `max_answer_tokens`.
+    Each window has at most `max_question_tokens` of the question. If `answerable_weight` is above
+    0, the loss of a "no answer" classifier is added with that weight, and the classifier's logit is
+    the no-answer score. If `beam_size` is above 0, an answer's last token is predicted given its
+    first token; prediction does this for each of the best `beam_size` first tokens. An answer has
+    at most `max_answer_tokens`.
     """
 
     heads: ClassVar = ("span",)
@@ -426,12 +441,12 @@ class SpanOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TagOptions:
-    """Of tagged words.
+    """Options for tagged words.
 
-    With an `lstm_size` above 0 a bidirectional LSTM of two layers, of that many units each way,
-    reads the states of a frozen encoder below the classifier. With `context` "document" the encoder
-    reads as much of the document around a sentence as `max_tokens` allows; what is learned and
-    predicted are the sentence's words alone.
+    If `lstm_size` is above 0, a bidirectional LSTM of two layers, with that number of units in each
+    direction, reads the states of a frozen encoder below the classifier. With `context` "document"
+    the encoder reads as much of the document around a sentence as `max_tokens` allows; only the
+    sentence's own words are trained on and predicted.
     """
 
     heads: ClassVar = ("tag",)
@@ -441,9 +456,10 @@ class TagOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CorefOptions:
-    """Of coreference: a step reads at most `training_segments` segments of a document.
+    """Options for coreference: a training step reads `training_segments` segments of a document.
 
-    Each has at most `max_tokens`; they begin at a random place. None reads the head's usual number.
+    A shorter document has fewer. The segments begin at a random position; each has at most
+    `max_tokens`. None stands for the head's default number.
     """
 
     heads: ClassVar = ("coref",)
@@ -452,9 +468,9 @@ class CorefOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RankingOptions:
-    """Of a text's one vector: the mean of its tokens' states, or that of one token (`pooling`).
+    """Options for text vectors: the mean of the token states, or the state of a token (`pooling`).
 
-    Cosines are multiplied with the `similarity_scale` before the softmax of a training.
+    Training multiplies cosines by the `similarity_scale` before the softmax.
     """
 
     heads: ClassVar = ("ranking",)
@@ -473,14 +489,14 @@ SHAPES: Mapping[str, tuple[int, int]] = {
     "bert-small": (4, 512),
     "bert-mini": (4, 256),
 }
-"""The layers and the width of BERT's sizes (arXiv:1810.04805, 3; arXiv:1908.08962, table 1)."""
+"""Number of layers and width of BERT's sizes (arXiv:1810.04805, 3; arXiv:1908.08962, table 1)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimedOptions:
-    """Of an encoder that is timed: `passes` over all documents, in turns with the `reference`.
+    """Options for timing an encoder: `passes` over all documents, in turns with the `reference`.
 
-    That is a BERT of this size with random weights.
+    The reference is a BERT of that size with random weights.
     """
 
     heads: ClassVar = ("timed",)
@@ -495,9 +511,10 @@ class TimedOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
-    """Of answers in words: an encoder-decoder reads the row as one text.
+    """Options for text-to-text: an encoder-decoder reads the row as one text and answers in text.
 
-    It answers in at most `max_target_tokens` tokens; all that only other heads read is left out.
+    An answer has at most `max_target_tokens` tokens. Settings that only other heads use are left
+    out.
     """
 
     as_text: bool = _value(_FLAG, False)
@@ -508,14 +525,14 @@ class TextOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class StudentOptions:
-    """Distillation: what a student learns from its teacher.
+    """Options for distillation: the losses by which a student learns from its teacher.
 
-    Its loss is (1 - `teacher_weight`) times its own plus `teacher_weight` times that towards its
-    teacher's outputs at the `temperature`, plus `layer_weight` times that towards its teacher's
-    states and attention (heads/teacher.py). With `layer_epochs` it learns in turn: that many epochs
-    from the layers alone, at a constant rate, the `layer_learning_rate` where there is one, and
-    then those of `epochs` from the rest, with its own moments. With `from_teacher` it begins with
-    its teacher's weights.
+    The loss is (1 - `teacher_weight`) times the task's loss plus `teacher_weight` times the loss
+    towards the teacher's outputs at the `temperature`, plus `layer_weight` times the loss towards
+    the teacher's states and attention (heads/teacher.py). With `layer_epochs` there are two stages:
+    first that number of epochs with the loss on layers alone, at a constant rate
+    (`layer_learning_rate`, if given), and then `epochs` with the other losses and new optimizer
+    moments. With `from_teacher` the student begins with its teacher's weights.
     """
 
     needs: ClassVar = "teacher"
@@ -532,9 +549,9 @@ HeadOptions = PairOptions | SpanOptions | TagOptions | CorefOptions | RankingOpt
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Every value that training depends on, besides model, data and seed.
+    """All values that a training depends on, other than model, data and seed.
 
-    Adam's group, and those of heads and techniques, are None where a job has no value of theirs.
+    The groups of Adam, of heads and of techniques are None if a job has none of their values.
     """
 
     optim: Optim
@@ -554,7 +571,7 @@ class Recipe:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Recipe":
-        """The recipe of values by their names."""
+        """Build a recipe from values by name."""
         found = {}
         for each in fields(cls):
             kind = _GROUPS[each.name]
@@ -565,14 +582,14 @@ class Recipe:
 
     @classmethod
     def untrained(cls, values: Mapping[str, Any]) -> "Recipe":
-        """The recipe of a job that trains nothing: 0 is what training alone would read."""
+        """Build the recipe of a job that trains nothing; values that only training reads are 0."""
         groups = [_GROUPS[each.name] for each in fields(cls) if each.default is MISSING]
         needed = [each.name for group in groups for each in fields(group)]
         needed = [name for name in needed if SETTINGS[name].default is MISSING]
         return cls.of({**dict.fromkeys(needed, 0), **values})
 
     def of_head(self, head: str) -> HeadOptions | None:
-        """The options of a head type, None where the job has none of them."""
+        """Return the options of a head type; None if the job has none of them."""
         groups: dict[str, HeadOptions | None] = {
             **dict.fromkeys(PairOptions.heads, self.pair),
             "span": self.span,
@@ -584,7 +601,7 @@ class Recipe:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Setting]) -> "Recipe":
-        """The recipe that a job's resolved settings hold."""
+        """Build the recipe of a job's resolved settings."""
         values: dict[str, Any] = {name: setting.value for name, setting in settings.items()}
         return cls.of(values | {"max_grad_norm": values["max_grad_norm"] or math.inf})
 
@@ -592,7 +609,7 @@ class Recipe:
 _GROUPS: Mapping[str, type] = {
     name: (get_args(kind) or (kind,))[0] for name, kind in get_type_hints(Recipe).items()
 }
-"""The classes of a recipe's fields, of which those may be None that a job need not have."""
+"""Classes of a recipe's fields; for an optional field, the class without None."""
 
 
 def _names(group: type) -> list[str]:
@@ -600,7 +617,7 @@ def _names(group: type) -> list[str]:
 
 
 def _facts(group: Any, known: Facts) -> Facts:
-    """What is known of a field, with what holds for all of its group."""
+    """Return a field's metadata, completed with the metadata of its group."""
     return replace(
         known,
         heads=known.heads or getattr(group, "heads", ()),
@@ -614,20 +631,22 @@ SETTINGS: Mapping[str, Facts] = {
     for group in _GROUPS.values()
     for field in fields(group)
 }
-"""Every hyperparameter by its name, in the order in which they are shown."""
+"""Metadata of every hyperparameter by name, in display order."""
 
 DISTILLATION = tuple(_names(StudentOptions))
-"""The hyperparameters that mean nothing without a teacher."""
+"""Hyperparameters that have no meaning without a teacher."""
 
 TEACHER = "teacher"
-"""What a job has that hyperparameters may need; another is that its tasks are trained TOGETHER."""
+"""Technique of a job that hyperparameters may need; the other one is TOGETHER, joint training."""
 
 
 def check_setting(name: str, setting: Setting) -> Setting:
-    """The same setting with its value as the recipe's type (an epoch count is always a float).
+    """Return the setting with its value as the recipe's type (an epoch count is always a float).
 
-    A text is parsed, so that `--set epochs=3` and `epochs = 3` in a file are one value and give one
-    job key. Raises BenchError for an unknown name, another type or a value out of range.
+    Text is parsed, so that `--set epochs=3` and `epochs = 3` in a file give the same job key.
+
+    Raises:
+        BenchError: The name is unknown, or the value has another type or is out of range.
     """
     if name not in SETTINGS:
         aliases = {alias: known for known, facts in SETTINGS.items() for alias in facts.aliases}
@@ -642,13 +661,13 @@ def check_setting(name: str, setting: Setting) -> Setting:
 
 
 def is_default(name: str, setting: Setting) -> bool:
-    """Whether a job with the value is the same as one without."""
+    """Return whether a job with the value is the same as one without it."""
     facts = SETTINGS[name]
     return not facts.stated and bool(setting.value == facts.default)
 
 
 _OFF: Mapping[str, Any] = {"max_grad_norm": 0, "layer_decay": 1}
-"""Numbers that switch a setting off, where it can be on in another recipe."""
+"""Numbers that switch a setting off which another recipe may have on."""
 
 _UNSET = {
     "dropout": "the checkpoint's",
@@ -656,12 +675,12 @@ _UNSET = {
     "layers": "all",
     "start_from": "pretrained",
 }
-"""What a job without a value does, where its default does not say so."""
+"""Words for the behavior of a job without a value, if the default does not show it."""
 
 
 def shown_value(name: str, setting: Setting | None) -> Any:
-    """A value as a reader of recipes sees it; of a recipe without one what a job then does."""
-    facts = SETTINGS.get(name)  # of the start there are none
+    """Return a value for display; without a setting, the job's behavior ("off", "none", "all")."""
+    facts = SETTINGS.get(name)  # None for "start_from"
     default = facts.default if facts and facts.default is not MISSING else None
     value = setting.value if setting else default
     if name in _OFF and value == _OFF[name]:
@@ -674,9 +693,15 @@ def shown_value(name: str, setting: Setting | None) -> Any:
 def applying(
     settings: Mapping[str, Setting], heads: Collection[str], techniques: Collection[str]
 ) -> dict[str, Setting]:
-    """The settings that the result of a job depends on; `techniques` are "together" and "teacher".
+    """Return the settings that the result of a job depends on.
 
-    Of a value that is given in two units the other one, which every recipe has from BERT's, is 0.
+    If a value is given in one of two units, the other one, which every recipe inherits from BERT's,
+    is set to 0.
+
+    Args:
+        settings: All checked settings.
+        heads: The head types of the job's tasks.
+        techniques: The techniques of the job: "together", "teacher" or both.
     """
     on = {name: setting for name, setting in settings.items() if not is_default(name, setting)}
     for name in [*on]:
@@ -684,9 +709,9 @@ def applying(
             on[usual] = Setting(value=0.0, source=f"{name} is in its place")
     found = {name: on[name] for name in on if _applies(name, on, heads, techniques)}
     if "evaluations" in found and found["evaluations"].value == 1:
-        found.pop("best_checkpoint", None)  # the only one is the best
+        found.pop("best_checkpoint", None)  # a single evaluation is always the best
     if "features" in found and "orders" in found and found["orders"].value == ADDED_ORDERS:
-        found.pop("orders")  # frozen states are of the given one
+        found.pop("orders")  # frozen states are computed in the given order only
     return found
 
 
@@ -694,9 +719,9 @@ def _applies(
     name: str, on: Mapping[str, Setting], heads: Collection[str], techniques: Collection[str]
 ) -> bool:
     facts = SETTINGS[name]
-    # "layer_decay" needs that value to be on, "schedule=polynomial" that very value, and "teacher"
-    # or "together" that technique.
-    needed, _, value = facts.needs.partition("=")  # a name, or name=value
+    # `needs` "layer_decay" requires that setting to be on, "schedule=polynomial" that value of it,
+    # and "teacher" or "together" that technique.
+    needed, _, value = facts.needs.partition("=")
     if facts.heads and not {*facts.heads} & {*heads}:
         return False
     if needed and needed not in {*on, *techniques}:
@@ -705,7 +730,7 @@ def _applies(
 
 
 def clashes(settings: Mapping[str, Setting]) -> Iterator[str]:
-    """A sentence about each of the values that do not go with another."""
+    """Yield a sentence about each value that cannot be combined with another one."""
     on = {name: setting for name, setting in settings.items() if not is_default(name, setting)}
 
     def said(name: str) -> str:
@@ -737,11 +762,11 @@ _CONDITIONS: Mapping[str, tuple[Callable[[Mapping[str, Setting]], bool], str]] =
     "lstm_size": (lambda on: "features" in on, _FREE_LSTM),
     "select_on": (_chooses, _NO_CHOICE),
 }
-"""What has to be so of the other values, and what is said where it is not."""
+"""Conditions on the other settings, each with the advice of its error message."""
 
 _BOUNDS = (
     ("accumulation", "batch_size", 0, "a batch has no more parts than examples"),
     ("early_stopping", "evaluations", 1, "a patience needs more evaluations than it waits for"),
     ("average_last", "evaluations", 0, "weights are taken after evaluations, so raise those"),
 )
-"""Values that others bound: by how much these have to be larger, and what is said."""
+"""Settings with an upper bound: the setting, its bound, the gap between both, and the advice."""

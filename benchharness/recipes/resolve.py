@@ -1,4 +1,4 @@
-"""From a model, a task and the command line to every hyperparameter's value and its source."""
+"""Resolution of every hyperparameter and its source from a model, a task and the command line."""
 
 import re
 import sys
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from benchharness.errors import BenchError, ModelError, unknown_name
 from benchharness.leaderboard.job import FEATURES_SETTING as FEATURES
 from benchharness.leaderboard.job import (
     PRETRAINED,
@@ -52,24 +53,21 @@ from benchharness.recipes.recipe import (
     kept_layers,
     least_layers,
 )
-from benchharness.tasks.errors import BenchError, ModelError, unknown_name
-from benchharness.tasks.suites import TASKS
+from benchharness.tasks.suites import SUITES, TASKS
 from benchharness.tasks.task import Task
 from benchharness.tasks.text_to_text import cast_of
 
 BASELINE = "baseline"
-"""The recipe's name where it is stored; digests cover it, so it stays."""
+"""Name of the baselines' recipe in the store; digests cover it, so it must not change."""
 
 _BAG_OF_WORDS = Path(__file__).parent / "fixed" / "bag_of_words.toml"
-_OF_SUITES = {suite: _BAG_OF_WORDS.with_name(f"{suite}.toml") for suite in ("xtreme", "lexglue")}
-"""Where a suite's authors have values for all pretrained encoders."""
 
 
 def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
-    """The settings of a baseline on tasks of a head type, which the user does not change.
+    """Return the settings of a baseline on tasks of a head type; a user cannot change them.
 
-    The majority has none; nor has a bag of words that counts the tags of each word, that knows
-    the mentions of train again, or ranks documents by their words.
+    The majority baseline has none. The bag of words has none on tags (it counts the tags of each
+    word), on coreference (it finds the mentions of train again) and on ranking (it compares words).
     """
     if name != "bag-of-words" or head in ("tag", "coref", "ranking"):
         return {}
@@ -79,31 +77,37 @@ def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
 
 _PAPER = "paper"
 _OVER = ("fast", "checkpoints", "few-shot", "features", "tinybert-student")
-"""The recipes of ours that are laid over a model's own."""
+"""Recipes of benchharness that override values of a model's own recipe."""
 
 AS_TEXT = "as_text"
-"""The value that has a task answered in words: `--text-to-text` sets it."""
+"""Setting that has a task answered as text; `--text-to-text` sets it."""
 
 _TEXT = "text"
-"""T5's recipe for that, laid over a model's own, and what a row of it is called."""
+"""T5's recipe for answers as text, which overrides a model's own; also a resolved recipe's name."""
 
 _STUDENT = "student"
-"""The recipe of DistilBERT's authors for learning from a teacher, laid over a model's own."""
+"""DistilBERT's recipe for learning from a teacher, which overrides a model's own."""
 
 _FALLBACK = "bert"
-"""The recipe of a family without a file of its own: most later papers start from BERT's grid."""
+"""Recipe of a family without a file of its own: most later papers start from BERT's grid."""
 
 _OURS = "ours:"
-"""How the source of a value begins that we chose ourselves: it is no other model's either."""
+"""Prefix of the source of a value that benchharness chose, and that no paper states."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedRecipe:
-    """The settings of one job and what they go by: "paper", "fast", ... or a user's file's stem.
+    """Settings of one job and the name of its recipe: "paper", "fast" or a user's file's stem.
 
-    `is_own` is true for such a file, `overridden` where the user set values in addition, `is_sweep`
-    for one point of several, and `start` is what is trained before. `off` are the values that the
-    recipe of that name has and the user switched off, which are no part of the settings.
+    Attributes:
+        name: The recipe's name.
+        settings: The settings by name.
+        is_own: Whether the recipe is a user's file.
+        overridden: Whether the user set values in addition.
+        is_sweep: Whether this is one of several points of a grid.
+        start: The start of the training, if the recipe or the user names one.
+        off: The values that the named recipe has and the user switched off; they are not in
+            `settings`.
     """
 
     name: str
@@ -116,19 +120,23 @@ class ResolvedRecipe:
 
     @property
     def is_zero_shot(self) -> bool:
-        """Whether nothing is trained by it."""
+        """True if the recipe trains nothing."""
         return self.name in (ZERO_SHOT, TIMED) and not self.is_own
 
     @property
     def label(self) -> str:
-        """The recipe as a board shows it: "paper+set sweep"."""
+        """Label of the recipe on a board: "paper+set sweep"."""
         return recipe_label(self.name, overridden=self.overridden, is_sweep=self.is_sweep)
 
 
 def resolve_recipe(
     spec: ModelSpec, task: str, recipe: str | None, overrides: Mapping[str, str]
 ) -> ResolvedRecipe:
-    """Every hyperparameter of a model on a task, where each has one value; see `resolve_sweep`."""
+    """Resolve the hyperparameters of a model on a task to a single recipe; see `resolve_sweep`.
+
+    Raises:
+        BenchError: The values make a grid of several points, or `resolve_sweep` raises.
+    """
     return _only_one(resolve_sweep(spec, task, recipe, overrides), f"for {task}")
 
 
@@ -140,19 +148,29 @@ def resolve_sweep(
     *,
     techniques: Sequence[str] = (),
 ) -> tuple[ResolvedRecipe, ...]:
-    """Every hyperparameter of a model on a task, by its full name.
+    """Resolve the hyperparameters of a model on a task to one recipe per point of the grid.
 
-    Later layers win: the defaults of the recipe that the model's own is like, its values for the
-    head type, for the task and for a frozen encoder; the same of the model's own recipe, and of
-    `recipe` ("fast", "checkpoints", "few-shot", "features" or the path of a TOML file; None and
-    "paper" add nothing); then `overrides` as typed after `--set`, where x2 or x0.5 is that many
-    times the recipe's value.
-    A value with commas, or a list in a file, is a grid: each of its configurations is a recipe, and
-    they are a sweep. Several `features` are none: each choice of them has a recipe, or a sweep, of
-    its own. What is only for another head type (a stride), is off, or means nothing given other
-    values is checked and left out, because it is no part of this job. With TEACHER among the
-    `techniques` it has the values of `student.toml` over its model's own. Raises BenchError with
-    one line for each value that is unknown, ill-typed or out of range.
+    Later layers win. The layers are, in order: the recipe that the model's own is based on, with
+    its defaults and its values for the head type, the task and a frozen encoder; the same tables of
+    the model's own recipe, and of `recipe`; and `overrides`.
+
+    A value with commas, or a list in a file, is a grid: each of its points is a recipe, and they
+    make a sweep. Several `features` do not make a sweep: each of them has a recipe, or a sweep, of
+    its own. A value that is off, or that has no effect for this head type or with the other values,
+    is checked and left out, because it is not part of the job.
+
+    Args:
+        spec: The model.
+        task: The full name of the task.
+        recipe: "fast", "checkpoints", "few-shot", "features", "tinybert-student" or the path of a
+            TOML file; None and "paper" add nothing.
+        overrides: The values as typed after `--set`; "x2" or "x0.5" is a multiple of the recipe's
+            value.
+        techniques: The techniques of the job. With TEACHER, the values of `student.toml` override
+            the model's own.
+
+    Raises:
+        BenchError: Values are unknown, ill-typed or out of range (one line for each).
     """
     head = TASKS[task].head
     if spec.is_baseline:
@@ -170,11 +188,13 @@ def resolve_sweep(
 def resolve_together(
     spec: ModelSpec, tasks: Iterable[Task], recipe: str | None, overrides: Mapping[str, str]
 ) -> ResolvedRecipe:
-    """Every hyperparameter of a model on tasks that are trained together: one value for all.
+    """Resolve the hyperparameters of a model on tasks that are trained together: one value for all.
 
     The layers of a file are its defaults, its values for each of the tasks' head types, and its
-    table [together]; a task's own values do not count. Raises BenchError as `resolve_sweep` does,
-    also for a grid, and for what is no training of one encoder by all tasks.
+    table [together]; values for single tasks are ignored.
+
+    Raises:
+        BenchError: The values make a grid or do not fit joint training, or `resolve_sweep` raises.
     """
     heads = sorted({task.head for task in tasks})
     found = _Asked(
@@ -211,7 +231,7 @@ def _only_one(found: Sequence[ResolvedRecipe], where: str) -> ResolvedRecipe:
 
 @dataclass(frozen=True, kw_only=True)
 class _Layers:
-    """Where values come from: what is packaged, the recipe that lies over it, what is typed."""
+    """Sources of values in ascending priority: packaged files, the named recipe, `--set`."""
 
     packaged: Sequence[Mapping[str, Setting]]
     over: Sequence[Mapping[str, Setting]]
@@ -220,9 +240,9 @@ class _Layers:
 
 @dataclass(frozen=True, kw_only=True)
 class _Asked:
-    """What is resolved: the `tables` of a recipe's files, for jobs of these heads and techniques.
+    """Input of a resolution: the `tables` to read of recipe files, the jobs' heads and techniques.
 
-    `name` is the recipe's: "paper", one of ours, or the path of a file.
+    `name` is the recipe: "paper", a recipe of benchharness, or the path of a file.
     """
 
     spec: ModelSpec
@@ -234,21 +254,21 @@ class _Asked:
 
     @property
     def is_own(self) -> bool:
-        """Whether the recipe is a file of the user's."""
+        """True if the recipe is a user's file."""
         return self.name not in (_PAPER, *_OVER)
 
     @property
     def wants_text(self) -> bool | None:
-        """Whether the user asks for answers in words; None where nothing is said."""
+        """True if the user asks for answers as text; None if the command line leaves it open."""
         word = self.overrides.get(AS_TEXT)
         return None if word is None else check_setting(AS_TEXT, _typed(word)).value is True
 
     def resolve(self) -> tuple[ResolvedRecipe, ...]:
-        """The configurations of these layers, for each choice of features."""
-        # Both readings are made: a list of features may hold "fine-tuned" beside frozen ones, and
-        # a file's table [frozen] counts for the latter alone.
+        """Return the points of the grid for each choice of features."""
+        # Both variants are read: a list of features may have "fine-tuned" and frozen ones, and a
+        # file's table [frozen] applies to the latter only.
         trained, frozen = self._layers(self.tables), self._layers((*self.tables, FROZEN))
-        every = (*trained.packaged, *trained.over, trained.typed)  # the later ones win
+        every = (*trained.packaged, *trained.over, trained.typed)  # later layers win
         read = next((layer[FEATURES] for layer in reversed(every) if FEATURES in layer), None)
         choices: Sequence[Setting | None] = (
             [None]
@@ -262,37 +282,40 @@ class _Asked:
             try:
                 found += self._recipes(layers, choice, alone=len(choices) == 1)
             except BenchError as error:
-                # The choices share most values and complain of the same: each line is kept once.
+                # The choices share most values and their errors: each line is kept once.
                 problems |= dict.fromkeys(str(error).splitlines())
-        if not self.spec.is_hub:  # whose config is looked at when jobs start
+        if not self.spec.is_hub:  # the config of a model on the hub is checked when jobs start
             problems |= dict.fromkeys(_unfit(self.spec, found))
         if problems:
             raise BenchError(*problems)
         return tuple(found)
 
     def _layers(self, tables: Sequence[str]) -> _Layers:
-        # Later layers win, so what lies over a model's own values stands behind them.
+        # Later layers win, so a layer that overrides a model's own values comes after them.
         packaged = list(_packaged_layers(self.spec, tables))
         if TEACHER in self.techniques:
             packaged += _file_layers(packaged_names()[_STUDENT], tables)
         over = _layers_over(self.name, tables)
         is_text = any(layer[AS_TEXT].value is True for layer in over if AS_TEXT in layer)
-        # What is typed has the last word: `--set as_text=false` switches off a file's line.
+        # The command line has priority: `--set as_text=false` switches off a file's line.
         if is_text if self.wants_text is None else self.wants_text:
             if TOGETHER in self.techniques:
-                raise BenchError("tasks together have a head each, so none is answered as text.")
+                raise BenchError(
+                    "--multi-task and --text-to-text exclude each other: its tasks have a head "
+                    "each."
+                )
             for table in tables:
                 if table in TASKS:
-                    cast_of(TASKS[table])  # what cannot be said in words is refused here
+                    cast_of(TASKS[table])  # raises if the task's answers cannot be text
             packaged += _file_layers(packaged_names()[_TEXT], tables)
         if self.wants_text is False:
             over = [{key: s for key, s in layer.items() if key != AS_TEXT} for layer in over]
-        # For such rows all that the model reads counts more than a paper's or our `max_tokens`,
-        # and less than what a file of the user's says.
+        # For the user's own rows the model's maximum length overrides a packaged `max_tokens`, and
+        # a user's recipe file overrides the model's maximum.
         if _cuts_own_rows(tables, packaged):
             (packaged if self.is_own else over).append({MAX_TOKENS: for_own_rows(self.spec)})
         typed = {
-            # "x0.5" is half of what all layers below come to, so it is worked out behind them.
+            # "x0.5" is half of the value of all layers below, so it is computed after them.
             name: _typed(_multiplied(name, text, packaged + over))
             for name, text in self.overrides.items()
             if name != AS_TEXT
@@ -302,15 +325,16 @@ class _Asked:
     def _recipes(
         self, layers: _Layers, choice: Setting | None, *, alone: bool
     ) -> Iterator[ResolvedRecipe]:
-        """The configurations by one choice of features, the only one where it is `alone`."""
+        """Yield the points of the grid for a choice of features, the only one if `alone`."""
         named, typed = [*layers.packaged, *layers.over], dict(layers.typed)
         last = {} if choice is None else {FEATURES: choice}
         if choice is not None and choice.value == FINE_TUNED and not alone:
-            typed.pop("lstm_size", None)  # of the others, which are frozen
+            typed.pop("lstm_size", None)  # meant for the other choices, which are frozen
         points = self._points([*named, typed, last], typed)
-        # A command names the recipe, or gives all of its values over the model's own.
+        # The command that repeats a run either names the recipe or spells out all its values, which
+        # are then compared with the model's own recipe.
         said = layers.packaged if self.is_own or len(points) > 1 else named
-        # The names that the recipe has on by itself: only of these it is said that they are off.
+        # Settings that the recipe switches on by itself: only these are listed in `off`.
         usual = set[str]()
         if typed or self.is_own or not alone:
             usual.update(self._points([*said, last])[0][0])
@@ -331,16 +355,17 @@ class _Asked:
     def _points(
         self, layers: Iterable[Mapping[str, Setting]], typed: Collection[str] = ()
     ) -> list[tuple[dict[str, Setting], dict[str, Value]]]:
-        """The settings of every configuration of the last values, once, and which values are off.
+        """Return the settings of each distinct point of merged layers, and the values that are off.
 
-        `typed` are the names of those that the user has typed. All problems are one error.
+        `typed` are the names that the user set on the command line. All problems are raised as one
+        error.
         """
         merged: dict[str, Setting] = {}
         for layer in layers:
             for name, facts in SETTINGS.items():
-                # As `steps` of a layer below, which would win over `epochs` of a later one.
+                # A `steps` of an earlier layer must not win over the `epochs` of a later one.
                 if facts.instead_of in layer and name not in layer:
-                    merged.pop(name, None)  # the later layer says it in the other unit
+                    merged.pop(name, None)  # the later layer uses the other unit
             merged.update(layer)
         found: dict[tuple[object, ...], tuple[dict[str, Setting], dict[str, Value]]] = {}
         problems: dict[str, None] = {}
@@ -351,8 +376,8 @@ class _Asked:
                 problems |= dict.fromkeys(str(error).splitlines())
                 continue
             settings = applying(checked, self.heads, self.techniques)
-            # Points that differ in what means nothing here (strides, where no text is read in
-            # windows) are one job, so they are one point.
+            # Points that differ only in settings without effect (a stride, if no text is read in
+            # windows) are the same job, so they are one point.
             values = tuple((name, setting.value) for name, setting in settings.items())
             off = {name: s.value for name, s in checked.items() if is_default(name, s)}
             found.setdefault(values, (settings, off))
@@ -366,17 +391,17 @@ def _typed(text: str) -> Setting:
 
 
 _TIMES = re.compile(r"x(\d+(\.\d+)?(e-?\d+)?)")
-"""A multiple of the recipe's own value, as it is typed: "x0.5"."""
+"""Pattern of a multiple of the recipe's own value on the command line: "x0.5"."""
 
 
 def _multiplied(name: str, text: str, layers: Sequence[Mapping[str, Setting]]) -> str:
-    """The typed values, with each multiple of the recipe's worked out."""
+    """Return the typed values with each multiple of the recipe's value computed."""
     parts = [part.strip() for part in text.split(",")]
     times = [_TIMES.fullmatch(part) for part in parts]
     if not any(times):
         return text
     own = next((layer[name].value for layer in reversed(layers) if name in layer), None)
-    # A switch is an int to Python, and nothing to multiply.
+    # True and False are ints in Python, but cannot be multiplied.
     if isinstance(own, bool) or not isinstance(own, int | float):
         found = "leaves it out" if own is None else f"has {own!r}"
         raise BenchError(
@@ -384,13 +409,13 @@ def _multiplied(name: str, text: str, layers: Sequence[Mapping[str, Setting]]) -
             "give the value itself."
         )
     return ",".join(
-        f"{own * float(found[1]):.10g}" if found else part  # 0.1 * 3 is 0.3 in a name too
+        f"{own * float(found[1]):.10g}" if found else part  # 0.1 * 3 is shown as 0.3
         for part, found in zip(parts, times, strict=True)
     )
 
 
 def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
-    """The values of one configuration in the types and the order of the recipe's fields."""
+    """Check the values of one point of a grid; return them typed, in the order of SETTINGS."""
     problems: list[str] = []
     checked: dict[str, Setting] = {}
     for name, setting in merged.items():
@@ -401,11 +426,11 @@ def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
     problems += clashes(checked)
     if problems:
         raise BenchError(*problems)
-    return {name: checked[name] for name in SETTINGS if name in checked}  # in their order
+    return {name: checked[name] for name in SETTINGS if name in checked}
 
 
 def _unfit(spec: ModelSpec, points: Iterable[ResolvedRecipe]) -> Iterator[str]:
-    """What a checkpoint is asked for, by its config, that it has not: a decoder, or layers."""
+    """Yield a sentence per recipe that needs a decoder or layers that the checkpoint lacks."""
     for point in points:
         if AS_TEXT in point.settings and not has_decoder(config := config_of(spec)):
             yield no_decoder(f"{spec.name} is of the family {config['model_type']}, which")
@@ -418,13 +443,18 @@ def _unfit(spec: ModelSpec, points: Iterable[ResolvedRecipe]) -> Iterator[str]:
 
 
 def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> list[Setting]:
-    """What is read of an encoder, each once; "each" stands for its embeddings and every layer.
+    """Return one setting per distinct choice of features.
 
-    Of several in a recipe those are left out for which an encoder has too few layers, as far as
-    that is known without the hub. Raises ModelError for one that was asked for.
+    "each" becomes the embeddings and every layer. From a recipe's list, choices that need more
+    layers than the encoder has are left out with a message, as far as the number of layers is known
+    without the hub.
+
+    Raises:
+        ModelError: A choice from the command line, or every choice, needs too many layers; or
+            "each" is used for a model whose number of layers is unknown.
     """
     words = [str(choice.value) for choice in choices_of(setting)]
-    # That would fetch the config of a model on the hub, which only "each" cannot do without.
+    # Counting would fetch the config of a model on the hub, which only "each" needs.
     layers = None if spec.is_hub and EACH not in words else count_layers(spec)
     if EACH in words:
         if layers is None:
@@ -433,7 +463,7 @@ def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> li
                 "one by one, as in features=layer-1,layer-2."
             )
         every = ["embeddings", *(f"{LAYER}{number}" for number in range(1, layers + 1))]
-        words[(at := words.index(EACH)) : at + 1] = every  # in its place
+        words[(at := words.index(EACH)) : at + 1] = every
     too_deep = [word for word in words if layers is not None and least_layers(word) > layers]
     if too_deep and (is_typed or len(too_deep) == len(words)):
         raise ModelError(
@@ -442,20 +472,20 @@ def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> li
         )
     if too_deep:
         _tell_left_out(spec.name, layers, ", ".join(too_deep))
-    kept = dict.fromkeys(word for word in words if word not in too_deep)  # each once
+    kept = dict.fromkeys(word for word in words if word not in too_deep)  # removes duplicates
     return [replace(setting, value=word) for word in kept]
 
 
 @cache
 def _tell_left_out(model: str, layers: int | None, features: str) -> None:
-    """Say it once, however many tasks ask."""
+    """Print the features that are left out, once for any number of tasks."""
     sys.stderr.write(f"bench: {model} has {layers} layers, too few for features={features}.\n")
 
 
 def _cuts_own_rows(tables: Sequence[str], layers: Iterable[Mapping[str, Setting]]) -> bool:
-    """Whether rows of the user's own would lose what is longer than a recipe's `max_tokens`.
+    """Return whether a recipe's `max_tokens` would truncate rows of the user's own data.
 
-    Of the others a longer text is read in windows.
+    Other tasks read a longer text in windows.
     """
     tasks = [TASKS[table] for table in tables if table in TASKS]
     as_text = any(AS_TEXT in layer for layer in layers)
@@ -463,7 +493,7 @@ def _cuts_own_rows(tables: Sequence[str], layers: Iterable[Mapping[str, Setting]
 
 
 def _layers_over(name: str, tables: Sequence[str]) -> list[Mapping[str, Setting]]:
-    """The layers of a recipe that is laid over a model's own; none of "paper"."""
+    """Return the layers of a recipe that overrides a model's own; none for "paper"."""
     if name == _PAPER:
         return []
     path = _recipe_path(name)
@@ -476,9 +506,10 @@ def _layers_over(name: str, tables: Sequence[str]) -> list[Mapping[str, Setting]
 
 
 def packaged_recipe(spec: ModelSpec) -> Path:
-    """The recipe file that fits a model: its own, else its family's, else BERT's.
+    """Return the recipe file of a model: its own, else its family's, else BERT's.
 
-    BenchError where there is no file of the name that the model gives as its own.
+    Raises:
+        BenchError: The model names a recipe that does not exist.
     """
     if spec.recipe and spec.recipe not in packaged_names():
         raise unknown_name(f"recipe of {spec.name}", spec.recipe, packaged_names())
@@ -489,7 +520,7 @@ def packaged_recipe(spec: ModelSpec) -> Path:
 
 
 def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str, Setting]]:
-    """The layers of a model's recipe over those of the recipes that it is like, BERT's first."""
+    """Yield the layers of a model's recipe after those of the recipes that it is based on."""
     own = packaged_recipe(spec)
     for path in _ancestors(own):
         for layer in _file_layers(path, tables):
@@ -497,11 +528,11 @@ def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping
     yield from _file_layers(own, tables)
     yield from _of_decoders(spec, tables)
     for table in tables:
-        suite = table.partition("/")[0]
-        if suite not in _OF_SUITES or own.stem == "tiny":
+        suite = SUITES.get(table.partition("/")[0])
+        if suite is None or suite.recipe is None or own.stem == "tiny":
             continue
-        yield from _file_layers(_OF_SUITES[suite], tables)
-        for path in (*_ancestors(own), own):  # a model's own values count more
+        yield from _file_layers(suite.recipe, tables)
+        for path in (*_ancestors(own), own):  # a model's own values override the suite's
             yield from _file_layers(path, [table])
     yield from (HINTS[table] for table in tables if table in HINTS)
     for task in (TASKS[table] for table in tables if table in TASKS):
@@ -510,22 +541,22 @@ def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping
 
 
 def _of_decoders(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str, Setting]]:
-    """Yield a layer for the values of any decoder, which has no recipe of its own."""
+    """Yield a layer with the values of all decoders, which no recipe file has, for a decoder."""
     if "head/ranking" in tables and is_decoder(spec):
         yield {"pooling": LAST_OF_DECODER}
 
 
 LAST_OF_DECODER = Setting(value=LAST, source="ours: a decoder's last state alone has seen all")
-"""Which state of a decoder is a text's vector, where nothing else is stated."""
+"""Token state that is a decoder's text vector by default."""
 
 
 def is_decoder(spec: ModelSpec) -> bool:
-    """Return whether a model's states see only what precedes them, as far as that is known."""
+    """Return whether a model is causal: no state depends on later tokens; False if unknown."""
     return is_causal(family_config(spec))
 
 
 def _ancestors(path: Path) -> list[Path]:
-    """The packaged recipes that one is like, the furthest first."""
+    """Return the packaged recipes that a recipe is based on, the most distant first."""
     if path.stem == _FALLBACK:
         return []
     parent = packaged_names()[read_like(path) or _FALLBACK]
@@ -550,9 +581,10 @@ def _recipe_path(name: str) -> Path:
 
 
 def protocol_of(recipe: str | None) -> Protocol:
-    """What a recipe runs where its user does not say it.
+    """Return a recipe's defaults for options that the user leaves out.
 
-    Raises BenchError where its file cannot be read or has a table that is of no task.
+    Raises:
+        BenchError: The recipe's file cannot be read, or has a table for no task or head type.
     """
     if recipe is None or recipe == _PAPER:
         return Protocol()
@@ -569,13 +601,13 @@ def _file_layers(path: Path, tables: Sequence[str]) -> list[Mapping[str, Setting
 def unused_settings(
     overrides: Mapping[str, str], recipe: str | None, used: Set[str]
 ) -> Iterator[str]:
-    """A sentence about each value that the user asked for and no job has `used`.
+    """Yield a sentence about each value that the user asked for and that no job has `used`.
 
-    As `temperature` without a teacher: the job's key is the same without it.
+    An example is `temperature` without a teacher, which leaves the job's key unchanged.
     """
     for name, text in overrides.items():
         words = choices_of(_typed(text))
-        # What was typed to be off (lora_rank=0) has been heard, where no job has it either.
+        # A value that was typed to switch a setting off (lora_rank=0) is honored if no job has it.
         is_on = any(
             _is_of_the_model(word) or not is_default(name, check_setting(name, word))
             for word in words
@@ -592,20 +624,20 @@ def unused_settings(
 
 
 def check_override(name: str, text: str) -> None:
-    """Raises BenchError where `--set NAME=TEXT` fits no model's recipe."""
+    """Raise BenchError if `--set NAME=TEXT` is valid for no model's recipe."""
     for word in choices_of(_typed(text)):
         if not _is_of_the_model(word):
             check_setting(name, word)
 
 
 def _is_of_the_model(word: Setting) -> bool:
-    """Whether a value has to be asked of the model: all of its layers, or times its own value."""
+    """Return whether a value depends on the model: "each" layer, or a multiple of its value."""
     return word.value == EACH or _TIMES.fullmatch(str(word.value)) is not None
 
 
-# What a job's encoder is trained on before: another task, by a recipe's line or as asked for.
-# `[glue.rte]` with `start_from = { value = "glue/mnli", source = "..." }` names the task;
-# "pretrained" is the checkpoint as it was pretrained, as everywhere without such a line.
+# Intermediate training: another task that a job's encoder is trained on first. It is named on the
+# command line or in a recipe: `start_from = { value = "glue/mnli", source = "..." }` in [glue.rte].
+# "pretrained", the default, is the checkpoint itself.
 
 _OPTION = "--start-from"
 
@@ -618,13 +650,21 @@ def with_start(
     recipe: str | None = None,
     start_from: str | Start | None = None,
 ) -> ResolvedRecipe:
-    """The resolved recipe of a model on a task, and in addition what is trained before.
+    """Return the resolved recipe with its start: the task that the encoder is trained on first.
 
-    `start_from` is None for what the recipe says, "pretrained", the full name of a task, or a start
-    as it is; a model that has another checkpoint's weights says so itself. Nothing is added where
-    nothing was to be trained before anyway; "pretrained" says that the recipe's own line does not
-    hold. A recipe that is like another does not take over its lines: they cost more than the task
-    itself. Raises BenchError for a task that is unknown, has nothing to train on, or is the same.
+    Nothing is added if no line and no option names a start. "pretrained" is recorded only if it
+    overrules a line of the recipe. A recipe that is based on another one does not inherit its
+    `start_from` lines, because that training costs more than the task itself.
+
+    Args:
+        resolved: The recipe.
+        spec: The model; a start that it states itself (weights of another checkpoint) has priority.
+        task: The task of the job.
+        recipe: The recipe that the user named.
+        start_from: None for the recipe's line, "pretrained", the full name of a task, or a Start.
+
+    Raises:
+        BenchError: The task to start from is unknown, has no train rows, or is the job's own.
     """
     if spec.start is not None:
         return _started(resolved, spec.start, Setting(value=spec.start.name, source=_OPTION))
@@ -632,8 +672,8 @@ def with_start(
         return _started(resolved, start_from, Setting(value=start_from.kind, source=_OPTION))
     files = [packaged_recipe(spec), *([] if recipe in (None, _PAPER) else [_recipe_path(recipe)])]
     tables = ("default", f"head/{task.head}", task.name)
-    # The last line counts: the recipe's over the model's own, and in each file the task's over its
-    # head type's and the default.
+    # The last line wins: the named recipe overrides the model's own, and in each file the task's
+    # table overrides those of the head type and the defaults.
     lines = [starts[t] for starts in map(read_starts, files) for t in tables if t in starts]
     line = lines[-1] if lines else None
     if start_from is not None:
@@ -641,7 +681,7 @@ def with_start(
         value = PRETRAINED if start_from == task.name else start_from
         line = Setting(value=value, source=_OPTION)
     named = any(line.value != PRETRAINED for line in lines)
-    # Where no line named a task, "pretrained" changes nothing, so nothing is added to the job.
+    # If no line names a task, "pretrained" changes nothing, so nothing is added to the job.
     if line is None or (line.value == PRETRAINED and not named):
         return resolved
     if line.value == PRETRAINED:
@@ -655,13 +695,13 @@ def _started(resolved: ResolvedRecipe, start: Start, line: Setting) -> ResolvedR
 
 
 def start_task(recipe: ResolvedRecipe) -> str | None:
-    """The task that a job starts from by its recipe; None for a checkpoint's own weights."""
+    """Return the task that a recipe starts from; None if it starts from a checkpoint itself."""
     start = recipe.start
     return start.name if start is not None and start.kind == "task" else None
 
 
 def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[Task]:
-    """The tasks, and behind them those that the models' own recipes have trained before them."""
+    """Return the tasks, followed by the tasks that the models' own recipes train on first."""
     found = {task.name: task for task in tasks}
     nothing = ResolvedRecipe(name="", settings={})
     for spec in specs:
@@ -670,7 +710,7 @@ def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[
             start = start_task(with_start(nothing, spec, task))
             if start is not None and start not in found:
                 found[start] = TASKS[start]
-                waiting.append(TASKS[start])  # which may start from another one
+                waiting.append(TASKS[start])  # this task may itself start from another one
     return list(found.values())
 
 
@@ -687,9 +727,9 @@ def _check(line: Setting, task: Task) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """One setting that two recipes give other values, and the tasks that this is so for.
+    """A setting to which two recipes give different values, and the tasks on which they do.
 
-    A side is None where its recipe leaves the setting to the checkpoint.
+    A side is None if its recipe leaves the setting to the checkpoint.
     """
 
     setting: str
@@ -701,10 +741,10 @@ class Difference:
 def compare_recipes(
     first: ModelSpec, second: ModelSpec, tasks: Iterable[Task], recipe: str | None = None
 ) -> tuple[Difference, ...]:
-    """The settings whose values differ, each with the tasks on which it has these two.
+    """Return the settings whose values differ, each with the tasks that share a pair of values.
 
-    `recipe` is a file of the user's over the second's values. Of tasks with the same two values the
-    first one's sources stand for all.
+    `recipe` is a user's file that overrides the second model's values. If several tasks have the
+    same pair, the sources are those of the first task.
     """
     groups: dict[tuple[str, object, object], Difference] = {}
     for task in tasks:
@@ -718,24 +758,25 @@ def compare_recipes(
             known = groups.get(values, Difference(setting=name, first=one, second=other))
             if one is None or other is None or one.value != other.value:
                 groups[values] = replace(known, tasks=(*known.tasks, task.name))
-    order = [*SETTINGS, START_FROM]  # as they are shown
+    order = [*SETTINGS, START_FROM]  # display order
     return tuple(sorted(groups.values(), key=lambda found: order.index(found.setting)))
 
 
-# How long rows are read: as a recipe says, and at most as the encoder reaches.
+# Maximum length of rows: the recipe's, limited by the encoder's.
 
 MAX_TOKENS = "max_tokens"
 
 USUAL = 512
-"""How far an encoder without a limit reads rows of one's own: most were pretrained with as much."""
+"""Maximum length of the user's own rows for an encoder without a limit: most pretrain with 512."""
 
 
 def within_reach(
     settings: Mapping[str, Setting], spec: ModelSpec, typed: Collection[str] = ()
 ) -> Mapping[str, Setting]:
-    """The settings as a model runs them: what a recipe has above its reach is its reach.
+    """Return the settings with `max_tokens` reduced to the model's maximum length.
 
-    Raises BenchError where such a value is among those that the user has `typed`.
+    Raises:
+        BenchError: The larger value is `typed`: the user set it on the command line.
     """
     setting, longest = settings.get(MAX_TOKENS), reach(spec)
     if setting is None or longest is None or int(setting.value) <= longest:
@@ -750,9 +791,10 @@ def within_reach(
 
 
 def for_own_rows(spec: ModelSpec) -> Setting:
-    """How long rows of the user's own are read: no paper has seen them.
+    """Return the maximum length of rows of the user's own data, which no paper's recipe covers.
 
-    A row takes as many tokens as it has, so that a bound by the longest one would save nothing.
+    It is all that the model reads: batches are as long as their rows, so a smaller limit saves
+    nothing.
     """
     longest = reach(spec)
     if longest is None:

@@ -1,6 +1,6 @@
-"""How a task is asked of a language model that nobody trained for it: patterns and words.
+"""Prompts for tasks of an untrained language model: patterns, and a word for each label.
 
-The patterns of papers are in fixed/zero_shot.toml, the fields of an example in `heads/cloze.py`.
+Patterns of papers are in fixed/zero_shot.toml; `heads/cloze.py` fills in the fields of an example.
 """
 
 import tomllib
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from benchharness.errors import BenchError, ModelError
 from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Setting
 from benchharness.models.folder import stated_pooling
 from benchharness.models.spec import ModelSpec
@@ -23,12 +24,11 @@ from benchharness.recipes.resolve import (
     resolve_sweep,
     within_reach,
 )
-from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import ChoiceTask, RankingTask, Task, TimedTask
 
 PATTERN, WORD = "pattern", "word "
-"""The names of its settings: the pattern's, and what stands before a label in that of its word."""
+"""Names of the settings: the pattern's, and the prefix before a label in the name of its word."""
 
 _MAX_TOKENS = Setting(value=512, source="arXiv:1810.04805, A.2: what most encoders take")
 
@@ -42,16 +42,17 @@ class _Pattern:
 
 POOLING = "pooling"
 OF_FOLDER = "1_Pooling/config.json"
-"""The source of a pooling that a folder of sentence-transformers states."""
+"""Source of a pooling that a sentence-transformers folder states."""
 
 POOLINGS = {"mean_tokens": MEAN, "cls_token": FIRST, "lasttoken": LAST}
-"""What sentence-transformers calls them."""
+"""Names of the poolings in sentence-transformers."""
 
 
 def _pooling(spec: ModelSpec) -> Setting:
-    """Return how states become a text's vector: as the folder says, else their mean.
+    """Return how states become a text's vector: as the model's folder states.
 
-    Where the folder of a decoder says nothing it is the last one.
+    If it states nothing, the default is the last state of a decoder, and the mean of other
+    encoders.
     """
     stated = stated_pooling(Path(spec.checkpoint)) if spec.is_folder else ""
     if not stated and is_decoder(spec):
@@ -67,33 +68,34 @@ def _pooling(spec: ModelSpec) -> Setting:
 
 
 _OPTION = _Pattern(text="{asked}", source="arXiv:1910.14659: the option's tokens, after its text")
-"""Of every task with options but those of the file."""
+"""Pattern of every multiple-choice task that the file does not list."""
 
 _FILE = Path(__file__).parent / "fixed" / "zero_shot.toml"
 
 
 @cache
 def _patterns() -> Mapping[str, _Pattern]:
-    """Those of papers, by task."""
+    """Return the patterns of papers by task."""
     tables = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     return {task: _Pattern(**lines) for task, lines in tables.items()}
 
 
 TIMED_DOCUMENTS = {"cpu": 8, "cuda": 1024}
-"""How many are timed where no limit is given: some seconds a pass, some minutes in all."""
+"""Number of documents that are timed without a limit: a few seconds per pass, minutes in total."""
 
 
 def is_readable(task: Task, spec: ModelSpec) -> bool:
-    """Whether a model reads rows as long as a task's."""
+    """Return whether the task's rows fit the model's maximum length."""
     return task.longest <= (reach(spec) or task.longest)
 
 
 def timed_recipes(
     task: TimedTask, spec: ModelSpec, recipe: str | None, overrides: Mapping[str, str]
 ) -> Iterator[ResolvedRecipe]:
-    """How an encoder is timed: by the recipe that it is trained by.
+    """Yield the recipes for timing an encoder: the recipes of its training under another name.
 
-    Raises BenchError as `resolve_sweep` does.
+    Raises:
+        BenchError: `resolve_sweep` raises.
     """
     for point in resolve_sweep(spec, task.name, recipe, overrides):
         reads = {MAX_TOKENS: Setting(value=task.longest, source=task.cite)} if task.longest else {}
@@ -102,9 +104,12 @@ def timed_recipes(
 
 
 def zero_shot_recipe(task: str, spec: ModelSpec) -> ResolvedRecipe:
-    """The pattern of a task, the word for each label, and how much a model reads of an example.
+    """Return the zero-shot recipe of a task: its pattern, the labels' words and the maximum length.
 
-    Raises BenchError for a task without candidates that a language model could score.
+    A ranking task has a pooling instead of a pattern.
+
+    Raises:
+        BenchError: The task has no candidate answers that a language model could score.
     """
     found = find_task(task)
     if isinstance(found, RankingTask):

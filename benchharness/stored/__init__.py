@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from benchharness import __version__
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import (
     Board,
     Select,
@@ -23,7 +24,6 @@ from benchharness.leaderboard.sharing import path_label, shared_outcome
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import digest
 from benchharness.models import MODELS
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, find_suites, select_tasks
 
 LARGE_STORE = 2_000

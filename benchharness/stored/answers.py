@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import called, heads
@@ -26,7 +27,6 @@ from benchharness.leaderboard.text import check_place, counted
 from benchharness.splits import ChangedRowsError
 from benchharness.stored import Within, gather_boards, stored_name, wanted_tasks, with_family
 from benchharness.stored.predictions import StoredPredictions, splits_of
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example
 from benchharness.tasks.suites import SUITES, find_suites, find_task, split_title, title_of
 
@@ -103,7 +103,7 @@ def _unwritable(path: Path, error: OSError) -> BenchError:
     reason = error.strerror or error
     return BenchError(
         f"the pages of every prediction could not be written to {path}: {reason}. Give another "
-        "--out; what is stored stays as it is."
+        "--out; stored runs are not changed."
     )
 
 

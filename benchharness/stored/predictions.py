@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from benchharness.errors import BenchError, DataError, ForeignCodeError, unknown_name
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, notes_of, score_names
 from benchharness.leaderboard.boards.entry import Entry, Gain
@@ -36,7 +37,7 @@ from benchharness.leaderboard.comparing.noise import (
     sample_of_table,
     with_uncertainty,
 )
-from benchharness.leaderboard.job import Job, Stage, code_of
+from benchharness.leaderboard.job import Job, Stage
 from benchharness.leaderboard.result import Measure, Result, RunRow, predictions_of, rule_name
 from benchharness.leaderboard.sharing import without_paths
 from benchharness.leaderboard.statistics import Interval
@@ -44,7 +45,7 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.models import find_models, weights_identity
 from benchharness.splits import read_split
 from benchharness.stored import Rows, Within, gather_boards, wanted_tasks
-from benchharness.tasks.errors import BenchError, DataError, ForeignCodeError, unknown_name
+from benchharness.tasks.custom import code_of
 from benchharness.tasks.examples import Example
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.suites import distinct_title, find_task
@@ -164,7 +165,7 @@ def _known(cell: Cell, names: Sequence[str], stored: StoredPredictions) -> Known
         outcomes = headline_outcomes(splits, names)
     except (UnreadableError, BenchError) as error:
         return stored.said_of(results[0].job, str(error))
-    return outcomes or f"{' and '.join(names)} cannot be taken apart by examples"
+    return outcomes or f"{' and '.join(names)} cannot be split by example"
 
 
 def predicted_split(

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from benchharness import __version__
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board, best_of
 from benchharness.leaderboard.boards.terminal import over_seeds_alone
 from benchharness.leaderboard.report.plots import Figure
@@ -30,7 +31,6 @@ from benchharness.stored import (
     report_mark,
 )
 from benchharness.stored.predictions import add_uncertainty, contrasts_of, curves_of
-from benchharness.tasks.errors import BenchError
 
 MANY_RUNS = 250
 """Number of runs above which a report does not read every prediction by default, to save time."""

@@ -1,1 +1,1 @@
-"""Optimizer steps, evaluation and the states of running jobs; knows neither task nor head."""
+"""Training: optimizer steps, prediction and snapshots, independent of tasks and heads."""

@@ -1,10 +1,11 @@
-"""Which examples share an optimizer step, and how they are cut and padded to be computed fast.
+"""Batching: which examples share an optimizer step, and how they are cut and padded for speed.
 
-Only the first decides what is learned. The examples of a step are computed in micro-batches of like
-length, so that little of the work is padding; their summed losses are those of the whole batch.
+Which examples share a step decides what is learned; cutting and padding affect only speed, rounding
+and dropout's random numbers. The examples of a step are computed in micro-batches of similar
+lengths, so that there is little padding; their summed loss is the loss of the whole batch.
 
-Batches are of items. An item is a row, or several that are only right or wrong together, as the
-options of one question are: they share a micro-batch.
+Batches consist of items. An item is a row, or several rows that belong together, such as the
+options of one question, which are in the same micro-batch.
 """
 
 import math
@@ -21,32 +22,43 @@ from numpy.typing import NDArray
 Indices = NDArray[np.int64]
 
 ROUNDING = 8
-"""Padded lengths are multiples of it: matrix units like them, and few shapes recur often."""
+"""Padded lengths are multiples of this number: it suits matrix units, and few shapes occur."""
 
 MICRO_BATCH_TOKENS = 16384
-"""Padded tokens of a micro-batch of several items at most: BERT's batch of 32 rows of 512."""
+"""Maximum number of padded tokens in a micro-batch of several items: 32 rows of 512, as BERT's
+batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Features:
-    """Encoded texts, end to end: those of row i stand at starts[i] to starts[i + 1].
+    """Encoded rows, concatenated: the tokens of row i are starts[i] to starts[i + 1].
 
-    `token_types` is None for encoders without segments. Padding is `pad_id`, and no padded row is
-    longer than `max_tokens`. Item i is the rows items[i] to items[i + 1], or row i where `items` is
-    None. `terms` is how many losses each item adds to the mean of a batch (a sentence: one for each
-    tagged word), one where it is None. `marks` (rows, marks, 2) are the first token and the one
-    after the last of each marked stretch. `read` (tokens,) are those whose states a head on a
-    frozen encoder reads, the others being there for the encoder alone; all where it is None.
-    `truncated` (examples,) are those that lost words to `max_tokens`; None where none can. `counts`
-    (4,) are how many tokens the texts have, how many of them stand for an unknown word, how many
-    words the tokenizer makes nothing of, and of how many; None where nobody counted.
+    Attributes:
+        token_ids: Token ids of all rows: `[tokens]`.
+        token_types: Token types: `[tokens]`; None for encoders without segments.
+        starts: First token of each row, and the number of tokens: `[rows + 1]`.
+        pad_id: Token id of padding.
+        max_tokens: Maximum length of a padded row.
+        items: First row of each item, and the number of rows: `[items + 1]`; None if each row
+            is an item.
+        terms: Number of losses that each item adds to the mean of a batch, such as the number
+            of tagged words in a sentence: `[items]`; None for one each.
+        marks: First token of each marked span, and the token after its last:
+            `[rows, marks, 2]`.
+        read: Mask of the tokens whose states a head on a frozen encoder reads, the others being
+            context for the encoder: `[tokens]`; None for all.
+        truncated: Mask of the examples that lost words to `max_tokens`: `[examples]`; None if
+            none can.
+        counts: Number of tokens in the texts, of unknown tokens, of words without any token,
+            and the number of words that the last count refers to: `[4]`; None if they were not
+            counted.
     """
 
     per_token: ClassVar[tuple[str, ...]] = ()
-    """Columns of a head's own kind that its network reads like the ids, 0 at padding."""
+    """Columns of a subclass that its network reads in the same way as ids; 0 at padding."""
 
     carried: ClassVar[tuple[str, ...]] = ()
-    """Other columns of a head's own kind with a value for each token."""
+    """Other columns of a subclass that have a value per token."""
 
     token_ids: NDArray[np.int32]
     token_types: NDArray[np.int32] | None
@@ -65,43 +77,43 @@ class Features:
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens of every row, without padding."""
+        """Number of tokens of each row, without padding."""
         return np.diff(self.starts)
 
     @cached_property
     def width(self) -> int:
-        """That of a padded batch with the longest row."""
+        """Width of a padded batch that contains the longest row."""
         return _width(self.lengths, self.max_tokens)
 
     @cached_property
     def item_starts(self) -> NDArray[np.int64]:
-        """The first row of every item, and the number of rows."""
+        """First row of each item, and the number of rows: `[items + 1]`."""
         return np.arange(len(self) + 1) if self.items is None else self.items  # (items + 1,)
 
     @cached_property
     def item_sizes(self) -> NDArray[np.int64]:
-        """Rows of every item."""
+        """Number of rows of each item."""
         return np.diff(self.item_starts)
 
     @cached_property
     def item_lengths(self) -> NDArray[np.int64]:
-        """Tokens of the longest row of every item."""
+        """Number of tokens of each item's longest row."""
         # (rows,) -> (items,). reduceat takes the last item to the end; no item is without rows.
         return np.maximum.reduceat(self.lengths, self.item_starts[:-1])
 
     def rows_of(self, items: Indices) -> Indices:
-        """The rows of some items, in that order."""
+        """Return the rows of some items, in that order."""
         return expand(self.item_starts[items], self.item_sizes[items])
 
     def tokens_of(self, rows: Indices) -> Indices:
-        """Where the tokens of some rows stand in `token_ids`, in that order."""
+        """Return the positions of some rows' tokens in `token_ids`, in that order."""
         return expand(self.starts[rows], self.lengths[rows])
 
     def without_unread(self) -> Self:
-        """The same rows of the tokens that are read."""
+        """Return the same rows with only the tokens that are read."""
         if self.read is None:
             return self
-        before = np.append(0, np.cumsum(self.read))  # (tokens + 1,), those read before each token
+        before = np.append(0, np.cumsum(self.read))  # (tokens + 1,), number read before each token
         columns = {
             name: getattr(self, name) for name in ("token_ids", "token_types", *self.carried)
         }
@@ -109,22 +121,23 @@ class Features:
         return replace(self, **kept, starts=before[self.starts], read=None)
 
     def count_terms(self, items: Indices) -> int:
-        """How many losses these items add up to, at least one."""
+        """Return the number of losses of these items, at least one."""
         return len(items) if self.terms is None else max(1, int(self.terms[items].sum()))
 
 
 def expand(starts: Indices, sizes: Indices) -> Indices:
-    """The numbers start, start + 1, ... of every stretch, end to end."""
-    ends = np.cumsum(sizes)  # where each stretch ends in the result
+    """Return the concatenation of the ranges that begin at `starts` and have these sizes."""
+    ends = np.cumsum(sizes)  # end of each range in the result
     total = int(ends[-1]) if len(ends) else 0
-    # Counting through, each stretch is off by the same: its start less its place in the result.
+    # Consecutive numbers, plus for each range its start minus its position in the result.
     return np.arange(total) + np.repeat(starts - ends + sizes, sizes)
 
 
 def count_steps(items: Sequence[int], batch_size: int, epochs: float) -> int:
-    """Optimizer steps of a run over these numbers of items of each task, whose batches are its own.
+    """Return the number of optimizer steps of a run.
 
-    A last, smaller batch of an epoch counts as one.
+    Every batch is of one task, whose last batch of an epoch may be smaller. `items` are the numbers
+    of items of the tasks.
     """
     return max(1, math.ceil(epochs * sum(math.ceil(size / batch_size) for size in items)))
 
@@ -132,13 +145,21 @@ def count_steps(items: Sequence[int], batch_size: int, epochs: float) -> int:
 def mixed_batches(
     sizes: Sequence[int], batch_size: int, steps: range, seed: int, power: float | None = None
 ) -> Iterator[tuple[int, Indices]]:
-    """The task and its items of these optimizer steps, where tasks of these sizes share a network.
+    """Yield the task and its items for these optimizer steps of tasks that share a network.
 
-    Without a `power` an epoch has each batch of each task once, in a random order: algorithm 1 of
-    Liu et al., arXiv:1901.11504, and `mix_opt` 0 of their released code. With one the task of every
-    step is drawn with a probability proportional to its size to that power, as often as an epoch
-    has batches; a task begins anew when all of its batches have been taken. The order of one task's
-    items depends on the seed, the epoch and their number, and on nothing else.
+    Without a `power`, an epoch consists of every batch of every task once, in random order:
+    algorithm 1 of Liu et al., arXiv:1901.11504, and `mix_opt` 0 of their code. With a `power`, the
+    task of each step is drawn with a probability proportional to its size to that power, as many
+    times as an epoch has batches; a task starts over when its batches are used up. The order of a
+    task's items depends only on the seed, the epoch, the number of its items and its place among
+    several tasks.
+
+    Args:
+        sizes: Number of items of each task.
+        batch_size: Number of items per batch.
+        steps: Steps to yield; a resumed run begins within an epoch.
+        seed: Seed of the random order.
+        power: Exponent of the sampling probabilities, or None.
     """
     own_seeds = [[1 + task] if len(sizes) > 1 else [] for task in range(len(sizes))]
     weights = np.asarray(sizes, dtype=np.float64) ** (power or 0.0)  # (tasks,)
@@ -170,25 +191,30 @@ def cut_by_length(
     overhead: int,
     sizes: NDArray[np.int64] | None = None,
 ) -> list[Indices]:
-    """A batch in micro-batches of like length, those with the least work, the longest first.
+    """Cut a batch into micro-batches of similar lengths with minimal work, the longest first.
 
-    `lengths` are the items' longest rows and `sizes` their rows, one where it is None. The work of
-    a micro-batch is its padded tokens plus `overhead`, what starting one costs, in tokens. None has
-    more items than the batch divided by `parts`, which bounds the memory, as MICRO_BATCH_TOKENS
-    does.
+    The work of a micro-batch is its number of padded tokens plus `overhead`.
+
+    Args:
+        batch: Items of the batch.
+        lengths: Number of tokens of the longest row of each item of the features.
+        parts: Minimum number of micro-batches: none has more than `len(batch) / parts` items,
+            rounded up, which bounds the memory, as MICRO_BATCH_TOKENS does.
+        overhead: Cost of starting a micro-batch, in tokens.
+        sizes: Number of rows of each item of the features; one each if None.
     """
     if not len(batch):  # one of several processes may have no share of a small batch
         return []
     # The longest first, so that memory runs out at the start of a batch or not at all; stable,
-    # because the order decides about dropout and with it about bits.
+    # because the order affects dropout and so the exact results.
     order = batch[np.argsort(-lengths[batch], kind="stable")]
-    limit = math.ceil(len(batch) / parts)  # items of a part at most
+    limit = math.ceil(len(batch) / parts)  # maximum number of items per part
     widths = _rounded(lengths[order])
     rows = np.ones_like(widths) if sizes is None else sizes[order]  # (items,)
     edges = [0, *_cheapest_cuts(widths, rows, overhead), len(order)]
     found: list[Indices] = []
     for start, end in pairwise(edges):
-        # In even parts of at most `limit` items, and of the tokens' bound.
+        # Even parts, within the limits of items and tokens.
         tokens = int(widths[start] * rows[start:end].sum())
         pieces = max(math.ceil((end - start) / limit), math.ceil(tokens / MICRO_BATCH_TOKENS))
         found += np.array_split(order[start:end], min(pieces, end - start))
@@ -196,12 +222,12 @@ def cut_by_length(
 
 
 def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead: int) -> list[int]:
-    """Where to cut items of falling widths, by dynamic programming over the widths that occur."""
-    # Of the items before each edge: their least work, and where its parts begin.
+    """Return where to cut items of decreasing widths, found by dynamic programming."""
+    # For the items before each edge: their minimal work, and the starts of its parts.
     best: dict[int, tuple[int, list[int]]] = {0: (0, [])}
-    # Within items of one width no cut saves padding: only where the width changes may one be.
+    # Between items of equal width a cut saves no padding: cut only where the width changes.
     for end in (*(np.flatnonzero(np.diff(widths)) + 1).tolist(), len(widths)):
-        # All rows of the last part are as wide as its first one. Of equal ones the longest part.
+        # All rows of the last part get the width of its first. Among equals, the longest part wins.
         options = (
             (work + overhead + int(widths[start] * rows[start:end].sum()), [*starts, start])
             for start, (work, starts) in best.items()
@@ -211,9 +237,10 @@ def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead:
 
 
 def length_batches(lengths: NDArray[np.int64], tokens: int) -> list[Indices]:
-    """All rows in batches of like length and at most `tokens` padded tokens, the longest first.
+    """Return all rows in batches of similar lengths, the longest first.
 
-    For prediction, where it does not matter which rows share a batch.
+    A batch has at most `tokens` padded tokens, or one row. This is for prediction, for which it
+    does not matter which rows share a batch.
     """
     order = np.argsort(-lengths, kind="stable")
     widths = _rounded(lengths[order])
@@ -226,10 +253,10 @@ def length_batches(lengths: NDArray[np.int64], tokens: int) -> list[Indices]:
 
 
 def pad(features: Features, rows: Indices, width: int | None = None) -> dict[str, NDArray[Any]]:
-    """The inputs of a network for some rows, each (rows, tokens): ids, mask and token types.
+    """Return a network's inputs for some rows, `[rows, tokens]` each: ids, mask and token types.
 
-    They are as wide as the longest row, rounded up, or have the `width` given. Marked rows have
-    their `marks` too.
+    They are as wide as the longest row, rounded up, unless `width` is set. Marked rows have their
+    `marks` too, and subclasses of Features their `per_token` columns.
     """
     lengths = features.lengths[rows]  # (rows,)
     width = width or _width(lengths, features.max_tokens)
@@ -250,9 +277,10 @@ def pad(features: Features, rows: Indices, width: int | None = None) -> dict[str
 
 
 def tail_of(tokens: int, width: int) -> int:
-    """The tail (encoder/packing.py), one to `width` tokens, that gives packed rows few sizes.
+    """Return a number of tail tokens, 1 to `width`, so that packed rows have one of few sizes.
 
-    It rounds the tokens up to an eighth of the power of two below them, or to less.
+    The total of `tokens` and tail (see encoder/packing.py) is a multiple of a power of two, which
+    is about an eighth of the tokens, at least ROUNDING and at most `width`.
     """
     eighth, most = (1 << (number.bit_length() - 1) for number in (tokens // 8 or 1, width))
     unit = int(min(max(ROUNDING, eighth), most))
@@ -260,7 +288,7 @@ def tail_of(tokens: int, width: int) -> int:
 
 
 def _width(lengths: NDArray[np.int64], max_tokens: int) -> int:
-    """Rounded up, but not beyond what the encoder has positions for."""
+    """Return the length of the longest row, rounded up within the encoder's positions."""
     longest = lengths.max()
     return int(min(_rounded(longest), max(max_tokens, longest)))
 

@@ -1,6 +1,6 @@
-"""Where a network is computed: in which processes, on which device, in which number format.
+"""Environment of a computation: processes, device and number format.
 
-The precision "auto" is resolved where jobs are planned, because the answer is part of a job's key.
+The precision "auto" is resolved during planning, because the resolved one is part of a job's key.
 """
 
 import os
@@ -17,26 +17,27 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchharness.encoder.packing import OF_PACKING, Packing, parts_of, send
+from benchharness.errors import BenchError
 from benchharness.machine import STORE, count_processes, own_rank
-from benchharness.tasks.errors import BenchError
 from benchharness.training.batching import Features, Indices, expand, pad, tail_of
 
-# Processes that train one network together, each on its share of every batch.
+# Data-parallel training: processes that train one network, each on its share of every batch.
 #
-# Each holds the whole network. A step's gradients are those of the whole batch's mean loss: every
-# process adds up the terms of its share, divided by the terms of all, and then all processes add
-# up theirs. So the weights stay the same everywhere, and are those of a single process but for
-# rounding and for the draws of dropout.
+# Each holds the whole network. The gradients of a step are those of the whole batch's mean loss:
+# every process divides the losses of its share by the number of terms of the whole batch, and the
+# gradients of all processes are summed. So the weights stay equal in all processes, and differ
+# from a single process's only by rounding and by the random numbers of dropout.
 
 BUCKET_NUMBERS = 16 * 2**20
-"""How many gradients are sent at once: 64 MB in fp32, so that no second copy of all is made."""
+"""Number of gradient values that are sent at once: 64 MB in fp32, so that no second copy of all
+gradients is made."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """The process with number `rank` of `count`; with one, everything here does nothing.
+    """Process number `rank` of `count` that train together; a lone one does nothing here.
 
-    `device` is where what they exchange has to lie.
+    `device` is the device that exchanged tensors must be on.
     """
 
     rank: int = 0
@@ -45,15 +46,16 @@ class Ranks:
 
     @classmethod
     def join(cls, device: torch.device) -> Self:
-        """Meets the others that torchrun, accelerate or our launcher has started, if any.
+        """Join the other processes that torchrun, accelerate or benchharness has started, if any.
 
-        They are told by RANK and WORLD_SIZE. GPUs exchange by NCCL where each has its own.
+        RANK and WORLD_SIZE in the environment name this process and their number. GPUs exchange
+        with NCCL if each process has its own, else all use gloo.
         """
         count, rank = count_processes(), own_rank()
         if count == 1:
             return cls()
-        # NCCL refuses two processes on one GPU; gloo carries their numbers through main memory.
-        on_node = int(os.environ.get("LOCAL_WORLD_SIZE", count))  # torchrun's: those of this node
+        # NCCL refuses two processes on one GPU; gloo exchanges through main memory.
+        on_node = int(os.environ.get("LOCAL_WORLD_SIZE", count))  # set by torchrun
         own_gpu = device.type == "cuda" and torch.cuda.device_count() >= on_node
         file = os.environ.get(STORE)
         dist.init_process_group(
@@ -66,24 +68,24 @@ class Ranks:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process speaks and writes for all."""
+        """True for the process that reports progress and writes files for all."""
         return self.rank == 0
 
     def share(self, items: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """This process's part of a batch, about as much work as that of the others."""
+        """Return this process's part of a batch, with about as much work as the others' parts."""
         if self.count == 1:
             return items
-        # Dealt out by length, as cards are: no two shares differ by more than the longest row.
+        # Dealt like cards, by length: no two shares differ by more than the longest row.
         order = np.argsort(-lengths[items], kind="stable")
         return items[order][self.rank :: self.count]
 
     def own_seed(self, seed: int, step: int) -> int:
-        """A seed that no other process has, and that follows from the step alone."""
+        """Return a seed for this process and step that no other process has."""
         # Hashed together: a sum would give rank 1 of step 2 the draws of rank 2 of step 1.
         return int(np.random.SeedSequence([seed, step, self.rank]).generate_state(1)[0])
 
     def greatest(self, number: int) -> int:
-        """The greatest of the numbers that the processes have."""
+        """Return the maximum of the processes' numbers."""
         if self.count == 1:
             return number
         found = torch.tensor(number, device=self.device)
@@ -91,7 +93,7 @@ class Ranks:
         return int(found)
 
     def same(self, number: float | None) -> float | None:
-        """The number that the first process has, for all of them to decide by."""
+        """Return the first process's number in every process, so that all decide alike."""
         if self.count == 1:
             return number
         found = [number]
@@ -99,7 +101,7 @@ class Ranks:
         return found[0]
 
     def add_up(self, values: Tensor) -> Tensor:
-        """The sum of what the processes have, which all of them get."""
+        """Return the sum of the processes' tensors in every process."""
         if self.count == 1:
             return values
         total = values.to(self.device, copy=True)  # all_reduce writes in place
@@ -107,19 +109,19 @@ class Ranks:
         return total.to(values.device)
 
     def add_gradients(self, weights: Sequence[nn.Parameter]) -> None:
-        """Puts the sum of all processes' gradients instead of each one's.
+        """Replace the gradients of each process with the sum over all processes.
 
-        A weight that none of them has reached keeps no gradient, which AdamW takes for "leave it".
+        A weight that has no gradient in any process keeps None, so that AdamW leaves it unchanged.
         """
         if self.count == 1:
             return
-        # A process without a share of a small batch has no gradients, but all must send the same.
+        # A process without a share of a small batch has no gradients, but must send equal shapes.
         reached = torch.tensor([w.grad is not None for w in weights], device=self.device).int()
         dist.all_reduce(reached, dist.ReduceOp.MAX)
         flags = reached.tolist()
         for bucket in _buckets([w for w, flag in zip(weights, flags, strict=True) if flag]):
             gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in bucket]
-            # One message of all numbers, (numbers,): hundreds of small ones would wait for each.
+            # One message with all values, (numbers,), instead of hundreds of small ones.
             total = self.add_up(torch.cat([gradient.flatten() for gradient in gradients]))
             parts = parts_of(total, [weight.shape for weight in bucket])
             for weight, part in zip(bucket, parts, strict=True):
@@ -130,7 +132,7 @@ ALONE = Ranks()
 
 
 def _buckets(weights: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """The weights in their order, together as many as are sent at once."""
+    """Yield the weights in order, in groups that are small enough to be sent at once."""
     bucket: list[nn.Parameter] = []
     for weight in weights:
         if bucket and sum(w.numel() for w in bucket) + weight.numel() > BUCKET_NUMBERS:
@@ -142,18 +144,21 @@ def _buckets(weights: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
 
 
 PRECISIONS = ("fp32", "tf32", "bf16")
-"""Number formats of matrix products. tf32 is fp32 of which a GPU multiplies the first ten bits of
-the mantissa, at half of bf16's peak; nothing is stored in it."""
+"""Number formats of matrix products. With tf32, values are stored in fp32, but a GPU multiplies
+only the first ten bits of the mantissa, at half of bf16's peak speed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compute:
-    """A device and the precision of its matrix products; weights and optimizer stay in fp32.
+    """Device and precision of matrix products; weights and optimizer stay in fp32.
 
-    `ranks` are the processes among which the rows are divided. `graphs` says whether steps are
-    recorded and replayed on a GPU.
+    Raises BenchError for a precision that is unknown or that the device does not support.
 
-    Raises BenchError for a precision that is none of PRECISIONS, or that the device has not.
+    Attributes:
+        device: Device of the computation.
+        precision: One of PRECISIONS.
+        ranks: Processes that share the rows.
+        graphs: Whether steps are recorded as CUDA graphs and replayed.
     """
 
     device: torch.device
@@ -173,16 +178,16 @@ class Compute:
 
     @property
     def on_gpu(self) -> bool:
-        """True where work is queued and the host runs ahead of it."""
+        """True if work is queued on the device and the host runs ahead of it."""
         return self.device.type == "cuda"
 
     @contextmanager
     def autocast(self) -> Iterator[None]:
-        """The context in which the precision holds; each weight is cast once within it."""
-        # bf16 has fp32's range, so losses need no scaling as fp16's do. A cast that was kept would
-        # not be in what is recorded after it.
+        """Apply the precision within the block; without graphs, each weight is cast only once."""
+        # bf16 has fp32's range, so losses need no scaling as with fp16. Graphs need an empty cache
+        # of casts: a cast from the cache would be missing in the recorded graph.
         options = {"enabled": self.precision == "bf16", "cache_enabled": not self.graphs}
-        # cuDNN's are convolutions (ConvBERT, SqueezeBERT) and LSTMs, in tf32 unless told otherwise.
+        # cuDNN computes convolutions (ConvBERT, SqueezeBERT) and LSTMs, by default in tf32.
         cudnn: Any = torch.backends.cudnn
         kinds = (torch.backends.cuda.matmul, cudnn.conv, cudnn.rnn)
         before = [kind.fp32_precision for kind in kinds]
@@ -197,47 +202,56 @@ class Compute:
 
 
 def choose_kernels(device: torch.device, *, deterministic: bool) -> None:
-    """Has a GPU give the same bits for the same work, or be as fast as it can.
+    """Make a GPU deterministic, or as fast as possible, for the whole process.
 
-    For the whole process, before its first product. An operation without such a kernel raises
-    RuntimeError then. A CPU gives the same bits anyway.
+    Call it before the first matrix product. If deterministic, operations without a deterministic
+    kernel raise RuntimeError. A CPU is always deterministic.
     """
     if device.type != "cuda":
         return
     if deterministic:
-        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # cuBLAS reads it when it begins
-    if deterministic != torch.are_deterministic_algorithms_enabled():  # it imports a compiler
+        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # read when cuBLAS is initialized
+    if deterministic != torch.are_deterministic_algorithms_enabled():  # the call imports a compiler
         torch.use_deterministic_algorithms(deterministic)
-    # It would write into all fresh memory, which nothing here reads before it was written.
+    # Filling fresh memory costs time, and nothing here reads memory before writing it.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def in_fp32(layer: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
-    """What a layer makes of some states, in fp32 whatever the precision around it.
+    """Apply a layer to states in fp32, whatever the precision of the context.
 
-    For the last layer where many logits compete: bf16 has three digits, in which the best answers
-    of a passage, or the options of a question, are often equal.
+    It is used for last layers with many competing logits: with bf16's three digits, the best
+    answers of a passage, or the options of a question, would often be equal.
     """
     with torch.autocast(states.device.type, enabled=False):
         return layer(states.float())
 
 
-# What is computed at once, on its device: inputs, where their tokens stand, and what they are of.
+# Micro-batches on their device: inputs, and indices of tokens and items.
 #
-# All that a step needs of the host goes with its batch, in one copy that nothing waits for. So on a
-# GPU the host does not stop before it reads a loss.
+# All data that a step needs from the host is copied with its batch, asynchronously. So on a GPU the
+# host does not wait before it reads a loss.
 
 Layout = Literal["padded", "packed", "bucket"]
-"""How rows are computed: with padding, end to end, or end to end in one of a few sizes."""
+"""Computation of rows: padded, packed (concatenated without padding), or packed into one of few
+sizes ("bucket")."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Some items of a batch that has `terms` losses in all: a micro-batch.
+    """Micro-batch: some items of a batch that has `terms` losses in all.
 
-    `tensors` are on the device: the padded inputs, named in `inputs`; those of the packing; the
-    `items`' numbers; and, where items have several rows, in which of the `slots` of a table (items,
-    options) each row's logit stands. `packs` says whether the network computes packed rows.
+    Attributes:
+        terms: Number of losses of the whole batch.
+        tensors: Tensors on the device: the padded inputs, the indices of the packing, the
+            numbers of the `items`, and for items of several rows the `slots` of the rows' logits in
+            a table `[items, options]`.
+        named: Names of the padded inputs in `tensors`.
+        packs: Whether the network computes packed rows.
+        lengths: Number of tokens of each row.
+        width: Width of the padded rows.
+        tail: Number of tail tokens of the packed rows, 0 for none.
+        options: Number of rows of the largest item; 0 if every item is one row.
     """
 
     terms: int | Tensor
@@ -259,10 +273,10 @@ class Part:
         terms: int = 1,
         layout: Layout,
     ) -> Self:
-        """The rows of some items."""
+        """Return the rows of some items as a micro-batch, and start copying it to the device."""
         rows = features.rows_of(items)
         lengths, sizes = features.lengths[rows], features.item_sizes[items]  # (rows,), (items,)
-        # One width and few tails, so that few layouts recur.
+        # One width and few tails, so that there are few layouts.
         in_buckets = layout == "bucket"
         tail = tail_of(int(lengths.sum()), features.width) if in_buckets else 0
         arrays = pad(features, rows, features.width if in_buckets else None)
@@ -270,10 +284,10 @@ class Part:
         arrays |= zip(OF_PACKING, Packing.indices(lengths, width, tail), strict=True)
         arrays["items"] = items
         if in_buckets:
-            arrays["terms"] = np.asarray(terms)  # a number would stay in the record
+            arrays["terms"] = np.asarray(terms)  # a Python number would be constant in the graph
         options = 0
         if features.items is not None:
-            options = int(sizes.max())  # of the item with the most rows
+            options = int(sizes.max())  # rows of the largest item
             arrays["slots"] = expand(np.arange(len(items)) * options, sizes)
         return cls(
             terms=terms,
@@ -291,7 +305,7 @@ class Part:
 
     @cached_property
     def inputs(self) -> dict[str, Any]:
-        """What the network is called with."""
+        """Arguments of the network."""
         inputs: dict[str, Any] = {name: self.tensors[name] for name in self.named}
         if self.packs:
             indices: dict[str, Any] = {name: self.tensors[name] for name in OF_PACKING}
@@ -302,16 +316,22 @@ class Part:
 
     @property
     def layout(self) -> tuple[Any, ...]:
-        """All that shapes what is computed: two parts of one layout differ in tensors alone."""
+        """Key of everything that shapes the computation.
+
+        Parts with equal keys differ only in the values of their tensors.
+        """
         shapes = tuple((name, tensor.shape) for name, tensor in self.tensors.items())
         return (shapes, self.packs, self.width, self.tail > 0, self.options)
 
     def in_place(self, tensors: dict[str, Tensor]) -> Self:
-        """The part of other tensors of the same layout, whatever will be written to them."""
+        """Return this part with other tensors of equal layout, which may be overwritten later."""
         return replace(self, tensors=tensors, terms=tensors["terms"])
 
     def side_by_side(self, logits: Tensor) -> Tensor:
-        """Logits (rows, ...) of items of several rows as (items, options, ...), -inf for none."""
+        """Arrange logits `[rows, ...]` by items: `[items, options, ...]`, -inf for missing rows.
+
+        If every item is one row, the logits are returned unchanged.
+        """
         if not self.options:
             return logits
         rest = logits.shape[1:]

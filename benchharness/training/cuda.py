@@ -1,7 +1,8 @@
-"""Fewer launches on a GPU: weights cast together, and steps that are recorded once and replayed.
+"""Fewer kernel launches on a GPU: bf16 weights cast together, and steps as CUDA graphs.
 
-A step of a small encoder computes less than the host takes to ask for it: for 398 kernels in bf16
-and of twelve layers (`python -m benchmarks.kernels`), half as many as by autocast.
+A GPU computes the kernels of a small encoder faster than the host can launch them. In bf16, a step
+of twelve layers takes 398 kernels here, half as many as with autocast
+(`python -m benchmarks.kernels`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,21 +18,24 @@ from benchharness.encoder.packing import is_packed
 from benchharness.training.batching import MICRO_BATCH_TOKENS
 from benchharness.training.compute import Part
 
-# Weights in bf16 next to their masters in fp32, which the optimizer changes.
+# Bf16 copies of the fp32 master weights, which the optimizer updates.
 #
-# Autocast casts each weight in the forward pass, and in the backward pass the gradient of each.
-# Here all are cast at once, and so are all gradients: the same numbers to the bit. Layers that are
-# given the same states are one matrix: one cast of the states, one product.
+# Autocast casts each weight in the forward pass, and the gradient of each in the backward pass.
+# Here all weights are cast at once, and so are all gradients, with bit-identical results. Layers
+# that read the same states form one matrix: one cast of the states, one product.
 
 JOINED = (("query", "key", "value"), ("q_lin", "k_lin", "v_lin"), ("q_proj", "k_proj", "v_proj"))
-"""How packed families call the layers of attention, which are given the same states."""
+"""Names of the attention layers that read the same states, in the packed families."""
 
 
 class CastLinear(nn.Linear):
-    """nn.Linear that computes with bf16 weights where autocast is on.
+    """Linear layer that computes with bf16 copies of its weights when autocast is on.
 
-    `joint` are the layers that share them, being given the same states; `made` is what these made
-    of `made[None]`, each until it is asked.
+    Attributes:
+        joint: Layers that read the same states, and so share one product; this layer included.
+        casts: Concatenated bf16 weight matrix of the joint layers and, if they have one, their
+            bias.
+        made: Output of each joint layer for the states `made[None]`, until the layer is called.
     """
 
     joint: "list[CastLinear]"
@@ -39,7 +43,7 @@ class CastLinear(nn.Linear):
     made: dict[Any, Tensor]
 
     def forward(self, states: Tensor) -> Tensor:
-        """As nn.Linear."""
+        """Return the output of the linear layer."""
         if not torch.is_autocast_enabled(states.device.type):
             return super().forward(states)
         narrow = getattr(states, "in_bf16", states)  # in bf16 already (fused.py)
@@ -51,16 +55,16 @@ class CastLinear(nn.Linear):
             self.made.update(zip(self.joint, parts, strict=True))
             self.made[None] = states
         found = self.made.pop(self)
-        if len(self.made) == 1:  # it would hold the graph of this pass
+        if len(self.made) == 1:  # only the states are left: free the autograd graph of this pass
             self.made.clear()
         return found
 
 
 class Casts:
-    """The bf16 weights of all linear layers in networks, which may share some.
+    """Bf16 copies of the weights of all linear layers in some networks, which may share layers.
 
-    They are cast before each forward pass of a network. Names and classes' names in the eyes of
-    others stay: parameters are the masters.
+    The copies are updated before each forward pass of a network. The networks' parameters and their
+    names stay the same; the parameters are the fp32 masters of the copies.
     """
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
@@ -75,7 +79,7 @@ class Casts:
             ]
             for layers in (*groups, *([module] for module in network.modules())):
                 are_linear = all(type(each) in (nn.Linear, CastLinear) for each in layers)
-                # MobileBERT's values are of other states.
+                # MobileBERT's value layer reads other states.
                 shares = are_linear and len({each.in_features for each in layers}) == 1
                 if shares and done.isdisjoint(layers):
                     self._join(layers)
@@ -102,14 +106,14 @@ class Casts:
 
     def _cast(self, *_: Any) -> None:
         for copy, masters in self._copies.values():
-            # Adapters' neighbours and layers whose turn is later: their gradients cost a product.
+            # Layers next to adapters, or not unfrozen yet, need no gradient, which costs a product.
             copy.requires_grad_(any(master.requires_grad for master in masters))
         pairs = list(_pairs(self._copies.values()))
         with torch.no_grad():  # one pass: it rounds as a cast does
             torch._foreach_copy_([part for part, _ in pairs], [master for _, master in pairs])
 
     def collect(self) -> None:
-        """Adds the gradients of a backward pass to those of the masters."""
+        """Add the bf16 copies' gradients to the masters' gradients, after a backward pass."""
         given = [(copy.grad, each) for copy, each in self._copies.values() if copy.grad is not None]
         pairs = [(part, master) for part, master in _pairs(given) if master.requires_grad]
         if not pairs:
@@ -126,7 +130,7 @@ class Casts:
 
 
 def fuse_norms(encoder: nn.Module) -> str:
-    """Has fewer kernels behind linear layers on a GPU (fused.py), or says why not."""
+    """Use fused kernels after linear layers on a GPU (fused.py); return why not, or ""."""
     if not next(encoder.parameters()).is_cuda:
         return ""
     if not find_spec("triton"):
@@ -136,26 +140,28 @@ def fuse_norms(encoder: nn.Module) -> str:
 
 
 def _pairs(copies: Iterable[tuple[Tensor, list[nn.Parameter]]]) -> Iterator[tuple[Tensor, Any]]:
-    """The part of a matrix that is each master's, with that master."""
+    """Yield the part of each joint matrix that belongs to a master, with that master."""
     for copy, masters in copies:
         yield from zip(torch.split(copy.detach(), [len(m) for m in masters]), masters, strict=True)
 
 
-# Steps as CUDA graphs: what a part of one layout computes is recorded, and then replayed.
+# Steps as CUDA graphs: the computation of a part is recorded and replayed for equal layouts.
 
 MOST = 24
-"""Layouts that are recorded at most; parts of others are computed as without. Not measured yet."""
+"""Maximum number of layouts that are recorded; parts of other layouts are computed without a graph.
+The value has not been tuned by measurements yet."""
 
 BackwardPart = Callable[..., Tensor]
-"""loop.py's: (network, goals, loss, part=) adds the gradients, and gives the share of the loss."""
+"""Function of loop.py, (network, goals, loss, part=): adds a part's gradients, returns its share of
+the loss."""
 
 
 class Graphs:
-    """Computes parts by replaying what was recorded of the first part of their layout.
+    """Function that computes parts by replaying the CUDA graph of the first part of their layout.
 
-    A replay writes to the memory that was there when it was recorded. So the part is copied to the
-    recorded one's tensors, and gradients are added up in tensors that stay for the whole training.
-    All records share the rest of their memory: what one leaves, another one's replay may write to.
+    A replay works on the memory of its recording. So each part is copied into the tensors of the
+    recorded part, and gradients are accumulated in tensors that live as long as the training. All
+    graphs share their other memory: a replay may overwrite what another graph left there.
     """
 
     def __init__(self, backward_part: BackwardPart, weights: Sequence[nn.Parameter]) -> None:
@@ -166,12 +172,12 @@ class Graphs:
         self._recorded: dict[Any, tuple[Part, Callable[[], object], Tensor]] = {}
 
     def __call__(self, network: nn.Module, goals: Tensor, loss: Any, *, part: Part) -> Tensor:
-        """Adds a part's gradients of the batch's mean loss; gives its share of that loss.
+        """Add a part's gradients of the batch's mean loss; return the part's share of that loss.
 
-        The share is to be read, on the device, before the next call.
+        The share has to be read, on the device, before the next call overwrites it.
         """
         self._attach()
-        # Which weights are trained may change with the epoch.
+        # The set of trained weights may change with the epoch.
         key = (part.layout, tuple(weight.requires_grad for weight in self._weights))
         # Larger parts may be computed in pieces (heads/choice.py), which cannot be recorded.
         is_small = len(part.lengths) * part.width <= MICRO_BATCH_TOKENS
@@ -185,47 +191,47 @@ class Graphs:
         return share
 
     def _attach(self) -> None:
-        """Gives weights that have no gradient yet in this step theirs, which is zero."""
+        """Attach zeroed gradient tensors to the weights that have no gradient yet in this step."""
         bare = [w for w in self._weights if w.grad is None and id(w) in self._gradients]
         for weight in bare:
-            weight.grad = self._gradients[id(weight)]  # the memory that records write to
+            weight.grad = self._gradients[id(weight)]  # the memory that graphs write to
         if bare:  # in a few launches, not in one for each
             torch._foreach_zero_([self._gradients[id(weight)] for weight in bare])
 
     def _record(
         self, part: Part, network: nn.Module, goals: Tensor, loss: Any
     ) -> tuple[Part, Callable[[], object], Tensor]:
-        """Records a part's computation: its tensors, what replays it, and where the loss will be.
+        """Record a part's computation; return its tensors, replay function and loss tensor.
 
-        Changes no gradient, and draws nothing: a job that was resumed records anew, and is to
-        draw what it would have drawn.
+        Gradients and random generators are left unchanged: a resumed job records anew and has to
+        draw the same random numbers as one that was never stopped.
         """
         recorded = part.in_place({name: t.clone() for name, t in part.tensors.items()})
 
         def run() -> Tensor:
-            # A new one each time: what a packing keeps is to be computed in each replay.
+            # A new part each time: values that a packing caches must be computed in each replay.
             fresh = recorded.in_place(recorded.tensors)
             return self._backward_part(network, goals, loss, part=fresh)
 
-        before = [weight.grad for weight in self._weights]  # of the parts before this one
+        before = [weight.grad for weight in self._weights]  # of the previous parts of the batch
         with torch.random.fork_rng([goals.device] if goals.is_cuda else []):
             for weight in self._weights:
-                weight.grad = None  # so that the warm-up shows which are reached
+                weight.grad = None  # so that the warm-up shows which weights get gradients
             warm_up(run)
-            # Only these: a weight without a gradient is left as it is by the optimizer.
+            # Only those get a tensor: the optimizer skips weights without a gradient.
             reached = [weight.grad is not None for weight in self._weights]
             for weight, gradient, is_reached in zip(self._weights, before, reached, strict=True):
                 weight.grad = gradient
                 if is_reached and gradient is None:
                     weight.grad = torch.zeros_like(weight)
                 if is_reached and weight.grad is not None:
-                    self._gradients.setdefault(id(weight), weight.grad)  # one for all records
+                    self._gradients.setdefault(id(weight), weight.grad)  # shared by all graphs
             replay, share = record(run, self._pool)
         return recorded, replay, share
 
 
 def warm_up(run: Callable[[], Tensor]) -> None:
-    """Runs twice on a stream of its own: libraries make what they need at their first call."""
+    """Run a function twice on a separate stream, so that libraries finish their initialization."""
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -235,12 +241,12 @@ def warm_up(run: Callable[[], Tensor]) -> None:
 
 
 def new_pool() -> Any:
-    """The memory of several records."""
+    """Return a memory pool that several graphs share; None without a GPU."""
     return torch.cuda.graph_pool_handle() if torch.cuda.is_available() else None
 
 
 def record(run: Callable[[], Tensor], pool: Any) -> tuple[Callable[[], object], Tensor]:
-    """What replays a run, and the tensor in which each replay leaves what it gives."""
+    """Record a function as a CUDA graph; return its replay function and its result's tensor."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool):
         share = run()  # (), where each replay leaves its loss

@@ -1,10 +1,11 @@
-"""Dropout, the sum with the residual and the layer norm behind a linear layer, as one kernel.
+"""Fused kernel for dropout, the sum with the residual, and the layer norm after a linear layer.
 
-    norm(dropout(dense(states)) + residual)      BertSelfOutput, BertOutput, and those of its kin
+    norm(dropout(dense(states)) + residual)      BertSelfOutput, BertOutput, and similar modules
 
-torch asks for ten kernels of a bf16 step behind the product, and most of them read and write all
-states; here they are three. They are written in Triton, which torch has on a GPU; its interpreter
-runs them on a CPU. Before they are used, a trial compares them with the layers on the device.
+In a bf16 step, torch launches ten kernels after the product, and most of them read and write all
+states; here there are three. The kernels are written in Triton, which comes with torch on a GPU;
+its interpreter runs them on a CPU. Before they are used, a trial compares them with the original
+layers on the device.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,22 +22,23 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from benchharness.encoder.packing import PACKING, Packing
-from benchharness.tasks.errors import first_line
+from benchharness.errors import first_line
 
 PROGRAMS = 256
-"""Of a backward pass: each sums up the gradients of weights over its share of the tokens."""
+"""Number of programs of a backward pass: each sums the gradients of weights over its share of the
+tokens."""
 
 SEEDS = "seeds"
-"""A packing keeps under this name what the dropout of each layer starts from, (layers,)."""
+"""Name under which a packing keeps the seed of each layer's dropout, `[layers]`."""
 
 
 @triton.jit
 def _summed(product, residual, seeds, layer, rate, places, is_real, DROPS: tl.constexpr):
-    """dropout(product) + residual of a token, and which of its values are kept."""
+    """Return dropout(product) + residual of a token, and a mask of the values that dropout kept."""
     values = tl.load(product + places, mask=is_real, other=0.0).to(tl.float32)
     is_kept = is_real
     if DROPS:
-        # Philox by the place: the backward pass draws the same.
+        # Philox, keyed by position: the backward pass draws the same numbers.
         is_kept = tl.rand(tl.load(seeds + layer), places) >= rate
         values = tl.where(is_kept, values / (1.0 - rate), 0.0)
     return values + tl.load(residual + places, mask=is_real, other=0.0).to(tl.float32), is_kept
@@ -47,11 +49,11 @@ def forward(
     product, residual, weight, bias, seeds, states, in_bf16, means, scales,
     layer, rate, size, eps, DROPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A token: its states in fp32 and in bf16, and their mean and 1 / standard deviation before."""
+    """Compute the states of a token in fp32 and bf16, and mean and 1 / std before the norm."""
     row, columns = tl.program_id(0), tl.arange(0, BLOCK)
     is_real, places = columns < size, row * size + columns
     values, _ = _summed(product, residual, seeds, layer, rate, places, is_real, DROPS)
-    mean = tl.sum(values) / size  # of zeros at columns that are not real
+    mean = tl.sum(values) / size  # columns beyond the size contain zeros
     centred = tl.where(is_real, values - mean, 0.0)
     scale = 1.0 / tl.sqrt(tl.sum(centred * centred) / size + eps)
     found = centred * scale * tl.load(weight + columns, mask=is_real, other=0.0)
@@ -68,7 +70,7 @@ def backward(
     of_product, of_residual, sums, layer, rate, size, rows,
     HAS_STATES: tl.constexpr, HAS_BF16: tl.constexpr, DROPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Every PROGRAMS-th token: its gradients, and the sums of those of norm and linear bias."""
+    """Compute the gradients of every PROGRAMS-th token, and their sums for norm and linear bias."""
     program, columns = tl.program_id(0), tl.arange(0, BLOCK)
     is_real = columns < size
     factors = tl.load(weight + columns, mask=is_real, other=0.0)
@@ -81,7 +83,7 @@ def backward(
         values, is_kept = _summed(product, residual, seeds, layer, rate, places, is_real, DROPS)
         scale = tl.load(scales + row)
         normed = (values - tl.load(means + row)) * scale
-        # The two gradients of one value, which torch would add up in a kernel of its own.
+        # The gradients of the fp32 and the bf16 output, which torch would add in another kernel.
         given = tl.zeros((BLOCK,), tl.float32)
         if HAS_STATES:
             given += tl.load(of_states + places, mask=is_real, other=0.0)
@@ -104,10 +106,10 @@ def backward(
 
 
 class FusedNorm(torch.autograd.Function):
-    """norm(dropout(product) + residual), (..., size), in fp32 and once more in bf16.
+    """Autograd function norm(dropout(product) + residual), `[..., size]`, in fp32 and bf16.
 
-    `seeds` (layers,) is None where nothing is dropped. The linear layer's bias is in the product
-    already: it is given to have its gradient.
+    `seeds` `[layers]` is None without dropout. The product already includes the linear layer's
+    bias, which is an argument only to get its gradient.
     """
 
     @staticmethod
@@ -123,7 +125,7 @@ class FusedNorm(torch.autograd.Function):
         rate: float,
         eps: float,
     ) -> tuple[Tensor, Tensor]:
-        """The states, twice."""
+        """Return the states in fp32 and in bf16."""
         product, residual = product.contiguous(), residual.contiguous()
         size = product.shape[-1]
         states = torch.empty_like(product, dtype=torch.float32)
@@ -139,17 +141,20 @@ class FusedNorm(torch.autograd.Function):
             DROPS=seeds is not None,
         )
         ctx.save_for_backward(product, residual, weight, seeds, means, scales)
-        ctx.set_materialize_grads(False)  # one of the two may not be read by anybody
+        ctx.set_materialize_grads(False)  # one of the two outputs may be unused
         return states, in_bf16
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Of the five tensors; the sums over tokens are in fp32, and the same each time."""
-        saved = ctx.saved_tensors  # asked for once: layers that are computed again give it once
+        """Return the gradients of the five tensors.
+
+        Sums over tokens are in fp32 and deterministic.
+        """
+        saved = ctx.saved_tensors  # read only once: activation checkpointing allows no second time
         product, residual, weight, seeds, means, _ = saved
         programs = min(PROGRAMS, len(means))
         made = torch.empty_like(product), torch.empty_like(residual)
-        # Of norm's weight and bias and of the linear bias; added up below, in one order.
+        # Sums for norm weight, norm bias and linear bias; added up below in a fixed order.
         sums = weight.new_empty(programs, 3, len(weight))
         launch(
             (backward, programs),
@@ -170,17 +175,20 @@ def launch(
     numbers: Sequence[float],
     **options: bool,
 ) -> None:
-    """Asks for a kernel in so many programs, which writes to what is `made`."""
+    """Launch a kernel on a grid of N programs; it writes to the tensors `made`.
+
+    `kernel` is the function with N. The third of the `numbers` is the size of a state.
+    """
     function, programs = kernel
     block = triton.next_power_of_2(numbers[2])
     function[programs,](*given, *made, *numbers, **options, BLOCK=block)
 
 
 def fuse_norms(encoder: Any) -> str:
-    """Has the modules of a packed encoder computed so, or says why a trial shows that they cannot.
+    """Use the fused kernels in a packed encoder; return why a trial showed that it cannot, or "".
 
-    Their linear layers are to be CastLinear (cuda.py). What they give has its copy in bf16 as the
-    attribute `in_bf16`, for the linear layers that are given it.
+    The linear layers have to be CastLinear (cuda.py). The output of a fused module has its bf16
+    copy as the attribute `in_bf16`, which the next linear layers use.
     """
     found: list[Any] = [module for module in encoder.modules() if _has_layers(module)]
     if not found:
@@ -190,7 +198,7 @@ def fuse_norms(encoder: Any) -> str:
             return fault
     for layer, module in enumerate(found):
         module.forward = partial(_forward, module, module.forward, layer)
-    # Behind the hook that sets the packing. Layers that are computed again find the same seeds.
+    # Runs after the hook that sets the packing. Recomputed layers find the same seeds.
     encoder.register_forward_pre_hook(partial(_draw, len(found)))
     return ""
 
@@ -205,7 +213,7 @@ def _has_layers(module: nn.Module) -> bool:
 def _draw(layers: int, encoder: nn.Module, _: Any) -> None:
     packing = PACKING.get()
     if packing is not None and encoder.training:
-        # By torch's generator of that device, whose state is in snapshots.
+        # From torch's generator of the device, whose state is in snapshots.
         seeds = torch.randint(2**31 - 1, (layers,), device=packing.places.device)
         PACKING.set(replace(packing, kept={**packing.kept, SEEDS: seeds}))
 
@@ -219,7 +227,7 @@ def _forward(
         return own(states, residual)
     dense, norm = module.dense, module.LayerNorm
     weight, bias = dense.casts
-    # Its bias has its gradient from the kernel, so here it is a number.
+    # The fused kernel computes the gradient of the bias, so it is detached here.
     product = functional.linear(getattr(states, "in_bf16", states), weight, bias.detach())
     weights = (norm.weight, norm.bias, dense.bias)
     found: Tensor
@@ -229,13 +237,16 @@ def _forward(
 
 
 def _fault_of(module: Any) -> str:
-    """Why a module does not give so what its own code does where none is dropped, and gradients."""
+    """Return why fused results or gradients of a module are wrong, or "" if they are right.
+
+    They are compared with the module's own code, without dropout.
+    """
     own, rate, dense = module.forward, module.dropout.p, module.dense
     weights = {n: w.detach().clone().requires_grad_() for n, w in module.named_parameters()}
     device = dense.weight.device
 
     def outcome(forward: Any, is_bf16: bool) -> list[Tensor]:
-        # Numbers that are not drawn: a job draws the same with a trial and without.
+        # No random numbers, so that a job draws the same with and without a trial.
         states, residual, factors = (
             torch.arange(7.0 * size, device=device).mul(step).sin().view(1, 7, size)
             for step, size in enumerate((dense.in_features, *[dense.out_features] * 2), start=1)
@@ -256,7 +267,7 @@ def _fault_of(module: Any) -> str:
         found = outcome(partial(_forward, module, own, 0), is_bf16=True)
         pairs = zip(found, outcome(own, is_bf16=False), strict=True)
         apart = [float((one - other).norm() / other.norm()) for one, other in pairs]
-        # Written so that NaN is a fault.
+        # "not <" instead of ">=", so that NaN is a fault.
         too_far = [each for each in apart if not each < 0.05]
         return f"numbers {too_far[0]:.2g} apart" if too_far else ""
     except Exception as error:  # noqa: BLE001  (no compiler, an old GPU, another Triton)

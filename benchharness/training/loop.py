@@ -1,7 +1,7 @@
-"""A training: an iterator over its optimizer steps. Predicting is in predict.py.
+"""Training loop: an iterator over optimizer steps. Prediction is in predict.py.
 
-Knows neither task nor head: a network from padded features to logits, targets, and a loss per item.
-Several of these may share weights; the steps are then each of one of them.
+The loop knows neither tasks nor heads, only a network from padded features to logits, targets, and
+a loss per item. Several such networks may share weights; each step then trains one of them.
 """
 
 import math
@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from benchharness.encoder.packing import can_checkpoint, checkpoint_activations, is_packed
+from benchharness.errors import JobError
 from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
-from benchharness.tasks.errors import JobError
 from benchharness.training.batching import (
     Features,
     Indices,
@@ -43,21 +43,27 @@ from benchharness.training.snapshots import State, random_numbers, random_tensor
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
-"""What starting one more micro-batch costs, in padded tokens; packed attention is not cut. The
-CPU's: 16 to 128 are as fast (MiniLM on MRPC and CoLA). The GPU's is an estimate, not measured, for
-families that are not packed."""
+"""Cost of starting one more micro-batch, in padded tokens; packed batches are not cut. On a CPU, 16
+to 128 are equally fast (MiniLM on MRPC and CoLA). The GPU's value is an estimate for families that
+are not packed, not a measurement."""
 
 STEPS_BETWEEN_LOOKS = 16
-"""After how many steps it is looked at how much freed memory is kept."""
+"""Number of steps between two checks of how much freed memory the C library keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskBatches:
-    """What is learned of one task: by which network, from what, and towards which goals.
+    """Training data of one task: network, features, targets and loss.
 
-    `targets` are one for each item of the features, and `loss(logits, targets)` one for each item.
-    `on_layers(True)` has the loss be that of the layers alone, `on_layers(False)` the other.
-    Where the batch `is_whole`, an item's loss depends on the others: it is computed at once.
+    Attributes:
+        network: The task's network.
+        features: Encoded rows to learn from.
+        targets: One target per item of the features.
+        loss: Function of logits and targets that returns one loss per item.
+        on_layers: Called before each step with True if only the layers' loss is to be used
+            (distillation), else with False.
+        is_whole: Whether an item's loss depends on the other items of its batch, which is
+            therefore never cut.
     """
 
     network: nn.Module
@@ -69,32 +75,34 @@ class TaskBatches:
 
     @property
     def items(self) -> int:
-        """How many items there are to learn from."""
+        """Number of items to learn from."""
         return len(self.features.item_sizes)
 
 
 @dataclass(kw_only=True)
 class Training:
-    """A training in progress: all that the next step depends on.
+    """Training in progress: everything that the next step depends on.
 
-        for step in training:
-            if step in training.plan.evaluations:
-                with training.meter.paused():
-                    scores = ...
-                training.mark(scores, scores["accuracy"])
+        for step in training: if step in training.plan.evaluations: with
+            training.meter.paused(): scores = ... training.mark(scores, scores["accuracy"])
 
-    What a step changes are the weights of the network, the optimizer's moments, the random number
-    generators and the meter; `state` gives all of these, `restore` puts them back. The learning
-    rate and the next batch follow from the number of steps done. `weights` are those that are
-    trained, now or in a later epoch. `kept` are, by name and on the CPU, those of the best
-    evaluation so far, or the sum of those at the last ones, where the recipe ends with them.
+    A step changes the weights of the network, the optimizer's moments, the random number generators
+    and the meter. `state` returns all of these, `restore` sets them. The learning rate and the next
+    batch follow from the number of finished steps.
 
-    `network` is what is trained, with the networks of all `tasks` in it: mostly that of the only
-    one. Each step is of one task (`mixed_batches`), and leaves weights that others alone use as
-    they are. The loss of a step is the mean over the items of its batch (over their terms, where
-    they have several), however the batch is cut into micro-batches. On a CPU the same seed and
-    number of threads give the same bits, also where the training was stopped and restored from its
+    Each step is of one task (`mixed_batches`) and leaves weights that only other tasks use
+    unchanged. The loss of a step is the mean over the items of its batch (over their terms, if
+    items have several), however the batch is cut into micro-batches. On a CPU, the same seed and
+    number of threads give the same bits, even if the training is stopped and restored from its
     state after any step.
+
+    Attributes:
+        network: Network that is trained, which contains the networks of all `tasks`; usually it
+            is the network of the only task.
+        weights: Weights that are trained, now or in a later epoch.
+        kept: Weights on the CPU, by name, if the recipe may end with them: the weights at the
+            best evaluation so far, or the sum of the weights at the last evaluations.
+        freed: Control of freed memory; None on a GPU.
     """
 
     network: nn.Module
@@ -120,9 +128,9 @@ class Training:
         compute: Compute,
         report: Reporter,
     ) -> Self:
-        """A training before its first step; seeds every generator."""
-        # The network was drawn from the seed too. Seeded again, what is drawn from here on does not
-        # depend on how many numbers a family's layers took.
+        """Return a training before its first step; seeds every random number generator."""
+        # The network was drawn from the seed too. Seed again, so that random numbers from here
+        # on do not depend on how many the layers of a family took.
         _seed_everything(seed)
         network.to(compute.device).train()
         if recipe.optim.activation_checkpointing:
@@ -148,11 +156,15 @@ class Training:
         )
 
     def __iter__(self) -> Iterator[int]:
-        """Makes the steps that are left in place; yields after each how many are done.
+        """Make the remaining steps in place; yield after each the number of finished steps.
 
-        Evaluations are the loop's to make, and to `mark`. A training that was stopped in one yields
-        that step once more. After the last step the network has the weights that the run ends with.
-        Raises DivergedError at the first loss or gradient that is not finite, and OutOfMemoryError.
+        The caller of the loop evaluates, and calls `mark` with the scores. A training that was
+        stopped during an evaluation yields that step once more. After the last step the network has
+        the weights that the run ends with.
+
+        Raises:
+            DivergedError: At the first loss or gradient that is not finite.
+            OutOfMemoryError: If memory runs out.
         """
         self._after_step()
         if self.is_due:
@@ -165,22 +177,22 @@ class Training:
 
     @property
     def is_over(self) -> bool:
-        """True after the evaluation of the last step, which may be that of an early stop."""
+        """True after the evaluation of the last step, which may be due to early stopping."""
         return (self.meter.step == self.plan.steps or self.is_stopped) and not self.is_due
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the patience has run out."""
+        """True if early stopping has ended the training."""
         return 0 < self.recipe.selection.early_stopping <= self.meter.waited
 
     @property
     def is_due(self) -> bool:
-        """Whether the curve still lacks the point of the last step."""
+        """True if the learning curve lacks a point for the last step."""
         return self.meter.step in self.plan.points and not self.meter.is_marked
 
     @cached_property
     def batches(self) -> Iterator[tuple[TaskBatches, Indices, list[Part]]]:
-        """The task and items of every step that is left, and the parts of our share of them."""
+        """Iterator over the remaining steps: task, items, and this process's micro-batches."""
         drawn = mixed_batches(
             [task.items for task in self.tasks],
             self.recipe.optim.batch_size,
@@ -190,16 +202,16 @@ class Training:
         )
         for number, batch in drawn:
             task = self.tasks[number]
-            yield task, batch, self.parts_of(task, batch)  # padded when its turn comes
+            yield task, batch, self.parts_of(task, batch)  # padded only when needed
 
     def parts_of(self, task: TaskBatches, batch: Indices) -> list[Part]:
-        """This process's share of a batch in micro-batches, on their way to the device."""
+        """Return this process's share of a batch as micro-batches on their way to the device."""
         features, device = task.features, self.compute.device
         lengths, sizes = features.item_lengths, features.item_sizes
         share = self.compute.ranks.share(batch, lengths)
-        # A packed batch has no padding to save: another micro-batch would only cost its start.
+        # A packed batch has no padding to save: another micro-batch would only cost time.
         overhead = sys.maxsize if self._packs else CUT_OVERHEAD[device.type]
-        if self._attends_padded:  # about a quarter of the work
+        if self._attends_padded:  # only some layers are padded, about a quarter of the work
             overhead = 4 * CUT_OVERHEAD[device.type]
         accumulation = self.recipe.optim.accumulation
         if task.is_whole and self.compute.ranks.count > 1:
@@ -228,22 +240,22 @@ class Training:
 
     @cached_property
     def _graphs(self) -> Callable[..., Tensor] | None:
-        """What records and replays steps, where that is wanted and all is on the device."""
+        """Function that records and replays steps; None if not wanted or not possible."""
         can_be = self._packs and getattr(self.network, "is_recordable", not self._attends_padded)
-        # Computed again, a layer reads the generator's state, which cannot be recorded.
+        # A recomputed layer reads the generator's state, which a graph cannot do.
         can_be = can_be and not self.recipe.optim.activation_checkpointing
         if not self.compute.graphs or not can_be or self.recipe.encoder.is_frozen:
             return None
-        if len(self.tasks) > 1:  # a layout does not say which network it is of
+        if len(self.tasks) > 1:  # a layout does not identify its network
             return None
         from benchharness.training.cuda import Graphs  # noqa: PLC0415  (on a GPU alone)
 
         return Graphs(_backward_part, self.weights)
 
     def step(self) -> None:
-        """Makes the next optimizer step, which signals do not interrupt.
+        """Make the next optimizer step, which signals do not interrupt.
 
-        Its loss is not looked at before a later `read`.
+        Its loss stays on the device until a later `read`.
         """
         with SIGNALS.held_back():
             self._step()
@@ -255,7 +267,7 @@ class Training:
         rate = self._rate(done)
         update_groups(self.optimizer.param_groups, rate, epoch=done // per_epoch)
         if 0 < done == self.plan.layer_steps:
-            self.optimizer.state.clear()  # moments of another loss
+            self.optimizer.state.clear()  # its moments are of another loss
         task.on_layers(done < self.plan.layer_steps)
         mean = self._gradients(task, parts)  # ()
         norm = clip_in_step(self.optimizer, self.weights, self.recipe.optim.max_grad_norm)  # ()
@@ -267,7 +279,7 @@ class Training:
             self.freed.look()
 
     def _rate(self, step: int) -> float:
-        """The learning rate of a step: as scheduled, but constant while the layers are learned."""
+        """Return a step's learning rate: scheduled, but constant while layers are distilled."""
         recipe, first = self.recipe, self.plan.layer_steps
         if step < first:
             assert recipe.student is not None
@@ -275,13 +287,13 @@ class Training:
         return learning_rate(step - first, self.plan.steps - first, recipe)
 
     def _gradients(self, task: TaskBatches, parts: Sequence[Part]) -> Tensor:
-        """Adds the gradients of a batch's mean loss, which it returns; the same in all ranks."""
+        """Add the gradients of a batch's mean loss and return the loss; all ranks get the same."""
         ranks, recipe, lost = self.compute.ranks, self.recipe, 0
         if ranks.count > 1:
-            # Each draws its own dropout. From the step, so that a resumed job draws the same.
+            # Each process has its own dropout. Seeded by step: a resumed job draws the same.
             _seed_everything(ranks.own_seed(self.seed, self.meter.step))
         backward_part = self._graphs or _backward_part
-        mean = torch.zeros((), device=self.compute.device)  # so that the host does not wait
+        mean = torch.zeros((), device=self.compute.device)  # on the device: the host need not wait
         try:
             with self.compute.autocast():
                 for part in parts:
@@ -290,8 +302,9 @@ class Training:
             if not is_out_of_memory(error):
                 raise
             lost = math.ceil(len(part) / getattr(task.network, "parts", 1))
-        # All stop where memory ran out on one: the others would wait for its gradients for ever.
-        # Raised out here, it does not keep alive what the other one's traceback refers to.
+        # If memory runs out in one process, all stop: the others would wait for its gradients for
+        # ever. The error is raised outside of `except`, so that it does not keep the first error's
+        # traceback alive, with all that it refers to.
         if lost := ranks.greatest(lost):
             keeps = not (recipe.encoder.is_frozen or recipe.optim.activation_checkpointing)
             raise OutOfMemoryError(lost, can_spare=keeps and can_checkpoint(self.network))
@@ -299,7 +312,7 @@ class Training:
         return ranks.add_up(mean)  # of every process's share
 
     def _after_step(self) -> None:
-        """Reads losses when the plan says so, and marks the points that need no evaluation."""
+        """Read losses if the plan asks for it, and mark points that need no evaluation."""
         step = self.meter.step
         if step in self.plan.reads:
             with SIGNALS.held_back():
@@ -309,9 +322,9 @@ class Training:
 
     @SIGNALS.held_back()
     def mark(self, scores: Mapping[str, float], value: float | None = None) -> None:
-        """Puts the last step's point on the curve, with the scores of its evaluation.
+        """Add the last step's point to the curve, with the scores of its evaluation.
 
-        `value` is the one by which evaluations are compared; None where it is undefined.
+        `value` is the score by which evaluations are compared; None if it is undefined.
         """
         self.meter.mark(scores)
         if self.meter.step in self.plan.evaluations:
@@ -320,22 +333,22 @@ class Training:
         self.network.train()  # predict has put it into evaluation mode
 
     def _keep(self) -> None:
-        """Keeps the weights of this evaluation, where the run may end with them."""
+        """Copy the weights of this evaluation if the run may end with them."""
         number, selection = len(self.meter.values), self.recipe.selection
         is_best = selection.best_checkpoint and self.meter.best == number - 1
         if not is_best and not 1 < selection.average_last > len(self.plan.evaluations) - number:
             return
         for name, tensor in self._changing():
-            # A second copy of the weights would not fit on every GPU that the training fits on.
+            # On the CPU: a GPU that the training fits on may have no room for a second copy.
             copy = tensor.detach().to("cpu", copy=True)
-            # Of several the sum alone: copies of all would not fit into memory for long. Counters
-            # such as position ids are no weights: the last ones stay.
+            # To average several evaluations keep only their sum: copies of each would need too much
+            # memory. Integers such as position ids are not averaged: the last ones stay.
             adds = not is_best and name in self.kept and copy.is_floating_point()
             self.kept[name] = self.kept[name] + copy if adds else copy
 
     @SIGNALS.held_back()
     def _end(self) -> None:
-        """Puts the weights that the run ends with into the network; again, it changes nothing."""
+        """Load the final weights of the run into the network; a second call changes nothing."""
         summed = min(self.recipe.selection.average_last, len(self.plan.evaluations))  # 1 for none
         with torch.no_grad():
             for name, tensor in self._changing() if self.kept else ():
@@ -343,8 +356,11 @@ class Training:
                 tensor.copy_(kept / summed if summed > 1 and kept.is_floating_point() else kept)
 
     def state(self) -> State:
-        """All that the next step depends on. Raises DivergedError rather than keep what is lost."""
-        self.meter.read()  # losses still on the device are in no number that is written
+        """Return everything that the next step depends on.
+
+        Raises DivergedError if an unread loss is not finite, so that no diverged state is saved.
+        """
+        self.meter.read()  # losses that are still on the device would not be saved
         kept = {"kept": self.kept} if self.kept else {}
         return State(
             tensors={
@@ -357,19 +373,19 @@ class Training:
         )
 
     def restore(self, state: State) -> None:
-        """Goes back, or on, to a state of the same training; before its first step."""
-        # Into the tensors that are there, which the optimizer and others refer to.
+        """Load a state of the same training, before the first step."""
+        # Into the existing tensors, because the optimizer and others refer to them.
         with torch.no_grad():
             for name, tensor in self._changing():
                 tensor.copy_(state.tensors["weights"][name])
         restore_moments(self.optimizer, state.tensors["optimizer"])
         self.kept = dict(state.tensors.get("kept", {}))
         self.meter.restore(state.numbers["meter"])
-        # Last, because whatever was drawn on the way here must not count.
+        # Last, because earlier draws must not count.
         restore_random(state.tensors["random"], state.numbers["random"])
 
     def _changing(self) -> Iterator[tuple[str, Tensor]]:
-        """The weights that are trained, and the buffers, by name."""
+        """Yield the trained weights and the buffers, by name."""
         trained = {id(weight) for weight in self.weights}
         named = self.network.named_parameters()
         yield from ((name, weight) for name, weight in named if id(weight) in trained)
@@ -377,14 +393,14 @@ class Training:
 
 
 def _seed_everything(seed: int) -> None:
-    """Seeds the generators of python, numpy and torch on every device."""
+    """Seed the generators of Python, NumPy and torch, on every device."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
 
 
 def _backward_part(network: nn.Module, goals: Tensor, loss: Loss, *, part: Part) -> Tensor:
-    """Adds a micro-batch's gradients of the batch's mean loss; gives its share of that loss."""
+    """Add a micro-batch's gradients of the batch's mean loss; return its share of that loss."""
     goals = goals[part.tensors["items"]]  # (items, ...)
     told = {"targets": goals} if getattr(network, "reads_targets", False) else {}
     # (rows, outputs) of texts, (rows, tokens, outputs) of tokens, (rows, ...) -> (items, options)

@@ -1,4 +1,4 @@
-"""What is counted while a network is trained: losses, tokens, time, and the learning curve."""
+"""Counters of a training: losses, tokens, time, and the learning curve."""
 
 import math
 import time
@@ -11,35 +11,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchharness.errors import JobError
 from benchharness.leaderboard.result import CurvePoint
 from benchharness.progress import Progress, Reporter
 from benchharness.recipes.recipe import Recipe
-from benchharness.tasks.errors import JobError
 from benchharness.training.batching import count_steps
 from benchharness.training.compute import Compute
 
 CURVE_POINTS = 40
-"""How many losses a learning curve shows at most, besides the evaluations; enough for a small plot,
-and few enough to be stored with every result."""
+"""Maximum number of losses in a learning curve, in addition to the evaluations: enough for a small
+plot, and few enough to be stored with every result."""
 
 COUNTED = ("step", "tokens", "examples", "rate", "losses", "evaluating", "values")
-"""The fields of a Meter that a snapshot has as they are."""
+"""Fields of a Meter that a snapshot contains unchanged."""
 
 STEPS_BETWEEN_READS = {"cpu": 1, "cuda": 16}
-"""Reading a loss makes the host wait for the GPU, so there it is done only now and then."""
+"""Number of steps between two reads of the losses: a read makes the host wait for the GPU."""
 
 
 class DivergedError(JobError):
-    """The loss, a gradient or a prediction is no longer a finite number."""
+    """Error for a loss, a gradient or a prediction that is not finite."""
 
     kind = "diverged"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """After which steps losses are read, the curve gets a point, and the network is evaluated.
+    """Steps after which losses are read, the curve gets a point, and the network is evaluated.
 
-    The first `layer_steps` of all `steps` are those of the recipe's `layer_epochs`.
+    The first `layer_steps` of all `steps` belong to the recipe's `layer_epochs`.
     """
 
     steps: int
@@ -50,13 +50,13 @@ class Plan:
 
     @classmethod
     def of(cls, items: Sequence[int], recipe: Recipe, compute: Compute) -> "Plan":
-        """The plan of a run over these numbers of items of each task."""
+        """Return the plan of a run; `items` are the numbers of items of the tasks."""
         schedule, batch_size = recipe.schedule, recipe.optim.batch_size
         last = schedule.steps or count_steps(items, batch_size, schedule.epochs)
         layers = recipe.student.layer_epochs if recipe.student else 0.0
         first = count_steps(items, batch_size, layers) if layers else 0
         steps = first + last
-        # Behind the layers' steps, before which no output is learned.
+        # After the steps of layer distillation, which train no outputs.
         times = recipe.selection.evaluations
         evaluations = frozenset(first + step for step in _evenly(last, times))
         points = evaluations | _evenly(steps, CURVE_POINTS)
@@ -68,17 +68,29 @@ class Plan:
 
 
 def _evenly(steps: int, times: int) -> frozenset[int]:
-    """The steps after which something is done `times` times, at last after the last step."""
-    times = min(times, steps)  # no step is taken twice
+    """Return `times` evenly spaced steps, the last of which is the last step."""
+    times = min(times, steps)  # no step occurs twice
     return frozenset(round(steps * (turn + 1) / times) for turn in range(times))
 
 
 @dataclass(kw_only=True)
 class Meter:
-    """Counts what training does; losses stay on the device until they are read.
+    """Counters of a training; losses stay on the device until they are read.
 
-    `tokens` are real ones, without padding. `evaluating` are the seconds of the evaluations and
-    `values` what these are worth, the higher the better, None where one is undefined.
+    Attributes:
+        items: Number of items of all tasks.
+        steps: Planned number of steps.
+        report: Function that gets the progress.
+        step: Number of finished steps.
+        tokens: Number of trained tokens, without padding.
+        examples: Number of trained items.
+        rate: Learning rate of the last step.
+        evaluating: Seconds spent on evaluations.
+        started: Start of the training, by the monotonic clock.
+        curve: Points of the learning curve.
+        unread: Loss and gradient norm of each step since the last read.
+        losses: Losses since the last point of the curve.
+        values: Score of each evaluation, the higher the better; None if undefined.
     """
 
     items: int
@@ -97,33 +109,33 @@ class Meter:
 
     @property
     def seconds(self) -> float:
-        """Training time so far, without evaluations."""
-        # Not 0, by which examples per second would be divided where the clock has not moved.
+        """Training time so far in seconds, without evaluations."""
+        # Never 0, even if the clock has not moved: examples per second are divided by it.
         return max(time.monotonic() - self.started - self.evaluating, 1e-9)
 
     @property
     def epoch(self) -> float:
-        """Passes over the data so far."""
+        """Number of passes over the data so far."""
         return round(self.examples / self.items, 4)
 
     @property
     def is_marked(self) -> bool:
-        """Whether the curve has a point of the last step."""
+        """True if the curve has a point for the last step."""
         return bool(self.curve) and self.curve[-1].step == self.step
 
     @property
     def best(self) -> int | None:
-        """The number of the best evaluation from 0, the first of equal ones; None for none."""
+        """Index of the best evaluation, the first among equals; None if none has a score."""
         defined = [number for number, value in enumerate(self.values) if value is not None]
         return max(defined, key=lambda number: self.values[number] or 0.0, default=None)
 
     @property
     def waited(self) -> int:
-        """How many evaluations in a row were not better than the best one before them."""
+        """Number of evaluations since the best one."""
         return 0 if self.best is None else len(self.values) - 1 - self.best
 
     def count(self, loss: Tensor, norm: Tensor, rate: float, *, items: int, tokens: int) -> None:
-        """Takes note of one optimizer step."""
+        """Count one optimizer step."""
         self.step += 1
         self.rate = rate
         self.examples += items
@@ -131,7 +143,7 @@ class Meter:
         self.unread.append(torch.stack([loss, norm]))  # (2,), not waited for
 
     def read(self) -> None:
-        """Reads the losses since the last time, reports the last, and stops at one not finite."""
+        """Read and report the losses since the last read; raise DivergedError if not finite."""
         if not self.unread:
             return
         values = torch.stack(self.unread).tolist()  # (steps, 2): the host waits once for all
@@ -156,13 +168,13 @@ class Meter:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """A block, such as an evaluation, whose time is counted apart from that of training."""
+        """Count the time of the block, such as an evaluation, separately from training time."""
         start = time.monotonic()
-        yield  # one that raises is repeated when the job is resumed, and counted then
+        yield  # a block that raises is repeated, and counted, when the job is resumed
         self.evaluating += time.monotonic() - start
 
     def mark(self, scores: Mapping[str, float]) -> None:
-        """Puts a point on the curve: the mean loss since the point before."""
+        """Add a point to the curve, with the mean loss since the previous point."""
         self.curve.append(
             CurvePoint(
                 step=self.step,
@@ -175,7 +187,7 @@ class Meter:
         self.losses.clear()
 
     def numbers(self) -> dict[str, Any]:
-        """Everything counted so far as plain data, from which `restore` counts on; after `read`."""
+        """Return all counters as plain data for `restore`; call `read` first."""
         return {
             **{name: copy(getattr(self, name)) for name in COUNTED},
             "seconds": self.seconds,
@@ -183,13 +195,13 @@ class Meter:
         }
 
     def restore(self, numbers: Mapping[str, Any]) -> None:
-        """Counts on from what `numbers` gave; the time in between does not count."""
+        """Continue from the counters that `numbers` returned; time in between does not count."""
         for name in COUNTED:
             setattr(self, name, copy(numbers[name]))
-        # As if this process had begun so long ago, without the time in which none ran.
+        # As if this process had begun that long ago, without the time in which no process ran.
         self.started = time.monotonic() - numbers["seconds"] - self.evaluating
         self.curve = [CurvePoint(**point) for point in numbers["curve"]]
 
     def announce_saving(self) -> None:
-        """Tells the engine that a state is about to be saved, for which it has to wait."""
+        """Report to the engine that a state is about to be saved, so that it waits for that."""
         self.report(Progress(phase="saving", step=self.step, steps=self.steps))

@@ -1,4 +1,4 @@
-"""Which weights learn, and at which rate: by the step's number, and by their layer."""
+"""Optimizer: the weights that are trained, and their learning rates by step and layer."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,23 +18,23 @@ from benchharness.training.batching import Features
 
 Weights = list[nn.Parameter]
 
-# The learning rate of a step: up linearly, then down by the recipe's schedule.
+# The learning rate of a step: up linearly, then down according to the recipe's schedule.
 
 _SLANT = 32.0
-"""How many times smaller than the highest the ends of a slanted triangle are: ULMFiT's ratio."""
+"""Ratio of the highest rate to the lowest in a slanted triangle: ULMFiT's value."""
 
 
 def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
-    """The rate of a step counted from 0: up linearly to the warm-up's end, then as scheduled.
+    """Return the learning rate of a step, counted from 0: linear warm-up, then the schedule.
 
-    As in google-research/bert's optimization.py, the first step of a warm-up has the rate 0. A
-    warm-up never takes all steps: the only step of a run would change no weight.
+    As in google-research/bert's optimization.py, the first step of a warm-up has rate 0. A warm-up
+    never takes all steps, because the only step of a run would then change no weight.
     """
     highest, schedule = recipe.optim.learning_rate, recipe.schedule
     asked = schedule.warmup_steps or math.ceil(steps * schedule.warmup_ratio)
     warmup = min(asked, steps - 1)
     behind = max(1, steps - warmup)
-    done = (step - warmup) / behind  # the share of the steps behind the warm-up
+    done = (step - warmup) / behind  # finished share of the steps after the warm-up
     if schedule.schedule == "slanted-triangular":
         # Howard and Ruder, arXiv:1801.06146, equation 3, whose cut_frac is the warm-up's share.
         share = step / warmup if step < warmup else 1 - done  # 0 to 1 to 0
@@ -43,11 +43,11 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
         return highest * step / warmup
     match schedule.schedule:
         case "linear":
-            # In this order since the first version: another one would round to other bits.
+            # Keep the order of operations: another one would change the last bits of results.
             return highest * (steps - step) / behind
         case "constant":
             return highest
-        # Both end at 0, as transformers' schedules of these names do where their end is 0.
+        # Both end at 0, as transformers' schedules of these names do (polynomial: with lr_end=0).
         case "cosine":
             return highest * (0.5 * (1 + math.cos(math.pi * done)))  # half a wave
         case _:
@@ -55,11 +55,11 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
 
 
 def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """The optimizer that the recipe names, over the groups of the weights to be trained."""
+    """Return the recipe's optimizer over the groups of trained weights."""
     groups, rate = param_groups(network, recipe), recipe.optim.learning_rate
     if recipe.optim.optimizer == ADAFACTOR:
         # The other values are T5's: scaled by the weight, updates clipped at 1, decay to the -0.8.
-        # On use: its module loads transformers' Trainer and peft, a sixth of a second.
+        # Imported on use: its module loads transformers' Trainer and peft, a sixth of a second.
         adafactor: Any = resolve_name("benchharness.training.adafactor:Adafactor")
         return adafactor(groups, lr=rate, relative_step=False)  # type: ignore[no-any-return]
     adam = recipe.adam
@@ -74,14 +74,14 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Tensor:
-    """Has the next fused step divide gradients whose norm is above `max_norm`; returns the norm.
+    """Make the next fused step clip gradients to the norm `max_norm`; return the norm.
 
-    As torch's clip_grad_norm_ does in two passes of its own over all gradients. The divisor is what
-    torch's GradScaler gives to fused optimizers, by this attribute.
+    The result is as with torch's clip_grad_norm_, without its two extra passes over all gradients.
+    The divisor is passed in the attribute that torch's GradScaler uses for fused optimizers.
     """
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     norm = nn.utils.get_total_norm(gradients)  # ()
-    if type(optimizer).__name__ == "Adafactor":  # reads no such attribute
+    if type(optimizer).__name__ == "Adafactor":  # does not read the attribute
         nn.utils.clip_grads_with_norm_(weights, max_norm, norm)
         return norm
     # 1e-6 as in clip_grad_norm_, whose factor max_norm / (norm + 1e-6) is at most 1.
@@ -90,22 +90,23 @@ def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Ten
 
 
 def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
-    """An optimizer's groups of the weights that are to be trained.
+    """Return an optimizer's groups of the weights to be trained.
 
-    `scale` is what the schedule's rate is multiplied with, as google-research/electra's
-    optimization.py does: the head's is 1, or its own rate over the recipe's, and each layer's is
-    `layer_decay` times that of the layer above it. `from_epoch` is the first epoch in which a group
-    learns. Biases and norms (whatever has one dimension) are left out of the weight decay.
+    The `scale` of a group is multiplied with the scheduled rate, as in google-research/electra's
+    optimization.py. The head's scale is 1, or its own learning rate divided by the recipe's. A
+    layer's scale is `layer_decay` times the scale of the layer above it. `from_epoch` is the first
+    epoch in which a group is trained. Biases and norms (all one-dimensional weights) have no weight
+    decay.
     """
     optim = recipe.optim
     return [
         {"params": weights, "weight_decay": decay, "scale": scale, "from_epoch": epoch}
         for part, scale, epoch in _parts(network, recipe)
-        # mosaicml/composer's DecoupledAdamW takes decay * rate / (the group's highest rate) of a
-        # weight, and torch's AdamW decay * rate, so the one's is the other's over that rate.
+        # Per step, mosaicml/composer's DecoupledAdamW subtracts decay * rate / (the group's highest
+        # rate) times the weight, torch's AdamW decay * rate. So divide its decay by that rate.
         for decoupled in [optim.decoupled_weight_decay / (optim.learning_rate * scale)]
         for weights, decay in (
-            # By dimensions and not by names, as BERT's "LayerNorm" and "bias", which differ.
+            # By dimension and not by name ("LayerNorm", "bias" in BERT): names differ per family.
             ([w for w in part if w.ndim > 1], decoupled or optim.weight_decay),
             ([w for w in part if w.ndim < 2], 0.0),
         )
@@ -114,30 +115,30 @@ def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
 
 
 def update_groups(groups: Iterable[dict[str, Any]], rate: float, epoch: int) -> None:
-    """Sets the rates of an optimizer's groups for a step, and freezes those whose turn is later.
+    """Set the learning rates of an optimizer's groups for a step, and freeze waiting groups.
 
-    Howard and Ruder, arXiv:1801.06146, section 3.3, for the latter. A frozen group costs nothing:
-    the backward pass ends above it.
+    A group waits until its first epoch. Gradual unfreezing follows Howard and Ruder,
+    arXiv:1801.06146, section 3.3. Frozen groups cost nothing: the backward pass ends above them.
     """
     for group in groups:
         group["lr"] = rate * group["scale"]
-        if group["from_epoch"]:  # the others, most groups, are trained from the start
+        if group["from_epoch"]:  # most groups are trained from the start
             for weight in group["params"]:
                 weight.requires_grad_(group["from_epoch"] <= epoch)
 
 
 def _parts(network: Any, recipe: Recipe) -> Iterator[tuple[Weights, float, int]]:
-    """Weights with their scale and first epoch, from the head down to the embeddings."""
+    """Yield weights with their scale and first epoch, from the head down to the embeddings."""
     options, optim = recipe.encoder, recipe.optim
     is_gradual = options.unfreeze == "gradual"
-    # One group where all layers learn alike: what of an encoder is a layer need not be known then.
+    # One group if all layers are trained alike: then the encoder's layers need not be known.
     if not is_gradual and options.layer_decay == 1 and optim.head_learning_rate is None:
         yield _trained(network.parameters()), 1.0, 0
         return
     found = layers_of(network.encoder)
     below = [_trained(layer.parameters()) for layer in reversed(found.layers)]
     below.append(_trained(w for part in found.embeddings for w in part.parameters()))
-    # What is left is the head's: poolers and last norms, which are pretrained, learn as it does.
+    # The other weights belong to the head, including pretrained poolers and last norms.
     known = {id(weight) for weights in below for weight in weights}
     head = [w for w in _trained(network.parameters()) if id(w) not in known]
     yield head, (optim.head_learning_rate or optim.learning_rate) / optim.learning_rate, 0
@@ -150,13 +151,13 @@ def _trained(weights: Iterable[nn.Parameter]) -> Weights:
     return [weight for weight in weights if weight.requires_grad]
 
 
-# The moments of an optimizer as named tensors, and back.
+# Conversion of an optimizer's moments to named tensors and back.
 
 
 def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """What the optimizer remembers of each weight: "12.exp_avg" is that of the twelfth.
+    """Return the optimizer's state of each weight: "12.exp_avg" belongs to weight number 12.
 
-    Adafactor counts its steps in a plain number, which becomes a tensor.
+    Adafactor's step count is a plain number, which becomes a tensor.
     """
     remembered = optimizer.state_dict()["state"]
     return {
@@ -167,16 +168,16 @@ def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def restore_moments(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Gives an optimizer of the same weights what another one remembered.
+    """Load the state that `moments` returned into an optimizer of the same weights.
 
-    Moments lie in memory as their weights do, because a fused step takes them in that order.
+    Each moment gets the memory layout of its weight, which a fused step requires.
     """
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     state: dict[int, dict[str, Any]] = {}
     for key, value in tensors.items():
         number, _, name = key.partition(".")
         weight = weights[int(number)]
-        # The step count, (), is a moment too, and has not the weight's shape.
+        # The step count, (), is stored as a moment too, but does not have the weight's shape.
         moment = torch.empty_like(weight if value.shape == weight.shape else value)
         state.setdefault(int(number), {})[name] = moment.detach().copy_(value)
     optimizer.load_state_dict(
@@ -184,40 +185,40 @@ def restore_moments(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tens
     )
 
 
-# Training the rows of a vocabulary that occur in a job's texts, and no others.
+# Training only the rows of a vocabulary that occur in a job's texts.
 #
 # Half of a small encoder's weights, and four fifths of XLM-R's, are its vocabulary. A row that
 # never occurs has no gradient: AdamW leaves its moments at zero, and only the weight decay changes
-# it, by the same factor as all such rows. So one probe of ones is trained for all of them.
+# it, by the same factor as all such rows. So a single probe row of ones is trained to measure it.
 
 SPECIAL = ("pad", "bos", "eos", "cls", "sep")
-"""Tokens that a config may know by their ids."""
+"""Special tokens whose ids a config may contain."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UsedVocabulary:
-    """A network's whole `embedding`, and the numbers of those of its rows that are trained."""
+    """Full `embedding` of a network whose vocabulary was cut to some `rows` of it."""
 
     network: Any
     embedding: nn.Embedding
     rows: NDArray[np.int64]
 
     def restore(self) -> None:
-        """Gives the network its whole embedding back, as training all of it would have left it."""
+        """Put the full embedding back, with the weights that training all of it would give."""
         trained = self.network.get_input_embeddings().weight.detach()  # (used + 1, size)
         whole = self.embedding.to(trained.device)  # (vocabulary, size)
         with torch.no_grad():
-            # The probe was 1 and has only decayed, as every row without a gradient would have.
+            # The probe was 1 and has only decayed, as would every row without a gradient.
             whole.weight.mul_(trained[-1, 0])
             whole.weight[torch.from_numpy(self.rows)] = trained[:-1]
         self.network.set_input_embeddings(whole)
 
 
 def can_be_cut(network: Any) -> bool:
-    """Return whether an encoder computes with its vocabulary as a plain embedding, and once.
+    """Return whether an encoder uses its vocabulary only in one plain embedding.
 
-    Gemma and BioGPT scale what they look up, CANINE hashes characters, and Gemma 3n has a second
-    table by the same ids. Code of a checkpoint's own may lack the methods, too.
+    Gemma and BioGPT scale the embedded tokens, CANINE hashes characters, and Gemma 3n has a second
+    table for the same ids. A checkpoint's own code may also lack the required methods.
     """
     try:
         whole = network.get_input_embeddings()
@@ -230,7 +231,7 @@ def can_be_cut(network: Any) -> bool:
         network.set_input_embeddings(stand_in)
     except (NotImplementedError, AttributeError):
         return False
-    # Neither what ties it elsewhere nor what keeps its own copy computes with other rows.
+    # Code that ties the embedding elsewhere, or keeps its own reference, would not use the rows.
     is_used_elsewhere = any(weight is whole.weight for weight in network.parameters())
     has_taken = network.get_input_embeddings() is stand_in
     network.set_input_embeddings(whole)
@@ -238,7 +239,7 @@ def can_be_cut(network: Any) -> bool:
 
 
 def _has_other_table(network: nn.Module, whole: nn.Embedding) -> bool:
-    """Return whether another embedding has a row for each token too."""
+    """Return whether another embedding has at least as many rows."""
     tables = (module for module in network.modules() if isinstance(module, nn.Embedding))
     rows = len(whole.weight)
     return any(len(t.weight) >= rows and t.weight is not whole.weight for t in tables)
@@ -247,18 +248,19 @@ def _has_other_table(network: nn.Module, whole: nn.Embedding) -> bool:
 def cut_vocabulary(
     network: Any, features: Mapping[str, Features]
 ) -> tuple[dict[str, Features], UsedVocabulary]:
-    """Cuts an encoder's vocabulary down to what occurs in the features, whose ids it renumbers.
+    """Cut an encoder's vocabulary to the ids in the features; return renumbered features.
 
-    Rows up to the last special token stay where they are, because networks look for some of them.
+    Also returns the UsedVocabulary that restores the full one. Rows up to the last special token
+    keep their ids, because networks look for some of them.
     """
     whole = network.get_input_embeddings()
     known = (getattr(network.config, f"{name}_token_id", None) or 0 for name in SPECIAL)
-    # Llama's config has a list of the tokens that end an answer.
+    # np.max, because Llama's config has a list of tokens that end an answer.
     special = np.arange(min(1 + max(int(np.max(each)) for each in known), len(whole.weight)))
     # The padding id, which no text has, is looked up in padded batches.
     ids = [np.append(part.token_ids, part.pad_id) for part in features.values()]
     used = np.unique(np.concatenate([special, *ids]))  # (used,), rising
-    # An embedding of some rows of another, with the probe behind them.
+    # The new embedding: the used rows, followed by the probe.
     weight = whole.weight.detach()
     probe = weight.new_ones(1, weight.shape[1])
     # (used + 1, size). No text has the probe's id, so it never gets a gradient.
@@ -269,7 +271,7 @@ def cut_vocabulary(
     renumbered = {
         name: replace(
             part,
-            # The used ids are sorted, so where one stands among them is its new number.
+            # The used ids are sorted, so the position of an id among them is its new id.
             token_ids=np.searchsorted(used, part.token_ids).astype(np.int32),
             pad_id=int(np.searchsorted(used, part.pad_id)),
         )

@@ -1,6 +1,7 @@
-"""Predicting: features go into a trained network, logits come out. Knows neither task nor head.
+"""Prediction: from features through a trained network to logits, independent of tasks and heads.
 
-Where memory runs out, predictions go on in smaller batches, and a training says how large its was.
+If memory runs out, prediction continues in smaller batches; a training reports the size of its
+micro-batch.
 """
 
 import ctypes
@@ -19,8 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchharness.encoder.packing import is_packed
+from benchharness.errors import JobError
 from benchharness.progress import Progress, Reporter
-from benchharness.tasks.errors import JobError
 from benchharness.training.batching import Features, Indices, length_batches
 from benchharness.training.compute import Compute, Layout, Part
 from benchharness.training.meter import DivergedError
@@ -31,30 +32,33 @@ SIGNS = re.compile(
     "out of memory|can't allocate memory|ALLOC_FAILED|cublasCreate|std::bad_alloc|"
     "could not create a (primitive|memory)(?! descriptor)"
 )
-"""What CUDA, torch's CPU allocator, CUDA's libraries, C++ and oneDNN say in a plain RuntimeError.
+"""Signs of exhausted memory in the message of a plain RuntimeError.
 
-CUDA's own is no torch.OutOfMemoryError: a full GPU has no room for a context, a graph or a kernel.
-cuBLAS calls itself not initialized then.
+Such errors come from CUDA, torch's CPU allocator, CUDA's libraries, C++ and oneDNN. CUDA raises no
+torch.OutOfMemoryError if a full GPU has no room for a context, a graph or a kernel. cuBLAS reports
+that it is not initialized then.
 """
 
 PREDICTION_TOKENS = {"cpu": 2048, "cuda": 65536}
-"""Padded tokens of a batch in prediction; the CPU's measured (MiniLM), the GPU's an estimate."""
+"""Padded tokens per batch in prediction; measured on the CPU (MiniLM), an estimate for the GPU."""
 
 
 def predict(
     network: nn.Module, features: Features, compute: Compute, report: Reporter
 ) -> NDArray[np.float32]:
-    """The logits of every row in its order, without dropout; DivergedError where one is NaN.
+    """Return the logits of every row in order, without dropout.
 
-    A network that has logits for every token, (rows, tokens, outputs), gives them end to end
-    without padding, as `token_ids` stand in the features. One that `reads_items` is given all rows
-    of an item at once. Where memory runs out, the rest is
-    computed in smaller batches.
+    For a network with logits per token, `[rows, tokens, outputs]`, the rows are concatenated
+    without padding, as `token_ids` in the features. A network with `reads_items` always gets all
+    rows of an item at once. If memory runs out, the rest is computed in smaller batches.
+
+    Raises DivergedError if a logit is not finite, and JobError if memory does not suffice for one
+    row.
     """
     network.to(compute.device).eval()
     layout: Layout = "packed" if is_packed(network) else "padded"
     if not getattr(network, "reads_items", False):
-        features = replace(features, items=None)  # what is not taken apart are rows
+        features = replace(features, items=None)  # rows are independent of each other
     lengths = np.add.reduceat(features.lengths, features.item_starts[:-1])  # (rows,) -> (items,)
 
     def logits_of(batch: Indices) -> Tensor:
@@ -64,40 +68,40 @@ def predict(
         return logits.flatten(0, 1)[part.tensors["places"]] if logits.ndim == 3 else logits
 
     batches = length_batches(lengths, PREDICTION_TOKENS[compute.device.type])
-    # A process without a batch would not know the shape of the logits: then each computes all.
+    # A process without a batch would not know the shape of the logits: then all compute all.
     if is_shared := len(batches) >= compute.ranks.count > 1:
         batches = batches[compute.ranks.rank :: compute.ranks.count]  # dealt out by length
     with torch.inference_mode(), compute.autocast():
         outputs = list(reported(batches, logits_of, report, "predicting"))
-    # each_batch may have halved batches, so what they are now is what was computed.
+    # each_batch may have halved batches in place: concatenate the batches that were computed.
     rows = features.rows_of(np.concatenate(batches))
     logits = torch.cat(outputs).cpu()  # (rows or tokens, outputs)
-    # As many as rows: of each row, or of the one token that each row has, which is the same.
+    # As many logits as rows: one per row, or one per token of rows with one token each.
     each_row = len(logits) == len(rows)
     places = rows if each_row else features.tokens_of(rows)
     total = len(features) if each_row else len(features.token_ids)
     ordered = logits.new_zeros((total, *logits.shape[1:]))
     ordered[torch.from_numpy(places)] = logits
-    if is_shared:  # what others have computed is zero here
+    if is_shared:  # the logits of other processes are zero here
         ordered = compute.ranks.add_up(ordered)
     if not ordered.isfinite().all():
         raise DivergedError("the trained model predicts NaN: try a lower --set learning_rate.")
     return ordered.numpy()
 
 
-# What is done where memory runs out.
+# Handling of exhausted memory.
 
 
 class MemoryRanOutError(JobError):
-    """A job needs more memory than there was for it, in however small parts."""
+    """Error for a job that needs too much memory, even in the smallest parts."""
 
     kind = "memory"
 
 
 class OutOfMemoryError(JobError):
-    """Memory ran out while a micro-batch of `items` was computed in training.
+    """Error for memory that ran out at a micro-batch of `items` in training.
 
-    It `can_spare` some where layers keep their activations that could be computed again.
+    `can_spare` is True if activations are kept that could be recomputed instead.
     """
 
     def __init__(self, items: int, *, can_spare: bool = False) -> None:
@@ -106,10 +110,10 @@ class OutOfMemoryError(JobError):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory ran out, of the GPU or of the machine.
+    """Return whether an exception means that the GPU or the machine ran out of memory.
 
-    Or came of one that does: where it runs out while a step is recorded, the record's end raises
-    another error.
+    The exception's context counts too: if memory runs out while a CUDA graph is recorded, the end
+    of the recording raises another error.
     """
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
@@ -119,9 +123,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def free_memory() -> None:
-    """Gives back what nothing refers to any more.
+    """Release memory that nothing refers to any more.
 
-    To be called outside of `except`: an exception's traceback refers to all that it went through.
+    Call it outside of `except`: the traceback of an exception refers to all of its frames.
     """
     gc.collect()  # cycles, as tracebacks with frames are
     if torch.cuda.is_available():
@@ -132,26 +136,27 @@ _LIBC: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
 _HAS_TRIM = hasattr(_LIBC, "malloc_trim")  # not musl, on Alpine
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-"""mallopt(3): how much freed memory stays, and which blocks have pages of their own, 32 MB at most.
-"""
+"""Parameters of mallopt(3): how much freed memory is kept, and the size from which blocks are
+mapped separately, at most 32 MB."""
 
 HOLES = 1.25
-"""How many times the memory of a training without holes is held before all is given back."""
+"""Ratio to the memory of a training without holes, above which all freed memory is returned."""
 
 
 def trim_memory() -> None:
-    """Gives the system back what the C library has kept of freed memory (glibc alone does)."""
+    """Return the freed memory that the C library keeps to the system (glibc only)."""
     if _HAS_TRIM:
         _LIBC.malloc_trim(0)
 
 
 class FreedMemory:
-    """What the C library keeps of the memory that steps have freed (glibc).
+    """Control of the freed memory that the C library keeps between steps (glibc).
 
-    By itself it gives large blocks back in every step and asks for their pages anew: a tenth of a
-    small encoder's step. So it keeps them here. But batches of ever other lengths leave holes that
-    no later one fills: RACE's at 256 tokens held 6 GB after some steps, of which a step uses half.
-    So all goes back where more is held than at the look after the last time.
+    By default glibc returns large blocks to the system in every step and requests their pages anew,
+    which takes a tenth of a small encoder's step. So this class makes it keep them. But batches of
+    varying lengths leave holes that no later batch fills: RACE at 256 tokens held 6 GB after some
+    steps, twice as much as a step uses. So all freed memory is returned when clearly more is held
+    than after the last return.
     """
 
     def __init__(self) -> None:
@@ -161,9 +166,9 @@ class FreedMemory:
             _LIBC.mallopt(TRIM_THRESHOLD, -1)
 
     def look(self) -> None:
-        """To be called now and then, between two steps."""
+        """Return freed memory to the system if too much is held; call this every few steps."""
         held = int(Path("/proc/self/statm").read_text().split()[1]) if _HAS_TRIM else 0  # pages
-        if self._was_trimmed:  # no holes yet: longer rows may be all that is more
+        if self._was_trimmed:  # no holes yet: an increase may be due to longer rows
             self._settled = max(self._settled, held)
         self._was_trimmed = held > HOLES * self._settled
         if self._was_trimmed:
@@ -171,10 +176,10 @@ class FreedMemory:
 
 
 def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Iterator[T]:
-    """What is computed of each batch, in their order.
+    """Yield the result of `compute` for each batch, in order.
 
-    Where memory runs out, that batch and all that are left are halved in place. Raises JobError
-    where memory does not suffice for a single row.
+    If memory runs out, that batch and all remaining ones are halved, in place. Raises
+    MemoryRanOutError if memory does not suffice for a single row.
     """
     at = 0
     while at < len(batches):
@@ -193,7 +198,7 @@ def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Itera
                 "memory ran out in the prediction of a single row: run fewer --jobs at once, or "
                 "--set max_tokens to less."
             )
-        # The later batches too: of like size, they would run out one by one.
+        # Halve the later batches too: they have similar sizes and would run out one by one.
         halves = (np.array_split(batch, min(2, len(batch))) for batch in batches[at:])
         batches[at:] = [half for pair in halves for half in pair]
 
@@ -201,7 +206,7 @@ def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Itera
 def reported(
     batches: list[Indices], compute: Callable[[Indices], T], report: Reporter, phase: str
 ) -> Iterator[T]:
-    """What `each_batch` gives, with a report after each batch."""
+    """Yield the results of `each_batch`, and report progress after each batch."""
     start, done = time.monotonic(), 0
     for step, found in enumerate(each_batch(batches, compute)):
         done += len(batches[step])

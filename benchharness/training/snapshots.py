@@ -1,4 +1,4 @@
-"""Exact restart: the states that a running job keeps, and resumes from after it was stopped."""
+"""Exact restart: snapshots of a running job, from which it resumes after it was stopped."""
 
 import json
 import random
@@ -24,18 +24,19 @@ from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 NUMBERS = "numbers.json"
 
 NAMED = "step-" + "[0-9]" * 10 + "*"
-"""What is deleted: snapshots, and drafts of them."""
+"""File name pattern of snapshots and their drafts, which are deleted when outdated."""
 
 NUMBER_KEPT = 2
-"""The newest may be damaged by what stopped the job."""
+"""Number of snapshots that are kept: the event that stopped the job may have damaged the newest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The state of a job between two steps.
+    """State of a job between two steps.
 
-    `tensors` are by group ("weights", "optimizer", "random") and name, where they are computed or
-    on the CPU; `numbers` is plain data. JSON writes a float so that reading it gives the same bits.
+    `tensors` are keyed by group ("weights", "optimizer", "random") and name, and are on the device
+    of the computation or on the CPU. `numbers` is plain data. JSON preserves the bits of its
+    floats.
     """
 
     tensors: Mapping[str, Mapping[str, Tensor]]
@@ -43,25 +44,35 @@ class State:
 
     @property
     def step(self) -> int:
-        """How many steps were made before it."""
+        """Number of finished steps."""
         return int(self.numbers["meter"]["step"])
 
     @property
     def position(self) -> tuple[int, int]:
-        """How far the job has come: its steps, and what it has predicted after the last one."""
+        """Progress of the job: finished steps, and number of stored evaluations."""
         return self.step, len(self.numbers["job"]["evaluations"])
 
 
 @dataclass(kw_only=True)
 class Snapshots:
-    """The snapshots of the job `key` in its `folder`, one every `every` seconds.
+    """Snapshots of a job, written every `every` seconds.
 
-    Where `folder` is None, none are kept. They are used where all conditions are still as they
-    were, most of which `provenance` tells. `accumulation` is the number of parts in which batches
-    are computed, with `checkpointing` layers twice. Of several processes of a job all read states,
-    and one is the writer. `saved` is when one was written last and `position` how far the job was
-    then; `ours` are those that are there and can be resumed from, oldest first. `is_kept` is false
-    after one that could not be written.
+    A snapshot is used only if all conditions are as they were (`conditions`). If several processes
+    train together, all read snapshots and one writes them.
+
+    Attributes:
+        folder: Folder of the snapshots; None to keep none.
+        key: Key of the job.
+        every: Seconds between two snapshots.
+        provenance: Provenance of the job's result, which contains most conditions.
+        accumulation: Number of parts per batch.
+        report: Function that gets progress and notes.
+        is_writer: Whether this process writes snapshots.
+        checkpointing: Whether activations are recomputed in the backward pass.
+        saved: Time of the last snapshot, by the monotonic clock.
+        position: Progress of the job at the last snapshot.
+        ours: Existing snapshots that the job can resume from, oldest first.
+        is_kept: False after a snapshot that could not be written.
     """
 
     folder: Path | None
@@ -79,14 +90,15 @@ class Snapshots:
 
     @cached_property
     def conditions(self) -> dict[str, str]:
-        """What must not change; looked at only where something is kept or resumed from."""
+        """Conditions that must not change; computed only if a snapshot is written or read."""
         return conditions(self.provenance)
 
     def newest(self) -> State | None:
-        """The newest whole state, None where it does not fit; a sentence is reported of others.
+        """Return the newest intact state, or None if there is none or it does not fit.
 
-        A state of batches in more parts than planned, or with checkpointing, is that of a job whose
-        memory ran out: the job resumes from it, and goes on in its way.
+        Damaged snapshots are skipped, with a note. A state with more parts per batch than planned,
+        or with activation checkpointing, is of a job that ran out of memory: the job resumes with
+        the same parts and checkpointing.
         """
         for path in self._there():
             try:
@@ -101,14 +113,14 @@ class Snapshots:
         return None
 
     def _read(self, path: Path) -> State | None:
-        """A snapshot's state, None where it fits no more."""
+        """Return the state of a snapshot; None if it does not fit any more."""
         manifest = check_folder(path)
         if manifest["run"] != self.key:
             raise DamagedError("is that of another run")
         if differs := what_differs(manifest["conditions"], self.conditions):
             self._note(f"starts over, because its snapshot no longer fits: {differs}")
             return None
-        if manifest["accumulation"] < self.accumulation:  # memory did not suffice for that
+        if manifest["accumulation"] < self.accumulation:  # memory was too small for fewer parts
             return None
         state = read_state(path)
         self.accumulation, self.position = int(manifest["accumulation"]), state.position
@@ -117,7 +129,7 @@ class Snapshots:
         return state
 
     def save_when_due(self, take: Callable[[], State]) -> None:
-        """Saves a state where the last one is older than `every` seconds."""
+        """Save a state if the last snapshot is older than `every` seconds."""
         if time.monotonic() - self.saved >= self.every:
             self.save(take)
 
@@ -125,9 +137,9 @@ class Snapshots:
     def saved_at_a_signal(
         self, take: Callable[[], State], announce: Callable[[], None]
     ) -> Iterator[None]:
-        """A block in which a state is kept before SIGTERM or SIGINT end it.
+        """Save a state if SIGTERM or SIGINT ends the block.
 
-        `announce` is called where the signal has to wait for a step to end.
+        `announce` is called if the signal has to wait for the end of a step.
         """
         if self.folder is None:
             yield
@@ -140,10 +152,11 @@ class Snapshots:
                 raise
 
     def save(self, take: Callable[[], State]) -> None:
-        """Writes the state that `take` gives, whole or not at all; no signal interrupts that.
+        """Write the state that `take` returns, completely or not at all, undisturbed by signals.
 
-        Nothing is written where the last one is of the same position. A job does not fail because
-        its state cannot be kept: that is reported, and tried again when the next one is due.
+        Nothing is written if the last snapshot has the same position. A state that cannot be
+        written does not fail the job: the error is reported, and the next save is tried when it is
+        due.
         """
         if self.folder is None or not self.is_writer:
             return
@@ -172,19 +185,19 @@ class Snapshots:
                 for other in path.parent.glob(NAMED):
                     if other not in self.ours:
                         shutil.rmtree(other, ignore_errors=True)
-            finally:  # where it failed too: not every step is to try a full disk again
+            finally:  # after a failure too: a full disk must not be tried again at every step
                 self.saved = time.monotonic()
 
     def _there(self) -> list[Path]:
-        """Those on the disk, the newest first; deletes drafts of a process that was killed."""
+        """Return the snapshots on disk, newest first; delete drafts of killed processes."""
         found = sorted(self.folder.glob(NAMED), reverse=True) if self.folder else []
-        # A draft has the process's number and a kind behind its name.
+        # The name of a draft ends with the process id and a suffix.
         for draft in [path for path in found if path.suffix]:
             shutil.rmtree(draft, ignore_errors=True)
         return [path for path in found if not path.suffix]
 
     def _tell(self, *, is_kept: bool, note: str) -> None:
-        """Reports whether a state was written, with a note where that is not as it was before."""
+        """Report whether a state was written, with a note if that has changed."""
         was_kept, self.is_kept = self.is_kept, is_kept
         note = note if is_kept != was_kept else ""
         self.report(Progress(phase="loading", note=note, is_kept=is_kept))
@@ -197,22 +210,23 @@ class Snapshots:
 
 
 def write_state(folder: Path, state: State) -> None:
-    """Writes one file of safetensors for each group, and one of JSON; no pickle.
+    """Write one safetensors file per group, and one JSON file; no pickle.
 
     Raises OSError or SafetensorError.
     """
     for group, tensors in state.tensors.items():
-        # Contiguous, as safetensors asks; a weight that is tied has one name here.
+        # Contiguous, as safetensors requires; a tied weight has only one name here.
         on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         save_file(on_cpu, folder / f"{group}.safetensors")
-    text = json.dumps(state.numbers, allow_nan=False)  # a NaN here is a fault of ours: ValueError
+    text = json.dumps(state.numbers, allow_nan=False)  # a NaN here is a bug: ValueError
     (folder / NUMBERS).write_text(text, encoding="utf-8")
 
 
 def read_state(folder: Path) -> State:
-    """The state that `write_state` has written, on the CPU. Whether it is whole is checked before.
+    """Return the state that `write_state` has written, on the CPU.
 
-    Raises OSError, ValueError or SafetensorError.
+    The files are not verified here: that has to be done before. Raises OSError, ValueError or
+    SafetensorError.
     """
     files = sorted(folder.glob("*.safetensors"))
     return State(
@@ -221,16 +235,17 @@ def read_state(folder: Path) -> State:
     )
 
 
-# What must be as it was for a state to be resumed from: all that changes bits and is in no key.
+# Conditions of resuming from a state: everything that affects results and is not in the job's key.
 #
 # Recipe, data, weights and seed are in the key of the job, by which its states are found.
 
 MACHINE = ("device", "capability", "threads")
-"""Which processor computes, its widest instructions, and in how many parts it adds up."""
+"""Facts of the machine that affect results: processor, its widest instructions, number of
+threads."""
 
 
 def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """By name, from what a result says of where it comes from."""
+    """Return the conditions by name, from a result's provenance."""
     found = {
         "the code": source_digest()[:12],
         **provenance["versions"],
@@ -249,9 +264,9 @@ def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
 
 
 def random_tensors() -> dict[str, Tensor]:
-    """The states of torch's generators: the CPU's, which fast dropout uses too, and the own GPU's.
+    """Return the states of torch's generators: the CPU's, which fast dropout uses, and this GPU's.
 
-    Others that are visible are other processes', and may not be there when the job is resumed.
+    Other visible GPUs belong to other processes, and may be gone when the job is resumed.
     """
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
@@ -260,15 +275,15 @@ def random_tensors() -> dict[str, Tensor]:
 
 
 def random_numbers() -> dict[str, Any]:
-    """The states of python's and numpy's global generators as plain data."""
+    """Return the states of Python's and NumPy's global generators as plain data."""
     state: Any = np.random.get_state()
-    name, keys, *rest = state  # the Mersenne twister's 624 words, and where it stands in them
+    name, keys, *rest = state  # the Mersenne twister's 624 words, then its position in them
     version, words, normal = random.getstate()
     return {"python": [version, list(words), normal], "numpy": [name, keys.tolist(), *rest]}
 
 
 def restore_random(tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-    """Puts every generator where it was."""
+    """Set the states of all random number generators."""
     torch.set_rng_state(tensors["cpu"])
     if "cuda" in tensors:
         torch.cuda.set_rng_state(tensors["cuda"])

@@ -1,7 +1,7 @@
-"""The only thing an engine starts: a process that turns one job into a Result or a Failure.
+"""Worker: the process that an engine starts to turn one job into a Result or a Failure.
 
-A process with BENCH_DIES_WITH in its environment, the number of the one that has started it, dies
-with that one: from here on, before it imports what may take long, or hang.
+If BENCH_DIES_WITH is in its environment, the id of the process that started it, a worker dies with
+that process. This is set up here, before imports that may take long or hang.
 """
 
 import ctypes
@@ -21,17 +21,17 @@ from typing import Any
 DIES_WITH = "BENCH_DIES_WITH"
 
 PR_SET_PDEATHSIG = 1
-"""prctl(2): the signal that a process gets when the thread that started it ends."""
+"""Option of prctl(2): the signal that a process gets when the thread that started it ends."""
 
 
 def die_with(parent: int) -> None:
-    """Makes the kernel kill this process when the thread that started it ends (Linux).
+    """Make the kernel kill this process when the thread that started it ends (Linux).
 
-    A parent that ended before this call shows in a new parent's id.
+    Exits at once if the process `parent` has ended already, which shows in a new parent id.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        # A parent that ended before the call sends no signal any more.
+        # A parent that ended before the call does not trigger the signal.
         if os.getppid() != parent:
             sys.exit(1)
 
@@ -39,16 +39,16 @@ def die_with(parent: int) -> None:
 AUTOGROUP = Path("/proc/self/autogroup")
 
 TRIES = 20
-"""The kernel takes a nice value ten times a second, of all users together."""
+"""Number of tries: the kernel accepts a nice value ten times per second, over all users."""
 
 
 def keep_priority() -> None:
-    """Makes `nice` count for a process that leads a session of its own (Linux).
+    """Make `nice` effective for a process that leads its own session (Linux).
 
-    The kernel shares a processor's time out between sessions first (sched(7), autogroup): a nice
-    value counts within its session alone, and each session has another one, which begins at 0.
+    The kernel first shares processor time between sessions (sched(7), autogroup). A nice value
+    counts only within its session; each session has a nice value too, which begins at 0.
     """
-    own = os.nice(0)  # adds nothing, and says what it is
+    own = os.nice(0)  # returns the current value
     for _ in range(TRIES if own > 0 else 0):
         try:
             AUTOGROUP.write_text(str(own))
@@ -62,9 +62,9 @@ def keep_priority() -> None:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """A block of imports without a compiler, in which no garbage is looked for: a fifth of them.
+    """Import without compiler and garbage collection in this block, saving a fifth of the time.
 
-    What they have made is left alone afterwards too, so that forks share its memory.
+    The imported objects stay excluded from garbage collection, so that forks share their memory.
     """
     if "torch" not in sys.modules and COMPILER not in sys.modules:
         _without_compiler()
@@ -72,21 +72,21 @@ def importing() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.freeze()  # what was made is never looked at
+        gc.freeze()  # the imported objects are never examined
         gc.enable()
 
 
 COMPILER = "torch._dynamo"
 
 MARKS = {"allow_in_graph", "assume_constant_result", "disable", "graph_break"}
-"""What torch's optimizers and transformers' classes say to it."""
+"""Decorators of the compiler that torch's optimizers and transformers' classes use."""
 
 
 class NoCompiler(ModuleType):
-    """`torch._dynamo` until something is compiled: its code takes a second to import.
+    """Placeholder for `torch._dynamo`, whose code takes a second to import, until it is needed.
 
-    What is marked for it is left as it is. Whatever else is asked of it, or imported from it, is
-    that of the module itself, which then takes its place.
+    Its decorators leave functions unchanged. Access to any other attribute or submodule imports the
+    real module, which replaces this one.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -95,14 +95,14 @@ class NoCompiler(ModuleType):
         if name == "config":
             return _Settings(name)
         if name == "__path__":
-            return []  # of a package, whose parts _Parts finds
+            return []  # mark as a package; _Parts finds its submodules
         if name.startswith("__") or "torch" not in sys.modules:  # as pickle asks of every module
             raise AttributeError(name)
         return getattr(_loaded(COMPILER), name)
 
 
 class _Settings(ModuleType):
-    """Those of the compiler, of which torch's checkpointing reads one."""
+    """Placeholder for the compiler's config, of which torch's checkpointing reads one value."""
 
     def __getattr__(self, name: str) -> Any:
         is_known = name == "error_on_nested_fx_trace"
@@ -113,7 +113,7 @@ class _Settings(ModuleType):
 
 
 class _Parts:
-    """Finds modules of the compiler's own, which are imported with all others."""
+    """Import finder for submodules of the real compiler, which is loaded first."""
 
     def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
         if not name.startswith(f"{COMPILER}."):
@@ -126,11 +126,11 @@ class _Parts:
         return sys.modules[spec.name]
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing: it has been."""
+        """Do nothing: the module has been executed."""
 
 
 def _without_compiler() -> None:
-    # A block that transformers' masks are made in, for one that is compiled.
+    # transformers makes masks in this context manager, which matters only for compiled models.
     part = ModuleType(f"{COMPILER}._trace_wrapped_higher_order_op")
     part.TransformGetItemToIndex = lambda: _loaded(part.__name__).TransformGetItemToIndex()  # type: ignore[attr-defined]
     sys.modules |= {COMPILER: NoCompiler(COMPILER), part.__name__: part}
@@ -138,7 +138,7 @@ def _without_compiler() -> None:
 
 
 def _loaded(name: str) -> Any:
-    """A module of the compiler's own."""
+    """Import the real compiler, if that has not happened, and return one of its modules."""
     if isinstance(sys.modules[COMPILER], NoCompiler):
         sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _Parts)]
         for known in [each for each in sys.modules if f"{each}.".startswith(f"{COMPILER}.")]:
@@ -148,7 +148,7 @@ def _loaded(name: str) -> Any:
 
 
 def _as_it_is(function: Any = None, *_: Any, **__: Any) -> Any:
-    """A decorator that does nothing, with options or without."""
+    """Return the decorated function unchanged, for decorators with or without options."""
     return (lambda decorated: decorated) if function is None else function
 
 

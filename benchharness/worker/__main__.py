@@ -1,11 +1,11 @@
-"""The process around a job: python -P -m benchharness.worker RESULT_FILE [options].
+"""Process of a job: python -P -m benchharness.worker RESULT_FILE [options].
 
-Reads the job as JSON from stdin, prints progress as JSON lines to stdout, and leaves a Result or a
-Failure as JSON in RESULT_FILE, whole or not at all. The exit status is 0, or that of the Failure.
-The options are those of `Folders` in worker/technique.py.
+Reads the job as JSON from stdin, prints progress as JSON lines to stdout, and writes a Result or a
+Failure as JSON to RESULT_FILE, completely or not at all. The exit status is 0, or the Failure's.
+The options are described by `Folders` in worker/technique.py.
 
-torchrun and accelerate start several of it for one job, which then comes from the file that --job
-names. They train together; the first prints progress and leaves the result.
+torchrun and accelerate start several such processes for one job, which is then read from the file
+of the option --job. The processes train together; the first prints progress and writes the result.
 """
 
 import argparse
@@ -23,22 +23,24 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
+from benchharness.errors import BenchError, DataError, JobError
 from benchharness.kept_folders import EVERY_SECONDS
-from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Job, code_of
+from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.text import whole_file
 from benchharness.machine import STORE, forget_others, own_rank
 from benchharness.plugins import plugins_for
 from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
-from benchharness.tasks.errors import BenchError, DataError, JobError
+from benchharness.tasks.custom import code_of
 from benchharness.tasks.foreign_code import name_code
 from benchharness.worker import die_with, importing
 
 SECONDS_BETWEEN_LINES = 0.2
-"""What is drawn five times a second looks alive, and a job of short steps is not slowed."""
+"""Minimum time between progress lines: five lines per second look alive, and do not slow down jobs
+with short steps."""
 
 SECONDS_BETWEEN_TRIES = 1.0
-"""How often a full disk is tried again."""
+"""Time between tries to write to a full disk."""
 
 QUIET = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -46,15 +48,16 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
 }
-"""What keeps libraries from printing into the log, and from threads in addition to those of torch.
+"""Environment variables that keep libraries from printing into the log and starting threads.
 
-transformers reads its variable when it is imported, which is why that comes after `main` began.
+The threads would be in addition to torch's. transformers reads its variable during import, so it is
+imported after the start of `main`.
 """
 
 
 def main(result_file: Path, options: dict[str, Any]) -> int:
-    """Runs the job from stdin and returns the exit status; `options` go to `run_job` by name."""
-    parent = os.getppid()  # asked first: whoever ends from here on is noticed
+    """Run the job from stdin and return the exit status; `options` are passed to `run_job`."""
+    parent = os.getppid()  # read first, so that a parent that ends from here on is noticed
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, SIGNALS.take)
     die_with(parent)
@@ -65,7 +68,7 @@ def main(result_file: Path, options: dict[str, Any]) -> int:
         outcome: Result | Failure = _run(job, options, lines)
     except BaseException as error:  # noqa: BLE001  (the engine must learn of it)
         outcome = _failure(job, error)
-    # A failure of any process is told: the first may only know that another one is missing.
+    # Every process reports its failure: the first may only know that another one is missing.
     if own_rank() == 0 or isinstance(outcome, Failure):
         file = rank_file(result_file, own_rank())
         _write_where_there_is_room(file, json.dumps(outcome.to_json()), lines)
@@ -73,12 +76,12 @@ def main(result_file: Path, options: dict[str, Any]) -> int:
 
 
 def rank_file(result_file: Path, rank: int) -> Path:
-    """Where the process with that number leaves its Failure, the first also the Result."""
+    """Return the file for the Failure of process number `rank`, or the Result of the first."""
     return result_file.with_suffix(f".rank{rank}.json") if rank else result_file
 
 
 def _read_job(file: Path | None) -> Job:
-    """The job of a file, of which others may work on it too, or of stdin."""
+    """Return the job from a file, if given (others may work on it too), else from stdin."""
     if file is None and STORE not in os.environ:
         forget_others()
     return Job.from_json(json.loads(file.read_bytes()) if file else json.load(sys.stdin))
@@ -90,14 +93,15 @@ RUNNERS = {
     TIMED: "benchharness.worker.timing:time_encoder",
     "model": "benchharness.worker.job:run_job",
 }
-"""What runs a job, by its kind: scikit-learn or torch, whose imports take seconds, not both."""
+"""Function that runs a job, keyed by its kind. They are imported on use, because scikit-learn and
+torch take seconds and a job needs only one of them."""
 
 
 def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
     report: Reporter = lines if own_rank() == 0 else lambda _: None
     report(Progress(phase="loading"))
     plugins_for(job)
-    name_code(code_of(job.definition))  # which the driver has asked for
+    name_code(code_of(job.definition))  # code that the driver has permitted
     kind = job.recipe if job.is_zero_shot else job.kind
     with importing():
         run: Callable[..., Result] = resolve_name(RUNNERS[kind])
@@ -105,22 +109,22 @@ def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
 
 
 class ProgressLines:
-    """Prints progress on what was stdout when it was made, at most five lines a second.
+    """Progress printed as lines on the original stdout, at most five lines per second.
 
-    From then on stdout is stderr, so that no library's print ends up between the lines. A first
-    line of a phase, its last step and notes are always printed. A line is one write without a
-    buffer, because the handler of a signal may print one in the middle of another.
+    From its creation on, stdout is redirected to stderr, so that no library prints between the
+    lines. The first line of a phase, its last step and notes are always printed. Each line is one
+    unbuffered write, because a signal handler may print a line while another is being printed.
     """
 
     def __init__(self) -> None:
-        # At the level of descriptors, because C libraries print past sys.stdout.
+        # On the level of file descriptors, because C libraries do not print through sys.stdout.
         self._stream = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         self._phase = ""
         self._printed = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Prints a line, unless one was printed just now."""
+        """Print a line, unless one was printed very recently."""
         now = time.monotonic()
         recent = now - self._printed < SECONDS_BETWEEN_LINES
         is_alike = progress.phase == self._phase and not progress.note
@@ -131,7 +135,7 @@ class ProgressLines:
 
 
 def _failure(job: Job, error: BaseException) -> Failure:
-    """What the engine stores of an exception: a sentence for the user's, a traceback for a bug."""
+    """Return the Failure of an exception: with a sentence for users, and a traceback for bugs."""
     kind, sentence, exit_code = "failed", str(error), 1
     match error:
         case Interrupted():
@@ -140,7 +144,7 @@ def _failure(job: Job, error: BaseException) -> Failure:
         case JobError():
             kind, exit_code = error.kind, error.exit_code
         case DataError():
-            exit_code = JobError.exit_code  # a job's 4 says that its checkpoint cannot be used
+            exit_code = JobError.exit_code  # a job's exit code 4 means an unusable checkpoint
         case BenchError():
             exit_code = error.exit_code
         case _:
@@ -156,9 +160,10 @@ def _failure(job: Job, error: BaseException) -> Failure:
 
 
 def _write_where_there_is_room(file: Path, text: str, report: Reporter) -> None:
-    """Writes what the job leaves; a full disk is waited for, until the engine calls that hanging.
+    """Write the file of the result; if the disk is full, wait until there is room.
 
-    It is called so after `--timeout` without a word, and runs again from its newest state then.
+    If it takes longer than `--timeout`, the engine takes the job for hung, and restarts it from its
+    newest state.
     """
     note = f"has ended, and waits for room to leave its result in {file.parent}"
     while True:
@@ -172,12 +177,12 @@ def _write_where_there_is_room(file: Path, text: str, report: Reporter) -> None:
             return
         if note:
             report(Progress(phase="saving", note=note))
-        note = ""  # once: the engine says it to the user
+        note = ""  # only once: the engine shows it to the user
         time.sleep(SECONDS_BETWEEN_TRIES)
 
 
 def parse(words: Sequence[str]) -> tuple[Path, dict[str, Any]]:
-    """The arguments of `main` from those of the command."""
+    """Return the arguments of `main`, parsed from a command line."""
     parser = argparse.ArgumentParser(prog="python -P -m benchharness.worker")
     parser.add_argument("result_file", type=Path)
     parser.add_argument("--job", type=Path)

@@ -1,4 +1,4 @@
-"""Low-rank adapters instead of fine-tuning: those of Hu et al., arXiv:2106.09685, through peft."""
+"""Low-rank adapters (LoRA) instead of full fine-tuning: Hu et al., arXiv:2106.09685, by peft."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -8,22 +8,22 @@ from typing import Any
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
-from benchharness.tasks.errors import BenchError, ModelError
+from benchharness.errors import BenchError, ModelError
 from benchharness.worker.technique import Prepared, Technique
 
 
 class Adapters(Technique):
-    """They alone are trained of the encoder, and added to its weights in the end."""
+    """Technique that trains only adapters of the encoder and finally adds them to its weights."""
 
-    whole_vocabulary = True  # it is not trained
+    whole_vocabulary = True  # the vocabulary is not trained, so cutting it would save nothing
 
     def on_network(self, prepared: Prepared) -> None:
-        """Puts them next to queries and values."""
+        """Add adapters to the layers of queries and values."""
         rank = self.work.recipe.encoder.lora_rank
         self.provenance = {"adapters": add_adapters(prepared.network.encoder, rank)}
 
     def before_writing(self, network: nn.Module) -> None:
-        """Adds what they have learned to the weights."""
+        """Add the adapters to the weights."""
         merge_adapters(network)
 
 
@@ -39,26 +39,28 @@ ADAPTED = {
     *("q_head", "v_head"),  # Funnel
     *("in_proj", "Wqkv", "c_attn"),  # DeBERTa, ModernBERT, GPT: one layer with the keys too
 }
-"""Names of the layers that make queries and values: the pair that section 7.1 finds best."""
+"""Names of the query and value layers: the pair that section 7.1 of the paper finds best."""
 
 
 def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
-    """Puts adapters of this rank next to an encoder's queries and values; they alone are trained.
+    """Add adapters of this rank to an encoder's query and value layers; only they are trained.
 
-    They start as zero and are added as they are: the scale alpha / r is 1, as the paper's appendix
-    D has it for RoBERTa-base. Gives the version of the library that makes them. Raises BenchError
-    where peft is not installed, ModelError for an encoder that has no layers of its own for them
-    (XLNet).
+    They start as zero and are added without scaling: alpha / r is 1, as for RoBERTa-base in the
+    paper's appendix D. Returns the version of peft.
+
+    Raises:
+        BenchError: If peft is not installed.
+        ModelError: If the encoder has no suitable layers (XLNet).
     """
     try:
-        import_module("torch.distributed.tensor")  # peft takes it for imported
+        import_module("torch.distributed.tensor")  # peft assumes that it is imported
         from peft import LoraConfig, inject_adapter_in_model  # noqa: PLC0415  (an extra)
     except ImportError:
         raise BenchError(
             "lora_rank needs the library peft, which is not installed: "
             "pip install 'benchharness[lora]'."
         ) from None
-    # The adapted layers by name: linear ones, or GPT's, which keep their weights transposed.
+    # The adapted layers by name: linear layers, or GPT's, whose weights are transposed.
     targets: dict[str, nn.Module] = {
         name: module
         for name, module in network.named_modules()
@@ -66,8 +68,8 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
     }
     if not targets:
         raise ModelError(
-            f"{network.config.model_type} has no layers for queries and values that adapters can "
-            "stand next to: leave lora_rank out."
+            f"{network.config.model_type} has no layers for queries and values, to which "
+            "adapters could be added: leave lora_rank out."
         )
     config = LoraConfig(
         r=rank,
@@ -80,7 +82,7 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
 
 
 def merge_adapters(network: Any) -> None:
-    """Adds what the adapters have learned to the weights that they stand next to."""
+    """Add the adapters to the weights of their layers."""
     for module in network.modules():
-        if hasattr(module, "lora_A"):  # what peft has put instead of a layer
+        if hasattr(module, "lora_A"):  # peft's replacement of a layer
             module.merge()

@@ -1,4 +1,4 @@
-"""The trained network that a run leaves as a checkpoint, and how another run starts from it."""
+"""Checkpoints: the trained network that a run leaves, loaded as the start of another run."""
 
 import json
 import re
@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from benchharness.encoder import Encoder
+from benchharness.errors import BenchError, JobError, ModelError, first_line
 from benchharness.heads import Limits
 from benchharness.kept_folders import (
     HEAD,
@@ -29,20 +30,22 @@ from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import CurvePoint, Evaluation, flags_by_task
 from benchharness.leaderboard.text import digest
 from benchharness.models.pickles import DAMAGED
-from benchharness.tasks.errors import BenchError, JobError, ModelError, first_line
 
 WEIGHTS = "model.safetensors"
-"""The name by which transformers looks for them."""
+"""File name of the weights that transformers expects."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeptRun:
-    """What job.json says of the run whose network stands beside it.
+    """Contents of job.json: the run whose network is in the same folder.
 
-    `limits` are those of its rows. `splits` have, by "task:split", the `fingerprint` of the rows,
-    their number, the `scores`, and a digest of the `predictions` as the run's result has them.
-    `versions` are those of benchharness, Python and the libraries. `flags` are those of the run's
-    scores by task, None where the folder is older than they are.
+    Attributes:
+        job: Job of the run.
+        limits: Length limits of its rows.
+        splits: Facts by "task:split": `fingerprint` and number of the `rows`, `scores`, and a
+            digest of the `predictions` in the run's result.
+        versions: Versions of benchharness, Python and the libraries.
+        flags: Flags of the run's scores, by task; None in older folders.
     """
 
     job: Job
@@ -60,7 +63,7 @@ class KeptRun:
         curve: Iterable[CurvePoint],
         provenance: Mapping[str, Any],
     ) -> Self:
-        """Of a run that has ended."""
+        """Return the description of a run that has ended."""
         said = ((each.task, each.flags) for each in evaluations)
         return cls(
             job=job,
@@ -80,7 +83,10 @@ class KeptRun:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """That of a folder which was checked; ModelError where a field is none of a run's."""
+        """Read the description from a checked folder.
+
+        Raises ModelError if its contents are not as a run writes them.
+        """
         with folder_of_a_run(folder):
             if is_published(folder):
                 said = read_taken(folder)
@@ -94,23 +100,23 @@ class KeptRun:
             return cls(**data | known | {"flags": flags})
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return the description as plain data."""
         return {**vars(self), "job": self.job.to_json(), "limits": asdict(self.limits)}
 
     def write(self, folder: Path) -> None:
-        """Writes what `read` reads."""
+        """Write the file that `read` reads."""
         text = json.dumps(self.to_json(), indent=2) + "\n"
         (folder / JOB).write_text(text, encoding="utf-8")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointWriter:
-    """A trained network that is written when its training is over.
+    """Writer of a trained network, created before the training and used after it.
 
-    `weights` are all of its encoder's by name, which training changes in place, and `config` is the
-    one it was loaded with. They are noted before a head is put on the encoder, because a head may
-    take the pooler away: to train it with itself (BERT's), or because it reads every token. Either
-    way the pooler is written as the head has left it.
+    `weights` are all weights of the encoder by name, which training changes in place; `config` is
+    the config that it was loaded with. They are recorded before a head is put on the encoder,
+    because a head may take the encoder's pooler: to train it itself (BERT's), or because it reads
+    every token. In both cases the pooler is written as the head has left it.
     """
 
     folder: Path
@@ -121,9 +127,9 @@ class CheckpointWriter:
 
     @classmethod
     def of(cls, encoder: Encoder, folder: Path, job: Job) -> "CheckpointWriter":
-        """The writer of a whole encoder; JobError where the folder's disk is too small for it."""
-        # keep_vars: the weights themselves, to be read after training. Without it state_dict gives
-        # detached tensors, which a move to another device would leave behind untrained.
+        """Return the writer of a whole encoder; JobError if the folder's disk is too small."""
+        # keep_vars: the parameters themselves, to be read after training. Otherwise state_dict
+        # returns detached tensors, which stay untrained if the network moves to another device.
         weights = encoder.network.state_dict(keep_vars=True)
         require_room(folder, sum(w.numel() * w.element_size() for w in weights.values()))
         return cls(
@@ -135,13 +141,13 @@ class CheckpointWriter:
         )
 
     def write(self, network: nn.Module, run: KeptRun) -> None:
-        """Writes a checkpoint whose encoder transformers can load, whole or not at all.
+        """Write a checkpoint whose encoder transformers can load, completely or not at all.
 
-        Next to it stand the heads, by the names that they have in the network. They have all that
-        the network has beside its encoder, so weights that they share with it are there twice.
-        Raises JobError where it cannot be written.
+        The heads are in a second file, under their names in the network. It holds all weights
+        outside of the encoder, so weights that are shared with the encoder are in both files.
+        Raises JobError if the checkpoint cannot be written.
         """
-        if self.tokenizer.is_fast:  # what encoding has left in it would be saved too
+        if self.tokenizer.is_fast:  # options set by encoding would be saved too
             self.tokenizer.backend_tokenizer.no_truncation()
             self.tokenizer.backend_tokenizer.no_padding()
         state = network.state_dict()
@@ -150,7 +156,7 @@ class CheckpointWriter:
             with new_checkpoint(self.folder, self.job) as draft:
                 _save(self.weights, draft / WEIGHTS)
                 _save(heads, draft / HEAD)
-                # Not save_pretrained: it refuses old configs that say how to generate text.
+                # Not save_pretrained: it refuses old configs with options for text generation.
                 self.config.to_json_file(draft / "config.json")
                 self.tokenizer.save_pretrained(draft)
                 run.write(draft)
@@ -163,30 +169,30 @@ class CheckpointWriter:
 
 
 def _save(weights: Mapping[str, Tensor], file: Path) -> None:
-    # save_file refuses tensors that share memory, as tied weights do: each gets its own copy.
+    # save_file refuses tensors that share memory, such as tied weights: copy each.
     copies = {name: w.detach().cpu().clone().contiguous() for name, w in weights.items()}
     save_file(copies, file, metadata={"format": "pt"})
 
 
 _ENCODERS = re.compile(r"(networks\.\d+\.)?encoder\.(?!combined\.)")
-"""The names of the encoder's weights in a network, also of several tasks'. How the states of a
-frozen one are combined is learned, and belongs with the head."""
+"""Names of the encoder's weights in a network of one or several tasks. The layer that combines the
+states of a frozen encoder is trained, and counts as part of the head."""
 
 
 def is_encoders(name: str) -> bool:
-    """Whether a weight of a network is one of its encoder, by its name."""
+    """Return whether a weight of a network belongs to its encoder, given the weight's name."""
     return _ENCODERS.match(name) is not None
 
 
 _UNFIT = (SafetensorError, OSError, KeyError, RuntimeError, ValueError, TypeError)
-"""What a file of weights raises that is cut, or of another network."""
+"""Errors that loading raises for a file of weights that is truncated or of another network."""
 
 
 @contextmanager
 def folder_of_a_run(folder: Path) -> Iterator[None]:
-    """Reads what a run has left; ModelError where files whose digests fit are not what it leaves.
+    """Turn errors about malformed contents of a run's folder into ModelError.
 
-    Whoever writes such a folder by hand makes its digests too.
+    The digests of such a folder may be right: whoever writes a folder by hand can make them too.
     """
     try:
         yield
@@ -200,10 +206,10 @@ def folder_of_a_run(folder: Path) -> Iterator[None]:
 
 
 def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, Any]:
-    """Loads the weights that the job starts from, if it starts from another run; says which.
+    """Load the weights of the run that the job starts from, if any; return their provenance.
 
-    Tokenizer and config stay those of the pretrained checkpoint, from which that run started too.
-    Raises JobError where the folder is gone or damaged, or is of another network.
+    Tokenizer and config stay unchanged: that run started from the same pretrained checkpoint.
+    Raises JobError if the folder is missing, damaged, or of another network.
     """
     if not job.start_from:
         return {}
@@ -216,7 +222,7 @@ def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, 
 
 
 def load_kept(encoder: Encoder, folder: Path, name: str) -> None:
-    """Loads the weights of the encoder that a run of that name has left in a checked folder."""
+    """Load the encoder's weights from a checked folder; `name` names its run in errors."""
     try:
         encoder.network.load_state_dict(load_file(folder / WEIGHTS))
     except _UNFIT as error:
@@ -224,42 +230,42 @@ def load_kept(encoder: Encoder, folder: Path, name: str) -> None:
 
 
 def load_head(network: nn.Module, folder: Path, name: str, place: int | None = None) -> None:
-    """Gives a network on such an encoder the head that the run has left next to it.
+    """Load the weights of the head from a run's folder into a network whose encoder is loaded.
 
-    `place` is that of the head's task among those that were trained together.
+    `place` is the index of the head's task among those trained together; None for a single task.
     """
-    own = "" if place is None else f"networks.{place}."  # a run of one task names its head without
+    own = "" if place is None else f"networks.{place}."  # runs of one task have no such prefix
     try:
         named = load_file(folder / HEAD).items()
         weights = {key[len(own) :]: w for key, w in named if key.startswith(own)}
         found = network.load_state_dict(weights, strict=False)
     except _UNFIT as error:
         raise _unfit(f"the head of {name}", folder, error) from error
-    # The encoder has been loaded before, and stands in another file.
+    # The encoder has been loaded before, from another file.
     lost = [key for key in found.missing_keys if not is_encoders(key)]
     if odd := lost + found.unexpected_keys:
         raise _unfit(f"the head of {name}", folder, f"{'no' if lost else 'unknown'} {odd[0]}")
 
 
 def is_published(folder: Path) -> bool:
-    """Whether a checked folder has a class of transformers in place of an encoder and its heads."""
+    """Return whether a checked folder has one transformers class instead of encoder and heads."""
     return (folder / TAKEN).is_file() and not (folder / JOB).is_file()
 
 
 def read_taken(folder: Path) -> Mapping[str, Any]:
-    """What benchharness.json says."""
+    """Return the contents of the folder's benchharness.json."""
     said: Mapping[str, Any] = json.loads((folder / TAKEN).read_text(encoding="utf-8"))
     return said
 
 
 def load_class(network: nn.Module, folder: Path, body: str, name: str) -> None:
-    """Gives a network all of its weights from a folder in transformers' form.
+    """Load all weights of a network from a folder in transformers' format.
 
     `body` is as for `published_names`.
     """
     try:
         scale: Any = tuple(read_taken(folder)["in_last_layer"])
-        # On use: of all that starts or teaches, only a folder in transformers' form needs it.
+        # Imported on use: only folders in transformers' format need it.
         load_published = resolve_name("benchharness.heads.published:load_published")
         load_published(network, load_file(folder / WEIGHTS), body, scale)
     except _UNFIT as error:
@@ -267,12 +273,12 @@ def load_class(network: nn.Module, folder: Path, body: str, name: str) -> None:
 
 
 class UnfitError(JobError):
-    """The weights of a folder are not those of the network that its run says."""
+    """Error for a folder whose weights do not fit the network that its run describes."""
 
 
 def _unfit(what: str, folder: Path, error: object) -> UnfitError:
     said = str(error).splitlines() or [type(error).__name__]
-    reason = said[-1].strip()  # the first names the class alone
+    reason = said[-1].strip()  # the first line only names the class
     return UnfitError(
         f"{what} in {folder} does not fit this model ({reason}): "
         "delete that folder, and the same command trains it again."

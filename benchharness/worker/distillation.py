@@ -1,4 +1,4 @@
-"""Distillation: the network that a teacher's run has left, and what its student does with it."""
+"""Distillation technique: loads the network of a teacher's run and attaches it to a student."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,11 +8,11 @@ import numpy as np
 import torch
 
 from benchharness.encoder import Encoder, layers_of
+from benchharness.errors import JobError, ModelError
 from benchharness.heads.teacher import Teacher, with_teacher
 from benchharness.kept_folders import check_checkpoint
 from benchharness.machine import text_digest
 from benchharness.recipes.recipe import StudentOptions, kept_layers
-from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.optimizer import UsedVocabulary
 from benchharness.worker.checkpoint import KeptRun, folder_of_a_run
 from benchharness.worker.kept_network import kept_network
@@ -21,9 +21,9 @@ from benchharness.worker.technique import Prepared, Technique, Work
 
 
 def technique(work: Work) -> Technique:
-    """The teacher of a student's job, by the network that its run has left in its folder.
+    """Return the distillation of a student's job, with the teacher loaded from its run's folder.
 
-    Raises JobError where the folder is gone or damaged, or is of another network.
+    Raises JobError if the folder is missing, damaged, or of another network.
     """
     job, folder = work.job, work.folders.get("teacher")
     assert job.teacher is not None, "the job is a student's"
@@ -33,7 +33,7 @@ def technique(work: Work) -> Technique:
     digests = check_checkpoint(folder, job.teacher.run)
     with folder_of_a_run(folder):
         taught = KeptRun.read(folder).job
-    if taught.key != job.teacher.run:  # what its checkpoint may do is in the key
+    if taught.key != job.teacher.run:  # the key covers what the checkpoint is trusted to do
         raise JobError(f"the network of {name} in {folder} is that of another run: delete it.")
     options = work.recipe.student or StudentOptions()
     # A student that learns from the layers compares the states of all tokens.
@@ -51,32 +51,33 @@ def technique(work: Work) -> Technique:
 
 @dataclass(kw_only=True)
 class Distillation(Technique):
-    """A student learns from its teacher: a network, and its encoder with the tokenizer."""
+    """Technique of a student; holds the teacher's network, and its encoder with the tokenizer."""
 
     network: Teacher
     encoder: Encoder
     name: str
 
     def on_setups(self, setups: Sequence[TaskSetup]) -> None:
-        """Adds to the head what the student learns from here."""
+        """Extend the head with the losses towards the teacher."""
         (setup,) = setups
         setup.head = with_teacher(setup.head, self.network, self.work.recipe, setup.task.head)
-        setup.on_layers = self.network.turn_to  # the loop says which of the two losses it is
+        setup.on_layers = self.network.turn_to  # the loop switches between the two losses
 
     def on_network(self, prepared: Prepared) -> None:
-        """Gives the student's network its weights, and its rows the token types it needs."""
+        """Initialize the student's weights, and add token types for the teacher to its rows."""
         self._begin(prepared.network)
         self._add_types(prepared)
 
     def _begin(self, student: Any) -> None:
-        """Gives a student's network its weights, where the recipe says so.
+        """Copy the teacher's weights to the student, if the recipe asks for it.
 
-        Of the layers those that the student keeps of the same checkpoint, and all else.
+        Each layer of the student gets the weights of the teacher's layer with the same number in
+        the checkpoint. All other weights are copied by name.
         """
         own = self.network.network
         if not self.network.options.from_teacher:
             return
-        # As DistilBERT began (Sanh et al. 2019, section 3): from some of the teacher's layers.
+        # As DistilBERT was initialized (Sanh et al. 2019, section 3): from some teacher layers.
         layers, every = (layers_of(each.encoder).layers for each in (student, own))
         kept = kept_layers(self.work.recipe.encoder.layers, len(every))
         with torch.no_grad():
@@ -89,9 +90,9 @@ class Distillation(Technique):
                     weight.copy_(state[name])  # embeddings and the head, by name
 
     def _add_types(self, prepared: Prepared) -> None:
-        """Gives the train split of a student the token types that its teacher alone reads, if any.
+        """Add token types to the student's training rows if only the teacher reads them.
 
-        Raises ModelError where they read other tokens.
+        Raises ModelError if teacher and student do not read the same tokens.
         """
         (setup,), limits, features = prepared.setups, prepared.limits, prepared.features
         teacher, network, ours = self.encoder, self.network, features[setup.trained]
@@ -104,7 +105,7 @@ class Distillation(Technique):
         theirs = setup.head.encode(examples, teacher.tokenizer, limits)
         network.student_reads_types = ours.token_types is not None
         network.reads_types = theirs.token_types is not None
-        # Token by token: soft targets of other tokens would be those of another text.
+        # Compare token by token: soft targets of other tokens would be of another text.
         same_types = np.array_equal(ours.token_types, theirs.token_types)  # type: ignore[arg-type]
         both = network.student_reads_types and network.reads_types
         if not (
@@ -117,9 +118,9 @@ class Distillation(Technique):
                 "vocabulary of its student, so take another of the two."
             )
         if network.reads_types and not network.student_reads_types:
-            # The student drops them again before it reads (heads/teacher.py).
+            # The student drops them again before its forward pass (heads/teacher.py).
             features[setup.trained] = replace(ours, token_types=theirs.token_types)
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:
-        """Reads the ids that its student's tokens have in what is left of the vocabulary."""
+        """Map the ids of a cut vocabulary, which the student reads, to the teacher's ids."""
         self.network.rows = torch.from_numpy(vocabulary.rows).to(self.work.compute.device)

@@ -1,14 +1,13 @@
-"""A process that imports what workers need and forks one for each job.
+"""Fork server: a process that imports the modules of workers and forks one worker per job.
 
-    python -P -m benchharness.worker.fork_server      with a socket of datagrams as its stdin
+    python -P -m benchharness.worker.fork_server      with a datagram socket as its stdin
 
-Importing torch and transformers takes seconds of every worker, more than a job of a small encoder
-takes to compute; a fork has them already. A request is {"modules", "words", "environment"} as JSON
-with four pipes: the fork's stdin, stdout and stderr, and one into which this process writes the
-fork's process id when it has started and its exit status when it has ended. A fifth descriptor,
-where there is one, is a lock that the fork holds as long as it lives. A request without pipes has
-its modules imported and starts nothing. The forks die with this process, and this process ends with
-its socket, or when whoever started it dies.
+Importing torch and transformers takes a worker seconds, more than the computation of a small job; a
+fork has them already. A request is {"modules", "words", "environment"} as JSON with four pipes: the
+fork's stdin, stdout and stderr, and one into which this process writes the fork's process id when
+it has started and its exit status when it has ended. An optional fifth descriptor is a lock that
+the fork holds as long as it lives. A request without pipes imports its modules and starts nothing.
+The forks die with this process, and this process ends when its socket is closed or its parent dies.
 """
 
 import json
@@ -29,7 +28,7 @@ from benchharness.tasks.task import Task, TimedTask
 from benchharness.worker import die_with, importing, keep_priority
 from benchharness.worker.__main__ import QUIET, main, parse
 
-# What jobs import before they compute, so that a process may have it before it forks them.
+# Modules that jobs import before they compute, so that the server can import them before forking.
 
 _NETWORKS = (
     "transformers.models.auto.modeling_auto",
@@ -42,16 +41,16 @@ MODULES = {
     "zero-shot": ("benchharness.worker.zero_shot", *_NETWORKS),
     "baseline": ("benchharness.baselines", "sklearn.linear_model"),
 }
-"""By the kind of a job, whatever its tasks are."""
+"""Modules that every job imports, keyed by the kind of the job."""
 
 
 def modules_for(job: Job) -> tuple[str, ...]:
-    """What a job imports."""
+    """Return the modules that a job imports."""
     return modules_of(job.kind, [find_task(name.rpartition(":")[0]) for name in job.fingerprints])
 
 
 def modules_of(kind: str, tasks: Collection[Task]) -> tuple[str, ...]:
-    """What jobs of a kind import that are scored on some tasks."""
+    """Return the modules that jobs of a kind import if they are scored on these tasks."""
     libraries = {m.library for task in tasks for m in (*task.metrics, *task.details) if m.library}
     trained = [task.head for task in tasks if kind == "model" and not isinstance(task, TimedTask)]
     heads = {f"benchharness.heads.{head}" for head in trained}
@@ -61,8 +60,8 @@ def modules_of(kind: str, tasks: Collection[Task]) -> tuple[str, ...]:
 # The server.
 
 NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
-"""The variable that has torch look for GPUs without CUDA, which does not survive a fork: what is
-imported may ask whether there are any."""
+"""Environment variable that makes torch look for GPUs without initializing CUDA, which would not
+survive a fork: an imported module may ask for GPUs."""
 
 LARGEST_MESSAGE = 64 * 1024
 MOST_DESCRIPTORS = 5
@@ -71,8 +70,8 @@ BEGIN = b"1"
 
 
 def serve(requests: socket.socket) -> None:
-    """Answers requests until the socket is closed."""
-    running: dict[int, tuple[int, int]] = {}  # by a descriptor that is readable at the fork's end
+    """Answer requests until the socket is closed."""
+    running: dict[int, tuple[int, int]] = {}  # keyed by a descriptor, readable when the fork ends
     while True:
         ready, _, _ = select([requests.fileno(), *running], (), ())
         for descriptor in running.keys() & ready:
@@ -95,27 +94,28 @@ def serve(requests: socket.socket) -> None:
                 os.close(descriptor)
             running[os.pidfd_open(pid)] = pid, status
             _tell(status, pid)
-            # If it began before, and this process were stopped, nobody would see its end.
-            with waiting, suppress(OSError):  # it may be gone
+            # Only now: if it had begun before and this process were stopped, its end would go
+            # unnoticed.
+            with waiting, suppress(OSError):  # the fork may be gone
                 waiting.send(BEGIN)
 
 
 def _tell(status: int, number: int) -> None:
-    with suppress(OSError):  # whoever asked may be gone
+    with suppress(OSError):  # the requesting process may be gone
         os.write(status, number.to_bytes(NUMBER_BYTES, signed=True))
 
 
 def _import(modules: list[str]) -> None:
     with importing():
         for module in modules:
-            with suppress(Exception):  # the worker will run into it again, and say so
+            with suppress(Exception):  # the worker will meet the same error, and report it
                 import_module(module)
 
 
 def _fork(
     request: dict[str, Any], pipes: list[int], others: list[int]
 ) -> tuple[int, socket.socket]:
-    """Starts a worker, which can be signalled, dies with this process, and waits for BEGIN.
+    """Start a worker that can be signalled, dies with this process, and waits for BEGIN.
 
     Returns its process id, and the socket on which it waits.
     """
@@ -123,7 +123,7 @@ def _fork(
     pid = os.fork()
     if pid == 0:
         ours.close()
-        os.setsid()  # a signal to the server's group is none to it
+        os.setsid()  # signals to the server's process group do not reach it
         die_with(server)  # from here on the server may end
         theirs.send(BEGIN)
         if theirs.recv(1) != BEGIN:  # this process has ended
@@ -131,19 +131,19 @@ def _fork(
         theirs.close()
         _become_worker(request, pipes, others)
     theirs.close()
-    ours.recv(1)  # nothing where the fork was killed before
+    ours.recv(1)  # empty if the fork was killed before
     return pid, ours
 
 
 def _become_worker(request: dict[str, Any], pipes: list[int], others: list[int]) -> NoReturn:
-    """What `python -m benchharness.worker` does, in a process that this one has just become."""
+    """Run `python -m benchharness.worker` in this forked process; never returns."""
     status = 1
     try:
         for pipe, place in zip(pipes, (0, 1, 2), strict=True):
             os.dup2(pipe, place)
         for descriptor in {*pipes, *others} - {0, 1, 2}:
             os.close(descriptor)
-        os.environ.pop(NVML, None)  # here it is asked whether CUDA itself works
+        os.environ.pop(NVML, None)  # the worker has to check CUDA itself
         os.environ.update(request["environment"])
         keep_priority()
         _set_threads()
@@ -157,15 +157,15 @@ def _become_worker(request: dict[str, Any], pipes: list[int], others: list[int])
 
 
 def _set_threads() -> None:
-    """OMP_NUM_THREADS, which torch has read when it was imported."""
+    """Apply OMP_NUM_THREADS, which torch only reads during its import."""
     threads, torch = os.environ.get("OMP_NUM_THREADS", ""), sys.modules.get("torch")
     if threads.isdecimal() and torch is not None:
         torch.set_num_threads(int(threads))
 
 
 def run() -> None:
-    """Answers the requests that come from stdin."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who started it
+    """Answer the requests that come from stdin."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     os.environ.update({**QUIET, NVML: "1"})
     serve(socket.socket(fileno=os.dup(0)))
 

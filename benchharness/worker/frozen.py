@@ -1,7 +1,7 @@
-"""Frozen features: the head alone is trained, on states of the encoder that are computed once.
+"""Frozen-features technique: only the head is trained, on states of the encoder computed once.
 
-Peters et al., arXiv:1903.05987, compare this with fine-tuning; the choices of layers are those of
-Devlin et al., arXiv:1810.04805, section 5.3, and the mix that of Peters et al., arXiv:1802.05365.
+Peters et al., arXiv:1903.05987, compare it with fine-tuning. The choices of layers are from Devlin
+et al., arXiv:1810.04805, section 5.3; the scalar mix is from Peters et al., arXiv:1802.05365.
 """
 
 from bisect import bisect_right
@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchharness.errors import ModelError
 from benchharness.heads.classifiers import TextClassifier
 from benchharness.progress import Reporter
 from benchharness.recipes.recipe import LAYER
-from benchharness.tasks.errors import ModelError
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute
 from benchharness.worker.layer_states import Source, every_layer, layer_states, network_digest
@@ -24,13 +24,13 @@ from benchharness.worker.technique import Prepared, Technique
 
 
 class FrozenFeatures(Technique):
-    """The encoder's own weights are left as they are."""
+    """Technique that leaves the encoder's weights unchanged."""
 
-    whole_vocabulary = True  # it is not trained
-    every_state = True  # they are computed for every layer, and kept for other heads
+    whole_vocabulary = True  # the vocabulary is not trained, so cutting it would save nothing
+    every_state = True  # all states of all layers are computed, and cached for other heads
 
     def on_network(self, prepared: Prepared) -> None:
-        """Puts the states where tokens were."""
+        """Replace the encoder and the tokens of the features with precomputed states."""
         (task,) = (setup.task for setup in prepared.setups)
         network, splits, work = prepared.network, prepared.features, self.work
         source = source_of(network, splits, task.head, work.compute)
@@ -38,7 +38,7 @@ class FrozenFeatures(Technique):
         prepared.features = freeze(network, splits, choice, source, work.report)
 
     def to_predict(self, network: Any) -> None:
-        """Has the encoder compute the states that the head reads."""
+        """Make the encoder compute the states that the head reads."""
         network.encoder = LiveEncoder(network.encoder, self.work.recipe.encoder.features)
 
 
@@ -46,42 +46,42 @@ technique = FrozenFeatures
 
 
 class Sum(nn.Module):
-    """The sum of the chosen layers' states, or the states of the only one."""
+    """Sum of the chosen layers' states; the unchanged states of a single layer."""
 
     def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (as every combination)
         super().__init__()
 
     def forward(self, states: Tensor) -> Tensor:
-        """States (layers, rows, tokens, size) to (rows, tokens, size)."""
+        """Combine states `[layers, rows, tokens, size]` to `[rows, tokens, size]`."""
         return states.sum(0)  # over layers
 
 
 class Concatenation(nn.Module):
-    """A linear layer on the chosen layers' states side by side, to the size of one of them.
+    """Linear layer from the chosen layers' concatenated states to the size of one layer.
 
-    It makes any head fit, whose first layer may be pretrained. It starts as the mean of the layers,
-    so that such a layer first sees states like those that it knows.
+    Thanks to it, any head fits, including those with a pretrained first layer. It is initialized to
+    the mean of the layers, so that such a layer sees familiar states at first.
     """
 
     def __init__(self, layers: int, size: int) -> None:
         super().__init__()
         self.linear = nn.Linear(layers * size, size)
         with torch.no_grad():
-            # (size, layers * size): identities side by side, each for a layer.
+            # (size, layers * size): one identity matrix per layer, side by side.
             self.linear.weight.copy_(torch.eye(size).repeat(1, layers) / layers)
             self.linear.bias.zero_()
 
     def forward(self, states: Tensor) -> Tensor:
-        """States (layers, rows, tokens, size) to (rows, tokens, size)."""
+        """Combine states `[layers, rows, tokens, size]` to `[rows, tokens, size]`."""
         # (layers, rows, tokens, size) -> (rows, tokens, layers, size) -> (.., layers * size)
         joined: Tensor = self.linear(states.movedim(0, -2).flatten(-2))
         return joined
 
 
 class ScalarMix(nn.Module):
-    """A learned mean of the layers' states times a learned number (arXiv:1802.05365, section 3.2).
+    """Learned weighted mean of the layers' states, times a learned scale.
 
-    Starts as the plain mean.
+    This is the scalar mix of arXiv:1802.05365, section 3.2. It is initialized to the plain mean.
     """
 
     def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (as every combination)
@@ -90,7 +90,7 @@ class ScalarMix(nn.Module):
         self.scale = nn.Parameter(torch.ones(()))
 
     def forward(self, states: Tensor) -> Tensor:
-        """States (layers, rows, tokens, size) to (rows, tokens, size)."""
+        """Combine states `[layers, rows, tokens, size]` to `[rows, tokens, size]`."""
         shares = self.scale * self.weights.softmax(0)  # (layers,)
         mixed: Tensor = torch.tensordot(shares, states, dims=1)
         return mixed
@@ -105,21 +105,21 @@ CHOSEN: Mapping[str, slice] = {
     "sum-all": slice(1, None),
     "mix": slice(None),
 }
-"""The layers of each choice of features, counted with the embeddings as the first one."""
+"""Layers of each choice of features; the embeddings count as the first layer."""
 
 COMBINED: Mapping[str, Callable[[int, int], nn.Module]] = {
     "concat-last-4": Concatenation,
     "mix": ScalarMix,
 }
-"""What makes one state of theirs, by their number and size, where it is not their sum."""
+"""Module that combines the chosen layers, made from their number and size, if it is not a sum."""
 
 
 class FrozenEncoder(nn.Module):
-    """Gives the states that an encoder has computed, in its place under a head.
+    """Stand-in for an encoder that looks up precomputed states.
 
-    `input_ids` are not tokens but places, counted through the tables (layers + 1, places, size) of
-    all splits. Where `per_row`, a place is a row, whose other tokens the head does not read. The
-    encoder is kept for its parameters to be counted, and is not called.
+    `input_ids` are not tokens but indices into the tables `[layers + 1, places, size]`, consecutive
+    over all splits. If `per_row`, there is one index per row, because the head reads only one state
+    of each row. The encoder is kept so that its parameters are counted; it is not called.
     """
 
     def __init__(
@@ -135,14 +135,20 @@ class FrozenEncoder(nn.Module):
         self.combined = COMBINED.get(features, Sum)(layers, size)
 
     def train(self, mode: bool = True) -> Self:
-        """Switches only what learns: walking through the encoder takes longer than a step."""
+        """Set the mode of the trained layers only.
+
+        Traversing the encoder would take longer than a training step.
+        """
         self.training = mode
         self.combined.train(mode)
         return self
 
     def forward(self, input_ids: Tensor, **_: Tensor) -> tuple[Tensor]:
-        """The states (rows, tokens, size) of places (rows, tokens) of one split, in fp32."""
-        # Of rows of one token the width is rounded up too: what is behind it is padding.
+        """Return the fp32 states `[rows, tokens, size]` at the indices of one split.
+
+        `input_ids` are the indices, `[rows, tokens]`.
+        """
+        # Rows of one token are padded to a rounded width: drop the padding.
         places = (input_ids[:, :1] if self.per_row else input_ids).cpu()
         number = bisect_right(self.firsts, int(places[0, 0])) - 1
         # (layers, places, size) at (rows, tokens) -> (layers, rows, tokens, size)
@@ -151,9 +157,9 @@ class FrozenEncoder(nn.Module):
 
 
 class LiveEncoder(nn.Module):
-    """The same of tokens, whose states it computes each time: for rows that come once.
+    """Stand-in for a FrozenEncoder that computes the states of tokens, for rows that occur once.
 
-    `combined` has the weights that a FrozenEncoder's has, by the same names.
+    `combined` has the same weights, under the same names, as in a FrozenEncoder.
     """
 
     def __init__(self, encoder: Any, features: str) -> None:
@@ -164,9 +170,9 @@ class LiveEncoder(nn.Module):
         self.combined = COMBINED.get(features, Sum)(layers, encoder.config.hidden_size)
 
     def forward(self, **inputs: Any) -> tuple[Tensor]:
-        """The states (rows, tokens, size) of tokens (rows, tokens)."""
+        """Return the states `[rows, tokens, size]` of tokens `[rows, tokens]`."""
         table = every_layer(self.encoder, inputs)  # (layers + 1, rows, tokens, size)
-        if torch.is_autocast_enabled(table.device.type):  # as they are kept
+        if torch.is_autocast_enabled(table.device.type):  # rounded as in the cache
             table = table.bfloat16().float()
         return (self.combined(table[_chosen(self.features, table, self.encoder)]),)
 
@@ -182,7 +188,7 @@ def _chosen(features: str, table: Tensor, encoder: Any) -> slice:
             )
         return slice(number, number + 1)
     chosen = CHOSEN[features]
-    wanted = -(chosen.start or -1)  # of those that count from the end
+    wanted = -(chosen.start or -1)  # number of layers, for slices from the end
     if layers < wanted:
         raise ModelError(
             f"features={features} reads the last {wanted} layers, and this {family} encoder has "
@@ -192,7 +198,7 @@ def _chosen(features: str, table: Tensor, encoder: Any) -> slice:
 
 
 def source_of(network: Any, splits: Mapping[str, Features], head: str, compute: Compute) -> Source:
-    """What a network with a head of this type reads of its encoder."""
+    """Return the description of the states that a network with a head of this type reads."""
     # Marked words are pooled from their own tokens' states.
     has_marks = any(split.marks is not None for split in splits.values())
     reads = network.classifier.reads if isinstance(network.classifier, TextClassifier) else "all"
@@ -208,11 +214,11 @@ def source_of(network: Any, splits: Mapping[str, Features], head: str, compute: 
 def freeze(
     network: Any, splits: Mapping[str, Features], choice: str, source: Source, report: Reporter
 ) -> dict[str, Features]:
-    """Replaces a network's encoder with a FrozenEncoder; gives the splits as it reads them.
+    """Replace a network's encoder with a FrozenEncoder; return the splits with indices as tokens.
 
-    `choice` is the recipe's `features`. The states of every split are computed where they are not
-    kept yet. Where the head reads one state of a row, as most classifiers do, its rows have one
-    token from now on, and where it reads some of the tokens, they have these alone.
+    `choice` is the recipe's `features`. States that are not cached yet are computed. If the head
+    reads one state per row, as most classifiers do, rows have one token from now on; if it reads
+    some of the tokens, rows have only these.
     """
     tables = [layer_states(source, split, report) for split in splits.values()]
     per_row = source.tokens != "all"
@@ -224,7 +230,7 @@ def freeze(
 
 
 def _at_places(features: Features, first: int, per_row: bool) -> Features:
-    """The same rows with places for tokens; padding has the place of the split's first one."""
+    """Return the same rows with indices as tokens; padding has the first index of the split."""
     places = len(features) if per_row else len(features.token_ids)
     return replace(
         features,

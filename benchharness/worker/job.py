@@ -1,4 +1,4 @@
-"""One job, from its rows to its Result: `run_job` tells all of it in order."""
+"""A training job, from its rows to its Result: `run_job` shows all steps in order."""
 
 import json
 import math
@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchharness.errors import BenchError, JobError, first_line
 from benchharness.heads.tokens import encode_once
 from benchharness.kept_folders import EVERY_SECONDS
 from benchharness.leaderboard.job import Job
@@ -28,7 +29,6 @@ from benchharness.models.folder import stated_pooling
 from benchharness.progress import SIGNALS, Progress, Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import evaluate_split, headline
-from benchharness.tasks.errors import BenchError, JobError, first_line
 from benchharness.tasks.read import SplitRows, count_repeats, counts_of
 from benchharness.tasks.suites import distinct_title
 from benchharness.tasks.task import Task
@@ -55,24 +55,26 @@ from benchharness.worker.task_setup import (
 from benchharness.worker.technique import Folders, Prepared, Technique, Work
 
 GRAPHS = "BENCH_CUDA_GRAPHS"
-"""1 in this variable has a GPU's steps recorded once and replayed (training/cuda.py)."""
+"""Environment variable that, if 1, makes a GPU record and replay steps (training/cuda.py)."""
 
 
 def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folders]) -> Result:
-    """Fine-tunes an encoder, predicts and scores as the job says.
+    """Fine-tune an encoder, predict and score, as the job describes.
 
-    Raises DataError where a split is no longer what the job was planned with, ModelError for a
-    checkpoint that cannot be used, JobError for a folder that cannot, or too little memory, and
-    DivergedError where numbers stop being finite.
+    If several processes train together, all of them return the result, and only the first writes
+    files.
 
-    Where this process is one of several that train together, all of them return the result, and
-    the first alone writes files.
+    Raises:
+        DataError: If a split differs from the one that the job was planned with.
+        ModelError: If the checkpoint cannot be used.
+        JobError: If a folder cannot be used, or memory is too small.
+        DivergedError: If numbers are not finite any more.
     """
     recipe = Recipe.from_settings(job.settings)
     compute = find_compute(job.precision, deterministic=recipe.optim.deterministic)
     work = Work(job=job, recipe=recipe, compute=compute, report=report, folders=folders)
 
-    def attempt(accumulation: int, checkpointing: bool) -> Result:  # again, where memory runs out
+    def attempt(accumulation: int, checkpointing: bool) -> Result:  # repeated if memory runs out
         began = time.monotonic()
 
         # ---- Make the network, and the features of the rows.
@@ -90,7 +92,7 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
             is_writer=compute.ranks.is_first,
             checkpointing=checkpointing,
         )
-        newest = states.newest()  # may say how to need less: memory has run out there already
+        newest = states.newest()  # may set more parts or checkpointing, if memory had run out
         optim = replace(
             recipe.optim,
             accumulation=states.accumulation,
@@ -117,14 +119,14 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
                     done.judge(evaluations)
                 states.save_when_due(done.state)
 
-            # ---- Predict the other splits, by the weights that the training ended with.
+            # ---- Predict the other splits, with the final weights of the training.
             by_split = {name: setup for setup in setups for name in setup.predicted}
             for name in [name for name in by_split if name not in done.evaluations]:
                 with training.meter.paused():
                     done.evaluations[name] = prepared.evaluate(by_split[name], name)
                 states.save_when_due(done.state)
 
-        # ---- Keep the network, where that was asked for or other jobs start from it.
+        # ---- Keep the network, if that was asked for or other jobs start from it.
         prepared.write(done)
         return _result(job, prepared, done)
 
@@ -133,10 +135,15 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
 
 @dataclass(kw_only=True)
 class _Job(Prepared):
-    """What a job trains, and what is said of it.
+    """Network, data and provenance of a training job.
 
-    `parameters` counts all weights of the network, `writer` keeps it where somebody wants it, and
-    `vocabulary` is the way back to a whole one there.
+    Attributes:
+        work: The job, and how it is computed.
+        techniques: Techniques of the job.
+        provenance: Facts about the run for its result.
+        writer: Writer of the trained network; None if it is not kept.
+        parameters: Number of weights of the whole network.
+        vocabulary: Full vocabulary for the writer, if the network's was cut.
     """
 
     work: Work
@@ -147,22 +154,22 @@ class _Job(Prepared):
     vocabulary: UsedVocabulary | None = None
 
     def cut_vocabulary(self) -> None:
-        """Cuts the vocabulary down to what is used."""
+        """Cut the vocabulary to the rows that are used."""
         self.features, vocabulary = cut_vocabulary(self.network.encoder, self.features)
         for technique in self.techniques:
             technique.on_vocabulary(vocabulary)
-        # Otherwise the whole embedding, most of XLM-R's weights, is not to stay in memory.
+        # Without a writer, free the full embedding, which is most of XLM-R's weights.
         self.vocabulary = None if self.writer is None else vocabulary
 
     def evaluate(self, setup: TaskSetup, name: str) -> Evaluation:
-        """Predicts and scores a split of a task."""
+        """Predict and score a split of a task."""
         features, rows = self.features[name], self.rows[name]
         logits = predict(setup.network, features, self.work.compute, self.work.report)
         predictions = setup.head.decode(logits, features, rows.examples, setup.task)
         return evaluate_split(name, rows, predictions)
 
     def write(self, done: "JobState") -> None:
-        """Writes the whole network, with what adapters have learned and all of its vocabulary."""
+        """Write the whole network, including adapters and the full vocabulary."""
         if self.writer is None:
             return
         for technique in self.techniques:
@@ -180,7 +187,7 @@ class _Job(Prepared):
 
 
 def _prepare(work: Work) -> _Job:
-    """Makes what a job trains."""
+    """Prepare the network, data and provenance of a job."""
     started = now()
     job, recipe, compute, report = work.job, work.recipe, work.compute, work.report
 
@@ -188,9 +195,9 @@ def _prepare(work: Work) -> _Job:
     report(Progress(phase="loading"))
     rows = read_rows(job, recipe)
 
-    # ---- Load the encoder, with the weights of the start.
+    # ---- Load the encoder, with the weights that the job starts from.
     encoder = load_pretrained(job, recipe)
-    keep = work.folders.get("keep") if compute.ranks.is_first else None  # one of them writes
+    keep = work.folders.get("keep") if compute.ranks.is_first else None  # one process writes
     # Before a head takes the pooler away, and before the recipe changes the config.
     writer = None if keep is None else CheckpointWriter.of(encoder, keep, job)
     provenance = {
@@ -200,7 +207,7 @@ def _prepare(work: Work) -> _Job:
 
     provenance["model"]["family"] = encoder.family
 
-    # ---- Put the head on it, or those of several tasks, and encode the rows that each learns.
+    # ---- Put the heads of all tasks on it, and encode the rows that each learns.
     run = load_run(work, encoder)
     techniques, setups = run.techniques, run.setups
     hold_rows_out(setups, rows, recipe, techniques)
@@ -227,7 +234,7 @@ def _prepare(work: Work) -> _Job:
     for technique in techniques:
         technique.on_network(prepared)
         provenance |= technique.provenance
-    # Of the whole network: the vocabulary is cut after it.
+    # Counted for the whole network, before its vocabulary is cut.
     prepared.parameters = sum(weight.numel() for weight in run.network.parameters())
     if not whole and can_be_cut(run.network.encoder):
         prepared.cut_vocabulary()
@@ -240,10 +247,10 @@ def _with_counts(
     rows: Mapping[str, SplitRows],
     features: Mapping[str, Features],
 ) -> dict[str, Mapping[str, Any]]:
-    """What is said of each split, with how many rows have lost words and what nobody knows.
+    """Return the facts of each split, including truncated rows, unknown tokens and lost words.
 
-    Rows that are held out are of train. Rows count by their ids: one may be trained on in both
-    orders, or with each of its answers.
+    Held-out rows count as rows of train. Rows are counted by id, because a row may be learned
+    several times: in both orders, or with each of its answers.
     """
     lost: dict[str, int] = {}
     known: dict[str, Counter[str]] = {}
@@ -259,7 +266,7 @@ def _with_counts(
 
 
 def counted(counts: NDArray[np.int64] | None) -> dict[str, int]:
-    """What is stored of a split's texts, by Features' counts: the tokens, and what has none."""
+    """Return the stored form of Features' `counts`, with lost words only if there are any."""
     if counts is None:
         return {}
     tokens, unknown, lost, words = counts.tolist()
@@ -267,15 +274,15 @@ def counted(counts: NDArray[np.int64] | None) -> dict[str, int]:
 
 
 def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Reporter) -> Result:
-    """What a job's attempt gives in as few parts to a batch as memory suffices for.
+    """Run a job's attempt with as few parts per batch as memory allows.
 
-    The first number of parts is the recipe's. Where memory runs out, activations are computed again
-    in as many parts, with the same result. Where it runs out once more, or an encoder does not
-    allow that, the number doubles until micro-batches are half as large as the one that was too
-    large. Each attempt begins anew from the same seed, so weights, order and
-    batches are the same, and the result is that of `--set accumulation` with the last number.
-    Dropout is drawn for each micro-batch, so with dropout it is not that of the recipe's number
-    to the last bit, but another sample of the same. Raises JobError where one item is too large.
+    The first attempt has the recipe's number of parts. If memory runs out, activations are
+    recomputed in the backward pass, with the same number of parts and the same result. If it runs
+    out again, or the encoder does not support that, the number of parts doubles until micro-batches
+    are half as large as the one that was too large. Each attempt begins anew from the same seed, so
+    weights, order and batches are the same, and the result is the same as of `--set accumulation`
+    with the last number. Dropout is drawn per micro-batch, so with dropout the result differs from
+    the recipe's number like another random sample. Raises JobError if a single item is too large.
     """
     batch_size = int(job.settings["batch_size"].value)
     parts = int(job.settings["accumulation"].value)
@@ -284,7 +291,7 @@ def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Re
         result, too_large, can_spare = _try(attempt, parts, checkpointing)
         if result is not None:
             return result
-        free_memory()  # no name here refers to the attempt, and its traceback is gone
+        free_memory()  # nothing refers to the attempt any more, not even a traceback
         sentence = "ran out of memory and starts over"
         if can_spare:
             checkpointing = True
@@ -296,14 +303,17 @@ def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Re
                 "already: run fewer --jobs at once, --set max_tokens to less, or lora_rank=8."
             )
         while math.ceil(batch_size / parts) > math.ceil(too_large / 2):
-            parts *= 2  # so that items of a part are halved
+            parts *= 2  # halves the items per part
         report(Progress(phase="loading", note=f"{sentence} with each batch in {parts} parts"))
 
 
 def _try(
     attempt: Callable[[int, bool], Result], parts: int, checkpointing: bool
 ) -> tuple[Result | None, int, bool]:
-    """A result, or the items of the micro-batch that was too large, and if it can spare memory."""
+    """Return a result, or the size of the micro-batch that ran out of memory.
+
+    In the second case, the last value reports whether recomputing activations can save memory.
+    """
     try:
         return attempt(parts, checkpointing), 0, False
     except OutOfMemoryError as error:
@@ -323,17 +333,17 @@ def _try(
 
 
 def find_compute(precision: str, *, deterministic: bool) -> Compute:
-    """Where this process computes, with which others, and how."""
+    """Return the device, number format and processes of this computation."""
     device = _find_device(deterministic=deterministic)
     graphs = device.type == "cuda" and os.environ.get(GRAPHS) == "1"
     return Compute(device=device, precision=precision, ranks=Ranks.join(device), graphs=graphs)
 
 
 def _find_device(*, deterministic: bool) -> torch.device:
-    """The GPU that the engine left visible, the own one of several processes, or the CPU.
+    """Return the GPU that the engine made visible (for several processes, this one's), or the CPU.
 
-    A GPU computes with deterministic kernels from here on where they are asked for. Raises
-    BenchError where this torch cannot use it, MemoryRanOutError where it takes no other process.
+    A GPU is also configured for deterministic kernels, or not. Raises BenchError if this torch
+    cannot use the GPU, and MemoryRanOutError if it accepts no other process.
     """
     if not torch.cuda.is_available():
         told = os.environ.get("CUDA_VISIBLE_DEVICES", "")
@@ -343,12 +353,12 @@ def _find_device(*, deterministic: bool) -> torch.device:
                 "install the one for its driver (https://pytorch.org), or use --device cpu."
             )
         return torch.device("cpu")
-    # More processes than GPUs share them, as on a machine with one.
+    # If there are more processes than GPUs, they share them.
     number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
     try:
-        torch.cuda.set_device(number)  # makes a context, of some hundred megabytes
+        torch.cuda.set_device(number)  # creates a context, which takes some hundred megabytes
     except RuntimeError as error:
-        # The latter where an administrator lets a GPU have one process at a time.
+        # "busy or unavailable": an administrator allows only one process at a time on the GPU.
         if not (is_out_of_memory(error) or "busy or unavailable" in str(error)):
             raise
         raise MemoryRanOutError(
@@ -360,15 +370,15 @@ def _find_device(*, deterministic: bool) -> torch.device:
 
 
 def now() -> str:
-    """The time, UTC in ISO 8601."""
+    """Return the time: UTC in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def provenance_of(
     job: Job, splits: Mapping[str, SplitRows], tokenizer: Any, compute: Compute, started: str
 ) -> Mapping[str, Any]:
-    """What a result says of how it was made; `started` is UTC in ISO 8601."""
-    repeats = count_repeats(splits)  # rows that are there before, or in train
+    """Return the facts about a run for its result; `started` is UTC in ISO 8601."""
+    repeats = count_repeats(splits)  # rows that repeat an earlier row, or one of train
     found = collect(
         job,
         splits={
@@ -383,13 +393,13 @@ def provenance_of(
         started=started,
     )
     found["model"]["tokenizer_source"] = tokenizer.source.to_json()
-    if stated := stated_pooling(Path(job.checkpoint)):  # of sentence-transformers, for its vectors
+    if stated := stated_pooling(Path(job.checkpoint)):  # in a sentence-transformers checkpoint
         found["model"]["stated_pooling"] = stated
     return {**found, "graphs": True} if compute.graphs else found
 
 
 def _describe(tokenizer: Any) -> str:
-    """A tokenizer as JSON; taken before its first use, because encoding leaves traces in it."""
+    """Return a tokenizer as JSON, to be called before its first use, which changes its state."""
     if tokenizer.is_fast:
         return str(tokenizer.backend_tokenizer.to_str())
     return json.dumps(tokenizer.get_vocab(), sort_keys=True)
@@ -398,7 +408,7 @@ def _describe(tokenizer: Any) -> str:
 def _read_by(
     provenance: Mapping[str, Any], task: Task, techniques: Iterable[Technique], job: Job
 ) -> str:
-    """What makes features of rows, besides their head: a tokenizer, and the words around a row."""
+    """Return a key of everything besides the head that affects features, like the tokenizer."""
     tokenizer = str(provenance["model"]["tokenizer"])
     if job.documents:
         return f"{tokenizer} {sorted(job.documents.items())}"
@@ -407,11 +417,14 @@ def _read_by(
 
 @dataclass(kw_only=True)
 class JobState:
-    """What a job has done so far: all that a snapshot of it holds.
+    """State of a job so far, which its snapshots contain.
 
-    `began` is when this process began the job, `earlier` how many seconds others before it have
-    spent, and `resumed` the steps from which it was resumed. `evaluations` are by split, each the
-    last one of it.
+    Attributes:
+        training: Training of the job.
+        began: Time when this process began the job, by the monotonic clock.
+        earlier: Seconds that earlier processes have spent on the job.
+        resumed: Steps from which the job was resumed.
+        evaluations: Last evaluation of each split.
     """
 
     training: Training
@@ -421,21 +434,22 @@ class JobState:
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
 
     def judge(self, evaluations: Sequence[Evaluation]) -> None:
-        """Marks evaluations, and keeps their predictions where the job may end with its weights.
+        """Mark a step's evaluations, and keep their predictions if its weights may be final.
 
-        Of several tasks the curve has each one's headline by its title, and their mean decides.
+        With several tasks, the curve shows the main score of each by its title, and their mean
+        decides.
         """
         training, meter, choice = self.training, self.training.meter, self.training.recipe.selection
-        with SIGNALS.held_back():  # a state has an evaluation and its weights, or neither
+        with SIGNALS.held_back():  # a state must contain an evaluation and its weights, or neither
             training.mark(*_marked(evaluations))
 
             if choice.held_out or choice.average_last > 1:
-                return  # dev is predicted by the weights that the training ends with
+                return  # dev is predicted with the final weights of the training
             if not choice.best_checkpoint or meter.best in (None, len(meter.values) - 1):
                 self.evaluations |= {each.name: each for each in evaluations}
 
     def restore(self, state: State) -> None:
-        """Goes to a state of the same job."""
+        """Load a state of the same job."""
         self.training.restore(state)
         numbers = state.numbers["job"]
         self.earlier = numbers["seconds"]
@@ -444,10 +458,10 @@ class JobState:
         self.evaluations = {evaluation.name: evaluation for evaluation in kept}
 
     def state(self) -> State:
-        """All that `restore` needs; the evaluations only where a later one may not replace them."""
+        """Return everything that `restore` needs."""
         state = self.training.state()
         stays = self.training.is_over or self.training.recipe.selection.best_checkpoint
-        # A later evaluation replaces them otherwise, so they need not be written.
+        # Otherwise a later evaluation replaces them, so they need not be written.
         final = self.evaluations.values() if stays else ()
         job = {
             "seconds": self.seconds,
@@ -458,12 +472,12 @@ class JobState:
 
     @property
     def seconds(self) -> float:
-        """What the job has taken so far, without the time in which it did not run."""
+        """Seconds that the job has taken so far, without the time in which it did not run."""
         return self.earlier + time.monotonic() - self.began
 
     @property
     def record(self) -> dict[str, Any]:
-        """What a result says of how its weights were chosen, and the job stopped and resumed."""
+        """Facts for the result: how weights were selected, and when the job was resumed."""
         found: dict[str, Any] = {}
         if self.selection is not None:
             found["selection"] = asdict(self.selection)
@@ -473,7 +487,7 @@ class JobState:
 
     @property
     def selection(self) -> Selection | None:
-        """How evaluations chose the weights; None where they are those of the last step planned."""
+        """Selection of the final weights by evaluations; None for the weights of the last step."""
         training, meter, choice = self.training, self.training.meter, self.training.recipe.selection
         is_best = choice.best_checkpoint and meter.best is not None and len(meter.values) > 1
         if not is_best and not training.is_stopped:
@@ -488,7 +502,7 @@ class JobState:
 
 
 def _marked(evaluations: Sequence[Evaluation]) -> tuple[Mapping[str, float], float | None]:
-    """The scores that a curve has of evaluations of one step, and the value that they go by."""
+    """Return the curve's scores from the evaluations of a step, and the value that decides."""
     values = {each.task: headline(each.name, each.scores) for each in evaluations}
     if len(evaluations) == 1:
         return evaluations[0].scores, values[evaluations[0].task]
@@ -498,7 +512,7 @@ def _marked(evaluations: Sequence[Evaluation]) -> tuple[Mapping[str, float], flo
 
 
 def _result(job: Job, prepared: _Job, done: JobState) -> Result:
-    """What a job that is over gives; its cost counts all processes that it took."""
+    """Return the result of a finished job; its cost includes earlier processes of a resumed job."""
     training, meter, provenance = done.training, done.training.meter, prepared.provenance
     seconds, optim = meter.seconds, training.recipe.optim
     how: dict[str, Any] = {"accumulation": optim.accumulation}
@@ -528,7 +542,7 @@ def _result(job: Job, prepared: _Job, done: JobState) -> Result:
 
 
 def peak_memory() -> int:
-    """The most memory of the device that this process held at once, in bytes."""
+    """Return the peak memory of this process on its device, in bytes."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
     unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): kilobytes on Linux

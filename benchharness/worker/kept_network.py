@@ -1,4 +1,4 @@
-"""The network that a run has left in a folder, made again from that folder alone."""
+"""Loading of the network that a run has left in a folder, from that folder alone."""
 
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,22 @@ from benchharness.worker.technique import Work
 def kept_network(
     folder: Path, job: Job, compute: Compute, *, task: str = "", every_state: bool = False
 ) -> LoadedRun:
-    """A run with the network of one task, not to be trained, as a checked folder has it.
+    """Return a run with the trained network of one task, in evaluation mode and frozen.
 
-    The folder is a run's own, or in transformers' form (bench model).
+    The folder has to be checked before; it is a run's own, or in transformers' format (bench
+    model).
 
-    `job` is the one that has left it; `task` is one of those that it was trained on, by default the
-    only one, and `every_state` as for `load_run`. Raises JobError where the weights are not the
-    network's, BenchError where a plugin has changed since, and ModelError where the encoder cannot
-    be made or the folder is not a run's.
+    Args:
+        folder: Folder of the network.
+        job: Job that has left it.
+        compute: Device and precision.
+        task: One of the tasks that the job was trained on, by default the only one.
+        every_state: As for `load_run`.
+
+    Raises:
+        JobError: If the weights do not fit the network.
+        BenchError: If a plugin has changed since.
+        ModelError: If the encoder cannot be made, or the folder is not a run's.
     """
     with folder_of_a_run(folder):
         run = _made(folder, job, compute, task=task or job.task, every_state=every_state)
@@ -40,7 +48,7 @@ def _made(folder: Path, job: Job, compute: Compute, *, task: str, every_state: b
     plugins_for(job, kept=True)
     work, is_class = Work.to_predict(job, compute), is_published(folder)
     recipe = work.recipe
-    if job.trust.remote_code and not is_class:  # its own code is in the checkpoint's folder alone
+    if job.trust.remote_code and not is_class:  # only the checkpoint's folder has its code
         encoder = load_pretrained(job, recipe)
     else:
         whole = recipe.text is not None
@@ -52,7 +60,7 @@ def _made(folder: Path, job: Job, compute: Compute, *, task: str, every_state: b
     network: Any = run.setups[0].network
     if is_class:
         pretrained: Any = encoder.network
-        pretrained.tie_weights()  # a class's file has one of T5's embeddings
+        pretrained.tie_weights()  # the file of a class contains T5's embeddings only once
         is_body = recipe.text or recipe.ranking
         load_class(network, folder, "" if is_body else pretrained.base_model_prefix, name)
     run.to_predict()

@@ -1,10 +1,10 @@
-"""The language model's loss, added to the head's own: the head has it, and it needs every word."""
+"""Technique of the auxiliary language modeling loss, which the head adds; it needs every word."""
 
 from benchharness.worker.technique import Technique
 
 
 class LanguageModelLoss(Technique):
-    """No word may be left out of the vocabulary."""
+    """Technique that keeps the whole vocabulary."""
 
     whole_vocabulary = True
 

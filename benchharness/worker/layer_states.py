@@ -1,10 +1,10 @@
-"""The states of every layer of an encoder for some rows, computed once and kept on disk.
+"""Cache of the states of all layers of an encoder for some rows.
 
     CACHE/states/DIGEST.npy     (layers + 1, places, size), the embeddings' states first
 
-A place is a token that is read, or a row where only one state of it is. Padding is not kept. The
-numbers are in the precision of the run: fp32 as they were computed, bf16 as a bf16 matrix product
-would round them anyway.
+A place is a token that is read, or a row if only one state of it is read. Padding is not stored.
+The numbers are in the run's precision: fp32 as computed, or bf16 as a bf16 matrix product would
+round them anyway.
 """
 
 import hashlib
@@ -25,36 +25,39 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from benchharness.encoder.network import is_foreign, takes_input
+from benchharness.errors import JobError, ModelError
 from benchharness.leaderboard.job import METHOD
 from benchharness.leaderboard.text import whole_file
 from benchharness.machine import cache_folder
 from benchharness.progress import Progress, Reporter
-from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.batching import Features, Indices, length_batches
 from benchharness.training.compute import Compute, Part
 from benchharness.training.predict import PREDICTION_TOKENS, reported
 
 SECONDS_BETWEEN_SIGNS = 10.0
-"""How often a job says that it lives while another one computes what it needs."""
+"""Time between signs of life of a job that waits while another one computes the states it needs."""
 
 STORED: Mapping[str, np.dtype[Any]] = {
     "fp32": np.dtype(np.float32),
     "tf32": np.dtype(np.float32),
     "bf16": np.dtype(np.int16),
 }
-"""NumPy has no bf16: its bits are kept as whole numbers."""
+"""Data types in the files; NumPy has no bf16, so its bits are stored as integers."""
 
 PER_RUN = ("_", "transformers_version", "architectures", "dtype")
-"""How names in a config begin that say nothing of what its network computes."""
+"""Prefixes of the names in a config that do not affect the computation of its network."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Whose states are read, which of them, and how they are computed.
+    """Encoder whose states are read, and which states, computed how.
 
-    `identity` is the network's digest. `tokens` says whether the "first" or the "last" token's
-    state of a row is read, or those of "all". On the head type `head` depends which of Longformer's
-    tokens see all others.
+    Attributes:
+        network: The encoder.
+        identity: Digest of the encoder.
+        tokens: "first" or "last" if one state per row is read, else "all".
+        head: Head type, which decides which of Longformer's tokens have global attention.
+        compute: Device and precision.
     """
 
     network: nn.Module
@@ -65,7 +68,7 @@ class Source:
 
 
 def _places_of(features: Features, tokens: str) -> Indices:
-    """The place of every token, -1 of those that are not read; or of every row."""
+    """Return the place of every token, -1 if it is not read; or the place of every row."""
     if tokens != "all":
         return np.arange(len(features))  # (rows,)
     if features.read is None:
@@ -74,14 +77,14 @@ def _places_of(features: Features, tokens: str) -> Indices:
 
 
 def layer_states(source: Source, features: Features, report: Reporter) -> Tensor:
-    """The states (layers + 1, places, size), mapped from disk: only what is looked at is read.
+    """Return the states `[layers + 1, places, size]`, memory-mapped from disk.
 
-    What is not there yet is computed, without dropout; several jobs that need the same compute it
-    once. Raises JobError where the disk is too small, ModelError for a Funnel.
+    States that are not cached yet are computed, without dropout; if several jobs need them, only
+    one computes them. Raises JobError if the disk is too small, and ModelError for a Funnel.
     """
     path = cache_folder("states") / f"{_digest(source, features)}.npy"
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Seeds of one task start together and want the same states: one computes, the others wait.
+    # Seeds of one task start together and need the same states: one computes, the others wait.
     with _alone(path, report):
         found = _map(path)
         if found is None:
@@ -93,9 +96,9 @@ def layer_states(source: Source, features: Features, report: Reporter) -> Tensor
 
 
 def network_digest(network: Any) -> str:
-    """The SHA-256 (hex) of a network's weights and of its config, without what is for training.
+    """Return the SHA-256 (hex) of a network's weights and config, without options for training.
 
-    Of a checkpoint's own code the module that its class is in counts too.
+    For a checkpoint's own code, the module of its class is included.
     """
     digest = hashlib.sha256()
     if is_foreign(network):
@@ -113,7 +116,7 @@ def network_digest(network: Any) -> str:
 
 
 def _digest(source: Source, features: Features) -> str:
-    """What the states depend on; METHOD stands for our code."""
+    """Return the SHA-256 (hex) of all that the states depend on; METHOD stands for the code."""
     digest = hashlib.sha256()
     compute = (source.compute.precision, source.compute.device.type)
     words = (source.identity, source.tokens, source.head, *compute, METHOD)
@@ -127,7 +130,7 @@ def _digest(source: Source, features: Features) -> str:
 
 @contextmanager
 def _alone(path: Path, report: Reporter) -> Iterator[None]:
-    """Waits until no other process is at a file, and says now and then that it does."""
+    """Hold a file's lock in the block; report progress while waiting for another process."""
     lock = FileLock(path.with_suffix(".lock"))
     while not lock.is_locked:
         with suppress(Timeout):
@@ -140,9 +143,9 @@ def _alone(path: Path, report: Reporter) -> Iterator[None]:
 
 
 def _map(path: Path) -> NDArray[Any] | None:
-    """The array of a file; None where it is not there or not whole.
+    """Return the memory-mapped array of a file; None if the file is missing or damaged.
 
-    Copy on write, because torch warns of arrays that cannot be written; nothing is written.
+    It is mapped copy-on-write because torch warns about read-only arrays; nothing is written.
     """
     try:
         found: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
@@ -152,7 +155,7 @@ def _map(path: Path) -> NDArray[Any] | None:
 
 
 def _write(path: Path, source: Source, features: Features, report: Reporter) -> None:
-    """Computes the states into a file that takes its name when it is whole."""
+    """Compute the states into a file, which gets its name when it is complete."""
     precision, table = source.compute.precision, None
     every = _places_of(features, source.tokens)  # (tokens,), or (rows,)
     with whole_file(path) as draft:
@@ -175,13 +178,13 @@ def _write(path: Path, source: Source, features: Features, report: Reporter) -> 
                 table = np.lib.format.open_memmap(draft.name, mode="w+", dtype=dtype, shape=shape)
             table[:, places] = states  # (layers + 1, places of the batch, size)
         assert table is not None, "a split has rows"
-        table.flush()  # before it takes the name by which it is whole
+        table.flush()  # before the rename that publishes it
 
 
 def _compute(
     source: Source, features: Features, report: Reporter
 ) -> Iterator[tuple[Indices, NDArray[Any]]]:
-    """Batches of tokens or rows with their states (layers + 1, batch, size), as they are stored."""
+    """Yield indices of tokens or rows, with their states `[layers + 1, batch, size]` as stored."""
     network, compute = source.network, source.compute
     network.to(compute.device).eval()
     batches = length_batches(features.lengths, PREDICTION_TOKENS[compute.device.type])
@@ -198,14 +201,15 @@ def _compute(
         return array
 
     for step, states in enumerate(reported(batches, states_of, report, "encoding")):
-        rows = batches[step]  # which is halved where memory runs out
+        rows = batches[step]  # the batch is halved if memory runs out
         yield (features.tokens_of(rows) if source.tokens == "all" else rows), states
 
 
 def every_layer(network: Any, inputs: Mapping[str, Any]) -> Tensor:
-    """The states (layers + 1, rows, tokens, size); the last ones with the norm that follows them.
+    """Return the states `[layers + 1, rows, tokens, size]`, the last ones after the final norm.
 
-    Families that pad their input further give states of that padding too.
+    States of padding that some families add to their input are removed. Raises ModelError for
+    Funnel, and for a checkpoint's own code that does not return the states of its layers.
     """
     family, tokens = network.config.model_type, inputs["input_ids"].shape[1]
     if family == "funnel":
@@ -219,12 +223,12 @@ def every_layer(network: Any, inputs: Mapping[str, Any]) -> Tensor:
             "so there are no states of its layers to learn on: fine-tune it (features=fine-tuned)."
         )
     output = network(**inputs, output_hidden_states=True)
-    # Some families give the last layer's states before their final norm: output[0] is behind it.
+    # In some families, hidden_states[-1] precedes the final norm, so use output[0] instead.
     return torch.stack([s[:, :tokens].float() for s in (*output.hidden_states[:-1], output[0])])
 
 
 def _read(states: Tensor, mask: Tensor, tokens: str) -> Tensor:
-    """The states that are kept, (layers + 1, places, size)."""
+    """Return the states that are stored, `[layers + 1, places, size]`."""
     if tokens == "all":
         return states[:, mask.bool()]  # row by row, without padding
     if tokens == "first":

@@ -1,8 +1,7 @@
-"""Many tasks together: one encoder under the heads of several tasks.
+"""Multi-task technique: one encoder under the heads of several tasks.
 
-As Liu et al., arXiv:1901.11504, section 3, have it: the encoder with its pooler is shared, and each
-task has output layers of its own. Which task a step is of, `mixed_batches` in training/batching.py
-draws.
+As in Liu et al., arXiv:1901.11504, section 3, the encoder with its pooler is shared, and each task
+has its own output layers. `mixed_batches` in training/batching.py draws the task of each step.
 """
 
 from collections.abc import Sequence
@@ -12,18 +11,18 @@ from torch import nn
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.network import is_foreign
+from benchharness.errors import ModelError
 from benchharness.heads import Head
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.task import Task
 from benchharness.worker.task_setup import TaskSetup
 from benchharness.worker.technique import Technique
 
 
 class MultiTask(Technique):
-    """The tasks of a job share its encoder."""
+    """Technique that makes the tasks of a job share its encoder."""
 
     def shared_network(self, setups: Sequence[TaskSetup], encoder: Encoder) -> nn.Module:
-        """Each setup's own network, on the one encoder."""
+        """Return the shared network, and set the network of each setup on its encoder."""
         shared = share(encoder, [(setup.head, setup.task) for setup in setups])
         for setup, own in zip(setups, shared.networks, strict=True):
             setup.network = own
@@ -36,27 +35,27 @@ _READS_BY_HEAD = {
     "funnel": "its decoder is there for some of them alone",
     "longformer": "which of its tokens see all others depends on it",
 }
-"""Families (transformers' model_type) that a head type changes, and how."""
+"""Families (transformers' model_type) whose encoder depends on the head type, with the reason."""
 
 
 class SharedEncoder(nn.Module):
-    """The networks of several tasks that have one encoder, in the order of the tasks.
+    """Networks of several tasks on one encoder, in the order of the tasks.
 
-    It is no network of its own: what is computed goes through one of `networks`.
+    It has no forward pass of its own: everything is computed by one of `networks`.
     """
 
     def __init__(self, encoder: Any, networks: Sequence[nn.Module]) -> None:
         super().__init__()
         self.encoder = encoder
-        self.networks = nn.ModuleList(networks)  # whose encoder is the one above
-        # What the last layer leaves out, no other head may read.
+        self.networks = nn.ModuleList(networks)  # they share the encoder above
+        # The last layer may skip the other tokens only if no head reads them.
         self.reads_first_token = all(getattr(n, "reads_first_token", False) for n in networks)
 
 
 def share(encoder: Encoder, heads: Sequence[tuple[Head, Task]]) -> SharedEncoder:
-    """The networks of these heads on one encoder.
+    """Return the networks of these heads on one encoder.
 
-    Raises ModelError for a family that each head type uses in another way, where there are several.
+    Raises ModelError for several head types on a family whose encoder depends on the head type.
     """
     types = {task.head for _, task in heads}
     if encoder.family in _READS_BY_HEAD and len(types) > 1:
@@ -68,6 +67,6 @@ def share(encoder: Encoder, heads: Sequence[tuple[Head, Task]]) -> SharedEncoder
     networks = []
     for head, task in heads:
         if pooler is not None and not is_foreign(encoder.network):
-            encoder.network.pooler = pooler  # the head before has taken it off
-        networks.append(head.network(encoder, task))  # drawn in the order of the tasks
+            encoder.network.pooler = pooler  # the previous head has taken it off
+        networks.append(head.network(encoder, task))  # random weights in the order of the tasks
     return SharedEncoder(encoder.network, networks)

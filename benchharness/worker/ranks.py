@@ -1,9 +1,9 @@
 """Several processes for one job: python -P -m benchharness.worker.ranks COUNT RESULT_FILE [...].
 
-Starts the ordinary worker so often, tells each its number, and ends all of them where one fails. To
-its engine it is a worker itself: the job comes from stdin, and the first of its processes prints
-progress and leaves the result. torchrun does the same for a worker with `--job FILE`, but opens a
-port on all interfaces for its processes to meet; these meet in a file.
+Starts COUNT ordinary workers, gives each its number, and ends all of them if one fails. For its
+engine it behaves like a worker: it reads the job from stdin, and the first of its processes prints
+progress and writes the result. torchrun does the same for a worker with `--job FILE`, but opens a
+port on all interfaces as the meeting point of its processes; here they meet in a file.
 """
 
 import json
@@ -28,30 +28,30 @@ Process = subprocess.Popen[bytes]
 WORKER = (sys.executable, "-P", "-m", "benchharness.worker")
 
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
-"""What they send each other stays on this machine."""
+"""Environment variables that keep the traffic between the processes on this machine."""
 
 POLL_SECONDS = 0.05
 
 GRACE_SECONDS = 5.0
-"""How long the others may take to end where one has failed."""
+"""Time that the other processes get to end after one has failed."""
 
 STOPPED = 128 + signal.SIGTERM
-"""The exit status of a worker that was stopped, and may have taken its time to save its state."""
+"""Exit status of a worker that was stopped, and may have taken some time to save its state."""
 
 CONSEQUENCES = ("gloo", "NCCL", "Connection closed", "DistBackendError", "DistNetworkError")
-"""What a process says that misses another one."""
+"""Words in the errors of processes that failed because another one is missing."""
 
 
 def main(
     count: int, result_file: Path, words: Sequence[str], worker: Sequence[str] = WORKER
 ) -> int:
-    """Runs the job from stdin in `count` processes, and returns the exit status of a worker."""
+    """Run the job from stdin in `count` processes, and return the exit status of a worker."""
     die_with(os.getppid())
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # the processes get it too, and end by themselves
     job = sys.stdin.buffer.read()  # each process is given a copy
     described = Job.from_json(json.loads(job))
-    # Where no network is trained, there is nothing to share.
+    # Without training there is nothing to share.
     if described.kind == "baseline" or described.is_zero_shot:
         count = 1
     with scratch_folder() as folder:
@@ -60,15 +60,15 @@ def main(
         try:
             failed = _wait(ranks)
         finally:
-            for process in ranks:  # those that have ended are not touched
+            for process in ranks:  # no effect on processes that have ended
                 process.kill()
     return _settle(failed, result_file)
 
 
 def _told(rank: int, count: int, folder: Path) -> dict[str, str]:
-    """What torchrun tells its processes, where to meet, and on which device.
+    """Return environment variables for a process: torchrun's, the meeting file, and the device.
 
-    Of several instances of MIG, CUDA shows a process the first one alone.
+    CUDA shows a process only the first of several MIG instances, so each process gets its own.
     """
     numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
     told = {**LOOPBACK, **{name: str(n) for name, n in numbers.items()}, STORE: f"{folder}/store"}
@@ -83,19 +83,19 @@ def _start(command: Sequence[str], told: Mapping[str, str], job: bytes) -> Proce
         command,
         stdin=subprocess.PIPE,
         env={**os.environ, **told, DIES_WITH: str(os.getpid())},
-        close_fds=False,  # so that each of them holds what this process was given to hold
+        close_fds=False,  # so that each inherits the locks that this process was given
     )
     assert process.stdin
-    # One that ended at once has not read its job; its status will tell.
+    # A process that ended at once has not read its job; its exit status is handled later.
     with suppress(BrokenPipeError), process.stdin as stdin:
         stdin.write(job)
     return process
 
 
 def _wait(ranks: Sequence[Process]) -> dict[int, int]:
-    """The exit statuses of the processes that failed by their numbers, the first one first.
+    """Return the exit statuses of failed processes, keyed by number, the first failure first.
 
-    The others have some seconds to end as well: most notice that one is missing.
+    After a failure, the other processes get some seconds to end: most notice that one is missing.
     """
     failed: dict[int, int] = {}
     deadline = float("inf")
@@ -104,22 +104,25 @@ def _wait(ranks: Sequence[Process]) -> dict[int, int]:
         for rank, process in enumerate(ranks):
             if rank not in failed and (status := process.poll()):
                 failed[rank] = status
-                if status != STOPPED:  # those may be saving for a while
+                if status != STOPPED:  # after a stop, the others may be saving for a while
                     deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
     return failed
 
 
 def _settle(failed: Mapping[int, int], result_file: Path) -> int:
-    """Leaves the failure of the process that failed first, not one of those that missed it."""
+    """Publish the failure of the process that failed first, not of those that failed because of it.
+
+    Returns the exit status.
+    """
     if not failed:
         return 0
     left = {rank: _read(rank_file(result_file, rank)) for rank in failed}
     rank = min(failed, key=lambda rank: _is_consequence(left[rank]))
     if left[rank] is not None:
-        rank_file(result_file, rank).replace(result_file)  # where the engine looks
+        rank_file(result_file, rank).replace(result_file)  # the engine reads this file
         return failed[rank]
     result_file.unlink(missing_ok=True)
-    if failed[rank] < 0:  # so that the engine learns which signal it was
+    if failed[rank] < 0:  # die by the same signal, so that the engine sees it
         if failed[rank] != -signal.SIGKILL:
             signal.signal(-failed[rank], signal.SIG_DFL)
         os.kill(os.getpid(), -failed[rank])

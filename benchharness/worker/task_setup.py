@@ -1,4 +1,4 @@
-"""How a job becomes a network (`load_run`), and each of its tasks: rows, head, what is learned."""
+"""Setup of a job: its network (`load_run`), and the rows, head and targets of each of its tasks."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,16 +30,22 @@ from benchharness.training.loop import TaskBatches
 from benchharness.worker.technique import Technique, Work, techniques_of
 
 HELD_OUT = "held-out"
-"""What the rows of train that are not trained on are called, next to the splits of the job."""
+"""Name of the split of train rows that are not trained on, next to the job's own splits."""
 
 
 @dataclass(kw_only=True)
 class TaskSetup:
-    """What a job does of one of the tasks that it is trained on: mostly the only one.
+    """Setup of one task that a job is trained on; most jobs have only one.
 
-    Its `splits` are by "task:split": `trained` on, `predicted` in the end (also those of tasks that
-    follow this one), and `judged` in training, which may be a part of train. `network` has the
-    head's output layers on the encoder, which tasks may share; `on_layers` is as in TaskBatches.
+    Attributes:
+        task: The task.
+        head: Head of the task.
+        trained: Split that is trained on ("task:split").
+        predicted: Splits that are predicted at the end, including splits of tasks that use this
+            task's model.
+        judged: Split that is evaluated during training: dev, or held-out rows of train.
+        network: Output layers of the head on the encoder, which tasks may share.
+        on_layers: As in TaskBatches.
     """
 
     task: Task
@@ -59,11 +65,11 @@ class TaskSetup:
         encoder: Encoder,
         techniques: Sequence[Technique] = (),
     ) -> Self:
-        """The setup of a task's splits among those of its job."""
+        """Return the setup of a task, whose splits are selected from the job's `splits`."""
         task = find_task(name)
-        trained = f"{name}:train"  # which is learned, not predicted
+        trained = f"{name}:train"  # trained on, not predicted
         predicted = [split for split in splits if _leader(split) == name and split != trained]
-        # The first technique that has one of its own gives it.
+        # The first technique with a head of its own wins.
         heads = (technique.head(task, encoder) for technique in techniques)
         return cls(
             task=task,
@@ -75,14 +81,14 @@ class TaskSetup:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Every split of it once, that which is trained on first."""
+        """Every split of the task once, the one that is trained on first."""
         return tuple(dict.fromkeys((self.trained, *self.predicted, self.judged)))
 
     def batches(
         self, features: Mapping[str, Features], rows: Mapping[str, SplitRows]
     ) -> TaskBatches:
-        """What is learned."""
-        # A long text is several rows of features (spans), so targets are made of both.
+        """Return the training data of the task."""
+        # Targets need both: features of a long text (spans) have several rows per example.
         encoded, examples = features[self.trained], rows[self.trained].examples
         targets = self.head.targets(encoded, examples, self.task)
         return TaskBatches(
@@ -96,43 +102,43 @@ class TaskSetup:
 
 
 def _leader(split: str) -> str:
-    """The task whose model predicts "task:split"."""
+    """Return the task whose model predicts "task:split"."""
     name = split.rpartition(":")[0]
     return find_task(name).trained_on or name
 
 
-# What setups are made of, and what becomes of them.
+# Data and networks of setups.
 
 
 def read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
-    """The rows of every split of the job; of those that are trained on, the shots it draws.
+    """Return the rows of every split of the job; if it draws shots, train has only these.
 
-    Raises DataError where a split is no longer what the job was planned with.
+    Raises DataError if a split differs from the one that the job was planned with.
     """
     rows = {name: read_split(job, name) for name in job.fingerprints}
     check_documents(job, rows)
     trained = f"{job.task}:train"
     if recipe.rows.shots:
-        # Drawn before anything is held out: k shots are all that is seen of train.
+        # Draw before rows are held out: the k shots are all that is used of train.
         rows[trained] = draw_shots(rows[trained], recipe.rows.shots, job.seed)
     return rows
 
 
 def load_pretrained(job: Job, recipe: Recipe) -> Encoder:
-    """The encoder of a job's checkpoint, with as many layers as its recipe keeps.
+    """Return the encoder of a job's checkpoint, with the layers that its recipe keeps.
 
     Raises ModelError for a checkpoint that cannot be used.
     """
     revision = hub_revision(job.weights)
     is_text = recipe.text is not None
     encoder = load_encoder(job.checkpoint, revision, job.seed, job.trust, whole=is_text)
-    keep_layers(encoder, recipe.encoder.layers)  # with the weights that the checkpoint has for them
+    keep_layers(encoder, recipe.encoder.layers)  # after loading: each layer keeps its weights
     return encoder
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedRun:
-    """The network of a job's tasks with their heads on its `encoder`, and how long its rows are."""
+    """Network of a job's tasks, with their heads on its `encoder`, and the limits of its rows."""
 
     encoder: Encoder
     techniques: Sequence[Technique]
@@ -141,7 +147,7 @@ class LoadedRun:
     limits: Limits
 
     def to_predict(self) -> None:
-        """Has the network, whose encoder has its weights by now, predict without a training."""
+        """Prepare the network, once its encoder has its weights, to predict without training."""
         for technique in self.techniques:
             for setup in self.setups:
                 technique.to_predict(setup.network)
@@ -150,17 +156,23 @@ class LoadedRun:
 def load_run(
     work: Work, encoder: Encoder | None = None, *, task: str = "", every_state: bool = False
 ) -> LoadedRun:
-    """Puts the heads of a job, with its techniques, on an encoder, by default its checkpoint's.
+    """Put the heads of a job, with its techniques, on an encoder, by default its checkpoint's.
 
-    It has all tasks that the job is trained on, unless one `task` is named. With `every_state` the
-    last layer gives all tokens' states, whatever the head reads. Raises ModelError for a checkpoint
-    that cannot be used, or reads no rows of that length.
+    Args:
+        work: The job, and how it is computed.
+        encoder: Encoder to use instead of the checkpoint's.
+        task: Only task to set up; by default all that the job is trained on.
+        every_state: Whether the last layer returns the states of all tokens, whatever the head
+            reads.
+
+    Raises:
+        ModelError: If the checkpoint cannot be used, or cannot read rows of that length.
     """
     job, recipe = work.job, work.recipe
     encoder = encoder or load_pretrained(job, recipe)
-    with torch.random.fork_rng(devices=[]):  # a teacher takes no draws from the heads
+    with torch.random.fork_rng(devices=[]):  # a teacher must not change the heads' random weights
         techniques = techniques_of(work)
-    if work.trains:  # before the heads are made, which read their rate from the config
+    if work.trains:  # before the heads are made: they read their rate from the config
         set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
     names = (task,) if task else job.trained_tasks
     setups = [TaskSetup.of(n, job.fingerprints, recipe, encoder, techniques) for n in names]
@@ -183,7 +195,7 @@ def hold_rows_out(
     recipe: Recipe,
     techniques: Sequence[Technique],
 ) -> None:
-    """Makes the rows that are trained on, and takes out those that are judged instead of dev."""
+    """Set the rows to train on; move rows that are evaluated instead of dev to their own split."""
     orders = recipe.pair.orders if recipe.pair else GIVEN_ORDER
     for setup in setups:
         trained = setup.trained
@@ -193,7 +205,7 @@ def hold_rows_out(
         for technique in techniques:
             rows[trained] = technique.learned_rows(rows[trained], setup.task)
         rows[trained] = setup.head.learned(rows[trained])
-        # Last, so that no row is trained on in one order and judged in the other.
+        # Last, so that no row is trained on in one order and evaluated in the other.
         rows[trained] = in_orders(rows[trained], orders)
 
 
@@ -205,24 +217,24 @@ def network_of(
     *,
     every_state: bool = False,
 ) -> nn.Module:
-    """The network of a task, or of several, made fast for the device; gives each setup its own.
+    """Return the network of one or several tasks, optimized for the device; set each setup's own.
 
     `every_state` is as for `load_run`.
     """
     made = (technique.shared_network(setups, encoder) for technique in techniques)
     network = next((each for each in made if each is not None), None)
     if network is None:
-        (setup,) = setups  # several tasks share a network by a technique
+        (setup,) = setups  # with several tasks, a technique returns the network
         network = setup.network = setup.head.network(encoder, setup.task)
     every_state = every_state or any(technique.every_state for technique in techniques)
     if getattr(network, "reads_first_token", False) and not every_state:
         use_first_token(encoder.network)
-    prepare_for(device, network)  # last: the head has dropout too
+    prepare_for(device, network)  # last, because the head has dropout too
     return network
 
 
 def limits_of(recipe: Recipe, encoder: Encoder) -> Limits:
-    """The recipe's limits; ModelError where the encoder does not take such long rows."""
+    """Return the recipe's limits; ModelError if the encoder does not accept rows of that length."""
     check_reach(recipe.rows.max_tokens, encoder.max_tokens)
     span = recipe.span or SpanOptions()
     return Limits(

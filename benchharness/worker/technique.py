@@ -1,7 +1,7 @@
-"""Ways of training as hooks: what each changes of a job, at the points where `run_job` asks.
+"""Techniques of training as hooks: each changes a job at the points where `run_job` calls it.
 
-A technique is a module of this folder, whose `technique(work=...)` makes it. Those that a job has
-not are neither asked nor imported. What one changes of a plan is in driver/technique.py.
+A technique is a module of this package with a function `technique(work=...)`. Only the techniques
+that a job has are imported. Their part in planning is in driver/technique.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 
 
 class Folders(TypedDict, total=False):
-    """The worker's options.
+    """Options of the worker.
 
-    `start_from` is the folder in which the run that the job starts from has left its encoder,
-    `teacher` that in which the run that it learns from has left its network, and `keep` the one in
-    which this run leaves its own. In the folder `snapshots` it keeps its state every
-    `checkpoint_every` seconds and before a signal ends it, and resumes from there.
+    Attributes:
+        start_from: Folder with the encoder of the run that the job starts from.
+        teacher: Folder with the network of the run that the job learns from.
+        keep: Folder for this run's own network.
+        snapshots: Folder for the job's state, which it keeps there and resumes from.
+        checkpoint_every: Seconds between two snapshots; one more is written before a signal
+            ends the job.
     """
 
     start_from: Path | None
@@ -45,9 +48,9 @@ class Folders(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """A job, its recipe, where it is computed, who is told how it goes, and its folders.
+    """A job with its recipe, its computation, its progress report and its folders.
 
-    Where it `trains`, its encoder has the recipe's dropout.
+    The encoder has the recipe's dropout if `trains`.
     """
 
     job: Job
@@ -59,14 +62,14 @@ class Work:
 
     @classmethod
     def to_predict(cls, job: Job, compute: Compute) -> Self:
-        """The work of a job without its training, so nobody teaches it."""
+        """Return the work of a job without its training, and therefore without a teacher."""
         recipe, alone = Recipe.from_settings(job.settings), replace(job, teacher=None)
         return cls(job=alone, recipe=recipe, compute=compute, trains=False)
 
 
 @dataclass(kw_only=True)
 class Prepared:
-    """A job's network with the features and rows of its splits, by "task:split"."""
+    """Network of a job, with the features and rows of its splits, keyed by "task:split"."""
 
     setups: Sequence["TaskSetup"]
     network: Any
@@ -77,50 +80,50 @@ class Prepared:
 
 @dataclass(kw_only=True)
 class Technique:
-    """The hooks, in the order in which a job asks for them; by default they change nothing.
+    """Hooks of a technique, in the order in which a job calls them; by default they change nothing.
 
-    `provenance` is what a result says of it; read last.
+    `provenance` contains facts for the job's result. It is read after `on_network`.
     """
 
     work: Work
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     whole_vocabulary: ClassVar = False
-    """Whether all of the vocabulary is needed, and not the used rows alone."""
+    """True if the whole vocabulary is needed, and not only the rows that are used."""
 
     every_state: ClassVar = False
-    """Whether the states of all tokens are needed of the last layer, whatever the head reads."""
+    """True if the last layer must return the states of all tokens, whatever the head reads."""
 
     def head(self, task: Task, encoder: Encoder) -> Head | None:
-        """The head of a task, None for the one of its type."""
+        """Return the head of a task; None for the head of its type."""
         return None
 
     def learned_rows(self, rows: SplitRows, task: Task) -> SplitRows:
-        """The rows of a train split as they are trained on."""
+        """Return the rows to train on, made from the rows of a train split."""
         return rows
 
     def feature_key(self, task: Task) -> str:
-        """What features depend on, besides their head, its limits and the tokenizer."""
+        """Return a key of what features depend on in addition to head, limits and tokenizer."""
         return ""
 
     def shared_network(self, setups: Sequence["TaskSetup"], encoder: Encoder) -> nn.Module | None:
-        """The network of all tasks, each setup's own in it; None for that of the only one."""
+        """Return the network of all tasks, and set each setup's own; None for a single task."""
         return None
 
     def on_setups(self, setups: Sequence["TaskSetup"]) -> None:
-        """Changes the heads, before there is a network."""
+        """Change the heads, before there is a network."""
 
     def on_network(self, prepared: Prepared) -> None:
-        """Changes the network or the features, once there are both."""
+        """Change the network or the features, after both are made."""
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:
-        """Learns which rows of the vocabulary are left."""
+        """Adapt to a cut vocabulary, of which some rows are left."""
 
     def to_predict(self, network: Any) -> None:
-        """Changes a network that is not to be trained, once its encoder has its weights."""
+        """Change a network that is not to be trained, after its encoder has its weights."""
 
     def before_writing(self, network: nn.Module) -> None:
-        """Makes the encoder one that others can load."""
+        """Turn the encoder into one that other programs can load."""
 
 
 TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
@@ -131,12 +134,12 @@ TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
     "frozen": lambda _, recipe: recipe.encoder.is_frozen,
     "adapters": lambda _, recipe: recipe.encoder.lora_rank,
 }
-"""Their modules, and which jobs have them. A teacher is loaded first: before what the seed draws.
-"""
+"""Modules of the techniques, and which jobs have them. The teacher is loaded first, before random
+numbers are drawn from the seed."""
 
 
 def techniques_of(work: Work) -> list[Technique]:
-    """What a job has."""
-    # In the order of the table: what the seed draws depends on it.
+    """Create the techniques of a job, in table order."""
+    # The order of the table matters: the random numbers depend on it.
     found = [name for name, has in TECHNIQUES.items() if has(work.job, work.recipe)]
     return [import_module(f"benchharness.worker.{name}").technique(work=work) for name in found]

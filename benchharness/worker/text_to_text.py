@@ -1,4 +1,4 @@
-"""Text to text: a task is answered in words, by an encoder with its decoder."""
+"""Text-to-text technique: a task is answered in words, by an encoder with its decoder."""
 
 from benchharness.encoder import Encoder
 from benchharness.heads import Head
@@ -10,9 +10,12 @@ from benchharness.worker.technique import Technique
 
 
 class TextToText(Technique):
-    """Answers have as many tokens as the recipe says, or as the encoder reads."""
+    """Technique that replaces the heads with one that answers in words.
 
-    whole_vocabulary = True  # words are predicted out of all
+    Answers have at most as many tokens as the recipe allows, or by default as the encoder reads.
+    """
+
+    whole_vocabulary = True  # any token may be predicted
 
     @property
     def _room(self) -> int | None:
@@ -20,15 +23,15 @@ class TextToText(Technique):
         return text.max_target_tokens if text else None
 
     def head(self, task: Task, encoder: Encoder) -> Head:
-        """The head that speaks."""
+        """Return the head that answers in words."""
         return text_head(task, encoder.tokenizer, self._room or encoder.max_tokens)
 
     def learned_rows(self, rows: SplitRows, task: Task) -> SplitRows:
-        """A row for each answer."""
+        """Return a row per answer."""
         return rows_to_learn(rows, task)
 
     def feature_key(self, task: Task) -> str:
-        """The task's words, and how long an answer may be."""
+        """Return the task's name and the maximum length of an answer."""
         return f" {task.name} {self._room}"
 
 

@@ -1,9 +1,9 @@
-"""One job that measures an encoder: its speed and memory in training and in prediction.
+"""A timing job: measures the speed and memory of an encoder in training and in prediction.
 
-What is timed is what a job does: batches, packing, number format, optimizer, as its recipe says.
-All layers compute every token and all of the vocabulary is trained, as papers time them, whatever a
-head would read and documents would use. The encoder and a reference take turns, pass by pass, so
-that whatever slows the machine down meets both.
+It uses the same code as other jobs: batches, packing, number format and optimizer are as in its
+recipe. As in papers, all layers compute every token and the whole vocabulary is trained, even if a
+head would read less and the documents would use fewer words. The encoder and a reference take
+turns, pass by pass, so that a slowdown of the machine affects both.
 """
 
 import time
@@ -21,6 +21,7 @@ from transformers import BertConfig
 
 from benchharness.encoder import Encoder, check_reach
 from benchharness.encoder.network import draw_network
+from benchharness.errors import JobError
 from benchharness.heads import Limits
 from benchharness.heads.pair import encode
 from benchharness.heads.tokens import Frame, join
@@ -30,7 +31,6 @@ from benchharness.machine import machine_name
 from benchharness.progress import Progress, Reporter
 from benchharness.recipes.recipe import SHAPES, Recipe, Schedule
 from benchharness.splits import evaluate_split, read_split
-from benchharness.tasks.errors import JobError
 from benchharness.tasks.examples import TimedExample, TimedPrediction
 from benchharness.training.batching import Features, Indices
 from benchharness.training.compute import Compute
@@ -41,32 +41,33 @@ from benchharness.worker.task_setup import load_pretrained, load_run
 from benchharness.worker.technique import Work
 
 HEAD = "glue/sst2"
-"""The task whose head stands on what is timed: two classes of a text."""
+"""Task whose head is put on the encoder: two classes of a text."""
 
 LOW, HIGH = 100, 16000
-"""The ids of random tokens, as AnswerDotAI/ModernBERT efficiency/multiprocess_bench.py draws them.
-"""
+"""Range of random token ids, as in efficiency/multiprocess_bench.py of AnswerDotAI/ModernBERT."""
 
 MOST_ALONE = 100
-"""Documents that are predicted alone in a pass."""
+"""Maximum number of documents that are predicted one by one in a pass."""
 
 FAR_APART = 0.05
-"""Passes whose standard deviation is a larger share of their mean are said to vary."""
+"""Relative standard deviation of passes above which a note reports that they vary."""
 
 LARGEST = 4096
-"""Documents beyond which no larger batch is tried."""
+"""Maximum number of documents for which a batch is tried."""
 
 PHASES = ("predict", "train")
 
 Times = NDArray[np.float64]
-"""Seconds by the clock and of the processor, (..., 2)."""
+"""Seconds of wall-clock time and of processor time, `[..., 2]`."""
 
 
 def time_encoder(job: Job, report: Reporter) -> Result:
-    """Times an encoder on the documents of a task.
+    """Time an encoder on the documents of a task.
 
-    Raises JobError where this is not the machine that the job was planned for, DataError where the
-    documents are not those, and ModelError for a checkpoint that cannot be used.
+    Raises:
+        JobError: If this is not the machine that the job was planned for.
+        DataError: If the documents differ from those that the job was planned with.
+        ModelError: If the checkpoint cannot be used.
     """
     began, started = time.monotonic(), now()
     recipe = Recipe.from_settings(job.settings)
@@ -81,7 +82,7 @@ def time_encoder(job: Job, report: Reporter) -> Result:
     parameters = sum(weight.numel() for weight in encoder.network.parameters())
     side = partial(Side.of, Work(job=job, recipe=recipe, compute=compute))
 
-    # ---- Alone at first: what a process has held at most only grows.
+    # ---- The encoder first, alone: the peak memory of a process never falls.
     ours = side(encoder, features)
     ours.predict()
     peak = peak_memory()
@@ -92,7 +93,7 @@ def time_encoder(job: Job, report: Reporter) -> Result:
     for warm_up in (reference.predict, reference.train):
         warm_up()
 
-    # ---- Then in turns.
+    # ---- Then encoder and reference in turns.
     found, alone = _take_turns((ours, reference), recipe.timed.passes, report)
     del reference
     whole = {"peaks": peaks, "largest": largest_batch(ours) if compute.on_gpu else 0}
@@ -111,7 +112,7 @@ def time_encoder(job: Job, report: Reporter) -> Result:
 
 
 def check_machine(planned: str, compute: Compute) -> None:
-    """Raises JobError where a job was planned for another machine than this."""
+    """Raise JobError if a job was planned for another machine than this."""
     found = machine_name(torch.get_num_threads())
     if compute.on_gpu:
         found = torch.cuda.get_device_name()
@@ -123,7 +124,7 @@ def check_machine(planned: str, compute: Compute) -> None:
 
 
 def documents(examples: Sequence[TimedExample], encoder: Encoder, max_tokens: int) -> Features:
-    """The documents as an encoder reads them: random tokens within its special ones, or texts."""
+    """Encode documents: random tokens between special tokens, or texts."""
     if not examples[0].tokens:
         return encode(examples, encoder.tokenizer, Limits(max_tokens=max_tokens))
     check_reach(max_tokens, encoder.max_tokens)
@@ -136,7 +137,7 @@ def documents(examples: Sequence[TimedExample], encoder: Encoder, max_tokens: in
 
 
 def reference_of(shape: str, encoder: Encoder, features: Features) -> tuple[Encoder, Features]:
-    """A BERT of that size with random weights, and what it reads of the same documents."""
+    """Return a BERT of this shape with random weights, and the same documents for it."""
     layers, size = SHAPES[shape]
     config = BertConfig(
         num_hidden_layers=layers,
@@ -146,14 +147,14 @@ def reference_of(shape: str, encoder: Encoder, features: Features) -> tuple[Enco
         max_position_embeddings=max(512, features.max_tokens),
     )
     made = replace(encoder, network=draw_network(config), config=config, family="bert")
-    # Ids beyond its vocabulary become others: which token it is costs the same.
+    # Ids beyond the reference's vocabulary are mapped into it: every token costs the same.
     ids = features.token_ids % config.vocab_size
     return made, replace(features, token_ids=ids, token_types=np.zeros_like(ids), pad_id=0)
 
 
 @dataclass(kw_only=True)
 class Side:
-    """A network and its documents: in `steps` of a training that never ends, and in predictions."""
+    """Side of the comparison: a network, its documents, and the steps of an endless training."""
 
     network: nn.Module
     batches: TaskBatches
@@ -162,7 +163,7 @@ class Side:
 
     @classmethod
     def of(cls, work: Work, encoder: Encoder, features: Features) -> Self:
-        """An encoder with a head, which reads nothing less for it, and documents."""
+        """Return a side with a head on the encoder, whose last layer computes all tokens."""
         run = load_run(work, encoder, task=HEAD, every_state=True)
         batches = TaskBatches(
             network=run.network,
@@ -175,7 +176,7 @@ class Side:
         return made
 
     def training(self, recipe: Recipe, batches: TaskBatches) -> Iterator[int]:
-        """The steps of a training, without an end."""
+        """Return the steps of a practically endless training."""
         schedule: Schedule = replace(recipe.schedule, steps=10**6)
         selection = replace(recipe.selection, evaluations=1)
         training = Training.begin(
@@ -189,13 +190,13 @@ class Side:
         return iter(training)
 
     def train(self) -> Times:
-        """Trains on all documents once."""
+        """Train on all documents once; return the time."""
         steps = -(-self.batches.items // self.work.recipe.optim.batch_size)  # rounded up
         self.network.train()
         return self._timed(lambda: [next(self.steps) for _ in range(steps)])
 
     def predict(self, rows: Indices | None = None) -> Times:
-        """Predicts all documents, or these."""
+        """Predict all documents, or some rows of them; return the time."""
         features = self.batches.features if rows is None else part(self.batches.features, rows)
         return self._timed(
             lambda: predict(self.network, features, self.work.compute, lambda _: None)
@@ -207,7 +208,7 @@ class Side:
         return self._clocks() - before
 
     def _clocks(self) -> Times:
-        """By the clock, and of the processor, which a GPU's is not."""
+        """Return wall-clock time and processor time; the latter is 0 for a GPU."""
         if not self.work.compute.on_gpu:
             return np.array([time.perf_counter(), time.process_time()])
         torch.cuda.synchronize()  # kernels are queued: the host is ahead of them
@@ -215,7 +216,7 @@ class Side:
 
 
 def part(features: Features, rows: Indices) -> Features:
-    """Some rows of features without more than tokens."""
+    """Return some rows of features that have only tokens."""
     places, types = features.tokens_of(rows), features.token_types
     return replace(
         features,
@@ -227,13 +228,16 @@ def part(features: Features, rows: Indices) -> Features:
 
 
 def largest_batch(side: Side) -> int:
-    """How many documents at most make a step of training in one micro-batch, to an eighth."""
+    """Return the largest number of documents that fit in one micro-batch in training.
+
+    It is accurate to an eighth.
+    """
 
     def fits(count: int) -> bool:
         rows = np.arange(count) % side.batches.items
         features = part(side.batches.features, rows)
         targets = torch.zeros(count, dtype=torch.long)
-        # Whole: no batch of it is cut, however many tokens it has.
+        # is_whole: the batch is not cut, however many tokens it has.
         whole = replace(side.batches, features=features, targets=targets, is_whole=True)
         optim = replace(side.work.recipe.optim, batch_size=count, accumulation=1)
         try:
@@ -247,7 +251,7 @@ def largest_batch(side: Side) -> int:
         free_memory()
         return found
 
-    # First by doubling, then between the last two by halves.
+    # First by doubling, then by bisection.
     most, too_many = 0, 1
     while too_many <= LARGEST and try_it(too_many):
         most, too_many = too_many, 2 * too_many
@@ -258,10 +262,11 @@ def largest_batch(side: Side) -> int:
 
 
 def _take_turns(sides: Sequence[Side], passes: int, report: Reporter) -> tuple[Times, Times]:
-    """The passes of an encoder and of the reference, and the encoder's documents each alone.
+    """Return the times of all passes of both sides, and of the encoder's single documents.
 
-    Of the shapes (sides, phases, passes, 2) and (documents, 2); of more than MOST_ALONE documents
-    some are predicted alone, and the others have the seconds of the nearest.
+    The shapes are `[sides, phases, passes, 2]` and `[documents, 2]`. If there are more than
+    MOST_ALONE documents, some are predicted alone, and each of the others gets the time of the
+    nearest one.
     """
     count = sides[0].batches.items
     found = np.empty((len(sides), len(PHASES), passes, 2))
@@ -271,7 +276,7 @@ def _take_turns(sides: Sequence[Side], passes: int, report: Reporter) -> tuple[T
         for place in (0, 1) if turn % 2 else (1, 0):
             for number, phase in enumerate(PHASES):
                 found[place, number, turn] = getattr(sides[place], phase)()
-        # After the passes of both: the reference is not timed by single documents.
+        # After the passes of both; the reference is not timed on single documents.
         alone[turn] = [sides[0].predict(np.array([row])) for row in chosen]
         report(Progress(phase="predicting", step=turn + 1, steps=passes))
     nearest = np.abs(chosen[:, None] - np.arange(count)).argmin(axis=0)  # (documents,)
@@ -285,12 +290,12 @@ def _predictions(
     alone: Times,
     whole: Mapping[str, Any],
 ) -> list[TimedPrediction]:
-    """Each document's share of the median pass, and what is said of the `whole` split."""
+    """Return each document's share of the median pass; `whole` are facts about the whole split."""
     took = {}
     for number, phase in enumerate(PHASES):
         clock, processor = np.median(found[0, number], axis=0)
         counts = int(processor > 0)
-        # The median of the turns' ratios: both sides of a turn had the same machine.
+        # The median of the turns' ratios, because both sides of a turn had equal conditions.
         ratio = np.median(found[1, number, :, counts] / found[0, number, :, counts])
         seconds = np.array([clock, processor, ratio * (processor or clock)])
         took[phase] = (tokens[:, None] / tokens.sum() * seconds).tolist()  # (documents, 3)
@@ -308,7 +313,7 @@ def _predictions(
 
 
 def variations(found: Times) -> Iterator[str]:
-    """A note about each phase whose passes vary; `found` is (phases, passes, 2)."""
+    """Yield a note about each phase whose passes vary; `found` is `[phases, passes, 2]`."""
     for phase, passes in zip(PHASES, found, strict=True):
         seconds = passes[:, int(passes[0, 1] > 0)].tolist()
         if len(seconds) > 1 and (share := stdev(seconds) / fmean(seconds)) > FAR_APART:
@@ -316,7 +321,7 @@ def variations(found: Times) -> Iterator[str]:
 
 
 def _passes(found: Times) -> dict[str, Any]:
-    """The seconds of every pass by phase and side: by the clock and of the processor."""
+    """Return the times of every pass, keyed by phase and side: wall-clock and processor seconds."""
     names = ("encoder", "reference")
     return {
         phase: {side: found[place, number].tolist() for place, side in enumerate(names)}

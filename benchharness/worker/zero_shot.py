@@ -1,6 +1,6 @@
-"""One job in which nothing is trained, from its rows to its Result.
+"""A zero-shot job, in which nothing is trained, from its rows to its Result.
 
-A module of its own, because jobs that train load no language model and no cloze.
+This is a separate module so that training jobs import neither language models nor cloze scoring.
 """
 
 import time
@@ -27,10 +27,11 @@ from benchharness.worker.technique import Work
 
 
 def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
-    """Scores the candidates of every split by a language model as it is, or ranks documents.
+    """Score the candidates of every split with an untuned language model, or rank documents.
 
-    Raises DataError where a split is no longer what the job was planned with, and ModelError for a
-    checkpoint that is no language model.
+    Raises:
+        DataError: If a split differs from the one that the job was planned with.
+        ModelError: If the checkpoint is not a language model.
     """
     if find_task(job.task).head == "ranking":
         return _rank(job, report)
@@ -41,7 +42,7 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
     model = load_language_model(job.checkpoint, hub_revision(job.weights), job.seed, job.trust)
     provenance = provenance_of(job, rows, model.tokenizer, compute, started)
     model.prepare(compute.device)
-    loaded, done = time.monotonic(), 0  # what comes before is no prediction
+    loaded, done = time.monotonic(), 0  # prediction begins here
     total = sum(len(split.examples) for split in rows.values())
 
     def tell(count: int) -> None:
@@ -58,14 +59,14 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
         with counting(model.tokenizer) as count:
             predictions = predict_untrained(asked, split.examples, tell, shortened.append)
         provenance["data"][name] |= {"truncated": len(shortened), **counted(count.numbers())}
-        # Without flags: that an untrained model always says the same is what it is.
+        # Without flags: an untrained model that predicts only one class is not suspicious.
         evaluations.append(replace(evaluate_split(name, split, predictions), flags=()))
         done += len(split.examples)
     return _result(job, evaluations, provenance, _cost(model.network, began, loaded))
 
 
 def _rank(job: Job, report: Reporter) -> Result:
-    """Ranks a corpus for the queries of every split by an encoder's vectors as they are."""
+    """Rank a corpus for the queries of every split with an untuned encoder's vectors."""
     began, started = time.monotonic(), now()
     compute = find_compute(job.precision, deterministic=False)
     report(Progress(phase="loading"))
@@ -90,7 +91,7 @@ def _rank(job: Job, report: Reporter) -> Result:
 
 
 def _cost(network: nn.Module, began: float, loaded: float) -> Cost:
-    """What it took until now, by the monotonic clock in seconds."""
+    """Return the cost until now; `began` and `loaded` are times of the monotonic clock."""
     end = time.monotonic()
     cost = Cost.without_network(end - began, 0.0, end - loaded)
     parameters = sum(weight.numel() for weight in network.parameters())

@@ -1,1 +1,1 @@
-"""The peer: transformers' Trainer in scripts of our own, which share nothing with benchharness."""
+"""The other tool: transformers' Trainer in scripts that share no code with benchharness."""

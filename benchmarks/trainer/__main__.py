@@ -1,9 +1,9 @@
-"""transformers' Trainer fine-tunes a checkpoint on official files, beside which ours is measured.
+"""Fine-tune a checkpoint on official files with transformers' Trainer, for comparison.
 
     python -m benchmarks.trainer CHECKPOINT FOLDER --task glue/cola --flags best --seed 1
 
-Reads, tokenizes and scores with nothing of benchharness. One JSON line for each seed and task:
-task, seed, flags, scores, seconds, and the counts of fine_tune.
+It reads, tokenizes and scores without any code of benchharness. It prints one JSON line for each
+task: task, seed, flags, scores, seconds, and the counts of fine_tune.
 """
 
 import argparse

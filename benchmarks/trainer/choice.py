@@ -1,4 +1,4 @@
-"""RACE and SWAG: four options of a question, as run_swag.py does it."""
+"""RACE and SWAG: questions with four options, as in run_swag.py."""
 
 import csv
 import json
@@ -17,7 +17,7 @@ OPTIONS = 4
 
 
 class Question(NamedTuple):
-    """A text, what goes on after it by option, and the right option's index."""
+    """A text, its continuation for each option, and the index of the right option."""
 
     context: str
     endings: tuple[str, ...]
@@ -80,7 +80,7 @@ def _swag(folder: Path, split: str) -> list[Question]:
 
 
 def _encode(questions: list[Question], request: Request, tokenizer: Any) -> Dataset:
-    """Four rows of a question side by side; its length is that of the longest."""
+    """Encode the four rows of each question; a question's length is that of its longest row."""
     features = tokenizer(
         [question.context for question in questions for _ in range(OPTIONS)],
         [ending for question in questions for ending in question.endings],

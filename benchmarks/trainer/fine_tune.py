@@ -1,4 +1,4 @@
-"""One run of the Trainer, from the files to scores and counts."""
+"""A run of the Trainer, from the files to scores and counts."""
 
 import tempfile
 import time
@@ -21,7 +21,7 @@ __all__ = ["fine_tune", "train"]
 def fine_tune(
     request: Request, head: str, flags: Flags, values: Values, seed: int
 ) -> dict[str, Any]:
-    """Trains with one seed; gives the dev scores of the last epoch, seconds, and what was computed.
+    """Train with one seed; return the dev scores of the last epoch, seconds, and counts.
 
     No checkpoint is written, while the scripts write one every 500 steps and at the end.
     """
@@ -48,15 +48,15 @@ def train(
     values: Values,
     sampler: Sampler[int] | None = None,
 ) -> tuple[Any, float, float]:
-    """The logits of dev, and the seconds of training and of predicting.
+    """Return the logits of dev, and the seconds of training and of prediction.
 
-    A sampler gives the order of the rows anew for each epoch; without one the Trainer draws it.
+    A sampler determines the order of the rows of each epoch; without one the Trainer draws it.
     """
     with tempfile.TemporaryDirectory() as scratch:
         args = _arguments(scratch, flags, values)
         if flags.tf32:
-            # The Trainer turns torch's new switch, and torch.compile fails where the old one says
-            # otherwise (pytorch issue 166387).
+            # The Trainer sets torch's new option, and torch.compile fails if the old one differs
+            # (pytorch issue 166387).
             torch.backends.cuda.matmul.allow_tf32 = True
         trainer = Trainer(
             args=args,
@@ -94,9 +94,9 @@ def _arguments(scratch: str, flags: Flags, values: Values) -> TrainingArguments:
 
 
 def _predict(trainer: Trainer, dev: Dataset, flags: Flags) -> Any:
-    """The logits in the order of dev; where rows are grouped by length, the longest go first.
+    """Return the logits in the order of dev; grouping by length predicts the longest rows first.
 
-    The Trainer's own grouping gives no way back to the order of the rows.
+    The Trainer's own grouping does not return the order of the rows.
     """
     if not flags.by_length:
         return trainer.predict(dev).predictions

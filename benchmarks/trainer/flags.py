@@ -1,4 +1,4 @@
-"""The Trainer's flags: as the example scripts have them by default, and those that make it fast.
+"""Flags of the Trainer: the example scripts' defaults, and flags that make it fast.
 
 Defaults were read in transformers' examples/pytorch (text-classification/run_glue.py at commit
 242e7fc6, question-answering/run_qa.py at 03ea97ae, multiple-choice/run_swag.py at 0055f834,
@@ -13,10 +13,10 @@ __all__ = ["FLAGS", "Flags"]
 
 @dataclass(frozen=True, kw_only=True)
 class Flags:
-    """How batches are made and computed.
+    """Options for building and computing batches.
 
-    `pads_to_limit` are the scripts that pad every row to the maximum length; the others pad to the
-    longest row of a batch, rounded up to a multiple of `multiple`.
+    `pads_to_limit` are the head types whose scripts pad every row to the maximum length; the others
+    pad to the longest row of a batch, rounded up to a multiple of `multiple`.
     """
 
     pads_to_limit: frozenset[str] = frozenset()
@@ -28,13 +28,13 @@ class Flags:
     workers: int = 0
 
     def arguments(self) -> dict[str, Any]:
-        """What TrainingArguments is told."""
+        """Return the arguments for TrainingArguments."""
         return {
             "bf16": self.bf16,
             "train_sampling_strategy": "group_by_length" if self.by_length else "random",
             "dataloader_num_workers": self.workers,
             "torch_compile": self.compiled,
-            **({"tf32": True} if self.tf32 else {}),  # a processor without it refuses to be told
+            **({"tf32": True} if self.tf32 else {}),  # a processor without tf32 rejects it
         }
 
 
@@ -51,9 +51,12 @@ FLAGS = {
     "random": Flags(multiple=16),
     "random-bf16": Flags(multiple=16, bf16=True),
 }
-"""`default`: run_glue.py and run_qa.py have --pad_to_max_length True, with 128 and 384 tokens;
-run_swag.py and run_ner.py have it False. All: fp32, random order, no data loader workers, and fused
-AdamW (training_args.py, `optim`, since torch 2.8), which is therefore on everywhere. `best` is what
-the others that begin with "best" are measured against, so that it is the best. `random` and
-`random-bf16`, for scores: nothing that changes which examples share a step (docs/log.md tells what
-grouping by length does to STS-B)."""
+"""Flags by name.
+
+`default`: run_glue.py and run_qa.py have --pad_to_max_length True, with 128 and 384 tokens;
+run_swag.py and run_ner.py have it False. All use fp32, random order, no data loader workers, and
+fused AdamW (training_args.py, `optim`, since torch 2.8), which is therefore on everywhere. `best`
+is compared with the others that begin with "best", to ensure that it is the best. `random` and
+`random-bf16` are for scores: they have nothing that changes which examples share a step
+(docs/log.md describes the effect of grouping by length on STS-B).
+"""

@@ -1,4 +1,4 @@
-"""GLUE: one sentence or two to a class or a number, as run_glue.py does it."""
+"""GLUE: classification or regression of one or two sentences, as in run_glue.py."""
 
 import csv
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def correlations(guess: np.ndarray, gold: np.ndarray) -> Scores:
 
 @dataclass(frozen=True)
 class GlueFile:
-    """Where the texts and the label stand in a task's official files."""
+    """Columns of the texts and the label in a task's official files."""
 
     folder: str
     texts: tuple[int, ...]
@@ -78,7 +78,7 @@ def problem(request: Request) -> Problem:
 
 
 def _read(request: Request, task: GlueFile, split: str, tokenizer: Any) -> Dataset:
-    """One split as token ids and labels."""
+    """Read a split as token ids and labels."""
     path = Path(request.folder) / task.folder / f"{split}.tsv"
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))

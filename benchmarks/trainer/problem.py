@@ -1,4 +1,4 @@
-"""What a head type hands to the Trainer."""
+"""Interface between a head type and the Trainer."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ Scores = dict[str, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A checkpoint, the folder with a task's official files, and how rows are encoded.
+    """A checkpoint, the folder with a task's official files, and the encoding of rows.
 
-    Rows have `max_tokens` at most, and exactly as many where `pads`; otherwise batches are padded
-    to a multiple of `multiple`.
+    Rows have at most `max_tokens`, and are padded to that length if `pads`; otherwise batches are
+    padded to a multiple of `multiple`.
     """
 
     checkpoint: str
@@ -30,7 +30,7 @@ class Request:
 
     @property
     def padding(self) -> Any:
-        """The tokenizer's argument."""
+        """Argument `padding` of the tokenizer."""
         return "max_length" if self.pads else False
 
     def tokenizer(self) -> Any:
@@ -39,11 +39,15 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """`train` and `dev` have a column "length" beside a network's inputs; `lengths` are its real
-    tokens, one list for the rows of both splits each.
+    """A task for the Trainer.
 
-    `network` loads the checkpoint with a new head, `collate` makes a batch, and `score` takes the
-    logits in the order of `dev`.
+    Attributes:
+        train: The training rows.
+        dev: The dev rows.
+        lengths: The number of real tokens of each row, by split.
+        collate: Builds a batch.
+        network: Loads the checkpoint with a new head.
+        score: Scores logits in the order of `dev`.
     """
 
     train: Dataset
@@ -55,5 +59,5 @@ class Problem:
 
 
 def real_lengths(masks: list[list[int]]) -> list[int]:
-    """Tokens of every row without padding."""
+    """Return the number of tokens of every row without padding."""
     return [int(np.sum(mask)) for mask in masks]

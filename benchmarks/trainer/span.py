@@ -1,4 +1,4 @@
-"""SQuAD 1.1: a stretch of a passage, read in overlapping windows, as run_qa.py does it."""
+"""SQuAD 1.1: a span of a passage, which is read in overlapping windows, as in run_qa.py."""
 
 import json
 import re
@@ -16,14 +16,14 @@ from benchmarks.trainer.problem import Problem, Request, Scores, real_lengths
 __all__ = ["problem"]
 
 OVERLAP = 128
-"""run_qa.py --doc_stride: how many tokens two windows share."""
+"""Number of tokens that two windows share: run_qa.py --doc_stride."""
 
 BEST, LONGEST = 20, 30
-"""run_qa.py --n_best_size and --max_answer_length, in tokens."""
+"""Limits of prediction: run_qa.py --n_best_size, and --max_answer_length in tokens."""
 
 
 class Question(NamedTuple):
-    """A question on a passage; its answers with the characters where they begin."""
+    """A question on a passage; its answers with their start, in characters."""
 
     text: str
     context: str
@@ -85,14 +85,14 @@ def _encode(questions: list[Question], request: Request, tokenizer: Any) -> Any:
 
 
 def _context(encoded: Any, row: int) -> range:
-    """The places of a window's tokens that stand for the passage."""
+    """Return the indices of a window's tokens that belong to the passage."""
     kinds = encoded.sequence_ids(row)
     first = kinds.index(1)
     return range(first, first + kinds.count(1))
 
 
 def _targets(encoded: Any, questions: list[Question]) -> tuple[list[int], list[int]]:
-    """First and last token of the first answer in every window, 0 where it is not whole."""
+    """Return the first and last token of the first answer in each window, 0 if it is incomplete."""
     places = [
         _places(
             encoded["offset_mapping"][row], _context(encoded, row), *questions[number].answers[0]
@@ -113,7 +113,7 @@ def _places(
 
 
 def _answers(logits: Any, encoded: Any, questions: list[Question]) -> list[str]:
-    """The best stretch of each passage, by the sum of two logits, over all its windows."""
+    """Return the best span of each passage, by the sum of two logits, over all its windows."""
     found: dict[int, list[tuple[float, int, int]]] = defaultdict(list)
     for row, number in enumerate(encoded["overflow_to_sample_mapping"]):
         offsets, context = encoded["offset_mapping"][row], _context(encoded, row)
@@ -128,7 +128,7 @@ def _answers(logits: Any, encoded: Any, questions: list[Question]) -> list[str]:
 
 
 def _score(guesses: list[str], questions: list[Question]) -> Scores:
-    """Exact match and F1 in percent, as the official evaluate-v1.1.py defines them."""
+    """Return exact match and F1 in percent, as the official evaluate-v1.1.py defines them."""
     exact, f1 = [], []
     for guess, question in zip(guesses, questions, strict=True):
         words = _words(guess)
@@ -138,7 +138,7 @@ def _score(guesses: list[str], questions: list[Question]) -> Scores:
 
 
 def _words(text: str) -> list[str]:
-    """The words without case, punctuation and articles."""
+    """Return the words of a text in lower case, without punctuation and articles."""
     plain = "".join(letter for letter in text.lower() if letter not in string.punctuation)
     return re.sub(r"\b(a|an|the)\b", " ", plain).split()
 

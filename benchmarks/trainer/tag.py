@@ -1,4 +1,4 @@
-"""CoNLL-2003: a tag for every word, as run_ner.py does it."""
+"""CoNLL-2003: a tag for every word, as in run_ner.py."""
 
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def _read(path: Path) -> list[Sentence]:
 
 
 def _iob2(tags: list[str]) -> list[str]:
-    """IOB1, as in the files, with a B at the first word of every entity, as the hub has it."""
+    """Convert the files' IOB1 tags to IOB2, as on the hub: B at each entity's first word."""
     before = ["O", *tags]
     return [
         f"B{tag[1:]}" if tag[0] == "I" and last[1:] != tag[1:] else tag
@@ -78,7 +78,7 @@ def _encode(sentences: list[Sentence], request: Request, tokenizer: Any) -> Data
 
 
 def _labels(words: list[int | None], tags: list[str]) -> list[int]:
-    """The tag of every word at its first token, and nothing to learn elsewhere."""
+    """Return the tag of every word at its first token, and IGNORED elsewhere."""
     return [
         IGNORED if word is None or word == last else TAGS.index(tags[word])
         for last, word in zip([None, *words], words, strict=False)
@@ -86,7 +86,7 @@ def _labels(words: list[int | None], tags: list[str]) -> list[int]:
 
 
 def _tags(numbers: Any, gold: list[int]) -> list[str]:
-    """The names of the tags where a word has one."""
+    """Return the names of the tags of first tokens."""
     return [
         TAGS[int(number)]
         for number, right in zip(np.asarray(numbers), gold, strict=False)

@@ -1,8 +1,8 @@
 """What mkdocs does not do by itself for the site of this folder; mkdocs.yml names this file.
 
 The pages are written for GitHub, and the site takes them as they are. Here it gets the rest: the
-README as its first page, the reference from docstrings, a place in the navigation for every page,
-and GitHub's address for links that lead out of the folder.
+README as its first page, the reference from docstrings, and GitHub's address for links that lead
+out of the folder.
 """
 
 import re
@@ -24,7 +24,7 @@ in use. `bench` is the same from a shell: [The command line](../cli.md).
 PLUGINS = """# API for plugins
 
 What a plugin's tables are made of. [Your own models, tasks, metrics and loggers](../plugins.md) and
-[Data and tasks](../tasks.md) show them in use.
+[Add a task](../add-task.md) show them in use.
 """
 
 FOR_PLUGINS = {
@@ -38,8 +38,8 @@ FOR_PLUGINS = {
         "tasks.glue.pair_task",
         "tasks.glue.pair",
         "tasks.squad.SQUAD_1",
-        "tasks.reading.quac",
-        "tasks.reading.coqa",
+        "extensions.reading.tasks.quac",
+        "extensions.reading.tasks.coqa",
     ),
     "Where rows are": (
         "tasks.sources.Source",
@@ -64,25 +64,22 @@ FOR_PLUGINS = {
         "tasks.metrics.choice_accuracy",
         "tasks.metrics.entities.entity_f1",
     ),
-    "Suites": ("tasks.suites.Suite", "tasks.suites.ScoreRule"),
+    "Suites": ("tasks.suite.Suite", "tasks.suite.ScoreRule"),
     "Models": ("models.ModelSpec",),
     "Loggers": ("loggers.Logger",),
     "Errors": (
-        "tasks.errors.BenchError",
-        "tasks.errors.DataError",
-        "tasks.errors.ModelError",
-        "tasks.errors.JobError",
-        "tasks.errors.StoreError",
+        "errors.BenchError",
+        "errors.DataError",
+        "errors.ModelError",
+        "errors.JobError",
+        "errors.StoreError",
     ),
 }
 """What plugins import, below `benchharness`, by the part of the page that has it."""
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Adds the pages that are made here, and gives every page a place in the navigation."""
-    decisions = sorted(
-        file.src_uri for file in files if re.match(r"decisions/\d{4}-", file.src_uri)
-    )
+    """Add the pages that are made here."""
     made = {
         "index.md": first_page((ROOT / "README.md").read_text(encoding="utf-8")),
         "reference/python.md": python_page(),
@@ -90,10 +87,6 @@ def on_files(files: Files, config: Any) -> Files:
     }
     for uri, text in made.items():
         files.append(File.generated(config, uri, content=text))
-    section(section(config.nav, "Explanation"), "Decisions").extend(decisions)
-    known = set(uris(config.nav))
-    left = sorted(file.src_uri for file in files.documentation_pages() if file.src_uri not in known)
-    section(config.nav, "Techniques").extend(left)
     return files
 
 
@@ -156,7 +149,7 @@ def python_page() -> str:
             *(f"::: benchharness.{name}\n" for name in names),
             *(
                 f'<a id="benchharness.{name}"></a>\n\n::: {place.replace(":", ".")}\n'
-                for name, place in places().items()
+                for name, place in places("calls").items()
             ),
             "## Columns of the data frames\n",
             *(f"::: benchharness.stored.frames.{name}\n" for name in columns),
@@ -170,19 +163,3 @@ def plugins_page() -> str:
     for title, names in FOR_PLUGINS.items():
         lines += [f"## {title}\n", *(f"::: benchharness.{name}\n" for name in names)]
     return "\n".join(lines)
-
-
-def section(nav: list[Any], title: str) -> list[Any]:
-    """The entries of a section of the navigation."""
-    (found,) = [each[title] for each in nav if isinstance(each, dict) and title in each]
-    listed: list[Any] = found
-    return listed
-
-
-def uris(nav: list[Any]) -> list[str]:
-    """The pages of a navigation, at every depth."""
-    found = []
-    for each in nav:
-        inner = next(iter(each.values())) if isinstance(each, dict) else each
-        found += [inner] if isinstance(inner, str) else uris(inner)
-    return found

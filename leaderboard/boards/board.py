@@ -10,6 +10,7 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.cell import Cell, marked, shown
 from benchharness.leaderboard.boards.entry import Entry, build_entry
 from benchharness.leaderboard.boards.grouping import (
@@ -22,8 +23,8 @@ from benchharness.leaderboard.boards.naming import called, is_called, short_name
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.sharing import shared_row
 from benchharness.leaderboard.text import grouped, visible
-from benchharness.tasks.errors import BenchError
-from benchharness.tasks.suites import TASKS, ScoreRule, Suite, complete_mean, find_task
+from benchharness.tasks.suite import ScoreRule, Suite, complete_mean
+from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import Task, suffix_of
 
 _KINDS = ("model", "scored", "ensemble", "zero-shot", "baseline")
@@ -64,11 +65,11 @@ class Board:
 
     @property
     def data_label(self) -> str:
-        """Evaluation data, for a title: "mini data, at most 100 rows a split"."""
-        sources = {"mini": "mini data", "hub": "hub data", "imported": "data that others used"}
+        """Evaluation data, for a title: "mini data, at most 100 rows per split"."""
+        sources = {"mini": "mini data", "hub": "hub data", "imported": "imported data"}
         names = " and ".join(sources.get(source, f"files in {source}") for source in self.data)
         names += f" on {self.machine}" if self.machine else ""
-        return names if self.limit is None else f"{names}, at most {self.limit} rows a split"
+        return names if self.limit is None else f"{names}, at most {self.limit} rows per split"
 
     @property
     def has_score(self) -> bool:
@@ -194,9 +195,9 @@ TOP = 30
 def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
     """Return the board with its first `number` entries of each kind; order and ranks stay the same.
 
-    The best single model of each column is kept too, so that a column's best value is always on the
-    board, and so is every entry with a run whose key is in `keep`. A `number` of 0 keeps all
-    entries.
+    The best single model of each column is kept too, and the best one that was trained here, so
+    that a column's best value is always on the board. So is every entry with a run whose key is in
+    `keep`. A `number` of 0 keeps all entries.
     """
     if number == 0 or len(board.entries) <= number:
         return board
@@ -206,6 +207,7 @@ def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
         ran = [(e.cells[task], e) for e in board.entries if e.is_single and task in e.cells]
         ran.sort(key=lambda pair: (not pair[0].has_learned, -pair[0].median))
         kept += [entry for _, entry in ran[:1]]
+        kept += [entry for _, entry in ran if entry.competes][:1]
     kept += [e for e in board.entries if keep and any(run.key in keep for run in e.runs)]
     # Compare by identity: comparing two entries by value would compare all of their runs.
     chosen = set(map(id, kept))
@@ -241,7 +243,7 @@ def select_entry(board: Board, name: str) -> Entry | None:
     found = called(board.entries, name)
     if len(found) > 1:
         choices = " or ".join(short_name(entry, board.entries) for entry in found)
-        raise BenchError(f"{name!r} is more than one row of {board.title}: say {choices}.")
+        raise BenchError(f"{name!r} is more than one row of {board.title}: use {choices}.")
     return found[0] if found else None
 
 
@@ -266,7 +268,7 @@ def select_entry_or_run(board: Board, name: str) -> Entry | None:
     }
     if len(found) > 1:
         keys = " or ".join(key[: len(prefix) + 6] for key in found)
-        raise BenchError(f"{prefix!r} begins the keys of several runs: say {keys}.")
+        raise BenchError(f"{prefix!r} begins the keys of several runs: use {keys}.")
     for key, whole in found.items():  # reduce the entry to this run
         cells = {
             task: replace(cell, runs=(run,), values=(value,))

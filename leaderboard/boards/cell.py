@@ -8,7 +8,8 @@ from statistics import fmean, median, stdev
 from benchharness.leaderboard.result import COLLAPSED, MARK, RunRow, Selection, selection_labels
 from benchharness.leaderboard.statistics import Interval, selection_gain
 from benchharness.leaderboard.text import counted, grouped
-from benchharness.tasks.suites import ScoreRule, find_task
+from benchharness.tasks.suite import ScoreRule
+from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task, ending_of, suffix_of
 
 
@@ -95,7 +96,9 @@ class Cell:
         if self.gain is None:
             return ""
         gain = shown(self.gain)
-        return f"the best of several: with other {self.gain_scope} it may score {gain} lower"
+        return (
+            f"the best of several settings: with other {self.gain_scope} it may score {gain} lower"
+        )
 
 
 # The mark of a number that needs a note, and the notes.

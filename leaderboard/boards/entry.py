@@ -31,7 +31,8 @@ from benchharness.leaderboard.job import (
 from benchharness.leaderboard.result import RunRow, selection_labels
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import grouped
-from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, title_of
+from benchharness.tasks.suite import ScoreRule, Suite
+from benchharness.tasks.suites import distinct_title, title_of
 
 # Uncertainty of an entry: the intervals of its cells, its score and its rank.
 
@@ -240,13 +241,13 @@ class Entry:
 
     @property
     def gain_labels(self) -> tuple[str, ...]:
-        """Gains of a student as text: "RTE +1.2 (p 0.04) over the same without a teacher"."""
+        """Gains of a student as text: "RTE +1.2 (p 0.04) over the same model without a teacher"."""
         found = [
             f"{title_of(task)} {gain.difference * 100:+.1f}"
             + ("" if gain.p_value is None else f" (p {gain.p_value:.2g})")
             for task, gain in self.gains.items()
         ]
-        return (f"{', '.join(found)} over the same without a teacher",) if found else ()
+        return (f"{', '.join(found)} over the same model without a teacher",) if found else ()
 
     @property
     def selection_labels(self) -> tuple[str, ...]:

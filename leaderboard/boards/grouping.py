@@ -164,7 +164,7 @@ def _value(run: RunRow, name: str) -> object:
 def timed_on(run: RunRow) -> str:
     """Return the machine and the reference of a timing run; empty for any other run."""
     machine = _value(run, MACHINE)
-    return f"{machine} beside {_value(run, REFERENCE)}" if machine else ""
+    return f"{machine}, reference {_value(run, REFERENCE)}" if machine else ""
 
 
 def variant_of(run: RunRow) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchharness.errors import BenchError, DataError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.published import (
     PublishedBlock,
@@ -28,7 +29,6 @@ from benchharness.leaderboard.result import (
     score_name,
 )
 from benchharness.leaderboard.text import without_apostrophe
-from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.suites import RULES, SUITES, TASKS, title_of
 
 # Scores that were measured elsewhere: CSV or JSON in the layout of benchharness's own export.

@@ -136,11 +136,11 @@ def _unlikeness(row: PublishedRow, points: int) -> str:
     If `points` is not 0, benchharness's score is the best of this number of points of a sweep.
     """
     if row.split != "dev":
-        return f"different split: theirs is of {row.split}"
+        return f"different split: the published score is on {row.split}"
     if row.protocol.startswith(BEST_OF_GRID if points else LIKE_OURS):
         return ""
-    ours = f", ours is the best of {points}" if points else ""
-    return f"different protocol: theirs is {row.protocol}{ours}"
+    measured = f", measured as the best of {points}" if points else ""
+    return f"different protocol: published as {row.protocol}{measured}"
 
 
 def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproduction:
@@ -149,14 +149,14 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
         return _incomparable(row, cell, unlike)
     if len(cell.scores) > 1:
         names = " or ".join(cell.scores)
-        return _incomparable(row, cell, f"the source does not say whether it is {names}")
+        return _incomparable(row, cell, f"the source does not state whether it is {names}")
     (name,) = cell.scores
     values = [100 * run.scores[cell.task].get(name, math.nan) for run in runs]
     if not all(math.isfinite(value) for value in values):
-        return _incomparable(row, cell, f"other metric: {name} is not among these scores")
+        return _incomparable(row, cell, f"different metric: {name} is not among these scores")
     ours = median(values)
     if len(values) == 1:
-        return _incomparable(row, cell, "one seed shows no spread to judge by", ours)
+        return _incomparable(row, cell, "one seed gives no spread to compare with", ours)
     # Student's prediction interval: one more seed lies in it 19 times in 20. The published number
     # is treated as one more run of the same spread. A published median of several runs varies less,
     # so the verdicts "below" and "above" are conservative.
@@ -172,11 +172,11 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
 def _less_than_whole(run: RunRow) -> str:
     """Return why a run is not of the whole model trained on all rows; "" if it is."""
     if run.kind == ZERO_SHOT and find_task(run.task).is_trained:
-        return "different protocol: ours was not trained on the task"
+        return "different protocol: this model was not trained on the task"
     if shots := run.settings.get("shots"):
-        return f"different protocol: ours was trained on {shots.value} rows"
+        return f"different protocol: this model was trained on {shots.value} rows"
     if layers := run.settings.get("layers"):
-        return f"different model: ours has {layers.value} of its layers"
+        return f"different model: this one has {layers.value} of its layers"
     return ""
 
 
@@ -251,7 +251,7 @@ def _lack(job: Job) -> str:
 def _unknown(family: str, device: str) -> str:
     """Return which fact is missing in a run that was imported or made by an older version."""
     lost = [name for name, value in (("family", family), ("device", device)) if not value]
-    return f"without its {' and '.join(lost)}, which the run does not say" if lost else ""
+    return f"without its {' and '.join(lost)}, which the run does not state" if lost else ""
 
 
 def _part(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -64,7 +64,7 @@ def render(board: Board, console: Console, *, details: bool = False) -> None:
     """
     console.print(Text(f"{board.title} on {visible(board.data_label)}", style="bold"))
     if not board.entries:
-        console.print(Text("nothing was measured here.", style="dim"))
+        console.print(Text("no results here.", style="dim"))
         for line in _hidden(board):
             console.print(Text(line, style="dim"))
         return
@@ -260,20 +260,21 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
     missing = [task for task in board.rule.cells if not any(task in e.cells for e in board.entries)]
     if missing:
         names = ", ".join(map(title_of, missing))
-        yield f"no score ({visible(board.rule.name)}): no run of {names}. data: {data}."
+        verb = "is" if len(missing) == 1 else "are"
+        yield f"no {visible(board.rule.name)} score: {names} {verb} missing. data: {data}."
     elif not board.has_score:
         yield f"data: {data}."
     else:
-        yield f"score: {visible(board.rule.name)}, over each task's median; data: {data}."
+        yield f"score: {visible(board.rule.name)} of the tasks' medians; data: {data}."
         if any(entry.score is None for entry in board.entries):
             count = len(board.rule.cells)
-            yield f"n of {count}: how many of the score's tasks have a result."
+            yield f"n of {count}: only n of the score's {count} tasks have a result."
     yield _seeds(board, found)
     if beside := [task for task in board.extras if any(task in e.cells for e in board.entries)]:
-        place = "left out of this table for its width" if found.left_out else "shown next to it"
-        yield f"{', '.join(map(title_of, beside))}: not part of the score, {place}."
+        place = ", and left out to fit the width" if found.left_out else ""
+        yield f"{', '.join(map(title_of, beside))}: not part of the score{place}."
     if any(not entry.is_single for entry in board.entries):
-        yield "ensembles and baselines stand below the models and have no rank."
+        yield "ensembles and baselines are below the models and have no rank."
     of_rows = grouped((said, entry.name) for entry in board.entries for said in _details(entry))
     for said, rows in of_rows.items():
         is_everybody = len(rows) == sum(entry.is_single for entry in board.entries) > 1
@@ -306,15 +307,15 @@ def _choices(board: Board) -> Iterator[str]:
     """Yield a sentence per sweep and scope with the expected selection gain of each task."""
     for entry in board.entries:
         chosen = [
-            (cell.gain_scope, f"{title_of(task)} {shown(cell.gain)}")
+            (cell.gain_scope, f"{title_of(task)} by {shown(cell.gain)}")
             for task, cell in entry.cells.items()
             if cell.gain is not None
         ]
         for scope, cells in groupby(chosen, key=itemgetter(0)):
             gains = [gain for _, gain in cells]
             yield visible(
-                f"{entry.name}: the best of {entry.points} gains by chance {', '.join(gains)}; "
-                f"expect it to score that much lower with other {scope}."
+                f"{entry.name}: choosing the best of {entry.points} inflates {', '.join(gains)}; "
+                f"expect scores that much lower with other {scope}."
             )
 
 
@@ -322,7 +323,9 @@ def over_seeds_alone(board: Board) -> Iterator[str]:
     """Yield each distinct reason why a board's intervals cover seeds alone, as a sentence."""
     found = [e.uncertainty for e in board.entries if e.uncertainty is not None]
     reasons = (cell.reason for uncertainty in found for cell in uncertainty.cells.values())
-    yield from (f"over seeds alone: {reason}" for reason in dict.fromkeys(reasons) if reason)
+    yield from (
+        f"intervals over seeds alone: {reason}" for reason in dict.fromkeys(reasons) if reason
+    )
 
 
 def _intervals(board: Board) -> Iterator[str]:
@@ -331,12 +334,12 @@ def _intervals(board: Board) -> Iterator[str]:
     if not found:
         return
     yield (
-        "95 %: intervals of the median and, below each rank, of the rank, over other examples and "
-        "other seeds."
+        "95 %: the interval of each median and, below each rank, of the rank, over examples and "
+        "seeds."
     )
     cells = [cell for _, uncertainty in found for cell in uncertainty.cells.values()]
     if any(cell.seeds is None for cell in cells):
-        yield "with one seed an interval is over examples alone: other seeds may say otherwise."
+        yield "with one seed an interval is over examples alone: other seeds may differ."
     yield from map(visible, over_seeds_alone(board))
     for entry, uncertainty in found:
         if uncertainty.tied:
@@ -390,7 +393,7 @@ def render_reproductions(board: Board, console: Console, *, details: bool = Fals
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for head in ("model", "task", "score"):
         table.add_column(head, overflow="fold")
-    for head in ("ours", "theirs", "difference", "noise"):
+    for head in ("measured", "published", "difference", "noise"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     for row in rows:
@@ -398,7 +401,7 @@ def render_reproductions(board: Board, console: Console, *, details: bool = Fals
     console.print(Text(title, style="bold"))
     console.print(table)
     console.print()
-    legend = "in percent; ours: the median over seeds; noise: how far theirs may lie by chance."
+    legend = "in percent; measured: median over seeds; noise: differences that may be chance."
     console.print(Text(legend, style="dim"))
     console.print()
 
@@ -409,8 +412,8 @@ _FEW_COLUMNS = 4  # most columns with which protocol and date fit on the line of
 
 _LEGENDS = {
     "published": "as printed, in percent, unranked; sources and metrics: `bench show published`.",
-    "imported": "measured elsewhere and brought by `bench db import`, in percent, unranked; "
-    "sources: `bench leaderboard --json`.",
+    "imported": "imported with `bench db import`, in percent, unranked; sources: `bench "
+    "leaderboard --json`.",
 }
 
 
@@ -522,6 +525,6 @@ def print_boards(
                 left_out = len(block.rows) - len(like.rows)
                 render_published(like, Console(), left_out=left_out)
             else:
-                said = f"{len(block.rows)} rows, none of a model like these"
+                said = f"{len(block.rows)} rows, none of a model of similar size"
                 title = f"{block.title}, published ({block.split})"
                 Console().print(Text(f"{title}: {said}; --all-published shows them.", style="dim"))

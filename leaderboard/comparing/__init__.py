@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its submodules are loaded on first use
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.metrics.entities import (
     MEASURES,

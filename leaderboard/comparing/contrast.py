@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its submodules are loaded on first use
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.cell import score_bounds
 from benchharness.leaderboard.comparing import (
     Array,
@@ -32,7 +33,6 @@ from benchharness.leaderboard.comparing.noise import (
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import Interval, holm
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
 
@@ -258,7 +258,7 @@ def contrast(
         flips=flips_of(splits),
     )
     if headline is None:
-        reason = f"{' and '.join(names)} cannot be taken apart by examples"
+        reason = f"{' and '.join(names)} cannot be split by example"
         return replace(found, reason=reason)
     reach = difference_bounds(splits[0].task, names, scores)
     test, p_value = _test(headline, found)

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell
 from benchharness.leaderboard.boards.entry import Entry
@@ -23,7 +24,6 @@ from benchharness.leaderboard.statistics import (
     median_deviation,
     useful_interval,
 )
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import distinct_title, title_of
 
 ALPHA = 0.05

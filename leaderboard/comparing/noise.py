@@ -32,7 +32,8 @@ from benchharness.leaderboard.statistics import (
     selection_gain,
     student_t,
 )
-from benchharness.tasks.suites import ScoreRule, find_task
+from benchharness.tasks.suite import ScoreRule
+from benchharness.tasks.suites import find_task
 
 
 @dataclass(frozen=True, kw_only=True)

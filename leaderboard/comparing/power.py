@@ -137,13 +137,13 @@ def _comparison(
 
 def _reason(several: bool, difference: float, parts: Sequence[Part], once: str) -> str:
     if not several and once:
-        return f"{once} is made once, and has no seeds to add"
+        return f"{once} is run once, so no seeds can be added"
     if not several:
-        return "one seed shows no spread: run at least 2 of each"
+        return "one seed shows no spread: run at least 2 seeds of each"
     if not difference:
         return "the means are equal"
     if any(part.noise.units for part in parts):
-        return "no number of seeds: it needs more examples"
+        return "no number of seeds suffices: more examples are needed"
     return f"more than {MOST_SEEDS:,}"
 
 

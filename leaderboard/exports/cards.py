@@ -6,12 +6,12 @@ from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
+from benchharness.errors import BenchError, first_line
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.exports.lines import ScoreLine, score_lines, the_model
 from benchharness.leaderboard.text import counted, visible
-from benchharness.tasks.errors import BenchError, first_line
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 from benchharness.tasks.suites import TASKS, full_title
 from benchharness.tasks.task import Task
@@ -52,8 +52,8 @@ def official(boards: Iterable[Board]) -> list[Board]:
             "formats csv, json, markdown and latex take it."
         )
     raise BenchError(
-        "only scores on the official data, without --limit, go onto a model card; what fits here "
-        "was measured on mini or cut data. The formats csv, json, markdown and latex take that too."
+        "only scores on the official data, without --limit, go onto a model card, and these are "
+        "on mini or limited data. The formats csv, json, markdown and latex take them."
     )
 
 
@@ -64,9 +64,9 @@ def check_learned(boards: Iterable[Board]) -> None:
             cell = entry.cells.get(name)
             if cell is not None and not cell.has_learned:
                 raise BenchError(
-                    f"{entry.name} has learned nothing of {full_title(name)} "
+                    f"{entry.name} learned nothing on {full_title(name)} "
                     f"({'; '.join(cell.notes)}), and a model card would show its score: leave it "
-                    "out with --task, or give --collapsed-too, and the card says so."
+                    "out with --task, or give --collapsed-too, which marks it on the card."
                 )
 
 
@@ -234,7 +234,7 @@ def eval_result(  # noqa: PLR0913  (fields of the hub)
     return _import_hub().EvalResult(
         task_type=TASK_TYPES[task.head],
         dataset_type=task.source.hub if is_official else "other",
-        dataset_name=full_title(task.name) + ("" if is_official else " (other rows)"),
+        dataset_name=full_title(task.name) + ("" if is_official else " (not the official data)"),
         dataset_config=task.source.config if is_official else None,
         dataset_split=(known and known.hub) or split,
         dataset_revision=revision,

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.exports.table import (
     SPREAD_NOTE,
@@ -22,7 +23,6 @@ from benchharness.leaderboard.exports.table import (
     build_tables,
 )
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import BenchError
 
 _NARROW = 4  # most columns of numbers and facts that fit one column of a page
 
@@ -51,7 +51,7 @@ def to_latex(
     """
     if _breaks(caption):
         raise BenchError(
-            f"--caption is not LaTeX that stands alone: {caption!r}. Write \\% \\& \\# \\_, close "
+            f"--caption is not complete LaTeX: {caption!r}. Write \\% \\& \\# \\_, close "
             "every { and $, and leave no empty line."
         )
     if label and not re.fullmatch(r"[A-Za-z0-9:./+_-]+", label):
@@ -134,7 +134,7 @@ def breakable(text: str) -> str:
 # The text of a table.
 
 _HEADINGS = {
-    "scored": "Predictions of others",
+    "scored": "Scored prediction files",
     "ensemble": "Ensembles",
     "zero-shot": "Zero-shot",
     "baseline": "Baselines",

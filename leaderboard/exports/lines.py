@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields, replace
 from itertools import chain
 from statistics import fmean, median
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import spread_of
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import called, short_name
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.text import inert, visible
-from benchharness.tasks.errors import BenchError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,14 +203,14 @@ def the_model(boards: Iterable[Board]) -> tuple[Entry, ...]:
         if len(names) != 1:
             some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             raise BenchError(
-                f"this format describes one row of {board.title}, and {len(names)} fit: say which "
-                f"with --model: {some}."
+                f"this format describes one row of {board.title}, and {len(names)} fit: choose "
+                f"one with --model: {some}."
             )
         entries += board.entries
     models = list(dict.fromkeys(entry.model for entry in entries))
     if len(models) > 1:
         raise BenchError(
-            f"this format describes one model, and {len(models)} fit: say which with --model: "
+            f"this format describes one model, and {len(models)} fit: choose one with --model: "
             f"{', '.join(models)}."
         )
     return tuple(entries)

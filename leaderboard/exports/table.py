@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import (
     column_title,
@@ -23,7 +24,6 @@ from benchharness.leaderboard.boards.published import (
 )
 from benchharness.leaderboard.result import MARK
 from benchharness.leaderboard.text import grouped, visible
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_task, title_of
 
 SCORE = "score"
@@ -148,7 +148,7 @@ def build_tables(
         )
     if choice.published and not any(board.is_whole for board in listed):
         raise BenchError(
-            "--published: published numbers are of whole official data, and these boards are not."
+            "--published: published scores are on complete official data, and these boards are not."
         )
     for name in choice.published:
         if not any(published_rows(board, [name]) for board in listed):
@@ -243,7 +243,7 @@ def _build_table(
 def _caption(board: Board) -> str:
     """Return the title of a board without the paths of its data."""
     parts = [board.title, *(["mini data"] if "mini" in board.data else [])]
-    parts += [] if board.limit is None else [f"at most {board.limit} rows a split"]
+    parts += [] if board.limit is None else [f"at most {board.limit} rows per split"]
     splits = [split for task in board.tasks for split in find_task(task).dev_splits]
     parts += ["development sets"] if all(s.startswith("dev") for s in splits) else []
     return ", ".join(parts)
@@ -362,10 +362,10 @@ def _notes(
     counts = [n for entry in board.entries if entry.is_single for n in entry.seeds if n]
     several = max(counts, default=0) > 1
     number = "-".join(map(str, sorted({min(counts), max(counts)}))) if counts else ""
-    median = f", the median over {number} seed{'s' if several else ''}" if counts else ""
+    median = f"medians over {number} seed{'s' if several else ''}, " if counts else ""
     is_spread = several and choice.spread and not choice.intervals
     spread = f"; {SPREAD_NOTE}" if is_spread else ""
-    yield f"Values are times 100{median}{spread}."
+    yield f"Values are {median}times 100{spread}."
     yield from _interval_notes(board, columns, choice)
     metrics = grouped((_metric_of(board, t), title_of(t)) for t in columns if t != SCORE)
     if metrics:
@@ -375,10 +375,10 @@ def _notes(
         yield f"The score is {board.rule.name}."
     if sum(entry.competes for entry in board.entries) > 1:
         tied = any(choice.ties.get(task) for task in columns)
-        test = "and what is not significantly different from it in a paired test "
+        test = " and models not significantly different from it in a paired test "
         test += "(p < 0.05, corrected by Holm)"
-        yield f"The best of the models {f'{test} are' if tied else 'is'} bold."
-    if any(not entry.is_single for entry in board.entries):
+        yield f"Bold: the best model{test if tied else ''}."
+    if "rank" in facts and any(not entry.is_single for entry in board.entries):
         yield "Ensembles and baselines have no rank."
     # Rows that are distinguished by their recipes have them in their names.
     recipes = grouped(
@@ -402,11 +402,11 @@ def _interval_notes(board: Board, columns: Sequence[str], choice: Choice) -> Ite
     sure = [_intervals(e, name) for e in board.entries for name in columns if choice.intervals]
     if scopes := dict.fromkeys(each.scope for each in sure if each.both):
         over = ", or over ".join(scopes)
-        yield f"The small numbers are the ends of the 95 % interval over {over}."
+        yield f"Small numbers are the bounds of the 95 % interval over {over}."
     if any(choice.apart.get(name) for name in columns):
         yield (
-            f"† is significantly different from {choice.other} in a paired test (p < 0.05, "
-            "corrected by Holm over the tasks)."
+            f"†: significantly different from {choice.other} in a paired test (p < 0.05, corrected "
+            "by Holm over the tasks)."
         )
 
 

@@ -51,8 +51,8 @@ function sheetOf(board, records, remove) {
   const text =
     rows.length === 1
       ? "Choose another row to compare it with this one."
-      : `Differences are to ${first}, of the same scores on the same split; a number that shares ` +
-        "none says what it is of. The best of each line is bold. The address of this page leads here. " +
+      : `Differences are relative to ${first}, on the same split and metric; other scores ` +
+        "name their own. The best of each line is bold. The URL keeps this selection. " +
         testsSaid(rows, tests, ofSeeds);
   const said = tests.map((test, place) => test ?? ofSeeds[place]);
   const table = makeElement("table", {}, headOf(rows, records, remove), bodyOf(board, rows, said));
@@ -113,12 +113,12 @@ function testsSaid(rows, tests, ofSeeds) {
   const by = (kind, names) => (names ? `against ${names} ${kind}` : "");
   const stars = [
     by("the test of bench compare, corrected for the tasks", named((place) => tests[place])),
-    by("a t-test over the seeds alone, which knows nothing of other examples", named((place) => ofSeeds[place])),
+    by("a t-test over seeds alone, not over examples", named((place) => ofSeeds[place])),
   ].filter(Boolean);
   const left = named((place) => !tests[place] && !ofSeeds[place] && rows[place].kind === "measured");
-  const said = stars.length ? [`* is a difference that chance does not explain, its note has p: ${stars.join("; ")}.`] : [];
+  const said = stars.length ? [`* is a significant difference; hover over it for p: ${stars.join("; ")}.`] : [];
   if (left && rows[0].kind === "measured") said.push(`Not tested here against ${rows[0].name}: ${left}.`);
-  if (left || ofSeeds.some(Boolean)) said.push("The command bench compare tests any two over examples and seeds.");
+  if (left || ofSeeds.some(Boolean)) said.push("The command bench compare tests any two systems over examples and seeds.");
   return said.join(" ");
 }
 

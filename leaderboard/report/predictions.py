@@ -185,12 +185,12 @@ def _about_texts(predicted: PredictedTask, known: bool) -> str:
     hidden = "" if known else " The benchmark hides the gold answers of this split."
     if not predicted.texts:
         return (
-            f"Written without texts (--no-texts): no words of {predicted.data} are in this file."
+            f"Written without texts (--no-texts): this file has no text of {predicted.data}."
             f"{hidden}"
         )
     return (
-        f"The texts are those of {predicted.data}, read when this page was written, under the "
-        f"licence of that data set; --no-texts leaves them out.{hidden}"
+        f"The texts are from {predicted.data}, whose licence applies to them, and were read when "
+        f"this page was written; --no-texts leaves them out.{hidden}"
     )
 
 

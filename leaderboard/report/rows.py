@@ -180,9 +180,9 @@ def build_column(board: Board, task: str) -> Column:
 _NOTES: Mapping[str, str] = MappingProxyType(
     {
         "published": "as printed in papers, model cards and leaderboards; unranked, because "
-        "protocols and metrics differ from row to row",
-        "imported": "as their sources say, brought by bench db import; unranked, because nobody "
-        "here has seen the runs or their rows",
+        "protocols and metrics differ between rows",
+        "imported": "imported with bench db import; unranked, because benchharness has neither "
+        "their runs nor their data",
     }
 )
 

@@ -94,10 +94,13 @@ def _with_heat(cell: CellView, scale: tuple[float, float] | None) -> CellView:
 _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
     {
         "measured": ("Measured here", "fine-tuned and scored by bench run"),
-        "scored": ("Scored here", "files of others, scored by bench score; unranked"),
+        "scored": (
+            "Scored here",
+            "prediction files of other programs, scored by bench score; unranked",
+        ),
         "ensemble": ("Ensembles", "averaged from stored predictions; unranked"),
-        "zero-shot": ("Zero-shot", "language models that were not trained for it; unranked"),
-        "baseline": ("Baselines", "learned without an encoder; unranked"),
+        "zero-shot": ("Zero-shot", "language models that were not trained on the task; unranked"),
+        "baseline": ("Baselines", "without an encoder; unranked"),
     }
 )
 """Kinds of a board's own rows in the order in which they are shown, with their titles and notes."""
@@ -316,7 +319,9 @@ def _score(board: Board, entry: Entry) -> CellView:
     if entry.score is None:
         there = len(board.rule.cells) - len(entry.missing)
         missing = ", ".join(map(title_of, entry.missing))
-        return CellView(text=f"{there} of {len(board.rule.cells)} tasks", note=f"no {missing}")
+        return CellView(
+            text=f"{there} of {len(board.rule.cells)} tasks", note=f"missing: {missing}"
+        )
     intervals = Intervals() if entry.uncertainty is None else entry.uncertainty.score
     seeds = entry.seed_scores
     note = ""

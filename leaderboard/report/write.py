@@ -18,6 +18,7 @@ from markupsafe import Markup
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.boards.entry import Entry
+from benchharness.leaderboard.job import shown_source
 from benchharness.leaderboard.report import (
     EntryRuns,
     build_page,
@@ -280,6 +281,7 @@ def _templates() -> Environment:
         shown=shown,
         year=year_in,
         source=partial(source_link, is_ours=True),
+        origin=shown_source,
     )
     return found
 

@@ -15,6 +15,7 @@ from typing import IO, Any, NamedTuple
 
 from platformdirs import user_data_path
 
+from benchharness.errors import BenchError, DataError, StoreError
 from benchharness.leaderboard.store.numbers import Known, fitting
 from benchharness.leaderboard.store.record import (
     Run,
@@ -24,7 +25,6 @@ from benchharness.leaderboard.store.record import (
     stored_to_run,
 )
 from benchharness.leaderboard.text import flush_to_disk, to_text, whole_file
-from benchharness.tasks.errors import BenchError, DataError, StoreError
 
 _FORMAT = "benchharness archive"
 
@@ -275,7 +275,7 @@ def read_kept(path: Path) -> tuple[Run, bool]:
         if not path.exists():
             raise FileNotFoundError(path) from error
         raise StoreError(
-            f"{path} holds what a job left when its leaderboard could not be written, and is "
+            f"{path} holds the result of a job whose leaderboard could not be written, and is "
             "damaged: delete it, and `bench run` runs that job again."
         ) from error
 
@@ -300,7 +300,7 @@ class Taken(NamedTuple):
             yield f"{runs} kept while {name} could not be written {_are(self.added)} stored now."
         if self.needless:
             yield (
-                f"{self.needless} kept beside {name} {_are(self.needless)} not needed any more: "
+                f"{self.needless} kept next to {name} {_are(self.needless)} not needed any more: "
                 "other results of the same jobs were stored meanwhile."
             )
         yield from self.faults

@@ -36,11 +36,7 @@ from sqlalchemy.exc import (
     ProgrammingError,
 )
 
-from benchharness.leaderboard.store import SCHEMA, DamagedError
-from benchharness.leaderboard.store.archive import write_archive
-from benchharness.leaderboard.store.record import StoredRun
-from benchharness.leaderboard.text import check_place, flush_to_disk, whole_file
-from benchharness.tasks.errors import (
+from benchharness.errors import (
     LIBPQ,
     SECRET,
     BenchError,
@@ -49,6 +45,10 @@ from benchharness.tasks.errors import (
     first_line,
     shown_place,
 )
+from benchharness.leaderboard.store import SCHEMA, DamagedError
+from benchharness.leaderboard.store.archive import write_archive
+from benchharness.leaderboard.store.record import StoredRun
+from benchharness.leaderboard.text import check_place, flush_to_disk, whole_file
 
 BUSY_SECONDS = 300
 """Seconds that a transaction waits for another one. 64 simultaneous writers waited 3.8 s at most,
@@ -288,8 +288,8 @@ def _store_error(
     marks = ("malformed", "not a database", "decode to UTF-8", "corrupt")
     if damaged or any(mark in reason for mark in marks):
         return StoreError(
-            f"the leaderboard {name} is damaged ({reason}) and was left as it is: put a backup in "
-            "its place, or save what can be read (docs/store.md)."
+            f"the leaderboard {name} is damaged ({reason}) and was not changed: restore a "
+            "backup, or save what can be read (docs/store.md)."
         )
     advice = "Check that the disk has room and that the file and its folder can be written."
     if code == _NO_RIGHT:
@@ -489,8 +489,8 @@ def _check_file(path: Path) -> None:
     # content, and filling it would hide that.
     found = "is empty (0 bytes)" if not start else "is not an SQLite database"
     raise StoreError(
-        f"the leaderboard {path} {found} and was left as it is: put a backup in its place, or save "
-        "what can be read (docs/store.md), or move it away and `bench run` starts a new one."
+        f"the leaderboard {path} {found} and was not changed: restore a backup, or save what can "
+        "be read (docs/store.md), or move it away and `bench run` starts a new one."
     )
 
 

@@ -18,6 +18,7 @@ from sqlalchemy.exc import (
     StatementError,
 )
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.store import (
     FINISHED,
     HEADLINES,
@@ -41,7 +42,6 @@ from benchharness.leaderboard.store.record import (
     shared_stored,
 )
 from benchharness.leaderboard.text import plain
-from benchharness.tasks.errors import StoreError
 
 _UNFIT = (IntegrityError, InterfaceError, ProgrammingError)
 """Exceptions of a database for a row that does not fit its schema."""
@@ -431,7 +431,7 @@ def _schema_faults(db: Connection) -> Iterator[str]:
 
     context = migration.MigrationContext.configure(db)
     for change in autogenerate.compare_metadata(context, SCHEMA):
-        yield f"the schema is not what it should be; missing: {_named(change)}"
+        yield f"the schema is not as expected; missing: {_named(change)}"
 
 
 def _named(change: object) -> str:
@@ -505,4 +505,4 @@ def _headlines(runs: Sequence[Run], db: Connection) -> Iterator[str]:
         now = headline_columns(run)
         # A run without a headline is an older attempt, or `_lists` reports its job.
         if run.id in shown and plain(shown[run.id]) != plain([now["shared"], now["content"]]):
-            yield f"what lists show of run {run.job_key[:12]} is not what the run says"
+            yield f"the lists' entry of run {run.job_key[:12]} differs from the run"

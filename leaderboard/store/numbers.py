@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.result import measures_of
 from benchharness.leaderboard.store.record import Run, StoredRun, stored_to_run
 from benchharness.leaderboard.text import digest
-from benchharness.tasks.errors import StoreError
 from benchharness.tasks.suites import TASKS
 
 _ROUNDING = 1e-9

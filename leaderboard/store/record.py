@@ -13,14 +13,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, select
 
-from benchharness.leaderboard.job import (
-    Job,
-    Stage,
-    Teacher,
-    define_task,
-    recipe_digest,
-    trained_tasks,
-)
+from benchharness.errors import DataError, StoreError
+from benchharness.leaderboard.job import Job, Stage, Teacher, recipe_digest, trained_tasks
 from benchharness.leaderboard.result import (
     Failure,
     Measure,
@@ -42,7 +36,7 @@ from benchharness.leaderboard.store import (
     DamagedError,
 )
 from benchharness.leaderboard.text import digest, plain, storable, to_text
-from benchharness.tasks.errors import DataError, StoreError
+from benchharness.tasks.custom import define_task
 
 
 class Run(SimpleNamespace):
@@ -216,8 +210,8 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
             own["teacher"] = more["teacher"] and Teacher(**more["teacher"])
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(
-            f"what lists show of the stored run {str(key)[:12]} is damaged ({error}): `bench db "
-            "check` says what else is, and docs/store.md how to save the rest."
+            f"the lists' entry of the stored run {str(key)[:12]} is damaged ({error}): `bench db "
+            "check` lists every fault, and docs/store.md explains how to save the rest."
         ) from error
     # Without __init__, which sets the fields one by one: it would be most of the cost of a large
     # board.
@@ -378,7 +372,7 @@ def without_evaluations(row: Mapping[str, Any]) -> Result:
     try:
         return Result.from_json({**row, "evaluations": (), "curve": ()})
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DamagedError(f"a run has no job of ours: {error}") from error
+        raise DamagedError(f"a run has no valid job: {error}") from error
 
 
 def run_to_stored(run: Run) -> StoredRun:
@@ -439,7 +433,7 @@ def stored_to_run(stored: StoredRun) -> Run:
 def not_as_written(key: str, attempt: int) -> StoreError:
     """Return the error for a run that no store can have written."""
     return StoreError(
-        f"the run {key[:12]} (attempt {attempt}) is not what its store has written: export that "
+        f"the run {key[:12]} (attempt {attempt}) differs from what its store wrote: export that "
         "store again."
     )
 
@@ -451,8 +445,8 @@ def _require_whole(run: Run) -> None:
 
 def _damaged(run: Run) -> StoreError:
     return StoreError(
-        f"the stored run {run.job_key[:12]} (attempt {run.attempt}) is damaged: it is not what was "
-        "written. Put a backup in the leaderboard's place, or run the job again (--force)."
+        f"the stored run {run.job_key[:12]} (attempt {run.attempt}) is damaged: its digest does "
+        "not match. Restore a backup of the leaderboard, or run the job again (--force)."
     )
 
 

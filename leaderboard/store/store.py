@@ -24,6 +24,7 @@ from sqlalchemy import (
     type_coerce,
 )
 
+from benchharness.errors import BenchError, StoreError
 from benchharness.leaderboard.job import PAPER, Setting
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store import (
@@ -103,7 +104,6 @@ from benchharness.leaderboard.store.record import (
     without_evaluations,
 )
 from benchharness.leaderboard.text import digest, plain, storable
-from benchharness.tasks.errors import BenchError, StoreError
 from benchharness.tasks.foreign_code import named_code, remember_code
 from benchharness.tasks.suites import SUITES
 

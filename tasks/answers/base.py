@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, ClassVar, NamedTuple
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import Example, Prediction
 
 NO_ANSWER = "(no answer)"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
+from benchharness.errors import BenchError
 from benchharness.tasks.answers.base import (
     AnswerType,
     Cell,
@@ -15,7 +16,6 @@ from benchharness.tasks.answers.base import (
     mean_scores,
     sure_of,
 )
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (
     PairExample,
     PairPrediction,

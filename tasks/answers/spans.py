@@ -47,7 +47,7 @@ class Spans(AnswerType):
 
     def unpublished(self) -> str:
         beside = self.task.classes or self.task.facts
-        return f"what {self.task.title} asks beside an answer" if beside else ""
+        return f"what {self.task.title} asks in addition to an answer" if beside else ""
 
     def from_python(self, example: SpanExample, answer: Any) -> SpanPrediction:
         if not isinstance(answer, str):

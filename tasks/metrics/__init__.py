@@ -12,7 +12,7 @@ from operator import eq
 from statistics import fmean
 from typing import Any
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from unicodedata import category
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.task import Metric, Printed, Script, harmonic, total
 

@@ -1,10 +1,10 @@
-"""The three sources of rows: the hub, official files, the embedded mini data."""
+"""Sources of rows: the hub, official files, and the embedded mini data."""
 
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.sources.files import Data, mini_folder, parse_data
 from benchharness.tasks.sources.formats import OfficialFiles, file_rows
 from benchharness.tasks.sources.hub import hub_rows
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def rows(source: Source, split: str, data: Data) -> list[Row]:
-    """The rows of one split; DataError where the source does not have it or it is malformed."""
+    """Return the rows of one split; raise DataError if the source lacks it or it is malformed."""
     is_beir = source.format == "beir"
     if source.reader is not None:
         folder = mini_folder() if data.source == "mini" else data.folder
@@ -40,7 +40,7 @@ def rows(source: Source, split: str, data: Data) -> list[Row]:
 
 
 def _beir() -> Any:
-    """The reader of BEIR's sets, which no other task needs."""
+    """Import the reader of BEIR's sets, which no other task needs."""
     return import_module("benchharness.tasks.sources.beir")
 
 
@@ -54,10 +54,10 @@ def _official(source: Source, split: str, data: Data) -> OfficialFiles:
 
 
 def missing_files(source: Source, splits: Iterable[str], data: Data, *, alone: bool = True) -> str:
-    """Which files of the splits are not there, and who has them; empty where all are.
+    """Describe the missing files of the splits and the folder that has them; "" if none are.
 
-    Nothing is read, and the hub has all. A folder whose name does not say so is taken for the
-    task's own only if the task is `alone`.
+    Nothing is read, and nothing is missing on the hub. A folder that is the task's own only by a
+    guess, because its name differs, is used only if the task is `alone`.
     """
     if source.reader is not None or data.files is None:
         return ""
@@ -83,7 +83,7 @@ def _arranged(source: Source, split: str, found: list[Row], place: str) -> Seque
 
 
 def has_rows(source: Source, split: str, data: Data) -> bool:
-    """Whether the source has this split, without reading it; the hub is taken at its word."""
+    """Return whether the source has this split, without reading it; the hub has every split."""
     if split not in source.splits:
         return False
     if source.reader is not None:

@@ -1,7 +1,7 @@
-"""Official archives (zip, tar, tar.gz), read where they are: nothing is unpacked to the disk.
+"""Read official archives (zip, tar, tar.gz) in place: nothing is unpacked to the disk.
 
-A name that leads outside, a file twice, and sizes that no benchmark has are refused when an archive
-is opened. Of a tar only plain files are there: a link in it leads nowhere.
+Opening an archive refuses names that lead outside, duplicate files, and sizes that no benchmark
+has. In a tar only regular files are listed; links are ignored.
 """
 
 import gzip
@@ -16,22 +16,24 @@ from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 
 LARGEST_FILE = 2**30
-"""In bytes: twice that of SNLI's training file, the largest one."""
+"""Maximum number of bytes of one file: twice the size of SNLI's training file, the largest one."""
 
 LARGEST_ARCHIVE = 2**32
-"""In bytes, unpacked: three times MNLI.zip, the largest one."""
+"""Maximum number of bytes of an unpacked archive: three times the size of MNLI.zip, the largest
+one."""
 
 MOST_FILES = 200_000
-"""RACE has 28,000."""
+"""Maximum number of files in an archive; RACE has 28,000."""
 
 _DAMAGE = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, struct.error),
     *(OSError, EOFError, RuntimeError, ValueError, ArithmeticError, LookupError),
 )
-"""What the libraries raise where an archive is damaged, encrypted or packed in a way of its own."""
+"""Exceptions of the libraries for an archive that is damaged, encrypted or packed in an unknown
+way."""
 
 
 class _Zip:
@@ -46,11 +48,11 @@ class _Zip:
     def read(self, number: int) -> bytes:
         member = self._members[number]
         with self._file.open(member) as file:
-            return file.read(member.file_size + 1)  # never more, whatever is packed there
+            return file.read(member.file_size + 1)  # no more, whatever the archive holds
 
 
 class _Tar:
-    """A tar has no list of its files: its first reading looks through it once."""
+    """A tar archive, which has no list of its files: reading through it once finds them."""
 
     def __init__(self, path: Path, *, packed: bool) -> None:
         stream = _Bounded(gzip.GzipFile(path) if packed else path.open("rb"))
@@ -64,12 +66,12 @@ class _Tar:
 
     def listed(self) -> Iterator[tuple[str, int]]:
         for member in self._file:
-            # What lies behind it is reached by unpacking all of it.
+            # The next member is reached by unpacking all of this one.
             if member.isreg():
                 self._members.append(member)
                 yield member.name, member.size
-        # A whole tar ends in blocks of zeros. One that is cut between two members ends without,
-        # and tarfile says nothing of it.
+        # A whole tar ends in blocks of zeros. One that is truncated between two members lacks them,
+        # which tarfile does not report.
         if self._stream.last != bytes(tarfile.BLOCKSIZE):
             raise tarfile.ReadError("unexpected end of data")
 
@@ -80,7 +82,7 @@ class _Tar:
 
 
 class _Bounded:
-    """A stream that refuses to go on where no benchmark's archive is as large."""
+    """A stream that refuses to read beyond the size of any benchmark's archive."""
 
     def __init__(self, stream: gzip.GzipFile | BufferedReader) -> None:
         self._stream = stream
@@ -105,14 +107,14 @@ class _Bounded:
 
 
 class _TooLargeError(Exception):
-    """More than the bounds of this module."""
+    """Error for an archive that exceeds the limits of this module."""
 
 
 class Member:
     """A file or folder in an archive, as a `Place`; the archive itself is its topmost folder.
 
-    `number` is a file's place in the archive, by which members are ordered: a tar is then read from
-    its beginning to its end.
+    `number` is a file's position in the archive, and None for a folder. Members are ordered by it,
+    so that a tar is read from its beginning to its end.
     """
 
     def __init__(self, archive: "_Archive", path: str, name: str, number: int | None) -> None:
@@ -130,28 +132,28 @@ class Member:
         return (self.number or 0) < (other.number or 0)
 
     def is_dir(self) -> bool:
-        """Whether it holds others."""
+        """Return whether this is a folder."""
         return self.number is None
 
     def is_file(self) -> bool:
-        """Whether it has bytes."""
+        """Return whether this is a file."""
         return self.number is not None
 
     def iterdir(self) -> Iterator["Member"]:
-        """What is in a folder."""
+        """Return an iterator over the members of a folder."""
         return iter(self.members.values())
 
     def resolve(self) -> "Member":
-        """Itself: no link is followed."""
+        """Return the member itself, because no link is followed."""
         return self
 
     def read_bytes(self) -> bytes:
-        """The file's bytes; DataError where the archive is damaged there."""
+        """Return the file's bytes; raise DataError if the archive is damaged there."""
         assert self.number is not None, "a folder has no bytes"
         return self._archive.read(self.number, str(self))
 
     def within(self, name: str, number: int | None) -> "Member":
-        """The member of that name in this folder, made where there is none; KeyError if taken."""
+        """Return the member of this name in the folder, made if needed; raise KeyError if taken."""
         known = self.members.get(name)
         if known is None:
             known = Member(self._archive, f"{self}/{name}", name, number)
@@ -163,7 +165,7 @@ class Member:
 
 
 class _Archive:
-    """An open archive; it is closed when nobody holds a member of it any more."""
+    """An open archive, which is closed when no member of it is referenced any more."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.path = path
@@ -171,10 +173,10 @@ class _Archive:
         with self._refusing(path):
             with path.open("rb") as file:
                 start = file.read(2)
-            # By the first bytes, whatever the name says: "PK" of a zip, 1F 8B of gzip, else a tar.
+            # The first bytes decide, whatever the name: "PK" for a zip, 1F 8B for gzip, else a tar.
             is_zip = start == b"PK"
             self._content = _Zip(path) if is_zip else _Tar(path, packed=start == b"\x1f\x8b")
-        # The content's own method: one of this object would keep it alive for ever.
+        # The content's own method, because one of this object would keep it alive for ever.
         weakref.finalize(self, self._content.close)
         with self._refusing(path):
             total = 0
@@ -190,7 +192,7 @@ class _Archive:
 
     @contextmanager
     def _refusing(self, place: object) -> Iterator[None]:
-        """DataError where the archive can be no benchmark's."""
+        """Raise DataError if the block finds the archive damaged or too large."""
         try:
             yield
         except _DAMAGE as error:
@@ -224,5 +226,5 @@ class _Archive:
 
 
 def open_archive(path: Path, name: str) -> Member:
-    """The topmost folder of an archive, to be called `name`; DataError where it is none."""
+    """Return an archive's topmost folder, called `name`; raise DataError if it cannot be opened."""
     return _Archive(path, name).root

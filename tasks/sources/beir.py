@@ -1,8 +1,8 @@
-"""BEIR's layout: corpus.jsonl, queries.jsonl, and qrels/SPLIT.tsv with what is relevant to what.
+"""Read BEIR's layout: corpus.jsonl, queries.jsonl, and judgements of relevance in qrels/SPLIT.tsv.
 
-As beir's data_loader.py reads it: a document is its title and its text, "metadata" is ignored, and
-of a split are the queries that its qrels name. The sets as released hold judgements that fit
-nothing: they count as trec_eval counts them, and a row says so in its `oddities`.
+As in beir's data_loader.py a document is its title and its text, "metadata" is ignored, and a split
+has the queries of its qrels. Released sets contain judgements of missing queries and documents.
+They count as in trec_eval, and the `oddities` of a row report them.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import Corpus
 from benchharness.tasks.sources.formats import parse_object, read_lines
 from benchharness.tasks.sources.hub import hub_dataset
@@ -23,7 +23,7 @@ from benchharness.tasks.sources.source import ODDITIES, Place, Row, Source, Spli
 HEADER = ("query-id", "corpus-id", "score")
 
 _IN_MEMORY = 6
-"""Bytes of memory for each of a corpus file: its texts, their tokens and their vectors."""
+"""Bytes of memory per byte of a corpus file, for its texts, their tokens and their vectors."""
 
 NO_DOCUMENT = "judged documents that the corpus has not count as not found, as in trec_eval"
 NO_QUERY = "judgements of queries that queries.jsonl has not are left out, as in trec_eval"
@@ -34,14 +34,14 @@ SAME_DOCUMENT = "documents that stand in the corpus twice, word for word, are on
 SAME_QUERY = "of queries with one id the last counts, as in BEIR's loader"
 
 Queries = tuple[Mapping[str, str], tuple[str, ...]]
-"""The texts by id, and what is odd about them."""
+"""Texts of queries by id, and oddities of the file."""
 
 Line = tuple[str, Mapping[str, Any]]
-"""Where an object stands, to be said in an error, and the object."""
+"""Place of an object, for errors, and the object."""
 
 
 def file_queries(qrels: Place) -> list[Row]:
-    """The rows of a split on files; DataError where they are malformed."""
+    """Read the rows of a split from files; raise DataError if they are malformed."""
     folder = qrels.parent.parent
     held = {child.name: child for child in folder.iterdir()}
     if lacking := [name for name in ("corpus.jsonl", "queries.jsonl") if name not in held]:
@@ -59,7 +59,7 @@ def _is_judgement(fields: list[str], queries: Queries) -> bool:
 
 
 def hub_queries(source: Source, split: str) -> list[Row]:
-    """The same of the hub, where a set's qrels are a data set of their own."""
+    """Read the rows of a split from the hub, where a set's qrels are a data set of their own."""
     corpus, queries = _of_hub(source.hub)
     name = f"{source.hub}-qrels"
     found = hub_dataset(replace(source, hub=name, config=source.config), split)
@@ -101,7 +101,7 @@ def _file_corpus(path: Place) -> Corpus:
     return _kept_corpus(path, found.st_mtime_ns, found.st_size)
 
 
-@lru_cache(maxsize=2)  # every split of a set asks for it
+@lru_cache(maxsize=2)  # shared by all splits of a set
 def _kept_corpus(path: Path, _changed: int, _size: int) -> Corpus:
     return _corpus(str(path), _objects(path))
 
@@ -147,10 +147,11 @@ def _rows(
     corpus: Corpus,
     odd: tuple[str, ...] = (),
 ) -> list[Row]:
-    """A row for each query of the judgements, in the order of its first.
+    """Return a row per judged query, in the order of the queries' first judgements.
 
-    DataError where none of them fits the queries, or the corpus. What is odd about all is with the
-    first row; a query that is not there has None for its text.
+    A query that does not exist has None as its text. Oddities of the files are in the first row.
+    Raises DataError for a malformed judgement, and if no judged query, or no judged document,
+    exists.
     """
     grades: dict[str, dict[str, int]] = {}
     again: Counter[str] = Counter()
@@ -187,7 +188,7 @@ def _rows(
 def _check_known(
     name: str, noun: str, judged: Collection[str], known: Collection[str], place: str
 ) -> None:
-    """DataError where nothing that is judged is there: the files are of several sets."""
+    """Raise DataError if nothing that is judged exists: the files are from different sets."""
     if judged and not any(each in known for each in judged):
         raise DataError(
             f"{name} judges the {noun} {next(iter(judged))!r}, and {place} has none of those that "

@@ -1,8 +1,8 @@
-"""What `--data` names, and where the official files are in it.
+"""Find the official files in the folder or archive that `--data` names.
 
-People's folders differ: one has `glue_data/CoLA`, another `GLUE/cola`, a third the zips as they
-were fetched. A name is the same whatever its case and punctuation; a folder may lie in one of its
-own name, as unpacking makes it; an archive is a folder. The rows are the same whatever the way.
+Users' folders differ: one has `glue_data/CoLA`, another `GLUE/cola`, a third the zips as they were
+downloaded. Names are compared without case and punctuation, a folder may be inside another of its
+own name, as unpacking makes it, and an archive counts as a folder. The rows are always the same.
 """
 
 import re
@@ -15,15 +15,16 @@ from pathlib import Path
 from shlex import quote
 from typing import Literal, NamedTuple
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.sources.archives import open_archive
 from benchharness.tasks.sources.source import Place, Source, Split
 
 
 def mini_folder() -> Path:
-    """The embedded data: the folder that holds glue/ and the others, as `--data DIR` is given it.
+    """Return the folder of the embedded data, which holds glue/ and others like a `--data` folder.
 
-    Sentences generated from a fixed seed: tests/helpers/mini_data writes them again, byte for byte.
+    Its sentences are generated from a fixed seed: tests/helpers/mini_data writes them again, byte
+    for byte.
     """
     return Path(__file__).parents[1] / "mini"
 
@@ -33,21 +34,22 @@ ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Where rows come from. `folder` is set for "files" only.
+    """Source of rows: the hub, files, or the embedded mini data.
 
-    It may be an archive, or for a task that has its own reader a file of rows.
+    `folder` is set for "files" only. It may also be an archive or, for a task that has its own
+    reader, a file of rows.
     """
 
     source: Literal["hub", "files", "mini"]
     folder: Path | None = None
 
     def __str__(self) -> str:
-        """What `parse_data` turns back into equal data."""
+        """Return the text that `parse_data` turns back into equal data."""
         return str(self.folder) if self.folder is not None else self.source
 
     @cached_property
     def files(self) -> "Files | None":
-        """Its official files; None for the hub, which has none."""
+        """Official files of the source; None for the hub, which has none."""
         if self.source == "mini":
             return Files(mini_folder())
         if self.folder is None:
@@ -62,7 +64,10 @@ class Data:
 
 
 def parse_data(text: str) -> Data:
-    """What `--data` names: "hub", "mini", or a folder, an archive or a file, which must exist."""
+    """Return the source that `--data` names: "hub", "mini", or a folder, an archive or a file.
+
+    Raises DataError if the folder or file does not exist.
+    """
     match text:
         case "hub":
             return Data(source="hub")
@@ -79,9 +84,9 @@ def parse_data(text: str) -> Data:
 
 
 class Found(NamedTuple):
-    """The files of a split, in their order.
+    """Files of a split, in order.
 
-    They are `guessed` where the folder is taken for the task's own, which its name does not say.
+    They are `guessed` if the folder is taken for the task's own although its name differs.
     """
 
     files: tuple[Place, ...]
@@ -89,14 +94,14 @@ class Found(NamedTuple):
 
 
 Rank = tuple[int, int]
-"""How far a way to read files is from the one that is meant: at how many names that differ from the
-ones looked for, and in how many folders within one of the same name."""
+"""Distance of a way to read files from the expected one: the number of names that differ from those
+looked for, and the number of folders that are inside another one of the same name."""
 
 
 class Files:
-    """The official files in a folder or an archive, as it was when it was first looked at.
+    """Official files in a folder or an archive, as they were when they were first listed.
 
-    Archives stay open as long as this lives.
+    Archives stay open as long as this object exists.
     """
 
     def __init__(self, root: Path) -> None:
@@ -107,11 +112,14 @@ class Files:
         self.root: Place = self._opened(root, name) if is_archive else root
 
     def find(self, source: Source, split: Split) -> Found | None:
-        """The first of the split's files that is there; DataError where one is there twice.
+        """Return the first of the split's files that exists, or None.
 
-        The suite's folder goes before the data folder itself, that before the task's own, a name
-        as it was released before another spelling, and a folder before an archive. A folder that
-        holds other splits of the task in their place is not taken for the task's own.
+        The suite's folder goes before the data folder itself, which goes before a folder that may
+        be the task's own; a released name goes before other spellings, and a folder before an
+        archive. A folder that has other splits of the task at their proper place is not taken for
+        the task's own.
+
+        Raises DataError if the file exists twice, or if a folder cannot be read.
         """
         others = [other for other in source.splits.values() if other is not split]
         try:
@@ -124,8 +132,8 @@ class Files:
             raise DataError(f"{self.root} cannot be read: {error.strerror or error}.") from error
 
     def _find(self, source: Source, split: Split) -> Found | None:
-        # The outer a loop the more it counts: folders alone before archives too, the suite's
-        # folder before the data folder itself, then the names of the file in their order.
+        # Outer loops have priority: folders alone before folders and archives, the suite's folder
+        # before the data folder itself, then the names of the file in their order.
         for packed in (False, True):
             for above, skipped, guessed in self._levels(source):
                 for pattern in split.files:
@@ -135,14 +143,14 @@ class Files:
         return None
 
     def _levels(self, source: Source) -> Iterator[tuple[tuple[str, ...], int, bool]]:
-        """What stands above a split's path, how many folders it lacks, and if that is a guess."""
+        """Yield (folders above a split's path, leading folders to skip in it, is it a guess)."""
         # Of "CoLA/train.tsv": glue/CoLA/train.tsv, then CoLA/train.tsv, then train.tsv.
         if source.home:
             yield (source.home,), 0, False
         yield (), 0, False
         own = _spellings(source, _own_folder(source))
         is_named = name_key(self.root.name) in map(name_key, own)
-        # Where the task's own folder stands beside this one, this one is another task's.
+        # If the task's own folder is next to this one, this one is another task's.
         if is_named or (own[0] and not self._is_beside(own)):
             yield (), 1, not is_named
 
@@ -155,7 +163,7 @@ class Files:
     def _ways(
         self, above: Place, path: Sequence[str], source: Source, packed: bool, rank: Rank = (0, 0)
     ) -> Iterator[tuple[Rank, tuple[Place, ...]]]:
-        """Every way to read a path below a folder; "*" in it stands for all that fit."""
+        """Yield the rank and the files of every way to read a path, in which "*" is a pattern."""
         if not path:
             return
         # From the first pattern on the rest of the path is patterns: RACE's "*/*.txt" in train.
@@ -174,9 +182,10 @@ class Files:
     def _folders(
         self, above: Place, names: Sequence[str], packed: bool
     ) -> Iterator[tuple[Place, bool, int]]:
-        """The folders, or archives, of these names, and those of the same names within them.
+        """Yield the folders or archives of these names, and folders of the same names inside them.
 
-        With each whether its name is another than the first, and how deep it is within one.
+        Each is followed by whether its name differs from the first of the names, and by its depth
+        inside another one (0 or 1).
         """
         keys = set(map(name_key, names))
         for key, child in self._children(above):
@@ -197,13 +206,13 @@ class Files:
                     yield inner, differs, 1
 
     def _children(self, place: Place) -> list[tuple[str, Place]]:
-        """What is in a folder, by key, without what operating systems put there."""
+        """Return the contents of a folder with their keys, without files of operating systems."""
         if str(place) not in self._listed:
             self._listed[str(place)] = [(name_key(child.name), child) for child in held(place)]
         return self._listed[str(place)]
 
     def _fitting(self, folder: Place, path: Sequence[str]) -> Iterator[Place]:
-        """The files at a path of patterns below a folder."""
+        """Yield the files that match a path of patterns below a folder."""
         part, *rest = path
         for _, child in self._children(folder):
             if fnmatch(child.name.lower(), part.lower()):
@@ -220,21 +229,22 @@ class Files:
     def _only(
         self, ways: Sequence[tuple[Rank, tuple[Place, ...]]], pattern: str
     ) -> tuple[Place, ...]:
-        """The files of the lowest rank; DataError where several have it."""
+        """Return the files of the lowest rank; raise DataError if several ways have this rank."""
         lowest = min(rank for rank, _ in ways)
-        # By where they lead, so that a link to the same file is no second one.
+        # Keyed by the resolved path, so that a link to the same file does not count as a second
+        # one.
         best = {files[0].resolve(): files for rank, files in reversed(ways) if rank == lowest}
         if len(best) > 1:
             places = sorted(str(files[0]) for files in best.values())
             raise DataError(
                 f"the data folder {self.root} has {pattern} more than once, as "
-                f"{' and as '.join(places[:3])}: say with --data which folder is meant."
+                f"{' and as '.join(places[:3])}: give the right folder with --data."
             )
         (found,) = best.values()
         return found
 
     def wanted(self, split: Split) -> str:
-        """How a split that is not there should be called."""
+        """Return the expected names of a missing split."""
         folder = split.files[0].rpartition("/")[0]
         alike = [path for path in split.files if path.rpartition("/")[0] == folder]
         return " or ".join(alike[:2])
@@ -244,7 +254,7 @@ class Files:
 
     @property
     def advice(self) -> str:
-        """What is there, and what to do where something is not."""
+        """The contents of the folder, and advice on where to put the official files."""
         return (
             f"it holds {self._contents()}: put the official files there, or use `--data hub` or "
             "`--data mini`"
@@ -261,7 +271,7 @@ class Files:
         return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
     def elsewhere(self, source: Source, split: Split) -> str:
-        """The folder above or below this one that has a split, as it would be given."""
+        """Return advice on a folder above or below this one that has a split; "" without one."""
         for files in self._near:
             try:
                 found = files.find(source, split)
@@ -273,7 +283,7 @@ class Files:
 
     @cached_property
     def _near(self) -> "list[Files]":
-        """The two folders above this one, and those below it."""
+        """The two folders above this one, and the folders below it."""
         if not isinstance(self.root, Path):
             return []
         below = islice(_folders_below(self.root), MOST_FOLDERS)
@@ -281,7 +291,7 @@ class Files:
 
 
 MOST_NAMES, MOST_FOLDERS = 6, 60
-"""How much is said of a folder, and looked at for what is said."""
+"""Maximum numbers of names that an error lists, and of folders that are searched for advice."""
 
 
 def _spellings(source: Source, name: str) -> tuple[str, ...]:
@@ -289,25 +299,25 @@ def _spellings(source: Source, name: str) -> tuple[str, ...]:
 
 
 def _own_folder(source: Source) -> str:
-    """The folder that all files of a task are in ("CoLA"), or nothing."""
+    """Return the folder that has all files of a task ("CoLA"), or "" if there is none."""
     folders = {split.files[0].partition("/")[0] for split in source.splits.values() if split.files}
     is_deeper = all("/" in split.files[0] for split in source.splits.values() if split.files)
     return folders.pop() if len(folders) == 1 and is_deeper else ""
 
 
 def name_key(name: str) -> str:
-    """What of a name tells it from others."""
+    """Normalize the name of a file or folder: lower case, without punctuation."""
     return re.sub(r"[\W_]", "", name).lower()
 
 
 def _archive_name(name: str) -> str:
-    """An archive's name without its ending; nothing where it is called like none."""
+    """Return an archive's name without its ending; "" if the name is not that of an archive."""
     ending = next((end for end in ARCHIVES if name.lower().endswith(end)), "")
     return name[: len(name) - len(ending)] if ending else ""
 
 
 def held(place: Place) -> list[Place]:
-    """What is in a folder, without what operating systems put there; DataError as they say."""
+    """Return a folder's contents without files of operating systems; raise DataError on failure."""
     try:
         found: list[Place] = [*place.iterdir()]
     except OSError as error:
@@ -316,7 +326,7 @@ def held(place: Place) -> list[Place]:
 
 
 def _folders_below(folder: Path, depth: int = 2) -> Iterator[Path]:
-    """The folders in a folder, and those in them."""
+    """Yield the folders in a folder, and the folders in these."""
     try:
         inner = [Path(str(each)) for each in sorted(held(folder)) if each.is_dir()]
     except DataError:

@@ -1,6 +1,6 @@
-"""Official files as rows, read as they were released, each format by its own reader.
+"""Read official files as they were released, with a reader for each format.
 
-A byte order mark and a carriage return before a line feed are no part of a text.
+Byte order marks, and carriage returns before line feeds, are not part of a text.
 """
 
 import csv
@@ -12,12 +12,12 @@ from io import StringIO
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from benchharness.tasks.errors import DataError, first_line
+from benchharness.errors import DataError, first_line
 from benchharness.tasks.sources.source import Column, Format, Place, Row, Source, Split
 
 
 class OfficialFiles(NamedTuple):
-    """The files of one split; RACE's, CoNLL-2012's and minimal pairs' has several."""
+    """Files of one split; in some formats, such as RACE's, a split has several."""
 
     source: Source
     split: Split
@@ -25,7 +25,7 @@ class OfficialFiles(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A row's columns as the file writes them; `place` names file and line for an error."""
+    """A row's columns as the file has them; `place` is the file and line for errors."""
 
     place: str
     fields: Mapping[str, object]
@@ -35,7 +35,7 @@ class Record(NamedTuple):
 
 
 def content_of(path: Place) -> bytes:
-    """The file's bytes; DataError where it cannot be read."""
+    """Return a file's bytes; raise DataError if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -43,7 +43,7 @@ def content_of(path: Place) -> bytes:
 
 
 def read_text(path: Place) -> str:
-    """The file's text without a byte order mark; DataError names the line that is not UTF-8."""
+    """Return a file's text without a byte order mark; raise DataError if it is not UTF-8."""
     content = content_of(path)
     try:
         return content.decode("utf-8-sig")
@@ -53,9 +53,9 @@ def read_text(path: Place) -> str:
 
 
 def read_lines(path: Place) -> list[str]:
-    """The file's lines without a carriage return at their end.
+    """Return a file's lines without a carriage return at their end.
 
-    A line ends at a line feed only: a sentence may hold any other Unicode line break.
+    Only a line feed ends a line: a sentence may contain any other line break of Unicode.
     """
     text = read_text(path)
     lines = text.removesuffix("\n").split("\n") if text else []
@@ -67,17 +67,17 @@ def read_lines(path: Place) -> list[str]:
 # "NA" and "null" are text in both.
 
 Line = tuple[int, list[str]]
-"""A line's number from 1 and its fields."""
+"""Number of a line, from 1, and its fields."""
 
 
 def tsv_records(files: OfficialFiles) -> Iterator[Record]:
-    """The rows of a tab-separated file, one a line."""
+    """Read the rows of a tab-separated file, one per line."""
     lines = enumerate(read_lines(files.paths[0]), start=1)
     return _records(files, [(n, line.split("\t")) for n, line in lines])
 
 
 def csv_records(files: OfficialFiles, delimiter: str = ",") -> Iterator[Record]:
-    """The rows of a comma-separated file with quotes; a quoted field may hold line breaks."""
+    """Read the rows of a comma-separated file with quotes; quoted fields may hold line breaks."""
     path = files.paths[0]
     # newline="" keeps line breaks within quotes as they are. A row that has some gets the number
     # of its last line.
@@ -92,9 +92,9 @@ def csv_records(files: OfficialFiles, delimiter: str = ",") -> Iterator[Record]:
 
 
 def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
-    """The table's rows; all lines must have as many fields as the first."""
+    """Yield the rows of a table; raise DataError for a line of another length than the first."""
     source, split, (path, *_) = files
-    # Before any row is read: QQP's first release has broken lines, whose columns have moved.
+    # Before any row is read: QQP's first release has broken lines, whose columns are shifted.
     for number, fields in table:
         if len(fields) != len(table[0][1]):
             raise DataError(
@@ -103,7 +103,7 @@ def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
                 "one."
             )
     columns = source.columns if split.columns is None else split.columns
-    # CoLA's training file has no header, and its columns are places: {"sentence": 3, "label": 1}.
+    # CoLA's training file has no header, and its columns are indices: {"sentence": 3, "label": 1}.
     has_header = not all(isinstance(column, int) for column in columns.values())
     header = table[0][1] if has_header and table else None
     where = _positions(path, columns, header, source.may_lack(split))
@@ -120,12 +120,15 @@ def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
 def _positions(
     path: Place, columns: Mapping[str, Column], header: list[str] | None, optional: tuple[str, ...]
 ) -> dict[str, int | None]:
-    """Each column's position in a line, None where an optional one is absent."""
+    """Return each column's index in a line, None for an optional column that is missing.
+
+    Raises DataError if another column is missing.
+    """
     where: dict[str, int | None] = {}
     for name, column in columns.items():
         known = header or []
         names = column if isinstance(column, tuple) else (column,)
-        # Releases call one column differently: the first of the known names that is there counts.
+        # Releases name one column differently: the first of the known names that exists counts.
         places = [
             n if isinstance(n, int) else known.index(n)
             for n in names
@@ -139,7 +142,7 @@ def _positions(
 
 
 def parse_object(text: str, place: str) -> dict[str, Any]:
-    """The JSON object that a text is; DataError where it is none."""
+    """Parse a text as a JSON object; raise DataError for anything else."""
     found: dict[str, Any] = _parsed(text, place, dict, "an object")
     return found
 
@@ -155,7 +158,7 @@ def _parsed(text: str, place: str, kind: type, noun: str) -> Any:
 
 
 def value(document: Any, key: str, place: str) -> Any:
-    """What an object has under `key`; DataError where it is no object or lacks it."""
+    """Return an object's value of `key`; raise DataError if it lacks the key or is no object."""
     if not isinstance(document, dict) or key not in document:
         found = ", ".join(document) if isinstance(document, dict) else type(document).__name__
         raise DataError(f"{place} has no {key!r}: found {found or 'an empty object'}.")
@@ -163,7 +166,7 @@ def value(document: Any, key: str, place: str) -> Any:
 
 
 def items(document: Any, key: str, place: str) -> list[Any]:
-    """The list that an object has under `key`."""
+    """Return an object's list at `key`; raise DataError if it has none."""
     found = value(document, key, place)
     if not isinstance(found, list):
         raise DataError(f"{place} has no list {key!r}: found {type(found).__name__}.")
@@ -171,15 +174,15 @@ def items(document: Any, key: str, place: str) -> list[Any]:
 
 
 def _lists(found: Sequence[Any], place: str, keys: Mapping[str, str]) -> dict[str, list[Any]]:
-    """A list for each column, of what the objects have under its key."""
+    """Return a list per column, with the values of the column's key in all objects."""
     return {column: [value(each, key, place) for each in found] for column, key in keys.items()}
 
 
-# JSON lines, as SuperGLUE and SNLI are released: an object a line, some with several rows.
+# JSON lines, as SuperGLUE and SNLI are released: an object per line, some with several rows.
 
 
 def jsonl_records(files: OfficialFiles) -> Iterator[Record]:
-    """The rows of files of JSON objects; columns are keys, dotted where objects are nested."""
+    """Read the rows of files of JSON objects; columns are keys, dotted for nested objects."""
     source, split, paths = files
     optional = source.may_lack(split)
     lines = ((path, *line) for path in paths for line in enumerate(read_lines(path), start=1))
@@ -210,8 +213,8 @@ def _find(
 ) -> object:
     for path in (column,) if isinstance(column, str | int) else column:
         found: object = document
-        # "idx.paragraph" is the 7 of {"idx": {"paragraph": 7}}. A null that is there is found:
-        # only what is absent gives way to the next name.
+        # "idx.paragraph" is the 7 in {"idx": {"paragraph": 7}}. A null counts as found: only if a
+        # key is absent the next name is tried.
         for key in str(path).split("."):
             found = found.get(key, _ABSENT) if isinstance(found, Mapping) else _ABSENT
         if found is not _ABSENT:
@@ -227,13 +230,13 @@ _ABSENT = object()
 # Minimal pairs: a file for each group of them.
 
 FILE = "file"
-"""The column with what a row's file is called, without its ending."""
+"""Column with the name of a row's file, without its ending."""
 
 
 def pair_records(files: OfficialFiles) -> Iterator[Record]:
-    """The pairs of all files: JSON lines, tables with tabs, or sentences by turns (Zorro's).
+    """Read the pairs of all files: JSON lines, tables with tabs, or alternating sentences (Zorro).
 
-    Tables are all called alike, and FILE is their folder's name (MultiBLiMP: "nld/data.tsv").
+    All tables have the same name, so FILE is the name of their folder (MultiBLiMP: "nld/data.tsv").
     """
     for path in files.paths:
         name, _, ending = path.name.rpartition(".")
@@ -247,7 +250,7 @@ def pair_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def _turns(path: Place) -> Iterator[Record]:
-    lines = read_lines(path)  # two a pair, the unacceptable sentence first
+    lines = read_lines(path)  # two per pair, the unacceptable sentence first
     if len(lines) % 2:
         raise DataError(f"{path} has {len(lines)} lines, expected a pair of them for each example.")
     for number in range(0, len(lines), 2):
@@ -255,13 +258,13 @@ def _turns(path: Place) -> Iterator[Record]:
         yield Record(f"{path} line {number + 1}", fields)
 
 
-# SQuAD's JSON: articles of paragraphs of questions, every question a row.
+# SQuAD's JSON: articles of paragraphs of questions, with a row per question.
 
 
 def squad_records(files: OfficialFiles) -> Iterator[Record]:
-    """The questions in the file's order; `answers.text` and `answers.answer_start` are lists.
+    """Read the questions in the file's order; `answers.text` and `answers.answer_start` are lists.
 
-    DataError where they are those of the other version of SQuAD, whatever the file's name.
+    Raises DataError if the file has the other version of SQuAD, whatever its name.
     """
     source, _, (path, *_) = files
     document = parse_object(read_text(path), str(path))
@@ -270,7 +273,7 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
     for record, mark in squad_questions(document, str(path), has_titles=has_titles):
         marks.add(mark)
         yield record
-    # Version 2.0 marks every question, and 1.1 none: {None} is what 1.1 gives.
+    # Version 2.0 marks every question, and 1.1 none, which gives {None}.
     if source.no_answer is True and marks == {None}:
         raise DataError(
             f"{path} holds SQuAD 1.1: every question has an answer, and none says is_impossible. "
@@ -286,7 +289,7 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
 def squad_questions(
     document: Mapping[str, Any], name: str, *, has_titles: bool = True
 ) -> Iterator[tuple[Record, bool | None]]:
-    """The questions of a file's articles, and what marks each as impossible (see `_questions`)."""
+    """Yield the questions of a file's articles, with their marks as impossible (`_questions`)."""
     for number, article in enumerate(items(document, "data", name)):
         place = f"{name} article {number}"
         title = value(article, "title", place) if has_titles else ""
@@ -295,7 +298,10 @@ def squad_questions(
 
 
 def _questions(paragraph: Any, title: str, place: str) -> Iterator[tuple[Record, bool | None]]:
-    """The questions, and whether each is impossible to answer; None where version 1.1 has it so."""
+    """Yield the questions of a paragraph, and whether each is impossible to answer.
+
+    This is None if a question with answers does not have the mark, as in version 1.1.
+    """
     context = value(paragraph, "context", place)
     for question in items(paragraph, "qas", place):
         name = value(question, "id", place)
@@ -310,17 +316,17 @@ def _questions(paragraph: Any, title: str, place: str) -> Iterator[tuple[Record,
                 answers, where, {"answers.text": "text", "answers.answer_start": "answer_start"}
             ),
         }
-        # A question without answers is impossible, also where the file does not say so.
+        # A question without answers is impossible, even if the file does not mark it.
         mark = question.get("is_impossible", None if answers else True)
         yield Record(where, fields), mark if mark is None else bool(mark)
 
 
 # QuAC's, CoQA's and HotpotQA's JSON, with the columns that the hub has: a dialog, a story or a
-# question is a record. What stands side by side in a list there are lists of one length here.
+# question is a record. A list of objects in a file becomes parallel lists, one per key.
 
 
 def quac_records(files: OfficialFiles) -> Iterator[Record]:
-    """The dialogs in the file's order; all questions of one are in its lists."""
+    """Read the dialogs in the file's order; the lists of a dialog cover all of its questions."""
     keys = {"turn_ids": "id", "questions": "question", "followups": "followup", "yesnos": "yesno"}
     for path, where, article in _articles(files):
         for dialog in items(article, "paragraphs", where):
@@ -334,7 +340,7 @@ def quac_records(files: OfficialFiles) -> Iterator[Record]:
                 "context": value(dialog, "context", place),
                 **_lists(asked, place, keys),
             }
-            # Every question has the answers of several people: lists of lists, as on the hub.
+            # Every question has answers of several people: lists of lists, as on the hub.
             for key in ("text", "answer_start"):
                 found = [[value(each, key, place) for each in several] for several in answers]
                 fields[f"answers.{key}s"] = found
@@ -342,7 +348,7 @@ def quac_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def _articles(files: OfficialFiles, noun: str = "article") -> Iterator[tuple[Place, str, Any]]:
-    """What a file has under "data", with its path and its place in it."""
+    """Yield the items of a file's list "data", each after the file's path and the item's place."""
     path = files.paths[0]
     document = parse_object(read_text(path), str(path))
     for number, article in enumerate(items(document, "data", str(path))):
@@ -350,7 +356,7 @@ def _articles(files: OfficialFiles, noun: str = "article") -> Iterator[tuple[Pla
 
 
 def coqa_records(files: OfficialFiles) -> Iterator[Record]:
-    """The conversations in the file's order."""
+    """Read the conversations in the file's order."""
     answer = ("input_text", "span_start", "span_end", "turn_id")
     for path, where, story in _articles(files, "conversation"):
         place = f"{path} conversation {value(story, 'id', where)}"
@@ -360,7 +366,7 @@ def coqa_records(files: OfficialFiles) -> Iterator[Record]:
             "questions": (items(story, "questions", place), ("input_text", "turn_id")),
             "answers": (items(story, "answers", place), answer),
         }
-        # The further people who answered; the training file has none of them.
+        # Answers of further people, which the training file lacks.
         for name in ("0", "1", "2"):
             found = items(others, name, place) if name in others else []
             lists[f"additional_answers.{name}"] = found, ("input_text",)
@@ -370,7 +376,7 @@ def coqa_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def hotpotqa_records(files: OfficialFiles) -> Iterator[Record]:
-    """The questions in the file's order, each with its paragraphs as lists of sentences."""
+    """Read the questions in the file's order, each with its paragraphs as lists of sentences."""
     path = files.paths[0]
     for number, question in enumerate(_parsed(read_text(path), str(path), list, "a list")):
         place = f"{path} question {value(question, '_id', f'{path} question {number}')}"
@@ -388,11 +394,11 @@ def hotpotqa_records(files: OfficialFiles) -> Iterator[Record]:
         yield Record(place, fields)
 
 
-# RACE's folders: a JSON file per passage, with its questions, options and answers side by side.
+# RACE's folders: a JSON file per passage, with parallel lists of questions, options and answers.
 
 
 def race_records(files: OfficialFiles) -> Iterator[Record]:
-    """The questions of every passage; `example_id` is the passage's, "high12.txt"."""
+    """Read the questions of every passage; `example_id` is that of the passage ("high12.txt")."""
     for path in files.paths:
         place = str(path)
         passage = parse_object(read_text(path), place)
@@ -416,22 +422,23 @@ def race_records(files: OfficialFiles) -> Iterator[Record]:
             yield Record(f"{place} question {number}", fields)
 
 
-# CoNLL's columns: a word a line with its tags, an empty line after each sentence.
+# CoNLL's columns: a word per line with its tags, an empty line after each sentence.
 
 DOCUMENT = "-DOCSTART-"
 
 
 class Word(NamedTuple):
-    """A line's number from 1, and its columns."""
+    """Number of a line, from 1, and its columns."""
 
     line: int
     columns: list[str]
 
 
 def fields_of(line: str) -> list[str]:
-    """The columns of a line: with a tab in it those between tabs, else those between blanks.
+    """Return the columns of a line, at tabs if it has any, else at blanks.
 
-    Blanks are those of ASCII: a word may hold any other, and with tabs these too.
+    Only ASCII blanks separate columns: a word may contain any other and, in a line with tabs, also
+    ASCII blanks.
     """
     line = line.strip(" \r\f\v")
     if "\t" in line:
@@ -440,9 +447,9 @@ def fields_of(line: str) -> list[str]:
 
 
 def sentences_of(lines: Iterable[str], separator: str | None = None) -> Iterator[list[Word]]:
-    """The words of each sentence, which an empty line ends; a document's line is one of its own.
+    """Yield the words of each sentence, up to an empty line; a document line is alone in a list.
 
-    Columns are parted as `fields_of` has it unless a `separator` is said.
+    Lines are split by `fields_of` unless a `separator` is given.
     """
     sentence: list[Word] = []
     # One more empty line, which ends the last sentence.
@@ -459,9 +466,9 @@ def sentences_of(lines: Iterable[str], separator: str | None = None) -> Iterator
 
 
 def conll_records(files: OfficialFiles) -> Iterator[Record]:
-    """The sentences: the first column is the word, the last one its entity tag.
+    """Read the sentences: the first column is the word, and the last one its entity tag.
 
-    Lines that begin a document are no words; `document` is how many of them have come before.
+    Lines that begin a document are not words; `document` is how many of them precede the sentence.
     """
     source, path, document = files.source, files.paths[0], 0
     for sentence in sentences_of(read_lines(path)):
@@ -482,8 +489,8 @@ def conll_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 # Universal Dependencies' ten columns: number, form, lemma, part of speech, ..., head, relation,
-# enhanced heads. As XTREME reads them, a fused word ("3-4 zum") stands for its parts, with the tag
-# of that nearest to the root (google-research/xtreme third_party/ud-conversion-tools).
+# enhanced heads. As in XTREME a fused word ("3-4 zum") replaces its parts, with the tag of the part
+# nearest to the root (google-research/xtreme third_party/ud-conversion-tools).
 
 _UD_ORDER = "VERB NOUN PROPN PRON ADJ NUM ADV INTJ AUX ADP DET PART CCONJ SCONJ X PUNCT"
 _UD_ORDERS = {
@@ -491,13 +498,14 @@ _UD_ORDERS = {
     "fr": "VERB AUX PRON NOUN ADJ ADV ADP DET PART SCONJ CONJ",
     "it": "VERB AUX ADV PRON ADP DET INTJ",
 }
-"""Which tag a fused word has where several parts are as near, by the language of the treebank."""
+"""Preferred order of the tags of a fused word if several parts are equally near to the root, by the
+language of the treebank."""
 
 _UD_NUMBER = re.compile(r"\d{1,9}([-.]\d{1,9})?", re.ASCII)
 
 
 def conllu_records(files: OfficialFiles) -> Iterator[Record]:
-    """The sentences of all treebanks: `tokens` and the universal tags of each."""
+    """Read the sentences of all treebanks: `tokens`, and the universal tag of each."""
     source = files.source
     for path in files.paths:
         order = _UD_ORDERS.get(path.name.partition("_")[0], _UD_ORDER).split()
@@ -525,7 +533,7 @@ def conllu_records(files: OfficialFiles) -> Iterator[Record]:
 def _fused(
     words: Sequence[Sequence[str]], order: Sequence[str], place: str
 ) -> Iterator[tuple[str, str]]:
-    """The forms and tags of a sentence, fused words in the place of their parts."""
+    """Yield the forms and tags of a sentence, with fused words instead of their parts."""
     parts = {int(columns[0]): columns for columns in words if columns[0].isdecimal()}
     if not parts:
         raise DataError(f"{place} is a sentence without words: get the treebanks of UD.")
@@ -542,7 +550,7 @@ def _fused(
 
 
 def _tag_of(span: range, parts: Mapping[int, Sequence[str]], order: Sequence[str]) -> str:
-    """The tag of the part that depends on fewest words; of several the first of the order."""
+    """Return the tag of the part that depends on fewest words; of several the first in `order`."""
     above = {number: _heads(columns) for number, columns in parts.items()}
     depths = {part: len(_reached(part, above)) for part in span if part in parts}
     tags = [parts[part][3] for part, depth in depths.items() if depth == min(depths.values())]
@@ -550,14 +558,14 @@ def _tag_of(span: range, parts: Mapping[int, Sequence[str]], order: Sequence[str
 
 
 def _heads(columns: Sequence[str]) -> list[int]:
-    """What a word depends on: its head, and those of its enhanced dependencies."""
+    """Return the numbers of a word's head and of the heads in its enhanced dependencies."""
     enhanced = (each.partition(":")[0] for each in columns[8].split("|"))
     numbers = (head for head in (columns[6], *enhanced) if _UD_NUMBER.fullmatch(head))
     return [int(head) for head in numbers if head.isdecimal()]
 
 
 def _reached(number: int, above: Mapping[int, Sequence[int]]) -> set[int]:
-    """All that a word depends on, in the end."""
+    """Return the numbers of all words on which a word depends, directly or indirectly."""
     found, waiting = set[int](), [*above[number]]
     while waiting:
         head = waiting.pop()
@@ -567,27 +575,29 @@ def _reached(number: int, above: Mapping[int, Sequence[int]]) -> set[int]:
     return found - {number}
 
 
-# CoNLL-2012's columns: a word a line with twelve columns and one more for each proposition of its
-# sentence, in documents of one or more parts. A row is a document, laid out as the hub has it.
+# CoNLL-2012's columns: a word per line with twelve columns and one more for each proposition of its
+# sentence, in documents of one or more parts. A row is a document, in the hub's layout.
 #
 # https://conll.cemantix.org/2012/data.html
 
-# The line of a predicate, in a sentence with no other one:
+# The line of a predicate in a sentence without others:
 #     bc/mini/00/dev_0000 0 1 closed XX * close 01 - - * (V*) -
 BEGIN, END = "#begin document", "#end document"
 NO_WORD = "[WORD]"
-"""What the shared task's skeletons have in the place of words, which the LDC licenses."""
+"""Placeholder for words in the skeletons of the shared task, which lack the words because of their
+license (LDC)."""
 
 FIRST_PROPOSITION = 11
-"""The column of it: document, part, number, word, part of speech, parse, lemma, frameset, sense,
-speaker and named entity stand before, and the coreference chains after the last one."""
+"""Index of the first proposition's column. The columns before it are document, part, number, word,
+part of speech, parse, lemma, frameset, sense, speaker and named entity; the one after the last
+proposition has the coreference chains."""
 
 
 def conll2012_records(files: OfficialFiles) -> Iterator[Record]:
-    """The documents of all files; the parts of one, which follow each other, are one record.
+    """Read the documents of all files; the parts of one, which follow each other, are one record.
 
-    Every sentence has its `words`, the `part_id`, the `speaker` of its first word, `srl_frames` of
-    IOB2 tags, and `coref_spans`, each (chain, first word, last word).
+    Every sentence has its `words`, its `part_id`, the `speaker` of its first word, `srl_frames` of
+    IOB2 tags, and `coref_spans`, each [chain, first word, last word].
     """
     for path in files.paths:
         documents: dict[str, tuple[str, list[dict[str, Any]]]] = {}
@@ -599,8 +609,9 @@ def conll2012_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def _sentences(path: Place) -> Iterator[tuple[str, list[list[str]]]]:
-    """Where each sentence begins, and its lines' columns."""
-    # As empty lines they end sentences, and the numbers of the lines below stay right.
+    """Yield the place of each sentence, and the columns of its lines."""
+    # Document lines become empty lines, which end sentences and keep the numbers of the lines
+    # below.
     lines = ("" if line.startswith((BEGIN, END)) else line for line in read_lines(path))
     for sentence in sentences_of(lines):
         before: list[list[str]] = []
@@ -641,11 +652,14 @@ def _sentence(lines: list[list[str]], place: str) -> dict[str, Any]:
 
 
 def role_tags(column: Sequence[str], place: str) -> list[str]:
-    """The IOB2 tags of a proposition: "(ARG0*", "*", "*)" are B-ARG0, I-ARG0, I-ARG0."""
+    """Return the IOB2 tags of a proposition: "(ARG0*", "*", "*)" are B-ARG0, I-ARG0, I-ARG0.
+
+    Raises DataError for a malformed argument.
+    """
     tags, role = [], ""
     for cell in column:
         # "(ARG0*)" begins and ends an argument, "(ARG0*" begins one, "*)" ends it, and "*" is
-        # in one or in none. No argument of a column lies within another.
+        # inside or outside. Arguments of a column are never nested.
         before, star, after = cell.partition("*")
         name = before.removeprefix("(")
         if not star or after not in ("", ")") or "(" in name or (name and role):
@@ -662,15 +676,18 @@ def role_tags(column: Sequence[str], place: str) -> list[str]:
 
 
 MARK = re.compile(r"\(\d{1,9}\)?|\d{1,9}\)", re.ASCII)
-"""Of a chain: a mention begins, begins and ends, or ends."""
+"""Pattern of a chain's mark: a mention begins, begins and ends, or ends."""
 
 
 def chain_mentions(column: Sequence[str], place: str) -> Iterator[list[int]]:
-    """The mentions of a column: "(7", "-", "7)" is [7, 0, 2], and bars stand between several.
+    """Yield a column's mentions as [chain, first word, last word]: [7, 0, 2] for "(7", "-", "7)".
 
-    A word's begins are read before its ends, as scorer.pl does: of "7)|(7" the end is of what
-    begins there. They stand in the order in which scorer.pl meets their begins, at a word first
-    those of one word, because its index has the later one of two chains with one mention.
+    Bars separate several marks of a word. As in scorer.pl a word's begins are read before its ends:
+    in "7)|(7" the end belongs to the mention that begins there. Mentions come in the order in which
+    scorer.pl reads their begins, at each word those of one word first, because its index keeps the
+    later of two chains with one mention.
+
+    Raises DataError for a malformed or unbalanced mark.
     """
     begun: defaultdict[str, list[list[int]]] = defaultdict(list)
     found: list[list[int]] = []
@@ -684,7 +701,7 @@ def chain_mentions(column: Sequence[str], place: str) -> Iterator[list[int]]:
                 found.append([int(chain), word, word])
                 begun[chain] += [found[-1]] if not mark.endswith(")") else []
             elif begun[chain]:
-                # Of a chain's mentions within each other the innermost ends first.
+                # Of a chain's nested mentions the innermost ends first.
                 begun[chain].pop()[2] = word
             else:
                 raise DataError(f"{place} has the coreference {cell!r}, which ends none.")
@@ -716,7 +733,7 @@ READERS: Mapping[Format, Reader] = MappingProxyType(
 
 
 def file_rows(files: OfficialFiles) -> list[Row]:
-    """The rows of one split; DataError where its files are malformed."""
+    """Return the rows of one split; raise DataError if its files are malformed."""
     records = READERS[files.source.format](files)
     return [_row(files.source, files.split, record) for record in records]
 
@@ -730,9 +747,9 @@ def _row(source: Source, split: Split, record: Record) -> Row:
 
 
 def _label(source: Source, split: Split, record: Record) -> object:
-    """The label's name, or the number where the source names no labels; None where there is none.
+    """Return a record's label: a name, a number if the source names no labels, or None for none.
 
-    A list of labels has been read as names already.
+    A list of labels already consists of names. Raises DataError for an unknown label.
     """
     value = record.fields[source.label]
     may_lack = source.label in source.may_lack(split)

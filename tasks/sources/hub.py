@@ -1,8 +1,8 @@
-"""The hub: `datasets.load_dataset` at a pinned revision, or its cache without a network.
+"""Read data sets of the hub: `datasets.load_dataset` at a pinned revision, or its cache offline.
 
 Without a network the Hugging Face libraries try for half a minute to several minutes even for
-cached data, and a server that accepts and never answers holds them for ever. So the hub is probed
-once per process, and where it is silent the libraries are switched offline before their import.
+cached data, and a server that accepts and never answers blocks them for ever. So the hub is probed
+once per process, and if it is silent the libraries are switched offline before their import.
 """
 
 import hashlib
@@ -19,22 +19,21 @@ from pathlib import Path
 from struct import pack
 from typing import Any
 
-from benchharness.tasks.errors import DataError, first_line
+from benchharness.errors import DataError, first_line
 from benchharness.tasks.sources.formats import FILE
 from benchharness.tasks.sources.source import Row, Source, Split
 
-# Files that come from the hub: whether what has arrived is what the hub has.
-#
-# The hub's library keeps each file under the digest that the hub gives it, a SHA-256 for large ones
-# and git's SHA-1 for the others, and never compares the two: a byte that changed on the way stays.
+# Check downloaded files. The hub's library names each file by the digest that the hub gives, a
+# SHA-256 for large ones and git's SHA-1 for the others, and never compares it with the content: a
+# byte that changed in transit would remain.
 
 
 @contextmanager
 def arriving(repository: Path) -> Iterator[list[Path]]:
-    """The files that the block adds to a repository's cache and that are not what the hub has.
+    """Delete the files that the block adds to a repository's cache and that differ from the hub's.
 
-    The list is filled when the block ends, however it ends; these files are deleted, so that they
-    are fetched again.
+    Yields a list, which is filled with these files when the block ends, however it ends. They are
+    deleted so that they are fetched again.
     """
     blobs = repository / "blobs"
     # Files that were there before are not read again: they may be large.
@@ -49,13 +48,16 @@ def arriving(repository: Path) -> Iterator[list[Path]]:
 
 
 def _is_whole(path: Path) -> bool:
-    """True also where the name is no digest: a file on its way."""
+    """Return whether a file has the digest that is its name; True if the name is no digest.
+
+    Files that are still being downloaded have other names.
+    """
     if re.fullmatch("[0-9a-f]{64}", path.name):
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == path.name
     if re.fullmatch("[0-9a-f]{40}", path.name):
         content = path.read_bytes()
-        # What git takes the digest of: the kind, the size and a zero byte before the content.
+        # git's digest is that of the kind, the size, a zero byte and the content.
         digest = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
         return digest.hexdigest() == path.name
     return True
@@ -65,20 +67,20 @@ PROBE_SECONDS = 3.0
 
 
 def hub_is_reachable(timeout: float = PROBE_SECONDS) -> bool:
-    """Whether the hub answers within `timeout` seconds of wall clock.
+    """Return whether the hub answers within `timeout` seconds of wall-clock time.
 
-    The probe has a thread of its own because resolving a name has no time-out.
+    The probe runs in a thread, because resolving a name has no time-out.
     """
     answers: list[bool] = []
     probe = threading.Thread(target=lambda: answers.append(_answers(timeout)), daemon=True)
     probe.start()
     probe.join(timeout)
-    # Still empty where the probe hangs; its thread then ends with the process.
+    # The list is still empty if the probe hangs; its thread then ends with the process.
     return answers == [True]
 
 
 def _answers(timeout: float) -> bool:
-    # These import ssl, which no run with rows and checkpoints of this machine needs.
+    # These import ssl, which no run with local rows and checkpoints needs.
     from http.client import HTTPException  # noqa: PLC0415  (as said above)
     from urllib import error, request  # noqa: PLC0415  (as said above)
 
@@ -96,10 +98,10 @@ def _answers(timeout: float) -> bool:
 
 @cache
 def go_offline_if_unreachable() -> bool:
-    """Probe the hub once and switch the libraries offline where it is silent; True where it is.
+    """Probe the hub once; if it is silent, switch the libraries offline and return True.
 
-    The variable is read when huggingface_hub is imported and inherited by child processes; a
-    process that has imported it already is switched through its constants.
+    The environment variable is read when huggingface_hub is imported, and child processes inherit
+    it; a process that has imported the library already is switched through its constants.
     """
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
         return True
@@ -113,14 +115,14 @@ def go_offline_if_unreachable() -> bool:
 
 
 def hub_rows(source: Source, split_name: str) -> list[Row]:
-    """The rows of one split on the hub; DataError where it is absent, out of reach or changed."""
+    """Return the rows of a split on the hub; raise DataError if it is unreadable or has changed."""
     if not source.configs:
         config = source.split(split_name).config or source.config
         return _config_rows(replace(source, config=config), split_name)
     parts = (
         (name, _config_rows(replace(source, config=name), split_name)) for name in source.configs
     )
-    # As the reader of minimal pairs says of a file, which is a config here.
+    # The column FILE, as in the reader of minimal pairs: each config is a file there.
     return [{FILE: name, **row} for name, part in parts for row in part]
 
 
@@ -131,7 +133,7 @@ def _config_rows(source: Source, split_name: str) -> list[Row]:
 
 
 def hub_dataset(source: Source, split_name: str) -> Any:
-    """One split on the hub as `datasets` has it; DataError where it is absent or out of reach."""
+    """Return a split on the hub as `datasets` loads it; raise DataError if that is impossible."""
     split = source.split(split_name)
     if not source.hub:
         raise DataError(
@@ -143,7 +145,7 @@ def hub_dataset(source: Source, split_name: str) -> Any:
     with arriving(_repository(source)) as damaged:
         dataset = _load(source, split, offline)
     if damaged:
-        # Delete what the libraries have made of damaged files.
+        # Delete the data that the libraries have made from damaged files.
         for file in dataset.cache_files:
             shutil.rmtree(Path(file["filename"]).parent, ignore_errors=True)
         raise DataError(
@@ -160,10 +162,10 @@ def hub_dataset(source: Source, split_name: str) -> Any:
 def hub_splits(
     hub: str, config: str | None, revision: str | None
 ) -> tuple[str, str, tuple[str, ...]]:
-    """The config, the commit and the splits of a data set that nobody has described.
+    """Return the config, the commit and the splits of a data set that no task describes.
 
-    Without a network the commit must be given. Raises DataError where there is none of that name,
-    or where it has several configs and none was said.
+    Without a network the commit must be given. Raises DataError if the data set cannot be found, or
+    if it has several configs and none is given.
     """
     offline = go_offline_if_unreachable()
     import huggingface_hub  # noqa: PLC0415  (heavy, and reads HF_HUB_OFFLINE on import)
@@ -171,7 +173,7 @@ def hub_splits(
     datasets = _datasets()
     commit = revision or "main"
     try:
-        # A name such as "main" moves on; the commit that it stands for now does not.
+        # A branch such as "main" moves; its current commit does not.
         if re.fullmatch("[0-9a-f]{40}", commit) is None:
             commit = str(huggingface_hub.HfApi().dataset_info(hub, revision=commit).sha)
         path = f"hf://datasets/{hub}"
@@ -198,7 +200,7 @@ def hub_splits(
 
 
 def hub_errors() -> tuple[type[Exception], ...]:
-    """What the libraries raise for a data set of the hub that is absent, out of reach or broken."""
+    """Return the libraries' exceptions for a data set that is absent, unreachable or broken."""
     import huggingface_hub  # noqa: PLC0415  (heavy, and reads HF_HUB_OFFLINE on import)
 
     exceptions = _datasets().exceptions
@@ -218,20 +220,20 @@ def _home() -> Path:
 
 
 def _repository(source: Source) -> Path:
-    """Where the libraries keep the files of this data set as they came."""
+    """Return the folder in which the libraries keep the downloaded files of this data set."""
     files = Path(os.environ.get("HF_HUB_CACHE") or _home() / "hub")
     return files / f"datasets--{source.hub.replace('/', '--')}"
 
 
 def _is_cached(source: Source) -> bool:
-    """Whether a folder of the libraries' caches holds this data set, without importing them."""
+    """Return whether the libraries' caches hold this data set, without importing the libraries."""
     prepared = Path(os.environ.get("HF_DATASETS_CACHE") or _home() / "datasets")
     config = source.config + (f"-data_dir={source.hub_folder}" if source.hub_folder else "")
     return (prepared / source.hub.replace("/", "___") / config).is_dir()
 
 
 def _datasets() -> Any:
-    """The library, quiet; to be called after `go_offline_if_unreachable`."""
+    """Import `datasets` and make it quiet; call `go_offline_if_unreachable` first."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     import datasets  # noqa: PLC0415  (heavy, and reads HF_HUB_OFFLINE on import)
 
@@ -242,7 +244,7 @@ def _datasets() -> Any:
 
 def _load(source: Source, split: Split, offline: bool) -> Any:
     datasets = _datasets()
-    # The "hf://" prefix keeps a local folder of the same name from being taken.
+    # The "hf://" prefix keeps `datasets` from reading a local folder of the same name.
     path = f"hf://datasets/{source.hub}"
     try:
         return datasets.load_dataset(
@@ -258,7 +260,7 @@ def _load(source: Source, split: Split, offline: bool) -> Any:
 
 
 def _check_revision(source: Source, dataset: Any) -> None:
-    """Refuse another revision: after a failure `load_dataset` takes the newest one in the cache."""
+    """Raise DataError for another revision: on failure `load_dataset` reads the newest cached."""
     found = {Path(file["filename"]).parent.name for file in dataset.cache_files}
     if source.is_pinned and found != {source.revision}:
         raise DataError(
@@ -271,7 +273,7 @@ def _check_revision(source: Source, dataset: Any) -> None:
 
 
 def _check_label_names(source: Source, dataset: Any) -> None:
-    """Refuse a ClassLabel whose names or order are not the ones that the task was written for."""
+    """Raise DataError for a ClassLabel with other names, or another order, than expected."""
     for column, names in {source.label: source.label_names, **source.classes}.items():
         feature = dataset.features.get(column)
         # A column of lists has its ClassLabel inside, as `feature`.
@@ -284,7 +286,7 @@ def _check_label_names(source: Source, dataset: Any) -> None:
 
 
 def _rows(source: Source, split: Split, dataset: Any) -> list[Row]:
-    """The rows with the source's columns; those inside another column have dotted names."""
+    """Return the rows with the source's columns; columns inside other ones have dotted names."""
     flat = dataset.flatten()
     found = flat.column_names
     absent = [name for name in source.columns if name not in found]
@@ -315,9 +317,9 @@ def _row(source: Source, split: Split, row: Mapping[str, Any], index: int) -> di
 
 
 def _label(source: Source, split: Split, label: Any, place: str) -> str | float | None:
-    """The label's name or number, None where it is hidden or the annotators agreed on none.
+    """Return the label's name or number, None if it is hidden or the annotators agreed on none.
 
-    Both are -1: in a test split, and anywhere where the source says that some rows have none.
+    On the hub both are -1: in a test split, and in any split if the source has such rows.
     """
     may_lack = split.hub.startswith("test") or source.unlabelled is not None
     if split.hidden or (label == -1 and may_lack):
@@ -336,7 +338,7 @@ def _name(names: tuple[str, ...], label: Any, place: str) -> str:
 
 
 def _shortest(number: float) -> float:
-    """The shortest decimal of a float32, which is what the official file says: 3.8, not 3.79999."""
-    # Nine digits tell any float32 from its neighbours, so that one of these texts fits.
+    """Return a float32's shortest decimal, which the official file has: 3.8 instead of 3.79999."""
+    # Nine digits distinguish any float32 from its neighbours, so that one of these texts fits.
     texts = (f"{number:.{digits}g}" for digits in range(1, 10))
     return next(float(text) for text in texts if pack("f", float(text)) == pack("f", number))

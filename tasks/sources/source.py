@@ -1,4 +1,4 @@
-"""Where a task's rows are: the same rows through the hub, official files and the embedded data."""
+"""Description of a task's rows, which are the same on the hub, in files and in embedded data."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -6,46 +6,51 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Union
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 
 if TYPE_CHECKING:
     from benchharness.tasks.sources.archives import Member
 
 Row = Mapping[str, object]
-"""One row with the hub's column names; class labels are names, or None where they are hidden.
+"""A row, keyed by the hub's column names; class labels are names, or None if they are hidden.
 
-Every source also gives `idx`, the row's position in its split. A column inside another one has a
+Every source also gives `idx`, the row's index in its split. A column inside another one has a
 dotted name ("answers.text").
 """
 
 
 ODDITIES = "oddities"
-"""The column that a reader may give a row: what is odd about it, as in `Example.oddities`."""
+"""Optional column of a row with the oddities of the row, as in `Example.oddities`."""
 
 Place = Union[Path, "Member"]
-"""A file or folder, on the disk or in an archive; `str` names it."""
+"""A file or folder, on the disk or in an archive; `str` gives its path."""
 
 _Json = Literal["jsonl", "squad", "race", "quac", "coqa", "hotpotqa"]
 Format = Literal["tsv", "csv", "conll", "conll2012", "conllu", "beir", "pairs", _Json]
-"""The layout of official files: tables with tabs or commas, a JSON object a line, SQuAD's JSON,
-RACE's folders, CoNLL's columns of 2003 and of 2012, those of Universal Dependencies, the JSON of
-QuAC, CoQA and HotpotQA, BEIR's folders, and files of minimal pairs."""
+"""Layout of official files: tables with tabs or commas, CoNLL's columns of 2003 and of 2012, those
+of Universal Dependencies, BEIR's folders, files of minimal pairs, a JSON object per line, SQuAD's
+JSON, RACE's folders, and the JSON of QuAC, CoQA and HotpotQA."""
 
 Column = str | int | tuple[str, ...]
-"""Where a column is in an official file: its header's name or its dotted path in a JSON object, one
-of several names that official releases use, or its position from 0 in a table without a header."""
+"""Location of a column in an official file: its name in the header or its dotted path in a JSON
+object, several names of which the first that exists counts, or its index in a table without
+header."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """One split: its name on the hub, and the official files it can be read from.
+    """A split on the hub and in official files.
 
-    `files` are paths under the suite's folder, in the order they are looked for; the first one that
-    exists is read. "train/*/*.txt" stands for all the files that fit. Case and punctuation of a
-    name do not matter. `columns` replaces the source's where this split is laid out differently.
-    The labels of a `hidden` split are None whatever the data hold, so that every source gives equal
-    rows (the hub's MRPC test rows carry their labels, the official test file does not). `config`
-    is the hub's where it is not the source's. A split in a `language` has the rows in it alone.
+    Attributes:
+        hub: The split's name on the hub.
+        files: Paths below the suite's folder, of which the first that exists is read.
+            "train/*/*.txt" stands for all files that match. Case and punctuation of names are
+            ignored.
+        columns: The columns if this split is laid out differently from the source's other splits.
+        hidden: Whether labels are None whatever the data hold, so that all sources give equal rows:
+            the hub's MRPC test rows have labels, and the official test file does not.
+        config: The hub's config if it differs from the source's.
+        language: The language of the split's rows, if a file has rows in several languages.
     """
 
     hub: str
@@ -57,7 +62,10 @@ class Split:
 
 
 def splits_of(*files: str, hidden: bool = False) -> dict[str, Split]:
-    """A file each for train, dev and test, as the hub mostly calls them; test may be `hidden`."""
+    """Return splits train, dev and test of a file each, with the hub's usual names.
+
+    With `hidden` the labels of test are hidden.
+    """
     names = (("train", "train"), ("dev", "validation"), ("test", "test"))
     return {
         name: Split(hub=hub, files=(file,), hidden=hidden and name == "test")
@@ -67,31 +75,38 @@ def splits_of(*files: str, hidden: bool = False) -> dict[str, Split]:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A data set: hub repository, config and pinned revision, and the official layout.
+    """A data set on the hub, and the layout of its official files.
 
-    `configs` are the hub's where a split is put together of several (BLiMP has 67). `hub_folder` is
-    the repository's folder to read, where its configs are folders without names.
-
-    `home` is the suite's folder ("glue"): `--data` may name that folder, the one above it, or the
-    task's own ("CoLA") below it. `spellings` are other names of folders, by the one that is used
-    here: {"glue": ("glue_data",)}.
-    `columns` maps a row's columns to those of the official files. `label_names` is the order of the
-    hub's ClassLabel, checked on loading: a hub whose order has changed is refused instead of being
-    read with the wrong meaning. `label_texts` are what the files write instead of a name ("0").
-    `label` is the column that holds it, or a list of them. A label without names is a number.
-    `classes` are the names of the hub's other ClassLabels, by column, in their order.
-    `unlabelled` is what the files write where the annotators agreed on no label (the hub: -1); it
-    becomes None. `optional` columns are None where a source lacks them. `no_answer` is whether a
-    file of SQuAD's layout must be one with unanswerable questions (2.0), or one without (1.1); None
-    takes both.
-
-    `unfold` takes a JSON object of a "jsonl" file apart where it holds several rows; `arrange` puts
-    a split's rows into the form and order that all sources share. A `revision` that is no commit
-    ("main") is one that nobody has confirmed; the fingerprint of the rows then stands alone.
-    `reader` gives the rows of a split where none of the layouts is theirs: of a file or folder
-    (mini: the embedded data's), or of the hub, for which it gets None. `language_of`
-    tells the language of a row where a file has several, None where a row is of any; it raises
-    ValueError for a row that is of none.
+    Attributes:
+        hub: The hub's repository.
+        config: The config of the repository.
+        revision: The pinned commit of the repository. A branch such as "main" is unconfirmed: then
+            only the fingerprint of the rows identifies them.
+        splits: The splits by name.
+        configs: The hub's configs if a split consists of several (BLiMP has 67).
+        hub_folder: The repository's folder to read, if its configs are folders without names.
+        home: The suite's folder ("glue"). `--data` may name this folder, the one above it, or the
+            task's own ("CoLA") below it.
+        spellings: Other names of folders, by the name that is used here: {"glue": ("glue_data",)}.
+        format: The layout of the official files.
+        columns: The location of each column of a row in the official files.
+        label: The column with the label, or with a list of labels. A label is a number if
+            `label_names` is empty.
+        label_names: The names of the hub's ClassLabel in order. A hub whose names or order have
+            changed is refused instead of being read with the wrong meaning.
+        label_texts: The name for each text that files have instead of a name ("0").
+        classes: The names of the hub's other ClassLabels, by column, in order.
+        unlabelled: The text in files for a label on which the annotators did not agree (on the hub:
+            -1); it becomes None.
+        optional: Columns that are None if a source lacks them.
+        no_answer: Whether a file in SQuAD's layout must have unanswerable questions (2.0) or must
+            not (1.1); None accepts both.
+        unfold: Function that splits an object of a "jsonl" file into several rows.
+        arrange: Function that brings a split's rows into the form and order that all sources share.
+        reader: Function that reads a split in another layout from a file or folder (for mini, that
+            of the embedded data), or from the hub if it gets None.
+        language_of: Function that returns the language of a row if files have several, or None if
+            the row is in every language; it raises ValueError for a row in none.
     """
 
     hub: str
@@ -118,27 +133,27 @@ class Source:
 
     @property
     def is_pinned(self) -> bool:
-        """Whether the revision is a commit, which never changes."""
+        """Return whether the revision is a commit, which never changes."""
         return re.fullmatch("[0-9a-f]{40}", self.revision) is not None
 
     def may_lack(self, split: Split) -> tuple[str, ...]:
-        """The columns that the split's official files need not have."""
+        """Return the columns that the split's official files need not have."""
         hides_labels = split.hidden or split.hub.startswith("test")
         return (*self.optional, self.label) if hides_labels else self.optional
 
     def split(self, name: str) -> Split:
-        """The split of that name; BenchError where the task has none."""
+        """Return the split of this name; raise BenchError if the task has none."""
         if name not in self.splits:
             known = ", ".join(self.splits)
             raise BenchError(f"the task has no split {name!r}: it has {known}.")
         return self.splits[name]
 
 
-# The columns of a row by type; TypeError where a row holds something else.
+# Columns of a row by type; TypeError if a row holds something else.
 
 
 def text(row: Row, column: str) -> str:
-    """A text column."""
+    """Return a column's text; raise TypeError for anything else."""
     value = row[column]
     if not isinstance(value, str):
         raise TypeError(f"its {column} is {value!r}, expected a text")
@@ -146,7 +161,7 @@ def text(row: Row, column: str) -> str:
 
 
 def texts(row: Row, column: str) -> tuple[str, ...]:
-    """A column of several texts."""
+    """Return a column's texts; raise TypeError for anything else."""
     values = _several(row, column, "texts")
     if not all(isinstance(value, str) for value in values):
         raise TypeError(f"its {column} is {values!r}, expected texts")
@@ -154,17 +169,17 @@ def texts(row: Row, column: str) -> tuple[str, ...]:
 
 
 def number(row: Row, column: str) -> int:
-    """A column that counts something."""
+    """Return a column's whole number; raise TypeError for anything else."""
     return _whole(row[column], column)
 
 
 def numbers(row: Row, column: str) -> tuple[int, ...]:
-    """A column of several counts."""
+    """Return a column's whole numbers; raise TypeError for anything else."""
     return tuple(_whole(value, column) for value in _several(row, column, "numbers"))
 
 
 def label_of(row: Row) -> str | float | None:
-    """A class name, a number, or None where the label is hidden."""
+    """Return a row's label: a class name, a number, or None if hidden; else raise TypeError."""
     label = row["label"]
     if not isinstance(label, str | float | None):
         raise TypeError(f"its label is {label!r}, expected a name or a number")

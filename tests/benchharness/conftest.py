@@ -10,7 +10,7 @@ from tests.helpers.fake_worker import COMMAND
 
 @pytest.fixture
 def fake_jobs(monkeypatch):
-    """Makes `bench run` plan these jobs and run them by the fake worker."""
+    """Make `bench run` plan these jobs and run them with the fake worker."""
     from benchharness.driver.plan import Plan
     from benchharness.engines.local import LocalEngine
 

@@ -1,4 +1,4 @@
-"""Low-rank adapters: only they and the head move, and they can be made part of the weights."""
+"""Low-rank adapters: only they and the head are trained; they can be merged into the weights."""
 
 import sys
 from typing import Any
@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from benchharness.encoder import Encoder
+from benchharness.errors import BenchError, ModelError
 from benchharness.heads.pair import PairNetwork
-from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.training.optimizer import param_groups
 from benchharness.training.predict import predict
 from benchharness.worker.adapters import add_adapters, merge_adapters
@@ -40,14 +40,14 @@ def predict_all(network: nn.Module) -> np.ndarray:
     return predict(network, make_data()[0], CPU, lambda _: None)
 
 
-def test_they_change_nothing_at_first(peft: Any):
+def test_new_adapters_do_not_change_predictions(peft: Any):
     plain = make_network()
     before = predict_all(plain)
     np.testing.assert_array_equal(predict_all(adapt(plain)), before)
 
 
 @pytest.mark.parametrize("changes", [{}, {"layer_decay": 0.8}, {"unfreeze": "gradual"}])
-def test_only_adapters_and_head_move(peft: Any, changes: dict[str, Any]):
+def test_only_adapters_and_head_are_trained(peft: Any, changes: dict[str, Any]):
     network = adapt(make_network())
     before = copies(network)
     train(network, having(RECIPE, lora_rank=2, epochs=4, **changes))
@@ -58,14 +58,14 @@ def test_only_adapters_and_head_move(peft: Any, changes: dict[str, Any]):
     assert moved == head | adapters
 
 
-def test_their_rates_are_those_of_their_layers(peft: Any):
+def test_adapters_have_the_learning_rates_of_their_layers(peft: Any):
     network = adapt(make_network())
     groups = param_groups(network, having(RECIPE, layer_decay=0.5))
     assert [group["scale"] for group in groups] == [1.0, 1.0, 0.25, 0.125]
     assert {len(group["params"]) for group in groups[2:]} == {4}
 
 
-def test_merged_they_are_the_same_network(peft: Any):
+def test_merged_adapters_give_the_same_predictions(peft: Any):
     network = make_network()
     weights = network.encoder.state_dict(keep_vars=True)
     before = {name: weight.detach().clone() for name, weight in weights.items()}
@@ -83,7 +83,7 @@ def test_merged_they_are_the_same_network(peft: Any):
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name not in WITHOUT])
-def test_every_family_has_layers_for_them(peft: Any, family: str):
+def test_every_family_supports_adapters(peft: Any, family: str):
     config = make_config(family)
     encoder = Encoder(
         network=make_family(config), tokenizer=None, config=config, family=family, max_tokens=40
@@ -96,12 +96,12 @@ def test_every_family_has_layers_for_them(peft: Any, family: str):
     assert np.isfinite(predict(network, few, CPU, lambda _: None)).all()
 
 
-def test_xlnet_is_refused(peft: Any):
+def test_xlnet_adapters_are_an_error(peft: Any):
     with pytest.raises(ModelError, match="xlnet has no layers for queries and values"):
         add_adapters(make_family(make_config("xlnet")), 2)
 
 
-def test_without_peft_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+def test_missing_peft_is_an_error_with_the_install_command(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(BenchError, match=r"peft, which is not installed: pip install 'bench"):
         add_adapters(make_network().encoder, 2)

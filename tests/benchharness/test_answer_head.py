@@ -1,4 +1,4 @@
-"""The span head of ELECTRA's authors, against its formulas written out one window at a time."""
+"""ELECTRA's span head, compared with its formulas computed one window at a time."""
 
 from itertools import product
 from typing import Any
@@ -36,7 +36,7 @@ VALUES = [(0.5, 3), (0.5, 0), (0.0, 3), (2.0, 20)]
 
 
 class Windows:
-    """The examples' windows, a network with random weights, and what its formulas make of them."""
+    """Windows of the examples, a network with random weights, and reference values for both."""
 
     def __init__(self, weight: float, beam: int) -> None:
         self.weight, self.beam = weight, beam
@@ -64,7 +64,7 @@ class Windows:
         return self.network.encoder(**inputs)[0][0, : self.features.lengths[row]]
 
     def is_open(self, row: int) -> Tensor:
-        """answer_mask: the context and the classification token."""
+        """Return the reference answer_mask: the context and the classification token."""
         part = slice(*self.features.starts[row : row + 2])
         inside = np.flatnonzero(self.features.is_answer[part])
         mask = np.zeros(self.features.lengths[row], dtype=bool)
@@ -74,13 +74,13 @@ class Windows:
         return torch.from_numpy(mask)
 
     def starts(self, row: int) -> Tensor:
-        """start_logits"""
+        """Return the reference start_logits."""
         output = self.network.classifier.output
         logits = functional.linear(self.states[row], output.weight[:1], output.bias[:1])[:, 0]
         return logits.masked_fill(~self.is_open(row), -torch.inf)
 
     def ends(self, row: int, start: int) -> Tensor:
-        """end_logits, beside the state of a start or of none"""
+        """Return the reference end_logits, given the state of a start token or of none."""
         states = self.states[row]
         if self.network.last is None:
             output = self.network.classifier.output
@@ -90,7 +90,7 @@ class Windows:
         return logits.masked_fill(~self.is_open(row), -torch.inf)
 
     def no_answer(self, row: int) -> Tensor:
-        """answerable_logit"""
+        """Return the reference answerable_logit."""
         states = self.states[row]
         expected = (self.starts(row).softmax(-1)[:, None] * states).sum(0)
         return beside(self.network.no_answer, states[self.features.nulls[row]], expected)
@@ -106,7 +106,7 @@ class Windows:
         return losses
 
     def answers(self, example: int) -> dict[tuple[int, int], float]:
-        """The scores of all answers that are looked at, by their characters."""
+        """Return the scores of all candidate answers, by their characters."""
         found: dict[tuple[int, int], float] = {}
         features = self.features
         for row in range(*features.windows[example : example + 2]):
@@ -136,7 +136,7 @@ class Windows:
 
 
 def beside(layer: Any, one: Tensor, other: Tensor) -> Tensor:
-    """A dense layer on two states side by side, and one more to a logit."""
+    """Apply a dense layer to two concatenated states, and project the result to a logit."""
     weight = torch.cat([layer.one.weight, layer.other.weight], dim=1)
     inner = functional.linear(torch.cat([one, other], dim=-1), weight, layer.other.bias)
     return functional.linear(functional.gelu(inner), layer.output.weight, layer.output.bias)[..., 0]
@@ -148,7 +148,7 @@ def windows(request: pytest.FixtureRequest) -> Windows:
         return Windows(*request.param)
 
 
-def test_what_is_learned(windows: Windows) -> None:
+def test_losses_match_the_reference_formulas(windows: Windows) -> None:
     assert len(windows.features) > 4  # the first context has several windows
     assert windows.targets[:, 2].tolist() == [0] * (len(windows.features) - 2) + [1, 1]
     inputs = pad(windows.features, np.arange(len(windows.features)))
@@ -166,7 +166,7 @@ def test_what_is_learned(windows: Windows) -> None:
     windows.network.zero_grad()
 
 
-def test_what_is_predicted(windows: Windows) -> None:
+def test_predictions_match_the_reference_formulas(windows: Windows) -> None:
     compute = Compute(device=torch.device("cpu"), precision="fp32")
     logits = predict(windows.network, windows.features, compute, lambda _: None)
     found = windows.head.decode(logits, windows.features, EXAMPLES, TASK)
@@ -184,13 +184,13 @@ def test_what_is_predicted(windows: Windows) -> None:
     assert found[2].text == ""
 
 
-def test_without_either_value_it_is_the_span_head() -> None:
+def test_no_answer_loss_and_no_beam_give_the_plain_span_head() -> None:
     options = SpanOptions(answerable_weight=0, beam_size=0)
     assert head_for(TASK) is head_for(TASK, options) is SPAN
 
 
 @pytest.mark.parametrize("model", ["electra-small-discriminator", "conv-bert-base"])
-def test_its_authors_recipes_have_it(model: str) -> None:
+def test_electra_and_convbert_recipes_use_this_head(model: str) -> None:
     def settings(task: str, head: str, **overrides: str) -> dict[str, object]:
         found = resolve_recipe(MODELS[model], task, None, overrides).settings
         return {
@@ -204,8 +204,9 @@ def test_its_authors_recipes_have_it(model: str) -> None:
 
 
 @pytest.mark.parametrize("features", ["fine-tuned", "last"])
-def test_a_job_trains_it(features: str, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also on frozen states, which have no segments."""
+def test_a_job_trains_with_the_electra_head(
+    features: str, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     values = {"answerable_weight": "0.5", "beam_size": "4", "features": features, "epochs": "1"}
     plain, both = (
@@ -219,8 +220,8 @@ def test_a_job_trains_it(features: str, tmp_path, monkeypatch: pytest.MonkeyPatc
     assert all(one != other for one, other in zip(*margins, strict=True))
 
 
-def test_every_answer_is_within_30_tokens_of_its_own_window() -> None:
-    """Where the network is sure of ends that are far away, or before the first token."""
+def test_answers_have_at_most_30_tokens_and_stay_inside_their_window() -> None:
+    """The network's highest logits are for ends that are too far away."""
     head = head_for(TASK, SpanOptions(beam_size=2))
     encoder = load_encoder("builtin:tiny", None, seed=1)
     features: Any = head.encode(EXAMPLES[:1], encoder.tokenizer, Limits(max_tokens=80))

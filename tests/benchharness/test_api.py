@@ -1,4 +1,4 @@
-"""benchharness from Python: the same jobs as the command, and frames of what is stored."""
+"""The Python interface: the same jobs as the command line, and results as data frames."""
 
 import ast
 import json
@@ -35,20 +35,20 @@ WHAT = {"suite": "glue", "data": "mini", "limit": 16, "device": "cpu", "jobs": 1
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """Two seeds of two tasks, and the store."""
+    """Run two seeds of two tasks and return the results."""
     db = tmp_path_factory.mktemp("library") / "x.sqlite"
     changed = {"epochs": 1, "best_checkpoint": False}
     return bh.run("tiny", task=["rte", "stsb"], seeds=2, set=changed, db=db, **WHAT)
 
 
-def test_everything_that_is_offered_is_there():
+def test_all_public_names_exist():
     assert set(bh.__all__) <= set(dir(bh))
     assert all(getattr(bh, name) is not None for name in dir(bh))
     with pytest.raises(AttributeError, match="no attribute 'runn'"):
         bh.runn  # noqa: B018
 
 
-def test_a_frame_has_a_line_a_run_with_the_scores_of_its_task(ran):
+def test_a_frame_has_one_row_per_run_with_the_scores_of_its_task(ran):
     found = ran.frame()
     assert [str(found[name].dtype) for name in RUN_TYPES] == list(RUN_TYPES.values())
     assert set(found["key"]) == set(ran.keys)
@@ -67,7 +67,7 @@ def test_a_frame_has_a_line_a_run_with_the_scores_of_its_task(ran):
     assert set(bh.runs(ran.db)["key"]) == set(ran.keys)
 
 
-def test_a_board_is_a_table_that_shows_itself_in_percent(ran):
+def test_a_board_is_a_table_displayed_in_percent(ran):
     board = bh.board("glue", db=ran.db)
     found = board.frame().set_index("model")
     median = ran.frame().query("model == 'tiny' and task == 'glue/rte'")["score"].median()
@@ -80,7 +80,7 @@ def test_a_board_is_a_table_that_shows_itself_in_percent(ran):
     assert board._repr_html_() in ran._repr_html_()
 
 
-def test_a_notebook_shows_what_was_said_and_what_failed(ran):
+def test_a_notebook_shows_notes_and_failures(ran):
     assert ran._repr_html_() == "".join(board._repr_html_() for board in ran.boards())
     shown = replace(ran, said=("LEAK: 1 row",), failures=("tiny: <nan>",))._repr_html_()
     assert shown == f"<p>LEAK: 1 row</p><p>tiny: &lt;nan&gt;</p>{ran._repr_html_()}"
@@ -102,7 +102,7 @@ def test_predictions_and_curves_are_frames(ran):
 
 
 def predictions_of(task, split, db, right=1.0):
-    """The frame of a run that answers so much of a packaged split rightly."""
+    """Return the prediction frame of a run that is right on a given share of a packaged split."""
     rows, name = read(find_task(task), split, parse_data("mini"), 40), f"{task}:{split}"
     job = make_job(task=task, limit=40, fingerprints={name: rows.fingerprint})
     made = evaluate_split(name, rows, predict(find_task(task), rows.examples, right, "x"))
@@ -112,14 +112,14 @@ def predictions_of(task, split, db, right=1.0):
 
 
 @pytest.mark.parametrize("task", ["glue/mrpc", "race/all", "conll2003/ner"])
-def test_gold_has_the_form_of_what_is_predicted(task, tmp_path):
+def test_gold_has_the_same_form_as_the_predictions(task, tmp_path):
     frame = predictions_of(task, "dev", tmp_path / "x.sqlite")
     assert len(frame) == 40
     assert list(frame["gold"]) == list(frame["predicted"])
     assert frame.attrs["unread"] == {}
 
 
-def test_gold_is_all_that_is_right(tmp_path):
+def test_gold_has_all_accepted_answers(tmp_path):
     found = predictions_of("squad/v2.0", "dev", tmp_path / "x.sqlite").set_index("id")
     unanswered = found["no_answer_score"] > 0
     assert list(found["gold"].map(len) == 0) == list(unanswered)
@@ -129,7 +129,7 @@ def test_gold_is_all_that_is_right(tmp_path):
     assert found["gold"].astype(float).corr(found["predicted"].astype(float)) > 0.95
 
 
-def test_gold_is_a_list_where_any_example_has_several_right_options():
+def test_gold_is_a_list_if_any_example_has_several_right_options():
     job = make_job(task="superglue/record", fingerprints={"superglue/record:dev": "0" * 64})
     rows = tuple({"id": str(number), "option": 0} for number in range(3))
     facts = {"task": "superglue/record", "split": "dev", "fingerprint": "0" * 64}
@@ -142,12 +142,12 @@ def test_gold_is_a_list_where_any_example_has_several_right_options():
     assert list(frame["gold"]) == [[0, 2], [1], None]
 
 
-def test_gold_that_is_hidden_is_none(tmp_path):
+def test_hidden_gold_is_none(tmp_path):
     found = predictions_of("glue/rte", "test", tmp_path / "x.sqlite", right=0)
     assert found["gold"].isna().all()
 
 
-def test_gold_that_cannot_be_read_is_none_and_says_why(tmp_path):
+def test_unreadable_gold_is_none_with_a_reason(tmp_path):
     job = make_job(task="glue/rte", data=str(tmp_path / "gone"))
     with open_store(tmp_path / "x.sqlite") as store:
         store.add_result(make_result(job))
@@ -157,13 +157,13 @@ def test_gold_that_cannot_be_read_is_none_and_says_why(tmp_path):
     assert "gone" in reason
 
 
-def test_two_rows_are_compared(ran):
+def test_compare_returns_the_difference_of_two_models(ran):
     found = bh.compare("tiny", "bag-of-words", task="glue/rte", db=ran.db)
     assert list(found["task"]) == ["glue/rte"]
     assert found["difference"].iloc[0] == pytest.approx(found["one"][0] - found["other"][0])
 
 
-def test_the_same_call_runs_nothing_again(ran, monkeypatch):
+def test_the_same_call_runs_no_finished_job_again(ran, monkeypatch):
     todo = []
 
     @contextmanager
@@ -178,7 +178,7 @@ def test_the_same_call_runs_nothing_again(ran, monkeypatch):
     assert again.keys == ran.keys
 
 
-def test_published_numbers_have_their_source():
+def test_published_scores_have_a_source():
     found = bh.published("glue")
     row = found.query("system == 'BERT-large' and task == 'glue/cola'")
     assert row["score"].between(0.5, 0.8).all()
@@ -188,7 +188,7 @@ def test_published_numbers_have_their_source():
 LABELS = bh.load("glue/rte", data="mini")
 
 
-def test_predictions_in_memory_are_scored_as_a_file_is(tmp_path):
+def test_predictions_in_memory_and_in_a_file_have_equal_scores(tmp_path):
     wrong = {"entailment": "not_entailment", "not_entailment": "entailment"}
     half = LABELS["label"].where(LABELS.index % 2 == 0, LABELS["label"].map(wrong))
     by_id = pd.Series(half.to_numpy(), index=LABELS["id"])
@@ -211,13 +211,13 @@ def test_predictions_in_memory_are_scored_as_a_file_is(tmp_path):
         ("conll2003/ner", "f1", lambda row: row["tags"]),
     ],
 )
-def test_gold_answers_of_every_head_are_right(task, metric, perfect):
+def test_gold_answers_of_every_head_get_a_perfect_score(task, metric, perfect):
     rows = bh.load(task, data="mini")
     scores = bh.score(task, [perfect(row) for _, row in rows.iterrows()], "mini")
     assert scores[metric] == pytest.approx(1.0)
 
 
-def test_rows_are_a_data_set_of_the_library_datasets():
+def test_rows_can_be_loaded_as_a_hugging_face_dataset():
     rows = bh.load("squad/v1.1", data="mini", limit=8, form="dataset")
     assert set(rows.features["answers"]) == {"text", "answer_start"}
     assert rows[0]["answers"]["text"]
@@ -230,7 +230,7 @@ def test_rows_are_a_data_set_of_the_library_datasets():
         (lambda: bh.score("glue/rte", ["entailment"], "mini"), "predictions 1: expected"),
         (lambda: bh.score("glue/rte", {"x": "entailment"}, "mini"), "have no prediction"),
         (lambda: bh.score("glue/stsb", ["much"] * 1000, "mini"), "and predictions 1000: "),
-        (lambda: bh.run(7, task="glue/rte"), "this is no model, but of type int"),
+        (lambda: bh.run(7, task="glue/rte"), "expected a model, got int"),
         (lambda: bh.run("tiny", task="glue/rtee", data="mini"), "rtee"),
         (lambda: bh.run("tiny", task="glue/rte", halving=True, force=True), "exclude each other"),
         (lambda: bh.run(["tiny"], name="x", task="glue/rte"), "of one model"),
@@ -265,7 +265,7 @@ def test_rows_are_a_data_set_of_the_library_datasets():
         (lambda: bh.run("tiny", data_file={"dev": [], "valid": []}), "each once"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(call, sentence, tmp_path, monkeypatch):
+def test_invalid_arguments_are_an_error_of_one_sentence(call, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(bh.BenchError, match=sentence) as raised:
         call()
@@ -284,7 +284,7 @@ def in_memory():
 
 
 def planned(monkeypatch, model, **words):
-    """The keys of what a call would run, and the checkpoints of its jobs."""
+    """Return the jobs that a call would run."""
     found = []
 
     @contextmanager
@@ -298,7 +298,7 @@ def planned(monkeypatch, model, **words):
     return found
 
 
-def test_a_model_in_memory_is_its_weights(tmp_path, monkeypatch):
+def test_a_model_in_memory_is_identified_by_its_weights(tmp_path, monkeypatch):
     model, tokenizer = in_memory()
     words = {"tokenizer": tokenizer, "name": "mine", "db": tmp_path / "x.sqlite"}
     (job,) = planned(monkeypatch, model, **words)
@@ -318,7 +318,7 @@ def test_a_model_in_memory_is_its_weights(tmp_path, monkeypatch):
     assert other.key != job.key
 
 
-def test_a_model_in_memory_is_benched(tmp_path):
+def test_a_model_in_memory_is_benchmarked_and_unchanged(tmp_path):
     model, tokenizer = in_memory()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     found = bh.run(
@@ -335,7 +335,7 @@ def test_a_model_in_memory_is_benched(tmp_path):
     assert all(bool((before[name] == w).all()) for name, w in model.state_dict().items())
 
 
-def test_a_model_in_memory_without_a_tokenizer_or_weights_is_refused(tmp_path):
+def test_a_model_in_memory_without_tokenizer_or_weights_is_an_error(tmp_path):
     model, tokenizer = in_memory()
     with pytest.raises(bh.BenchError, match="needs its tokenizer"):
         bh.run(model, task="glue/rte", db=tmp_path / "x.sqlite")
@@ -351,7 +351,7 @@ def test_a_model_in_memory_without_a_tokenizer_or_weights_is_refused(tmp_path):
 ROWS = [{"review": f"film {n} was {'good' if n % 2 else 'bad'}", "is": n % 2} for n in range(40)]
 
 
-def test_rows_in_memory_are_a_file_of_them(tmp_path):
+def test_rows_in_memory_are_the_same_as_a_file_of_them(tmp_path):
     datasets = pytest.importorskip("datasets")
     whole = pd.DataFrame(ROWS)
     named = datasets.Dataset.from_list(ROWS).cast_column(
@@ -384,12 +384,12 @@ def test_rows_in_memory_are_a_file_of_them(tmp_path):
 
 
 @pytest.mark.parametrize("rows", [[], pd.DataFrame({"text": ["a", 1], "label": [{}, "b"]}), 5])
-def test_rows_in_memory_that_are_no_table_are_refused(rows, tmp_path):
+def test_rows_in_memory_that_are_not_a_table_are_an_error(rows, tmp_path):
     with pytest.raises(bh.BenchError, match=r"has no rows|cannot be written as Parquet"):
         bh.run("tiny", data_file=rows, db=tmp_path / "x.sqlite")
 
 
-def test_values_are_of_python_or_numpy(tmp_path, monkeypatch):
+def test_arguments_may_be_pandas_or_numpy_values(tmp_path, monkeypatch):
     model, tokenizer = in_memory()
     model.save_pretrained(tmp_path / "start")
     tokenizer.save_pretrained(tmp_path / "start")
@@ -416,7 +416,7 @@ def test_values_are_of_python_or_numpy(tmp_path, monkeypatch):
         ({"recipe": "tinybert-student"}, "a student's, and there is no teacher=: teacher_weight"),
     ],
 )
-def test_a_value_that_no_job_has_is_warned_of(monkeypatch, tmp_path, asked, said):
+def test_a_setting_that_no_job_uses_is_a_warning(monkeypatch, tmp_path, asked, said):
     with pytest.warns(UserWarning, match=said) as warned:
         planned(monkeypatch, "tiny", task="rte", db=tmp_path / "x.sqlite", **asked)
     assert len(warned) == 1
@@ -426,8 +426,8 @@ def test_a_value_that_no_job_has_is_warned_of(monkeypatch, tmp_path, asked, said
 # The documentation and the notebook.
 
 
-def test_the_page_of_the_documentation_runs(tmp_path, monkeypatch):
-    """Its blocks in their order, on fewer rows, but for those that need more, or minutes."""
+def test_the_python_page_of_the_documentation_runs(tmp_path, monkeypatch):
+    """Run its blocks in order on fewer rows, without the blocks that need more rows or minutes."""
     monkeypatch.chdir(tmp_path)
     model, tokenizer = in_memory()
     names = {"model": model, "tokenizer": tokenizer}
@@ -443,7 +443,7 @@ NOTEBOOK = ROOT / "examples" / "how_good_is_my_encoder.ipynb"
 
 
 def read_notebook():
-    """The notebook with its stored outputs, and again, with less work for its run."""
+    """Return the notebook with its stored outputs, and a copy that runs faster."""
     nbformat = pytest.importorskip("nbformat")
     stored, fresh = (nbformat.read(NOTEBOOK, as_version=4) for _ in range(2))
     (run,) = (cell for cell in fresh.cells if "bh.run(" in cell.source)
@@ -453,8 +453,8 @@ def read_notebook():
 
 
 @pytest.mark.soak
-def test_the_notebook_runs_and_shows_tables_like_those_that_it_has_stored(tmp_path):
-    """At most ten cells, here on fewer rows: the plot is a picture, and numbers differ."""
+def test_the_notebook_runs_and_shows_the_same_tables_as_its_stored_outputs(tmp_path):
+    """The notebook has at most ten cells. Numbers and plots may differ."""
     nbclient = pytest.importorskip("nbclient")
     stored, fresh = read_notebook()
     assert len(stored.cells) <= 10
@@ -464,10 +464,8 @@ def test_the_notebook_runs_and_shows_tables_like_those_that_it_has_stored(tmp_pa
     assert any("image/png" in shown(cell)[0] for cell in fresh.cells if shown(cell))
 
 
-def test_the_cells_of_the_notebook_show_in_this_process_what_they_have_stored(
-    tmp_path, monkeypatch
-):
-    """Without the kernel, which starts for longer than it computes."""
+def test_the_cells_of_the_notebook_reproduce_their_stored_outputs(tmp_path, monkeypatch):
+    """A kernel takes longer to start than the cells take to run."""
     formatters = pytest.importorskip("IPython.core.formatters")
     pyplot = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.chdir(tmp_path)
@@ -492,7 +490,7 @@ def test_the_cells_of_the_notebook_show_in_this_process_what_they_have_stored(
 
 
 def shown(cell):
-    """The kinds of a cell's outputs, and of those that are no picture the words of the head."""
+    """Return the kinds of a cell's outputs, with the header words of text outputs."""
     found = [output.get("data", {}) for output in cell.get("outputs", ())]
     texts = [data.get("text/plain", "") for data in found if "image/png" not in data]
     heads = [text.split("\n")[0].split() for text in texts]
@@ -520,7 +518,7 @@ OPTIONS = st.fixed_dictionaries(
 
 
 def command(words):
-    """The words as the command line takes them."""
+    """Return the same options as words of the command line."""
     for name, value in words.items():
         match name, value:
             case "set", dict():
@@ -541,7 +539,7 @@ def command(words):
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(words=OPTIONS)
-def test_a_call_plans_what_the_command_plans(bench, monkeypatch, words):
+def test_run_plans_the_same_jobs_as_the_command_line(bench, monkeypatch, words):
     found = []
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Attention over packed rows gives what the plain formula gives: outputs, gradients, dropout."""
+"""Attention over packed rows matches the plain formula: outputs, gradients and dropout."""
 
 import math
 
@@ -31,7 +31,7 @@ def make_packing(lengths: list[int]) -> Packing:
 
 
 def plain(states: list[Tensor], lengths: list[int], window: int = 1000) -> Tensor:
-    """The formula, a sequence at a time."""
+    """Compute the formula one sequence at a time."""
     outputs = []
     for query, key, value in zip(*(s.float().split(lengths) for s in states), strict=True):
         scores = torch.einsum("qhd,khd->hqk", query, key) * SCALE
@@ -43,7 +43,7 @@ def plain(states: list[Tensor], lengths: list[int], window: int = 1000) -> Tenso
 
 @pytest.mark.parametrize("chunk", [1, 500, 1 << 18])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-def test_outputs_and_gradients_are_those_of_the_formula(
+def test_outputs_and_gradients_match_the_formula(
     lengths: list[int], chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attention, "CHUNK_SCORES", chunk)
@@ -59,7 +59,7 @@ def test_outputs_and_gradients_are_those_of_the_formula(
 
 
 @pytest.mark.parametrize("window", [1, 3, 8, 100])
-def test_a_window_hides_what_is_far_away(window: int) -> None:
+def test_a_window_masks_distant_tokens(window: int) -> None:
     lengths = LENGTHS["far"]
     states, same = make_states(lengths), make_states(lengths)
     packing = make_packing(lengths)
@@ -76,7 +76,7 @@ def test_a_window_hides_what_is_far_away(window: int) -> None:
     torch.testing.assert_close(predicted, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_dropout_takes_whole_probabilities_and_their_gradients_away() -> None:
+def test_dropout_zeroes_probabilities_and_their_gradients() -> None:
     lengths = [16, 16, 16, 16]  # one group, one part: the draws are in the order of the formula's
     states, same = make_states(lengths), make_states(lengths)
     torch.manual_seed(5)
@@ -95,7 +95,7 @@ def test_dropout_takes_whole_probabilities_and_their_gradients_away() -> None:
 
 
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-def test_prediction_gives_the_same(lengths: list[int]) -> None:
+def test_prediction_matches_the_formula(lengths: list[int]) -> None:
     states = [state.detach() for state in make_states(lengths)]
     output = predict_attend(*states, Attention(packing=make_packing(lengths), scale=SCALE))
     torch.testing.assert_close(output, plain(states, lengths), rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""What a span head reads beside the answer: fixed answers in every window, classes, sentences."""
+"""Extra outputs of a span head: fixed answers in every window, classes and evidence sentences."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def windows(features: SpanFeatures) -> list[slice]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_fixed_answers_stand_in_every_window(kind: str) -> None:
+def test_fixed_answers_are_in_every_window(kind: str) -> None:
     features = encode([fixed("no")], make_tokenizer(kind), SHORT)
     assert len(features) > 2
     assert features.lengths.max() <= 60
@@ -67,7 +67,7 @@ def test_fixed_answers_stand_in_every_window(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_answer_is_of_two_fixed_ones_or_of_one_and_the_text(kind: str) -> None:
+def test_an_answer_cannot_mix_two_fixed_answers_or_one_and_the_text(kind: str) -> None:
     example = fixed("no")
     features = encode([example], make_tokenizer(kind), SHORT)
     assert features.pieces is not None
@@ -84,7 +84,7 @@ def test_no_answer_is_of_two_fixed_ones_or_of_one_and_the_text(kind: str) -> Non
     assert found.text == "yes"
 
 
-def test_a_fixed_answer_is_learned_where_its_evidence_is() -> None:
+def test_a_fixed_answer_is_learned_in_the_windows_with_its_evidence() -> None:
     last = CORPUS[4].split(" ", 1)[1]
     for evidence, count in (("", 0), (last, 1)):
         example = fixed("no", evidence)
@@ -111,7 +111,7 @@ def test_the_span_to_learn_may_differ_from_the_answers() -> None:
 
 
 def asked() -> tuple[SpanTask, list[SpanExample]]:
-    """Two questions with dialog acts and supporting sentences, the second one of two sentences."""
+    """Return two questions with dialog acts and evidence (the second: two sentences)."""
     both = replace(task("hotpotqa/distractor"), classes=(("y", "n", "x"), ("a", "b")))
     sentences, start = [], len(LEAD) + 1
     for sentence in CORPUS[:5]:
@@ -123,7 +123,7 @@ def asked() -> tuple[SpanTask, list[SpanExample]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_sentence_begins_in_some_window_and_where_it_does(kind: str) -> None:
+def test_every_sentence_start_is_in_some_window(kind: str) -> None:
     _, examples = asked()
     features = encode(examples, make_tokenizer(kind), SHORT)
     assert features.sentences is not None
@@ -140,7 +140,7 @@ def test_every_sentence_begins_in_some_window_and_where_it_does(kind: str) -> No
                     assert first == example.sentences[sentence][0]
 
 
-def test_perfect_logits_give_the_gold_back() -> None:
+def test_perfect_logits_decode_to_the_gold_answers() -> None:
     both, examples = asked()
     head = with_auxiliary(SPAN, both)
     features = head.encode(examples, make_tokenizer("wordpiece"), SHORT)
@@ -162,7 +162,7 @@ def test_perfect_logits_give_the_gold_back() -> None:
 
 
 @pytest.mark.parametrize("values", [None, SpanOptions(beam_size=5, answerable_weight=0.5)])
-def test_the_loss_is_the_sum_of_what_is_asked(values: SpanOptions | None) -> None:
+def test_the_loss_is_the_sum_of_the_losses_of_all_outputs(values: SpanOptions | None) -> None:
     both, examples = asked()
     head = head_for(both, values)
     tokenizer = make_tokenizer("wordpiece")
@@ -190,7 +190,7 @@ def test_the_loss_is_the_sum_of_what_is_asked(values: SpanOptions | None) -> Non
     torch.testing.assert_close(head.loss(logits, wanted), parts)
 
 
-def test_a_task_that_asks_nothing_beside_has_the_head_that_it_had() -> None:
+def test_a_task_without_extra_outputs_has_the_plain_span_head() -> None:
     assert head_for(task("squad/v2.0")) is SPAN
     assert head_for(task("coqa/coqa")) is SPAN
     assert head_for(task("quac/quac")) is not SPAN

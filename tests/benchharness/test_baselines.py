@@ -8,12 +8,12 @@ import pytest
 
 from benchharness.baselines import run_baseline
 from benchharness.baselines.learners import learn_bag_of_words, learn_majority
+from benchharness.errors import DataError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.models import BASELINES
 from benchharness.recipes.resolve import baseline_settings
 from benchharness.tasks.answers.spans import split_sentences
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, PairExample, SpanExample, TagExample
 from benchharness.tasks.suites import find_task
 from tests.helpers.plans import plan_jobs
@@ -45,7 +45,7 @@ def pairs(*rows: tuple[str, str, Any]) -> list[PairExample]:
 # the jobs
 
 
-def test_a_baseline_has_one_job_a_task_whatever_the_seeds():
+def test_a_baseline_has_one_job_per_task_for_all_seeds():
     jobs = make_jobs("glue/cola", "glue/mnli", "glue/ax", limit=16)
     assert [(job.model, job.task) for job in jobs] == [
         ("majority", "glue/cola"),
@@ -60,7 +60,7 @@ def test_a_baseline_has_one_job_a_task_whatever_the_seeds():
     assert {job.kind for job in jobs} == {"baseline"}
 
 
-def test_each_value_of_a_baseline_has_a_source():
+def test_each_setting_of_a_baseline_has_a_source():
     for head in ("pair", "span", "choice", "tag"):
         assert all(setting.source for setting in baseline_settings("bag-of-words", head).values())
         assert baseline_settings("majority", head) == {}
@@ -69,7 +69,7 @@ def test_each_value_of_a_baseline_has_a_source():
 # the majority
 
 
-def test_the_most_frequent_label_with_its_share():
+def test_majority_predicts_the_most_frequent_label_with_its_share():
     task = find_task("glue/rte")
     train = pairs(("a", "b", "not_entailment"), ("c", "d", "entailment"), ("e", "f", "entailment"))
     (found,) = learn_majority(task, train, {})(train[:1])
@@ -77,12 +77,12 @@ def test_the_most_frequent_label_with_its_share():
     assert found.scores == pytest.approx((2 / 3, 1 / 3))
 
 
-def test_the_mean_of_a_number():
+def test_majority_predicts_the_mean_for_regression():
     train = pairs(("a", "b", 1.0), ("c", "d", 4.0))
     assert learn_majority(find_task("stsb"), train, {})(train)[1].label == 2.5
 
 
-def test_the_most_frequent_place_that_an_example_has():
+def test_majority_predicts_the_most_frequent_position_of_the_right_option():
     def choice(*gold: int, options: int = 3) -> ChoiceExample:
         return ChoiceExample(
             id="x", context="c", question="", options=("o",) * options, gold=gold or None
@@ -94,7 +94,7 @@ def test_the_most_frequent_place_that_an_example_has():
     assert three.scores == pytest.approx((1 / 6, 2 / 6, 3 / 6))
 
 
-def test_no_answer_where_the_task_has_that_and_else_the_first_sentence():
+def test_majority_predicts_no_answer_if_the_task_has_it():
     question = SpanExample(id="q", question="Who?", context="It rained. Ann left.")
     (one,) = learn_majority(find_task("squad/v1.1"), [question], {})([question])
     (two,) = learn_majority(find_task("squad/v2.0"), [question], {})([question])
@@ -102,7 +102,7 @@ def test_no_answer_where_the_task_has_that_and_else_the_first_sentence():
     assert one.no_answer_score < 0 < two.no_answer_score
 
 
-def test_the_most_frequent_tag():
+def test_majority_predicts_the_most_frequent_tag():
     train = [TagExample(id="1", words=("Ann", "left", "."), tags=("B-PER", "O", "O"))]
     (found,) = learn_majority(find_task("ner"), train, {})(train)
     assert found.tags == ("O", "O", "O")
@@ -111,7 +111,7 @@ def test_the_most_frequent_tag():
 # the bag of words
 
 
-def test_words_tell_labels_apart():
+def test_bag_of_words_separates_labels_by_their_words():
     task = find_task("sst2")
     train = pairs(("a good film", "", "positive"), ("a bad film", "", "negative")) * 9
     predict = learn_bag_of_words(task, train, VALUES)
@@ -121,7 +121,7 @@ def test_words_tell_labels_apart():
     assert found[0].scores == pytest.approx(found[1].scores[::-1])
 
 
-def test_what_two_texts_share_tells_them_apart():
+def test_bag_of_words_uses_the_overlap_of_two_texts():
     words = [f"word{number}" for number in range(40)]
     train = pairs(
         *((w, w, "entailment") for w in words[:30]),
@@ -132,20 +132,20 @@ def test_what_two_texts_share_tells_them_apart():
     assert [p.label for p in found] == ["entailment", "not_entailment"]
 
 
-def test_a_label_that_was_never_seen_has_no_chance():
+def test_bag_of_words_gives_an_unseen_label_probability_0():
     train = pairs(("yes", "it is", "entailment"), ("no", "it is not", "contradiction")) * 3
     (found,) = learn_bag_of_words(find_task("mnli"), train, VALUES)(train[:1])
     assert found.label == "entailment"
     assert found.scores[find_task("mnli").labels.index("neutral")] == 0
 
 
-def test_a_single_label_is_the_majority():
+def test_bag_of_words_with_one_label_predicts_it():
     train = pairs(("a film", "", "positive"), ("a play", "", "positive"))
     (found,) = learn_bag_of_words(find_task("sst2"), train, VALUES)(train[:1])
     assert found.label == "positive"
 
 
-def test_the_option_that_shares_words_with_the_context():
+def test_bag_of_words_chooses_the_option_that_shares_words_with_the_context():
     def choice(word: str, other: str, gold: int) -> ChoiceExample:
         options = (word, other) if gold == 0 else (other, word)
         return ChoiceExample(
@@ -160,7 +160,7 @@ def test_the_option_that_shares_words_with_the_context():
     assert all(sum(p.scores) == pytest.approx(1) for p in found)
 
 
-def test_the_sentence_most_like_the_question():
+def test_bag_of_words_answers_with_the_sentence_most_like_the_question():
     context = "Ann went home. Bob painted the old bridge! Nobody saw it."
     question = SpanExample(id="q", question="Who painted the bridge?", context=context)
     (found,) = learn_bag_of_words(find_task("squad/v1.1"), [question], VALUES)([question])
@@ -174,7 +174,7 @@ def test_text_without_a_full_stop_is_one_sentence():
     assert split_sentences(" ") == [" "]
 
 
-def test_a_word_has_its_most_frequent_tag():
+def test_bag_of_words_predicts_the_most_frequent_tag_of_each_word():
     train = [TagExample(id="1", words=("Ann", "left", "."), tags=("B-PER", "O", "O"))]
     unseen = [TagExample(id="2", words=("Bob", "and", "Ann"))]
     (found,) = learn_bag_of_words(find_task("ner"), train, {})(unseen)
@@ -184,7 +184,7 @@ def test_a_word_has_its_most_frequent_tag():
 # whole jobs on mini data
 
 
-def test_a_result_has_what_a_board_needs():
+def test_a_baseline_result_has_evaluations_provenance_and_cost():
     majority, bag = run("glue/mrpc", test=True)
     for result in (majority, bag):
         assert [e.split for e in result.evaluations] == ["dev", "test"]
@@ -216,19 +216,19 @@ def test_every_head_has_both_baselines(task: str, name: str):
         assert bag[name] > majority[name]
 
 
-def test_two_runs_agree():
+def test_a_baseline_is_deterministic():
     first, second = run_baseline(make_jobs("glue/cola")[1]), run_baseline(make_jobs("glue/cola")[1])
     assert first.evaluations == second.evaluations
 
 
-def test_changed_rows_are_refused():
+def test_changed_rows_are_an_error():
     job = make_jobs("glue/cola", limit=16)[0]
     changed = replace(job, fingerprints={**job.fingerprints, "glue/cola:dev": "0" * 64})
     with pytest.raises(DataError, match="has changed since this run was planned"):
         run_baseline(changed)
 
 
-def test_the_largest_split_is_cut_to_its_setting():
+def test_a_large_training_split_is_cut_to_max_examples():
     rows = pairs(*((f"w{i % 7}", "", ("positive", "negative")[i % 2]) for i in range(100)))
     predict = learn_bag_of_words(find_task("sst2"), rows, {**VALUES, "max_examples": 10})
     assert np.isclose(sum(predict(rows)[0].scores), 1)

@@ -33,7 +33,7 @@ def make_features(*rows: list[int], types: bool = False, max_tokens: int = 100) 
 
 
 def shuffled_batches(items: int, batch_size: int, steps: range, seed: int) -> list[Indices]:
-    """Those of one task."""
+    """Return the batches of one task."""
     return [batch for _, batch in mixed_batches([items], batch_size, steps, seed)]
 
 
@@ -53,7 +53,7 @@ def test_the_order_depends_on_seed_and_epoch():
     assert (first[:50] != first[50:]).any()
 
 
-def test_more_epochs_begin_as_fewer_do():
+def test_the_batches_of_a_short_run_are_the_first_batches_of_a_longer_run():
     short = np.concatenate(shuffled_batches(20, 8, range(3), seed=3))
     long = np.concatenate(shuffled_batches(20, 8, range(9), seed=3))
     assert (long[:20] == short).all()
@@ -62,7 +62,9 @@ def test_more_epochs_begin_as_fewer_do():
 @pytest.mark.parametrize(
     ("rows", "epochs", "steps"), [(64, 3, 6), (65, 1, 3), (64, 0.5, 1), (64, 0.1, 1), (1, 1, 1)]
 )
-def test_steps_of_a_run(rows: int, epochs: float, steps: int):
+def test_the_number_of_steps_follows_from_rows_batch_size_and_epochs(
+    rows: int, epochs: float, steps: int
+):
     assert count_steps([rows], 32, epochs) == steps
     assert count_steps([rows, 40], 32, epochs) == math.ceil(epochs * (math.ceil(rows / 32) + 2))
     assert len(shuffled_batches(rows, 32, range(steps), seed=0)) == steps
@@ -72,7 +74,9 @@ lengths_of_batches = st.lists(st.integers(1, 128), min_size=1, max_size=12)
 
 
 @given(lengths_of_batches, st.integers(1, 5), st.integers(0, 500))
-def test_cutting_loses_no_row_and_bounds_the_parts(lengths: list[int], parts: int, overhead: int):
+def test_cutting_keeps_every_row_and_bounds_the_size_of_the_parts(
+    lengths: list[int], parts: int, overhead: int
+):
     batch = np.arange(len(lengths))[::-1] + 3
     table = np.array([0, 0, 0, *lengths])
     pieces = cut_by_length(batch, table, parts, overhead)
@@ -87,21 +91,21 @@ def test_one_long_row_is_computed_alone():
     assert [piece.tolist() for piece in pieces] == [[1], [3, 2, 0, 4]]
 
 
-def test_a_dear_start_keeps_the_batch_whole():
+def test_a_large_overhead_keeps_the_batch_whole():
     assert len(cut_by_length(np.arange(3), np.array([1, 50, 100]), 1, overhead=10**6)) == 1
 
 
-def test_prediction_sorts_and_keeps_the_budget():
+def test_prediction_batches_are_sorted_by_length_and_within_the_token_budget():
     lengths = np.array([5, 60, 7, 33, 8, 64])
     batches = length_batches(lengths, tokens=128)
     assert [batch.tolist() for batch in batches] == [[5, 1], [3, 4, 2], [0]]
 
 
-def test_a_row_beyond_the_budget_is_a_batch():
+def test_a_row_over_the_token_budget_is_a_batch_of_its_own():
     assert [len(b) for b in length_batches(np.array([500, 500]), tokens=128)] == [1, 1]
 
 
-def test_an_item_is_a_row_where_nothing_else_is_said():
+def test_an_item_is_one_row_by_default():
     features = make_features([1, 2, 3], [4])
     assert features.item_sizes.tolist() == [1, 1]
     assert features.item_lengths.tolist() == [3, 1]
@@ -109,7 +113,7 @@ def test_an_item_is_a_row_where_nothing_else_is_said():
     assert features.count_terms(np.array([1, 0])) == 2
 
 
-def test_items_of_several_rows():
+def test_items_can_have_several_rows():
     features = replace(
         make_features([1, 2, 3], [4], [5, 6], [7]),
         items=np.array([0, 2, 3, 4]),
@@ -123,13 +127,13 @@ def test_items_of_several_rows():
 
 
 @given(st.lists(st.integers(0, 4), max_size=6))
-def test_stretches_end_to_end(sizes: list[int]):
+def test_expand_concatenates_ranges(sizes: list[int]):
     starts = np.arange(len(sizes)) * 10
     expected = [start * 10 + i for start, size in enumerate(sizes) for i in range(size)]
     assert expand(starts, np.array(sizes, dtype=np.int64)).tolist() == expected
 
 
-def test_marks_stand_beside_the_tokens():
+def test_marks_are_selected_with_their_rows():
     features = replace(make_features([1, 2, 3], [4]), marks=np.array([[[0, 2]], [[0, 1]]]))
     assert pad(features, np.array([1, 0]))["marks"].tolist() == [[[0, 1]], [[0, 2]]]
 
@@ -139,7 +143,9 @@ def test_marks_stand_beside_the_tokens():
     st.integers(0, 100),
     st.booleans(),
 )
-def test_no_other_cut_is_less_work(items: list[tuple[int, int]], overhead: int, plain: bool):
+def test_cut_by_length_finds_the_cut_with_the_least_work(
+    items: list[tuple[int, int]], overhead: int, plain: bool
+):
     lengths, sizes = (np.array(column) for column in zip(*items, strict=True))
     rows = np.ones_like(sizes) if plain else sizes
 
@@ -157,7 +163,7 @@ def test_no_other_cut_is_less_work(items: list[tuple[int, int]], overhead: int, 
     assert work(ours) == cheapest
 
 
-def test_a_micro_batch_is_bounded_in_tokens():
+def test_the_tokens_of_a_micro_batch_are_bounded():
     lengths = np.full(96, 512)
     parts = cut_by_length(np.arange(96), lengths, 1, overhead=10**9)
     assert [len(part) for part in parts] == [32, 32, 32]
@@ -168,7 +174,7 @@ def test_a_micro_batch_is_bounded_in_tokens():
     assert [part.tolist() for part in huge] == [[0], [1]], "an item is never cut"
 
 
-def test_padding():
+def test_rows_are_padded_to_a_multiple_of_8():
     features = make_features([1, 2, 3], [4], [5, 6], types=True)
     inputs = pad(features, np.array([2, 0]))
     assert inputs["input_ids"].tolist() == [[5, 6] + [9] * 6, [1, 2, 3] + [9] * 5]
@@ -176,17 +182,17 @@ def test_padding():
     assert inputs["token_type_ids"].tolist() == [[1, 0] + [0] * 6, [1, 0, 1] + [0] * 5]
 
 
-def test_no_token_types_where_there_are_none():
+def test_no_token_types_are_padded_if_there_are_none():
     assert set(pad(make_features([1]), np.array([0]))) == {"input_ids", "attention_mask"}
 
 
-def test_padding_never_goes_beyond_the_models_positions():
+def test_padding_never_exceeds_the_positions_of_the_model():
     features = make_features(list(range(1, 11)), [1], max_tokens=10)
     assert pad(features, np.array([0, 1]))["input_ids"].shape == (2, 10)
     assert pad(features, np.array([1]))["input_ids"].shape == (1, 8)
 
 
-def test_columns_of_a_heads_own_are_padded_with_zeros():
+def test_additional_columns_of_a_head_are_padded_with_zeros():
     @dataclass(frozen=True, kw_only=True)
     class Numbered(Features):
         per_token: ClassVar[tuple[str, ...]] = ("numbers",)
@@ -214,7 +220,7 @@ def test_columns_of_a_heads_own_are_padded_with_zeros():
     ("tokens", "width", "tail"),
     [(3, 16, 5), (16, 16, 8), (130, 128, 14), (128, 64, 16), (1000, 16, 8), (1000, 40, 24)],
 )
-def test_tails_give_few_sizes(tokens: int, width: int, tail: int):
+def test_tail_of_gives_the_expected_size(tokens: int, width: int, tail: int):
     assert tail_of(tokens, width) == tail <= width
 
 
@@ -225,7 +231,7 @@ def steps_of(
     return [(task, items.tolist()) for task, items in batches]
 
 
-def test_an_epoch_of_several_tasks_has_each_batch_of_each_once():
+def test_an_epoch_of_several_tasks_has_each_of_their_batches_once():
     sizes = [10, 3, 10]  # 3 + 1 + 3 batches
     steps = steps_of(sizes, 14)
     for epoch in (steps[:7], steps[7:]):
@@ -241,7 +247,9 @@ def test_an_epoch_of_several_tasks_has_each_batch_of_each_once():
 @pytest.mark.parametrize(
     ("power", "shares"), [(0.0, (0.5, 0.5)), (1.0, (0.9, 0.1)), (0.5, (0.75, 0.25))]
 )
-def test_turns_are_drawn_by_size(power: float, shares: tuple[float, float]):
+def test_tasks_are_sampled_in_proportion_to_a_power_of_their_size(
+    power: float, shares: tuple[float, float]
+):
     sizes = [360, 40]
     steps = steps_of(sizes, 2000, power=power)
     counts = np.bincount([task for task, _ in steps], minlength=2) / 2000
@@ -255,14 +263,14 @@ def test_turns_are_drawn_by_size(power: float, shares: tuple[float, float]):
 
 @pytest.mark.parametrize("sizes", [[10], [10, 3, 6]])
 @pytest.mark.parametrize("power", [None, 0.5])
-def test_a_resumed_run_goes_on_with_the_next_batch(sizes: list[int], power: float | None):
+def test_a_resumed_run_continues_with_the_next_batch(sizes: list[int], power: float | None):
     whole = steps_of(sizes, 20, power=power)
     for done in range(21):
         assert steps_of(sizes, 20, power=power, done=done) == whole[done:]
 
 
-def test_the_orders_are_those_of_stored_runs():
-    """Other draws are other runs: METHOD in leaderboard/job.py goes up."""
+def test_the_order_of_batches_is_the_same_as_in_stored_runs():
+    """If the order changes, results change: raise METHOD in leaderboard/job.py."""
     alone = [items.tolist() for items in shuffled_batches(5, 2, range(6), seed=7)]
     assert alone == [[2, 0], [4, 1], [3], [3, 0], [2, 1], [4]]
     shared = [(task, items.tolist()) for task, items in mixed_batches([3, 4], 2, range(4), seed=7)]

@@ -1,4 +1,4 @@
-"""Activation checkpointing: the same gradients from less memory, also of packed rows."""
+"""Activation checkpointing: the same gradients with less memory, also for packed rows."""
 
 from pathlib import Path
 
@@ -8,8 +8,8 @@ from transformers import AutoModel
 
 from benchharness.encoder import Encoder
 from benchharness.encoder.packing import can_checkpoint, checkpoint_activations, prepare_for
+from benchharness.errors import ModelError
 from benchharness.heads.pair import PairNetwork
-from benchharness.tasks.errors import ModelError
 from benchharness.training.predict import trim_memory
 from tests.helpers.checkpoints import make_config
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("frozen_heap")
 
 
 def make_network(family: str, **sizes: int) -> PairNetwork:
-    """A network with dropout whose batches are packed where its family allows it."""
+    """Return a network with dropout whose batches are packed if its family supports it."""
     torch.manual_seed(0)
     config = make_config(family, **sizes)
     network = AutoModel.from_config(config)
@@ -29,7 +29,7 @@ def make_network(family: str, **sizes: int) -> PairNetwork:
 
 
 def gradients(network: PairNetwork, tokens: int, rows: int = 3) -> torch.Tensor:
-    """Those of a batch whose second row is shorter, as one vector."""
+    """Return the gradients of a batch whose second row is shorter, as one vector."""
     network.zero_grad()
     torch.manual_seed(2)
     mask = torch.ones(rows, tokens, dtype=torch.long)
@@ -41,7 +41,7 @@ def gradients(network: PairNetwork, tokens: int, rows: int = 3) -> torch.Tensor:
 
 @pytest.mark.parametrize("family", ["bert", "modernbert", "deberta-v2"])
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-def test_gradients_are_the_same(family: str, precision: torch.dtype):
+def test_gradients_are_the_same_with_checkpointing(family: str, precision: torch.dtype):
     network = make_network(family)
     with torch.autocast("cpu", dtype=precision, enabled=precision != torch.float32):
         expected = gradients(network, 24)
@@ -52,7 +52,7 @@ def test_gradients_are_the_same(family: str, precision: torch.dtype):
 
 
 def peak(network: PairNetwork) -> int:
-    """Bytes above what was resident that a step of 2 rows of 512 tokens takes at most."""
+    """Return the peak memory (bytes above the resident memory) of a step of 2 x 512 tokens."""
     trim_memory()
     Path("/proc/self/clear_refs").write_text("5")  # proc(5): the peak becomes what is resident
     before = resident("VmRSS")
@@ -66,7 +66,7 @@ def resident(name: str) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux alone says peaks")
-def test_a_step_takes_less_memory():
+def test_checkpointing_halves_the_memory_of_a_step():
     network = make_network(
         "modernbert",
         hidden_size=32,
@@ -80,7 +80,7 @@ def test_a_step_takes_less_memory():
     assert peak(network) < kept / 2
 
 
-def test_what_cannot_be_computed_again_says_so():
+def test_unsupported_layers_and_frozen_encoders_cannot_be_checkpointed():
     network = make_network("mpnet")
     assert not can_checkpoint(network)
     with pytest.raises(ModelError, match=r"no layers that transformers can compute again"):

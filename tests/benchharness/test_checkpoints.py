@@ -1,4 +1,4 @@
-"""The folders in which runs leave their encoders for others."""
+"""Folders in which runs store their encoders for runs that start from them."""
 
 import json
 import os
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import JobError
 from benchharness.kept_folders import (
     MANIFEST,
     check_checkpoint,
@@ -16,7 +17,6 @@ from benchharness.kept_folders import (
     new_checkpoint,
     require_room,
 )
-from benchharness.tasks.errors import JobError
 from tests.helpers.fake_worker import make_job
 
 JOB = make_job(task="glue/mnli")
@@ -31,7 +31,7 @@ def write(root: Path, content: str = "weights") -> Path:
     return folder
 
 
-def test_a_written_checkpoint_is_whole_and_says_whose_it_is(tmp_path: Path):
+def test_a_written_checkpoint_is_complete_and_names_its_run(tmp_path: Path):
     folder = write(tmp_path / "results" / "models")
     assert is_whole(folder, KEY)
     assert set(check_checkpoint(folder, KEY)) == {"model.safetensors", "config.json"}
@@ -40,7 +40,7 @@ def test_a_written_checkpoint_is_whole_and_says_whose_it_is(tmp_path: Path):
     assert [path.name for path in folder.parent.iterdir()] == [KEY]
 
 
-def test_nothing_is_there_before_all_of_it_is(tmp_path: Path):
+def test_a_checkpoint_appears_only_when_it_is_complete(tmp_path: Path):
     folder = checkpoint_folder(tmp_path, KEY)
     with new_checkpoint(folder, JOB) as draft:
         (draft / "model.safetensors").write_text("half")
@@ -55,7 +55,7 @@ def fail_to_write(folder: Path) -> None:
         raise OSError(28, "No space left on device")
 
 
-def test_a_failure_to_write_leaves_no_draft_and_what_was_there(tmp_path: Path):
+def test_a_failed_write_leaves_no_draft_and_keeps_the_old_checkpoint(tmp_path: Path):
     with pytest.raises(OSError, match="No space"):
         fail_to_write(checkpoint_folder(tmp_path, KEY))
     assert list(tmp_path.iterdir()) == []
@@ -65,14 +65,14 @@ def test_a_failure_to_write_leaves_no_draft_and_what_was_there(tmp_path: Path):
     assert is_whole(folder, KEY)
 
 
-def test_a_new_one_takes_the_place_of_the_old(tmp_path: Path):
+def test_a_new_checkpoint_replaces_the_old_one(tmp_path: Path):
     write(tmp_path, "old")
     folder = write(tmp_path, "new")
     assert (folder / "model.safetensors").read_text() == "new"
     assert [path.name for path in tmp_path.iterdir()] == [KEY]
 
 
-def test_the_same_is_left_in_its_place_for_those_who_read_it(tmp_path: Path):
+def test_an_equal_checkpoint_is_not_written_again(tmp_path: Path):
     folder = write(tmp_path)
     before = folder.stat().st_ino
     write(tmp_path)
@@ -84,7 +84,7 @@ def test_the_same_is_left_in_its_place_for_those_who_read_it(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == [KEY]
 
 
-def test_a_place_that_another_process_fills_meanwhile_is_taken(tmp_path: Path, monkeypatch):
+def test_a_checkpoint_written_meanwhile_by_another_process_is_replaced(tmp_path: Path, monkeypatch):
     rename, filled = Path.rename, []
 
     def fill_first(path: Path, target: Path) -> Path:
@@ -121,7 +121,7 @@ def empty_the_manifest(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (damage_a_byte, "is damaged .model.safetensors is not what was written"),
+        (damage_a_byte, "is damaged .model.safetensors differs from the file that was written"),
         (take_a_file_away, r"is not whole \(config.json is missing"),
         (take_the_manifest_away, "manifest.json is missing"),
         (cut_the_manifest, "cannot be read"),
@@ -129,7 +129,7 @@ def empty_the_manifest(folder: Path) -> None:
         (shutil.rmtree, "is not whole"),
     ],
 )
-def test_damage_is_found(tmp_path: Path, damage, sentence: str):
+def test_a_damaged_checkpoint_is_an_error(tmp_path: Path, damage, sentence: str):
     folder = write(tmp_path)
     damage(folder)
     assert not is_whole(folder, KEY)
@@ -139,13 +139,13 @@ def test_damage_is_found(tmp_path: Path, damage, sentence: str):
     assert str(caught.value).endswith("the same command trains that run again.")
 
 
-def test_another_runs_checkpoint_is_no_ones_start(tmp_path: Path):
+def test_a_checkpoint_of_another_run_is_an_error(tmp_path: Path):
     folder = write(tmp_path).rename(tmp_path / ("0" * 64))
     with pytest.raises(JobError, match="is that of another run"):
         check_checkpoint(folder, "0" * 64)
 
 
-def test_deleting_takes_the_drafts_of_killed_processes_along(tmp_path: Path):
+def test_deleting_a_checkpoint_deletes_drafts_of_killed_processes(tmp_path: Path):
     folder, other = write(tmp_path), tmp_path / "another"
     other.mkdir()
     (tmp_path / f"{KEY}.123.draft").mkdir()
@@ -155,14 +155,14 @@ def test_deleting_takes_the_drafts_of_killed_processes_along(tmp_path: Path):
     delete_checkpoint(folder)
 
 
-def test_a_draft_of_a_killed_process_with_our_number_is_in_nobodys_way(tmp_path: Path):
+def test_a_draft_of_a_killed_process_with_the_same_pid_is_replaced(tmp_path: Path):
     draft = tmp_path / f"{KEY}.{os.getpid()}.draft"
     draft.mkdir()
     (draft / "rest").write_text("of a killed process")
     assert set(check_checkpoint(write(tmp_path), KEY)) == {"model.safetensors", "config.json"}
 
 
-def test_a_full_disk_is_noticed_before_the_training(tmp_path: Path):
+def test_too_little_free_disk_space_is_an_error_before_training(tmp_path: Path):
     folder = checkpoint_folder(tmp_path / "not" / "there", KEY)
     require_room(folder, 1)
     with pytest.raises(JobError, match=r"GB free, and 1000000.0 GB are needed for its model"):

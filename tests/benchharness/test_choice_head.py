@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import DataError
 from benchharness.heads import Limits, choice
 from benchharness.heads.choice import decode, encode, loss, network, targets
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample
 from benchharness.tasks.task import ChoiceTask
 from benchharness.training import batching
@@ -39,13 +39,13 @@ def rows(examples: list[ChoiceExample], limits: Limits = LIMITS) -> list[str]:
 # What is read
 
 
-def test_a_row_for_every_option():
+def test_each_option_is_a_row():
     first = "[CLS] a bird sat. [SEP] then it sang [SEP]"
     second = "[CLS] a bird sat. [SEP] then it flew away [SEP]"
     assert rows([example("sang", "flew away")]) == [first, second]
 
 
-def test_a_row_is_as_the_tokenizer_makes_it():
+def test_a_row_is_encoded_as_by_the_tokenizer():
     for kind in KINDS:
         tokenizer = make_tokenizer(kind)
         features = encode([example("sang")], tokenizer, LIMITS)
@@ -69,7 +69,7 @@ def test_an_option_fills_the_blank_or_follows_the_question(question: str, text: 
     assert row == f"[CLS] a bird sat. [SEP] {text} [SEP]"
 
 
-def test_items_have_as_many_rows_as_options():
+def test_items_have_one_row_per_option():
     features = encode(
         [example("a", "b"), example("a"), example(*"abcde")], make_tokenizer("bytes"), LIMITS
     )
@@ -78,7 +78,7 @@ def test_items_have_as_many_rows_as_options():
     assert features.rows_of(np.array([2, 0])).tolist() == [3, 4, 5, 6, 7, 0, 1]
 
 
-def test_the_context_is_cut_first_and_then_the_questions_beginning():
+def test_the_context_is_truncated_first_and_then_the_start_of_the_question():
     long = "the tower " * 50
     (row,) = rows([example("storm", context=long)], Limits(max_tokens=16))
     assert row.endswith("[SEP] then it storm [SEP]")
@@ -88,14 +88,14 @@ def test_the_context_is_cut_first_and_then_the_questions_beginning():
     assert row.endswith("tower storm [SEP]")
 
 
-def test_an_option_longer_than_the_window_is_cut():
+def test_an_option_longer_than_the_maximum_length_is_truncated():
     features = encode(
         [example("the tower " * 99, "b")], make_tokenizer("bytes"), Limits(max_tokens=9)
     )
     assert features.lengths.max() == 9
 
 
-def test_without_options_there_is_nothing_to_choose():
+def test_an_example_without_options_is_an_error():
     with pytest.raises(DataError, match="c has no options"):
         encode([example()], make_tokenizer("bytes"), LIMITS)
 
@@ -115,7 +115,7 @@ def test_any_text_is_encoded(context: str, question: str, options: list[str], ki
 # What is learned
 
 
-def test_the_first_of_several_right_options_is_learned():
+def test_the_target_is_the_first_of_several_right_options():
     record = ChoiceExample(id="r", context="", question="", options=("a", "b", "c"), gold=(2, 1))
     assert targets(None, [record, example("a", "b", gold=1)], TASK).tolist() == [2, 1]  # type: ignore[arg-type]
 
@@ -124,13 +124,13 @@ def test_the_first_of_several_right_options_is_learned():
     ("gold", "message"),
     [(None, "race/all c hides its right option"), ((), r"2 options and \(\)"), ((2,), "2 options")],
 )
-def test_an_example_without_a_right_option_is_refused(gold: tuple[int, ...] | None, message: str):
+def test_an_example_without_a_right_option_is_an_error(gold: tuple[int, ...] | None, message: str):
     wrong = ChoiceExample(id="c", context="", question="", options=("a", "b"), gold=gold)
     with pytest.raises(DataError, match=message):
         targets(None, [wrong], TASK)  # type: ignore[arg-type]
 
 
-def test_the_softmax_is_over_each_examples_own_options():
+def test_the_softmax_is_over_the_options_of_each_example():
     logits = torch.tensor([[1.0, 2.0, -torch.inf], [0.0, 1.0, 2.0]])
     losses = loss(logits.bfloat16(), torch.tensor([1, 0]))
     expected = [
@@ -140,7 +140,7 @@ def test_the_softmax_is_over_each_examples_own_options():
     torch.testing.assert_close(losses, torch.stack(expected))
 
 
-def test_it_learns_to_choose_among_any_number_of_options():
+def test_the_network_learns_to_choose_among_any_number_of_options():
     encoder = load_encoder("builtin:tiny", None, seed=1)
     kinds = [("the", "not"), ("a", "not", "on"), ("not",), ("not", "the", "a", "on")]
     examples = [
@@ -161,7 +161,7 @@ def test_it_learns_to_choose_among_any_number_of_options():
 
 
 def gradients(monkeypatch: pytest.MonkeyPatch, bound: int) -> tuple[torch.Tensor, list[int]]:
-    """The gradients of one example with many options, and the rows of each pass."""
+    """Return the gradients of one example with many options, and the rows per pass."""
     encoder = load_encoder("builtin:tiny", None, seed=1)
     body = network(encoder, TASK).train()
     passes: list[int] = []
@@ -188,7 +188,7 @@ def test_many_options_are_computed_in_parts_with_the_same_gradients(
     torch.testing.assert_close(parts, whole, atol=1e-6, rtol=1e-4)
 
 
-def test_parts_drop_the_same_states_on_the_way_back(monkeypatch: pytest.MonkeyPatch):
+def test_recomputed_parts_have_the_same_dropout(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(choice, "MICRO_BATCH_TOKENS", 32)
     encoder = load_encoder("builtin:tiny", None, seed=1)
     body = network(encoder, TASK).train()
@@ -202,7 +202,7 @@ def test_parts_drop_the_same_states_on_the_way_back(monkeypatch: pytest.MonkeyPa
         assert any(torch.equal(state, again) for again in backward)
 
 
-def test_the_options_of_an_example_share_a_micro_batch(monkeypatch: pytest.MonkeyPatch):
+def test_the_options_of_an_example_are_in_one_micro_batch(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(batching, "MICRO_BATCH_TOKENS", 100)
     lengths, sizes = np.array([16, 16, 30, 8, 8]), np.array([2, 9, 4, 1, 3])
     parts = batching.cut_by_length(np.arange(5), lengths, 1, 10**6, sizes)
@@ -213,7 +213,7 @@ def test_the_options_of_an_example_share_a_micro_batch(monkeypatch: pytest.Monke
 # The way back
 
 
-def test_probabilities_are_over_each_examples_options():
+def test_probabilities_are_over_the_options_of_each_example():
     examples = [example("a", "b"), example("c"), example("d", "e", "f")]
     features = encode(examples, make_tokenizer("bytes"), LIMITS)
     logits = np.array([1000.0, 1000.0, -5.0, 0.0, 2.0, 1.0], dtype=np.float32)

@@ -15,7 +15,7 @@ from benchharness import __version__
 from benchharness.cli import app as module
 from benchharness.cli.commands import commands as all_commands
 from benchharness.cli.commands import named, old_words
-from benchharness.tasks.errors import BenchError, DataError, JobError, ModelError, StoreError
+from benchharness.errors import BenchError, DataError, JobError, ModelError, StoreError
 from benchharness.tasks.suites import find_task
 from tests.helpers.extensions import with_all_extensions
 
@@ -31,7 +31,7 @@ NOT_IN_THE_TABLE = ("numpy", "scipy", "sqlalchemy", "rich", "benchharness.cli.ru
 """What a command may import at its top, and the table of commands does without."""
 
 
-def test_commands_of_two_words_are_named_by_the_help_of_the_first(bench):
+def test_the_help_of_a_group_lists_its_commands(bench):
     for name in COMMANDS:
         first, _, second = name.partition(" ")
         assert not second or re.search(f"(?m)^  {second} +[A-Z]", bench(first, "--help").out), name
@@ -55,7 +55,7 @@ def test_help_and_completion_import_no_command():
 
 
 @pytest.mark.parametrize("words", [("--help",), ("-h",), ("run", "--help"), ("db", "--help")])
-def test_help_imports_nothing_heavy(words):
+def test_help_imports_no_heavy_modules(words):
     heavy = HEAVY if len(words) > 1 else (*HEAVY, *NOT_IN_THE_TABLE)
     code = (
         "import sys; from benchharness.cli.app import app; "
@@ -67,8 +67,8 @@ def test_help_imports_nothing_heavy(words):
     assert ended.stdout.splitlines()[-1].strip() == "heavy:"
 
 
-def test_help_answers_in_under_03_seconds():
-    """Processor time, the best of five: other work on the machine is not ours to measure."""
+def test_help_takes_under_0_3_seconds():
+    """The best processor time of five calls counts, because other processes use the machine too."""
 
     def measure():
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -79,12 +79,12 @@ def test_help_answers_in_under_03_seconds():
     assert any(measure() < 0.3 for _ in range(5))
 
 
-def test_version(bench):
+def test_version_is_printed(bench):
     ended = bench("--version")
     assert (ended.code, ended.out) == (0, f"benchharness {__version__}\n")
 
 
-def test_help_of_a_run_fits_two_screens_and_all_options_are_one_word_away(bench):
+def test_run_help_fits_two_screens_and_help_all_shows_all_options(bench):
     few, every = bench("run", "--help").out, bench("run", "--help-all").out
     assert len(few.splitlines()) <= 80
     hidden = set(re.findall(r"(?m)^  (--[a-z-]+)", every)) - set(
@@ -106,7 +106,7 @@ def test_help_has_every_command_in_one_of_five_groups(bench):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_ends_with_an_example_that_the_command_takes(bench, name):
+def test_help_ends_with_a_valid_example(bench, name):
     text, example = bench(*name.split(), "--help").out, COMMANDS[name].example
     assert text.endswith(f"\nExample:\n  bench {example}\n")
     called, words = named(shlex.split(example))
@@ -115,7 +115,7 @@ def test_help_ends_with_an_example_that_the_command_takes(bench, name):
 
 
 @pytest.mark.parametrize(("old", "new"), OLD_WORDS.items())
-def test_old_words_of_a_command_work_and_no_help_shows_them(bench, old, new):
+def test_former_names_of_a_command_work_and_are_hidden_from_help(bench, old, new):
     first, second = old.split()
     assert bench(first, second, "--help") == bench(new, "--help")
     assert named([first, second, "more"]) == (new, ["more"])
@@ -125,7 +125,7 @@ def test_old_words_of_a_command_work_and_no_help_shows_them(bench, old, new):
     assert old not in COMMANDS
 
 
-def test_a_flag_that_makes_another_command_is_shown_as_an_option(bench):
+def test_a_flag_that_selects_another_command_is_shown_as_an_option(bench):
     for name, head in (("run --write-task", "Your own data"), ("check --write", "What to run")):
         first, flag = name.split()
         text = bench(first, "--help").out
@@ -134,13 +134,13 @@ def test_a_flag_that_makes_another_command_is_shown_as_an_option(bench):
         assert "\nCommands:\n" not in text
 
 
-def test_the_changelog_has_the_old_words():
+def test_the_changelog_lists_the_former_names_of_commands():
     text = (DOCS.parents[1] / "CHANGELOG.md").read_text(encoding="utf-8")
     rows = re.findall(r"(?m)^\| `bench (.+?)` \| `bench (.+?)` \|$", text)
     assert {old: new for old, new in rows if new in COMMANDS} == OLD_WORDS
 
 
-def test_the_documentation_has_no_old_words():
+def test_the_documentation_uses_no_former_names_of_commands():
     old = re.compile(rf"bench\s+({'|'.join(OLD_WORDS)})\b")
     root = DOCS.parents[1]
     places = [root / "README.md", *DOCS.parent.glob("*.md"), *root.glob("benchharness/**/*.py")]
@@ -168,7 +168,7 @@ def raise_in_report(monkeypatch, error):
     ("kind", "code"),
     [(BenchError, 2), (DataError, 4), (ModelError, 4), (JobError, 1), (StoreError, 5)],
 )
-def test_an_error_is_a_sentence_and_its_exit_code(bench, monkeypatch, kind, code):
+def test_an_error_is_printed_and_has_its_exit_code(bench, monkeypatch, kind, code):
     raise_in_report(monkeypatch, kind("this is wrong.", "and\nthis."))
     ended = bench("report")
     assert ended.code == code
@@ -178,27 +178,29 @@ def test_an_error_is_a_sentence_and_its_exit_code(bench, monkeypatch, kind, code
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (EOFError("Ran out of input"), 4, "ended too early (Ran out of input): is a file cut?"),
+        (
+            EOFError("Ran out of input"),
+            4,
+            "a file ended too early (Ran out of input): is it complete?",
+        ),
         (MemoryError(), 1, "memory ran out: give fewer or smaller files"),
     ],
 )
-def test_what_no_reader_has_foreseen_of_files_and_memory_is_a_sentence(
-    bench, monkeypatch, error, code, said
-):
+def test_an_unexpected_file_or_memory_error_is_one_sentence(bench, monkeypatch, error, code, said):
     raise_in_report(monkeypatch, error)
     ended = bench("report")
     assert (ended.code, len(ended.err.splitlines())) == (code, 1)
     assert said in ended.err
 
 
-def test_ctrl_c_is_130(bench, monkeypatch):
+def test_ctrl_c_exits_with_130(bench, monkeypatch):
     raise_in_report(monkeypatch, KeyboardInterrupt())
     ended = bench("report")
     assert (ended.code, ended.err) == (130, "")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_signal_that_ends_a_command_is_its_exit_code(bench, monkeypatch, number, code):
+def test_a_signal_exits_with_128_plus_its_number(bench, monkeypatch, number, code):
     def terminate(*args, **options):
         os.kill(os.getpid(), number)
         time.sleep(5)
@@ -210,7 +212,7 @@ def test_a_signal_that_ends_a_command_is_its_exit_code(bench, monkeypatch, numbe
     assert (ended.code, ended.err) == (code, "")
 
 
-def test_a_closed_pipe_is_no_traceback():
+def test_a_closed_pipe_gives_no_traceback():
     code = f"{BENCH[-1]}"
     with subprocess.Popen(
         (sys.executable, "-P", "-c", f"import sys; sys.argv = ['bench', 'show', 'tasks']; {code}"),
@@ -223,7 +225,7 @@ def test_a_closed_pipe_is_no_traceback():
 
 
 @with_all_extensions
-def test_the_page_of_commands_is_as_make_cli_page_writes_it():
+def test_the_command_line_page_is_up_to_date():
     text = DOCS.read_text(encoding="utf-8")
     assert text == MADE["page"](text)
 
@@ -234,17 +236,17 @@ def test_the_exit_codes_are_documented():
 
 
 def documented(page):
-    """The words of every indented command of a page, without what is said beside it."""
+    """Yield the words of every indented command of a page, without its remark."""
     text = page.read_text(encoding="utf-8").replace("\\\n", " ")
     for line in re.findall(r"(?m)^ {4,}(?:\$ )?bench (\S.*)$", text):
-        command = re.split(r"\s+#|(?<=\S) {2,}(?!--)| [|>&]", line)[0]
+        command = re.split(r"\s+#|(?<=\S) {2,}(?!--)| [|<>&]", line)[0]
         if "..." not in command:
             yield shlex.split(command)
 
 
 @with_all_extensions
-def test_documented_commands_can_be_typed():
-    """Their options are there, and their tasks are of one suite wherever the rows come from."""
+def test_documented_commands_are_valid():
+    """Check that their options exist, and that their tasks exist wherever the rows come from."""
     pages = [DOCS.parents[1] / "README.md", *sorted(DOCS.parent.glob("*.md"))]
     lines = [words for page in pages for words in documented(page)]
     assert len(lines) > 150

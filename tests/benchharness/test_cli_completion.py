@@ -1,4 +1,4 @@
-"""What a shell proposes, asked for as a shell does: by the variables of the environment."""
+"""Shell completion, requested with environment variables as a shell does."""
 
 import os
 import resource
@@ -18,7 +18,7 @@ RUN = "bench run --model bert "
 
 
 def asked_by_bash(words: str) -> dict[str, str]:
-    """What bash sets for the last of these words, which may have only begun, or be empty."""
+    """Return the variables that bash sets to complete the last word, which may be empty."""
     return {
         "_BENCH_COMPLETE": "complete_bash",
         "COMP_WORDS": words,
@@ -28,7 +28,7 @@ def asked_by_bash(words: str) -> dict[str, str]:
 
 @pytest.fixture
 def proposed(bench, monkeypatch: pytest.MonkeyPatch):
-    """What is proposed for words, in this process."""
+    """Return a function that gives the completions of a command line, computed in this process."""
 
     def propose(words: str, **environment: str) -> list[str]:
         with tables_as_they_were(), monkeypatch.context() as patched:
@@ -98,11 +98,13 @@ def key(here: Path) -> str:
         (f"{RUN}--task nothing-like-it", set()),
     ],
 )
-def test_names_are_known(proposed, words: str, expected: set[str]) -> None:
+def test_names_of_models_tasks_and_options_are_completed(
+    proposed, words: str, expected: set[str]
+) -> None:
     assert set(proposed(words)) == expected
 
 
-def test_without_a_beginning_everything_is_proposed(proposed, here: Path) -> None:
+def test_an_empty_word_is_completed_with_every_name(proposed, here: Path) -> None:
     assert set(proposed("bench run --model ")) == set(MODELS)
     assert set(proposed(f"{RUN}--task ")) == set(TASKS)
     (here / "mine.toml").touch()
@@ -111,7 +113,7 @@ def test_without_a_beginning_everything_is_proposed(proposed, here: Path) -> Non
     assert "learning_rate=2e-05" in proposed(f"{RUN}--set learning")
 
 
-def test_another_name_of_a_model_is_proposed_where_no_own_one_begins_so(proposed) -> None:
+def test_an_alias_of_a_model_is_completed_if_no_model_name_matches(proposed) -> None:
     aliases = {alias for spec in MODELS.values() for alias in spec.aliases}
     begins = next(a for a in sorted(aliases) if not any(n.startswith(a.lower()) for n in MODELS))
     assert begins in proposed(f"bench run --model {begins}")
@@ -120,12 +122,14 @@ def test_another_name_of_a_model_is_proposed_where_no_own_one_begins_so(proposed
 @pytest.mark.parametrize(
     "words", ["show {}", "compare {}", "compare tiny {}", "compare --db results/x.sqlite {}"]
 )
-def test_keys_of_stored_runs(proposed, key: str, words: str) -> None:
+def test_keys_of_stored_runs_are_completed(proposed, key: str, words: str) -> None:
     Path("results/x.sqlite").write_bytes(Path("results/leaderboard.sqlite").read_bytes())
     assert proposed(f"bench {words.format(key[:3])}") == [key[:12]]
 
 
-def test_models_of_stored_runs(proposed, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_of_stored_runs_are_completed(
+    proposed, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for command in ("plan ", "compare ", "check --write --model ", "show runs --model "):
         assert proposed(f"bench {command}their") == ["their-model"], command
     Path("results/leaderboard.sqlite").rename("moved.sqlite")
@@ -134,13 +138,13 @@ def test_models_of_stored_runs(proposed, key: str, monkeypatch: pytest.MonkeyPat
     assert proposed("bench plan their") == ["their-model"]
 
 
-def test_a_damaged_store_proposes_nothing_and_says_nothing(proposed, key: str) -> None:
+def test_a_damaged_database_gives_no_completions_and_no_output(proposed, key: str) -> None:
     Path("results/leaderboard.sqlite").write_bytes(b"no database")
     assert proposed(f"bench show {key[:3]}") == []
     assert Path("results/leaderboard.sqlite").read_bytes() == b"no database"
 
 
-def test_names_of_plugins(here: Path, proposed) -> None:
+def test_names_from_plugins_are_completed(here: Path, proposed) -> None:
     (here / "mine.py").write_text(
         "from benchharness.models import ModelSpec\n"
         "print('this must not reach the shell')\n"
@@ -155,7 +159,7 @@ def test_names_of_plugins(here: Path, proposed) -> None:
     assert proposed("bench run --plugin mine.py --suite sq") == ["squad"]
 
 
-def test_a_proposal_needs_neither_torch_nor_long(here: Path) -> None:
+def test_a_completion_is_fast_and_imports_no_heavy_modules(here: Path) -> None:
     code = (
         "import os, sys, atexit; from benchharness.cli.app import main; "
         "atexit.register(lambda: print(*sorted({'torch', 'transformers', 'datasets', 'scipy'}"

@@ -1,4 +1,4 @@
-"""`bench curve`, and the plot of a pretraining run on the page."""
+"""`bench curve`, and the plot of a pretraining run in the report."""
 
 import json
 import re
@@ -19,7 +19,7 @@ RTE, COLA = "glue/rte", "glue/cola"
 
 
 def run_of(step, task, seed, wrong, run="small", **fields):
-    """A run of a checkpoint that is wrong on so many rows."""
+    """Return a run of a checkpoint with a given number of wrong rows."""
     return made(
         f"{run}/step-{step}",
         task,
@@ -33,7 +33,7 @@ def run_of(step, task, seed, wrong, run="small", **fields):
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory):
-    """Five checkpoints that learn until step 300; each seed has a row more or less wrong."""
+    """Store five checkpoints that improve until step 300, with a few rows of noise per seed."""
     path = tmp_path_factory.mktemp("curve") / "board.sqlite"
     with open_store(path) as store:
         store.add_results(
@@ -47,7 +47,7 @@ def board(tmp_path_factory):
 
 @pytest.fixture
 def stored(board, tmp_path, monkeypatch):
-    """A copy of the board in the folder that the test runs in."""
+    """Copy the database to the working directory of the test."""
     monkeypatch.chdir(tmp_path)
     shutil.copy(board, tmp_path)
 
@@ -58,7 +58,7 @@ def curves(bench, *words):
     return json.loads(ended.out)
 
 
-def test_a_curve_as_json(bench, stored):
+def test_json_has_the_points_and_trends_of_each_curve(bench, stored):
     mean, cola, rte = curves(bench, "small")
     assert [each["task"] for each in (mean, cola, rte)] == [None, COLA, RTE]
     assert (rte["run"], rte["suite"], rte["noise"]) == ("small", "glue", "examples and seeds")
@@ -74,7 +74,7 @@ def test_a_curve_as_json(bench, stored):
     assert mean["score"] == "mean of CoLA, RTE"
 
 
-def test_a_curve_in_the_terminal(bench, stored):
+def test_the_terminal_shows_the_points_and_the_trend(bench, stored):
     ended = bench("curve", "small", "--task", "glue/rte", "--db", "board.sqlite")
     assert ended.code == 0, ended.err
     assert "GLUE on mini data: small, paper, fp32" in ended.out
@@ -96,14 +96,14 @@ def test_a_curve_in_the_terminal(bench, stored):
         (["none/step-*"], "no folder matches 'none/step-*': there is no folder none."),
     ],
 )
-def test_what_has_no_curve_is_said_in_a_sentence(bench, stored, words, sentence):
+def test_a_curve_that_cannot_be_made_is_an_error_of_one_sentence(bench, stored, words, sentence):
     ended = bench("curve", *words, "--db", "board.sqlite")
     assert ended.code in {2, 4}
     assert ended.err.startswith(f"bench: {sentence}")
     assert ended.err.count("\n") == 1
 
 
-def test_a_checkpoint_that_lacks_a_task_has_an_empty_cell(bench, stored):
+def test_a_checkpoint_without_a_task_has_an_empty_cell(bench, stored):
     with open_store("board.sqlite") as store:
         for seed in range(2):
             store.add_result(run_of(2000, RTE, seed, 20))
@@ -114,7 +114,7 @@ def test_a_checkpoint_that_lacks_a_task_has_an_empty_cell(bench, stored):
     assert "mean" not in ended.out
 
 
-def test_unlike_families_on_one_curve_are_refused_and_the_page_says_why(bench, stored):
+def test_checkpoints_of_different_families_on_one_curve_are_an_error(bench, stored):
     stage = Stage(run="small", step=2000, family="roberta")
     other = run_of(2000, RTE, 0, 9)
     with open_store("board.sqlite") as store:
@@ -127,7 +127,7 @@ def test_unlike_families_on_one_curve_are_refused_and_the_page_says_why(bench, s
     assert "GLUE has no plot over pretraining" in Path("page.html").read_text()
 
 
-def test_the_page_has_a_plot_for_each_score(stored):
+def test_the_report_has_a_plot_for_each_score(stored):
     with open_store("board.sqlite") as store:
         make_report(store, Path("page.html"))
     page = Path("page.html").read_text(encoding="utf-8")
@@ -138,7 +138,9 @@ def test_the_page_has_a_plot_for_each_score(stored):
     assert section.count("small/step-1000") >= 3
 
 
-def test_a_page_that_plots_the_best_rows_has_the_whole_curve(stored, monkeypatch):
+def test_a_plot_has_the_whole_curve_even_if_the_report_plots_the_best_rows_only(
+    stored, monkeypatch
+):
     monkeypatch.setattr("benchharness.stored.report.MOST_RUNS", 8)
     with open_store("board.sqlite") as store:
         make_report(store, Path("page.html"), Wanted(split=True))
@@ -150,14 +152,14 @@ def test_a_page_that_plots_the_best_rows_has_the_whole_curve(stored, monkeypatch
     assert "rises from step 100 to step 300" in section
 
 
-def test_a_page_without_pretraining_runs_has_none(tmp_path):
+def test_a_report_without_pretraining_runs_has_no_plot_of_them(tmp_path):
     with open_store(tmp_path / "board.sqlite") as store:
         store.add_result(made("small", RTE, 0, {1}))
         make_report(store, tmp_path / "page.html")
     assert 'class="stages"' not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_a_stage_is_stored_and_carried_to_another_store(tmp_path):
+def test_the_pretraining_stage_is_stored_archived_and_merged(tmp_path):
     result = run_of(100, RTE, 0, 5)
     plain = replace(result, job=replace(result.job, stage=None, seed=1))
     with open_store(tmp_path / "a.sqlite") as store:
@@ -175,7 +177,7 @@ def test_a_stage_is_stored_and_carried_to_another_store(tmp_path):
         assert list(store.faults()) == []
 
 
-def test_a_stage_is_no_part_of_a_key():
+def test_the_pretraining_stage_does_not_change_the_key_of_a_job():
     job = run_of(100, RTE, 0, 5).job
     assert replace(job, stage=None).key == job.key
     assert type(job).from_json(json.loads(json.dumps(job.to_json()))) == job
@@ -183,7 +185,7 @@ def test_a_stage_is_no_part_of_a_key():
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_checkpoints_run_by_a_pattern_resume_and_make_a_curve(bench, tmp_path, monkeypatch):
+def test_checkpoints_given_as_a_pattern_resume_and_make_a_curve(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for step in (1, 2):
         save_checkpoint(tmp_path / "small" / f"step-{step}", initializer_range=0.1 * step)
@@ -204,12 +206,12 @@ def test_checkpoints_run_by_a_pattern_resume_and_make_a_curve(bench, tmp_path, m
 
 
 def layer_run(features, task, seed, wrong):
-    """A run of a head on one layer of a frozen encoder."""
+    """Return a run of a head on one layer of a frozen encoder."""
     settings = {"features": Setting(value=features, source="--set")}
     return made("small", task, seed, set(range(wrong)), settings=settings, overridden=True)
 
 
-def test_the_layers_of_a_model_have_a_row_each(bench, tmp_path, monkeypatch):
+def test_the_layers_of_a_model_have_one_row_each(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with open_store("board.sqlite") as store:
         for features, wrong in (("layer-2", 20), ("embeddings", 60), ("layer-1", 40), ("mix", 9)):

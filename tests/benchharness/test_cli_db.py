@@ -11,7 +11,7 @@ from tests.helpers.results import make_failure, make_job, make_result
 
 @pytest.fixture
 def stored(tmp_path):
-    """Two results and a failure in board.sqlite, of which the tests' folder is the current one."""
+    """Store two results and a failure in board.sqlite, in the working directory of the test."""
     with open_store(tmp_path / "board.sqlite") as store:
         store.add_result(make_result(make_job(seed=1)))
         store.add_result(make_result(make_job(seed=2)))
@@ -25,29 +25,29 @@ def change(path, statement):
         connection.commit()
 
 
-def test_a_sound_database(bench, stored):
+def test_an_intact_database_passes_the_check(bench, stored):
     ended = bench("db", "check", "--db", "board.sqlite")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.endswith("board.sqlite: sound, jobs: 3\n")
 
 
-def test_faults_are_lines_and_exit_code_5(bench, stored):
+def test_faults_are_listed_and_exit_with_5(bench, stored):
     change(stored, "UPDATE scores SET value = 0.99")
     ended = bench("db", "check", "--db", "board.sqlite")
     assert ended.code == 5
     assert len(ended.out.splitlines()) == 2
     assert all("is damaged" in line for line in ended.out.splitlines())
-    assert "has 2 faults: put a backup in its place" in ended.err
+    assert "has 2 faults: restore a backup" in ended.err
 
 
-def test_no_database(bench, tmp_path):
+def test_a_missing_database_is_an_error(bench, tmp_path):
     ended = bench("db", "check", "--db", "gone.sqlite")
     assert (ended.code, ended.out) == (5, "")
     assert "there is no leaderboard at" in ended.err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_backup_and_back(bench, stored):
+def test_a_backup_passes_the_check_and_is_not_overwritten(bench, stored):
     assert bench("db", "backup", "copy.sqlite", "--db", "board.sqlite").code == 0
     assert bench("db", "check", "--db", "copy.sqlite").code == 0
     again = bench("db", "backup", "copy.sqlite", "--db", "board.sqlite")
@@ -55,14 +55,14 @@ def test_a_backup_and_back(bench, stored):
     assert "exists already" in again.err
 
 
-def test_what_is_whole_of_a_rescued_file_is_merged(bench, stored):
-    """As docs/store.md has it: runs that `check` names are deleted, the others are taken."""
+def test_a_damaged_database_is_merged_after_its_damaged_runs_are_deleted(bench, stored):
+    """As in docs/store.md: delete the runs that `check` names, and merge the others."""
     change(stored, "UPDATE runs SET cost = '{}' WHERE id = 1")
     change(stored, "DELETE FROM runs WHERE id = 3")  # its scores and its line in lists are left
     change(stored, "DELETE FROM headlines WHERE run_id = 2")
     refused = bench("db", "merge", "board.sqlite", "--db", "saved.sqlite")
     assert refused.code == 5
-    assert "is damaged: it is not what was written" in refused.err
+    assert "is damaged: its digest does not match" in refused.err
     with open_store("saved.sqlite") as store:
         assert store.runs() == []
     faults = bench("db", "check", "--db", "board.sqlite").out
@@ -76,7 +76,7 @@ def test_what_is_whole_of_a_rescued_file_is_merged(bench, stored):
 
 
 @pytest.mark.parametrize("road", [("merge", "board.sqlite"), ("import", "all.jsonl.gz")])
-def test_each_run_from_elsewhere_has_its_numbers_checked_once(bench, stored, road, monkeypatch):
+def test_imported_and_merged_runs_are_checked_once(bench, stored, road, monkeypatch):
     bench("export", "--all", "all.jsonl.gz", "--db", "board.sqlite")
     checked = []
     faults = numbers._faults_of_split
@@ -89,7 +89,7 @@ def test_each_run_from_elsewhere_has_its_numbers_checked_once(bench, stored, roa
     assert sorted(checked) == sorted(make_job(seed=seed).key for seed in (1, 2))
 
 
-def test_databases_are_merged(bench, stored):
+def test_databases_are_merged_and_conflicting_runs_are_listed(bench, stored):
     with open_store("b.sqlite") as store:
         store.add_result(make_result(make_job(seed=2), finished="2026-09-01T00:00:00Z"))
         store.add_result(make_result(make_job(seed=3)))

@@ -17,7 +17,7 @@ JOBS = [make_job(seed=seed) for seed in range(4)]
 
 
 def state(count, seconds=10.0):
-    """A run of so many of the jobs, one at a time."""
+    """Return the state of a run with a given number of jobs, one at a time."""
     return RunState(
         LiveJob(
             key=job.key,
@@ -45,12 +45,12 @@ def training(step=15, steps=30):
     )
 
 
-def test_a_line_about_a_running_job_has_its_numbers():
+def test_the_description_of_a_running_job_has_its_numbers():
     assert describe(training()) == ("training, epoch 1.50, step 15/30, loss 0.5432, 99 examples/s")
     assert describe(Progress(phase="loading")) == "loading"
 
 
-def test_a_curve_is_a_few_characters():
+def test_a_sparkline_has_at_most_a_few_characters():
     assert sparkline([0.7]) == ""
     assert sparkline([0.9, 0.5, 0.1]) == "█▅▁"
     assert sparkline([0.5, 0.5]) == "▁▁"
@@ -61,11 +61,11 @@ def test_a_curve_is_a_few_characters():
     ("seconds", "text"),
     [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3600, "60 min"), (7500, "2 h 5 min")],
 )
-def test_durations(seconds, text):
+def test_durations_are_rounded_and_have_units(seconds, text):
     assert duration(seconds) == text
 
 
-def test_a_finished_job_is_one_line_with_its_scores():
+def test_a_finished_job_is_one_line_with_its_scores_or_error():
     console = plain()
     with Display(state(4), console) as shown:
         shown.finish(make_result(JOBS[0]))
@@ -119,11 +119,11 @@ def made(name, value, source="--set", seed=1, **changes):
         ),
     ],
 )
-def test_jobs_that_are_called_alike_are_told_apart_by_what_was_set(jobs, names):
+def test_jobs_of_the_same_name_are_distinguished_by_their_settings(jobs, names):
     assert job_names(jobs) == dict(zip([job.key for job in jobs], names, strict=True))
 
 
-def test_without_a_terminal_a_line_comes_every_ten_seconds(monkeypatch):
+def test_without_a_terminal_progress_is_printed_every_ten_seconds(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(display.time, "monotonic", lambda: now[0])
     console = plain()
@@ -136,21 +136,21 @@ def test_without_a_terminal_a_line_comes_every_ten_seconds(monkeypatch):
     assert lines[0].startswith("0 of 4 jobs done, about 33 s left; tiny CoLA seed 0: training")
 
 
-def test_a_run_that_takes_longer_than_estimated_has_no_0_s_left():
+def test_a_job_that_exceeds_its_estimate_has_no_time_left_of_0_s():
     running = state(1)
     running.report(JOBS[0].key, Progress(phase="loading"), 1000.0)
     assert headline(running, 1001.0).startswith("0 of 1 jobs done, about ")
     assert headline(running, 9000.0) == "0 of 1 jobs done, longer than estimated"
 
 
-def test_a_note_is_a_line_of_its_own_at_once():
+def test_a_note_is_printed_at_once_on_a_line_of_its_own():
     console = plain()
     with Display(state(4), console) as shown:
         shown.report(JOBS[0], Progress(phase="loading", note="skips a \x1b[31msnapshot"))
     assert console.file.getvalue() == "tiny CoLA seed 0 skips a \\x1b[31msnapshot.\n"
 
 
-def test_jobs_left_out_count_as_done():
+def test_skipped_jobs_count_as_done():
     console = plain()
     with Display(state(2), console) as shown:
         shown.leave_out(JOBS[0])
@@ -158,7 +158,7 @@ def test_jobs_left_out_count_as_done():
     assert "[2/2]" in console.file.getvalue()
 
 
-def test_a_terminal_shows_live_lines_and_leaves_finished_ones(monkeypatch):
+def test_a_terminal_shows_progress_bars_and_keeps_lines_of_finished_jobs(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     console = terminal()
     with Display(state(2), console) as shown:
@@ -182,7 +182,7 @@ def test_a_dumb_terminal_gets_plain_lines(monkeypatch):
     assert "\x1b" not in console.file.getvalue()
 
 
-def test_many_things_are_counted_by_a_bar_or_by_lines(monkeypatch):
+def test_progress_is_a_bar_in_a_terminal_and_lines_elsewhere(monkeypatch):
     console, now = plain(), [0.0]
     monkeypatch.setattr(tables, "Console", lambda **_: console)
     monkeypatch.setattr(tables.time, "monotonic", lambda: now.__setitem__(0, now[0] + 4) or now[0])

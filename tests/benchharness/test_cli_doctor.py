@@ -19,7 +19,7 @@ APP.command()(doctor)
 
 @pytest.fixture(autouse=True)
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An empty home, no GPU, and a hub that refuses the connection."""
+    """Set an empty home, no GPU, and a hub that refuses connections."""
     for name in ("HF_HUB_CACHE", "HF_DATASETS_CACHE", "BENCH_DB"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
@@ -32,7 +32,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def examine(db: Path) -> tuple[int, dict[str, Any]]:
-    """The exit code, and each finding by its name."""
+    """Return the exit code, and the findings by name."""
     ended = CliRunner().invoke(APP, ["--db", str(db), "--json"], catch_exceptions=False)
     findings = {finding["name"]: finding for finding in json.loads(ended.stdout)}
     return ended.exit_code, findings
@@ -44,13 +44,15 @@ def test_a_machine_without_a_network_is_only_a_warning(tmp_path: Path) -> None:
     assert found["hub"]["state"] == "warning"
     assert "127.0.0.1:9 gave no answer" in found["hub"]["found"]
     assert found["gpus"]["found"].startswith("none usable")
-    assert "is not there yet" in found["leaderboard"]["found"]
+    assert "does not exist yet" in found["leaderboard"]["found"]
     assert str(tmp_path / "hf" / "hub") in found["checkpoint cache"]["found"]
     assert {"python", "torch", "transformers", "processor", "bf16", "results"} <= set(found)
     assert not (tmp_path / "results").exists()
 
 
-def test_a_hub_that_answers_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_response_time_of_the_hub_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with serve_hub(tmp_path) as server:
         monkeypatch.setenv("HF_ENDPOINT", server.endpoint)
         _, found = examine(tmp_path / "board.sqlite")
@@ -58,7 +60,7 @@ def test_a_hub_that_answers_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "answered in 0." in found["hub"]["found"]
 
 
-def test_a_switched_off_hub_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offline_mode_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     _, found = examine(tmp_path / "board.sqlite")
     assert "HF_HUB_OFFLINE" in found["hub"]["found"]
@@ -89,7 +91,9 @@ def test_a_cache_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
     assert "cannot be written to" in found["data cache"]["found"]
 
 
-def test_a_full_disk_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_free_disk_space_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("benchharness.cli.doctor.FULL_BYTES", 2**80)
     code, found = examine(tmp_path / "board.sqlite")
     assert code == 0
@@ -102,7 +106,9 @@ def test_the_table_names_every_finding(tmp_path: Path) -> None:
     assert all(name in text for name in ("benchharness", "hub", "gpus", "leaderboard", "warning"))
 
 
-def test_a_cpu_needs_no_triton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_gpu_needs_no_triton(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     known = {"torch": "2.11", "triton": None}
     monkeypatch.setattr("benchharness.cli.doctor.library_versions", lambda: known)
     for gpus, state in (([], "ok"), (["NVIDIA H100"], "warning")):

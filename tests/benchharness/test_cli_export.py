@@ -1,4 +1,4 @@
-"""`bench export` and `bench db import`: files from stores, and stores from files."""
+"""`bench export` and `bench db import`."""
 
 import csv
 import gzip
@@ -37,7 +37,7 @@ def db(tmp_path):
 
 @pytest.fixture
 def official(tmp_path):
-    """Two models on official data, each with three seeds of a task."""
+    """Store two models on official data, each with three seeds of a task."""
     path = tmp_path / "official.sqlite"
     with open_store(path) as store:
         for model in ("minilm", "tiny"):
@@ -61,13 +61,13 @@ def test_csv_is_the_default_and_goes_to_stdout(bench, db):
     assert {row["seeds"] for row in rows if row["model"] == "one"} == {"2"}
 
 
-def test_scores_are_narrowed(bench, db):
+def test_scores_are_filtered_by_suite_task_model_and_data(bench, db):
     words = ("--suite", "glue", "--task", "rte", "--model", "one", "--data", "mini")
     ended = bench("export", "--format", "json", *words, "--db", db)
     assert {(row["model"], row["task"]) for row in json.loads(ended.out)} == {("one", "glue/rte")}
 
 
-def test_out_is_a_file(bench, db, tmp_path):
+def test_out_writes_a_file(bench, db, tmp_path):
     out = tmp_path / "new" / "table.tex"
     ended = bench("export", "--format", "latex", "--out", out, "--db", db)
     assert (ended.code, ended.out) == (0, f"export: {out}\n")
@@ -75,7 +75,7 @@ def test_out_is_a_file(bench, db, tmp_path):
     assert list(out.parent.iterdir()) == [out]
 
 
-def test_tables_and_lines_have_the_columns_that_are_asked_for(bench, official):
+def test_tables_have_the_requested_columns_and_models(bench, official):
     table = ("export", "--format", "latex", "--db", official)
     text = bench(*table, "--columns", "rte,seeds", "--models", "minilm,tiny").out
     assert r"Model & Seeds & RTE \\" in text
@@ -87,7 +87,7 @@ def test_tables_and_lines_have_the_columns_that_are_asked_for(bench, official):
     assert lines[0] == "model,score"
 
 
-def test_what_a_test_does_not_tell_apart_is_bold_too(bench, tmp_path):
+def test_scores_that_do_not_differ_significantly_from_the_best_are_bold(bench, tmp_path):
     db = tmp_path / "ties.sqlite"
     with open_store(db) as store:
         for model, wrong in (("best", range(5)), ("near", range(4, 10)), ("far", range(60))):
@@ -100,7 +100,7 @@ def test_what_a_test_does_not_tell_apart_is_bold_too(bench, tmp_path):
     assert "far & \\textbf" not in text
 
 
-def test_a_task_whose_rows_cannot_be_read_has_no_ties(bench, official):
+def test_a_task_with_unreadable_rows_has_no_ties(bench, official):
     ended = bench("export", "--format", "latex", "--ties", "--caption", "Ours.", "--db", official)
     assert ended.code == 0
     assert "cannot be tested on CoLA" in ended.err
@@ -109,7 +109,7 @@ def test_a_task_whose_rows_cannot_be_read_has_no_ties(bench, official):
 
 
 @pytest.mark.parametrize("form", ["model-index", "eval-results"])
-def test_cards_and_records_are_of_one_model(bench, official, form):
+def test_model_cards_and_eval_results_need_exactly_one_model(bench, official, form):
     ended = bench("export", "--format", form, "--model", "minilm", "--db", official)
     assert ended.code == 0
     data = yaml.safe_load(ended.out)
@@ -117,7 +117,7 @@ def test_cards_and_records_are_of_one_model(bench, official, form):
     assert found[0].get("name", "minilm") == "minilm"
     ended = bench("export", "--format", form, "--db", official)
     assert ended.code == 2
-    assert "say which with --model" in ended.err
+    assert "choose one with --model" in ended.err
 
 
 PUSH = """
@@ -145,7 +145,7 @@ def push(db, endpoint, form, **environment):
     )
 
 
-def test_scores_are_sent_to_the_hub_in_one_commit_or_not_at_all(official, tmp_path):
+def test_scores_are_pushed_to_the_hub_in_one_commit_or_not_at_all(official, tmp_path):
     readme = tmp_path / "hub" / "models" / "me" / "mine" / ("a" * 40) / "README.md"
     readme.parent.mkdir(parents=True)
     readme.write_text("---\nlicense: mit\n---\n# Mine\n")
@@ -181,7 +181,7 @@ def test_scores_are_sent_to_the_hub_in_one_commit_or_not_at_all(official, tmp_pa
         ({"failing": {"/commit/": 403}}, True, "hf auth login"),
     ],
 )
-def test_what_is_said_of_a_push_that_failed_is_what_is_known(
+def test_a_failed_push_reports_whether_anything_was_sent(
     official, tmp_path, trouble, is_known, reason
 ):
     (tmp_path / "hub" / "models" / "me" / "mine" / ("a" * 40)).mkdir(parents=True)
@@ -212,21 +212,21 @@ def test_what_is_said_of_a_push_that_failed_is_what_is_known(
         (["--columns", "nope"], "no line has 'nope': the columns are model, task"),
         (["--format", "model-index", "--columns", "score"], "--columns is for --format csv or"),
         (["--models", "one,nobody"], "nothing stored matches nobody: stored are"),
-        (["--format", "latex", "--published", "models"], "published numbers are of whole"),
+        (["--format", "latex", "--published", "models"], "published scores are on complete"),
         (["--all", "x.jsonl.gz", "--suite", "glue"], "--all writes the whole store"),
         (["--all", "x.jsonl"], "an archive is a .jsonl.gz file"),
         (["--all", "/proc/none/x.jsonl.gz"], "could not be written"),
         (["--out", "/proc/none/x.csv"], "could not be written"),
     ],
 )
-def test_what_cannot_be_exported_is_one_sentence(bench, db, words, sentence):
+def test_an_impossible_export_is_an_error_of_one_sentence(bench, db, words, sentence):
     ended = bench("export", *words, "--db", db)
     assert (ended.code, ended.out) == (2, "")
     assert sentence in ended.err
     assert ended.err.count("\n") == 1
 
 
-def test_a_store_goes_out_and_comes_in(bench, db, tmp_path):
+def test_an_exported_database_can_be_imported(bench, db, tmp_path):
     archive, other = tmp_path / "store.jsonl.gz", tmp_path / "other.sqlite"
     ended = bench("export", "--all", archive, "--db", db)
     assert ended.out == f"archive: {archive}, 10 runs\n"
@@ -239,7 +239,7 @@ def test_a_store_goes_out_and_comes_in(bench, db, tmp_path):
     assert stored(other) == stored(db)
 
 
-def test_a_damaged_archive_changes_nothing(bench, db, tmp_path):
+def test_a_damaged_archive_is_an_error_and_changes_nothing(bench, db, tmp_path):
     archive, other = tmp_path / "store.jsonl.gz", tmp_path / "other.sqlite"
     bench("export", "--all", archive, "--db", db)
     lines = gzip.decompress(archive.read_bytes()).splitlines(keepends=True)
@@ -253,7 +253,7 @@ def test_a_damaged_archive_changes_nothing(bench, db, tmp_path):
     assert stored(db) == before
 
 
-def test_rows_from_elsewhere_are_shown_and_not_ranked(bench, db, tmp_path):
+def test_imported_scores_are_shown_but_not_ranked(bench, db, tmp_path):
     file = tmp_path / "rows.csv"
     file.write_text(ROWS.replace("source\n", "source,data\n").replace("blog\n", "blog,mini\n"))
     assert bench("db", "import", file, "--db", db).out == f"{file}: 1 of 1 rows added\n"
@@ -283,7 +283,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_file_makes_no_store(bench, tmp_path, name):
+def test_an_invalid_import_file_is_an_error_and_creates_no_database(bench, tmp_path, name):
     content, code, sentence = WRONG[name]
     (tmp_path / name).write_text(content)
     ended = bench("db", "import", tmp_path / name, "--db", tmp_path / "none.sqlite")
@@ -293,8 +293,8 @@ def test_a_wrong_file_makes_no_store(bench, tmp_path, name):
     assert not (tmp_path / "none.sqlite").exists()
 
 
-def test_a_push_leaves_the_clients_session_as_it_was(monkeypatch):
-    """Each answer gives the next one its own time, and later requests are nobody's business."""
+def test_a_push_restores_the_timeout_and_hooks_of_the_http_client(monkeypatch):
+    """Each response restarts the timeout of the next request. Later requests are not affected."""
     monkeypatch.setattr(cards, "ANSWER_SECONDS", 0.2)
 
     def answer(_):

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from benchharness.cli import fetch as fetch_module
 from benchharness.cli.fetch import fetch
+from benchharness.errors import BenchError, DataError, ModelError
 from benchharness.models import MODELS
-from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.sources import Data, hub, rows
 from benchharness.tasks.suites import SUITES, TASKS
 from tests.helpers.checkpoints import save_checkpoint
@@ -52,7 +52,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
-    """A hub with one checkpoint, pickled weights and code included, and GLUE's RTE."""
+    """A hub with GLUE's RTE and a checkpoint, which also has pickled weights and code."""
     folder = tmp_path / "repos" / "models" / MINILM.checkpoint / MINILM.revision
     folder.mkdir(parents=True)
     save_checkpoint(folder)
@@ -64,7 +64,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServe
         yield running
 
 
-def test_a_checkpoint_is_fetched_at_its_revision_and_nothing_else(
+def test_only_the_needed_files_of_a_checkpoint_are_fetched_at_its_revision(
     server: HubServer, home: Path
 ) -> None:
     found = call("--model", "minilm")
@@ -78,7 +78,7 @@ def test_a_checkpoint_is_fetched_at_its_revision_and_nothing_else(
 
 
 @pytest.mark.soak
-def test_data_are_fetched_whole_and_serve_without_the_hub(
+def test_fetched_data_sets_can_be_read_offline(
     server: HubServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suite = SUITES["glue"]
@@ -101,15 +101,15 @@ def test_data_are_fetched_whole_and_serve_without_the_hub(
 
 @pytest.fixture
 def repository(tmp_path: Path, server: HubServer) -> Path:
-    """A checkpoint with pickled weights, which nobody knows."""
+    """A checkpoint with pickled weights that is not registered."""
     folder = save_checkpoint(tmp_path / "repos" / "models" / "org" / "name" / ("ab" * 20))
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
     return folder
 
 
-def test_what_cannot_be_loaded_is_not_said_to_be_there(repository: Path) -> None:
-    """All is whole but for the tokenizer, which only reading it tells."""
+def test_a_fetched_checkpoint_that_cannot_be_loaded_is_an_error(repository: Path) -> None:
+    """Only the tokenizer is damaged, which is noticed when it is loaded."""
     (repository / "tokenizer.json").write_text('{"version": "1.0"}')
     with pytest.raises(ModelError, match="the tokenizer in org/name is not usable"):
         call("--model", "org/name")
@@ -123,7 +123,7 @@ def test_pickled_weights_are_converted_when_they_are_fetched(repository: Path, h
     assert load_file(made).keys() == stored.keys()
 
 
-def test_a_pickle_that_holds_more_is_fetched_where_that_is_allowed(repository: Path) -> None:
+def test_a_pickle_with_other_objects_is_fetched_only_with_allow_pickle(repository: Path) -> None:
     file = repository / "pytorch_model.bin"
     torch.save({**torch.load(file, weights_only=True), "args": Namespace(epochs=3)}, file)
     words = r"pytorch_model\.bin of org/name holds more than weights \(argparse\.Namespace\)"
@@ -132,26 +132,28 @@ def test_a_pickle_that_holds_more_is_fetched_where_that_is_allowed(repository: P
     assert call("--model", "org/name", "--allow-pickle")["fetched"]
 
 
-def test_a_model_that_the_hub_lacks_is_one_sentence(server: HubServer) -> None:
+def test_a_model_that_is_not_on_the_hub_is_an_error_of_one_sentence(server: HubServer) -> None:
     with pytest.raises(ModelError, match="org/nothing") as caught:
         call("--model", "org/nothing")
     assert caught.value.exit_code == 4
     assert "\n" not in str(caught.value)
 
 
-def test_without_a_hub_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_hub_is_an_error_before_a_child_process_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a child was started"))
     with pytest.raises(DataError, match="nothing can be fetched"):
         call("--model", "minilm")
 
 
-def test_what_needs_no_hub_is_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_needs_no_hub_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert call("--model", "tiny")["fetched"] == []
 
 
-def test_what_a_recipe_starts_from_is_fetched_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_task_that_a_recipe_starts_from_is_fetched_too(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[str] = []
     monkeypatch.setattr(fetch_module, "go_offline_if_unreachable", lambda: False)
     monkeypatch.setattr(
@@ -167,7 +169,7 @@ def test_nothing_to_fetch_is_an_error() -> None:
 
 
 def serve_silence(listener: socket.socket, held: list[socket.socket]) -> None:
-    """Answers the probe; takes every other request and never says a word."""
+    """Answer the probe, and accept every other request without a response."""
     while True:
         try:
             connection, _ = listener.accept()
@@ -180,7 +182,9 @@ def serve_silence(listener: socket.socket, held: list[socket.socket]) -> None:
             held.append(connection)
 
 
-def test_a_hub_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_stops_responding_is_an_error_after_the_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(fetch_module, "POLL_SECONDS", 0.1)
     held: list[socket.socket] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:

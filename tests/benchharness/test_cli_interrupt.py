@@ -1,4 +1,4 @@
-"""`bench run` in a process of its own, with fake workers: interrupted, and twice at once."""
+"""`bench run` in a separate process with fake workers: interruptions and concurrent runs."""
 
 import os
 import re
@@ -68,7 +68,7 @@ def stored(folder):
         (signal.SIGHUP, 129),
     ],
 )
-def test_an_interrupted_run_keeps_what_had_finished(tmp_path, number, code):
+def test_an_interrupted_run_keeps_finished_jobs(tmp_path, number, code):
     process = start(tmp_path, ("slow:120", "glue/rte"), ("ok", "glue/cola"))
     for line in process.stderr:
         if line.startswith("[1/2]"):
@@ -81,7 +81,7 @@ def test_an_interrupted_run_keeps_what_had_finished(tmp_path, number, code):
     assert "report:" not in out
 
 
-def test_two_runs_at_once_compute_each_job_once(tmp_path):
+def test_two_concurrent_runs_compute_each_job_once(tmp_path):
     counts = tmp_path / "counts"
     counts.mkdir()
     jobs = [(f"count:{counts}", f"glue/{name}") for name in ("cola", "rte", "mrpc")]
@@ -95,13 +95,13 @@ def test_two_runs_at_once_compute_each_job_once(tmp_path):
 
 
 def start_two(folder, *jobs):
-    """Two runs, the second of which waits for the first; gives what it says."""
+    """Start two runs, the second of which waits for the first; return both and its message."""
     first = start(folder, *jobs)
     while not list((folder / "results" / "locks").glob("*")):
         assert first.poll() is None, first.communicate()
         time.sleep(0.02)
     second = start(folder, *jobs)
-    line = next(line for line in second.stderr if "waited for" in line)
+    line = next(line for line in second.stderr if "waiting for it" in line)
     return first, second, line
 
 
@@ -109,14 +109,12 @@ def start_two(folder, *jobs):
     ("number", "code"),
     [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak)],
 )
-def test_a_run_that_waits_for_another_can_be_interrupted_and_takes_over_when_that_is_killed(
-    tmp_path, number, code
-):
+def test_a_waiting_run_can_be_interrupted_or_takes_over_from_a_killed_one(tmp_path, number, code):
     go = tmp_path / "go"
     job = (f"wait-for:{go}", "glue/cola")
     first, second, line = start_two(tmp_path, job)
-    assert line.startswith(f"tiny CoLA seed 1 is run by process {first.pid} on ")
-    assert line.endswith(", and is waited for.\n")
+    assert line.startswith(f"tiny CoLA seed 1 is already run by process {first.pid} on ")
+    assert line.endswith("; waiting for it.\n")
     began = time.monotonic()
     second.send_signal(number)
     second.communicate(timeout=60)
@@ -124,7 +122,7 @@ def test_a_run_that_waits_for_another_can_be_interrupted_and_takes_over_when_tha
     assert time.monotonic() - began < 10
     assert first.poll() is None
     second = start(tmp_path, job)
-    assert any("waited for" in line for line in second.stderr)
+    assert any("waiting for it" in line for line in second.stderr)
     first.kill()
     first.communicate()
     go.touch()
@@ -135,15 +133,15 @@ def test_a_run_that_waits_for_another_can_be_interrupted_and_takes_over_when_tha
 
 
 def is_pending(pid, number):
-    """Whether a signal that was sent to a process has not reached it yet."""
+    """Return whether a signal that was sent to a process is still pending."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(re.search(r"ShdPnd:\s*(\w+)", status)[1], 16) >> (number - 1) & 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for signals")
 @pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT, signal.SIGINT]])
-def test_a_run_that_hangs_in_a_library_can_be_ended(tmp_path, numbers):
-    """SQLite waits for a lock and lets no exception be raised, here for as long as it may."""
+def test_a_run_blocked_in_a_library_can_be_terminated(tmp_path, numbers):
+    """SQLite waits for a lock and handles no exception, here as long as the timeout allows."""
     go = tmp_path / "go"
     assert LAST_SECONDS < 10
     process = start(tmp_path, (f"wait-for:{go}", "glue/cola"), last=2.0)

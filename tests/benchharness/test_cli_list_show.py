@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from benchharness.cli.app import app
 from benchharness.cli.output import outline, print_json, print_table
+from benchharness.errors import BenchError, ModelError, StoreError
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import MODELS
-from benchharness.tasks.errors import BenchError, ModelError, StoreError
 from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS
 from tests.helpers.results import make_failure, make_job, make_result
 
@@ -18,7 +18,7 @@ HOSTILE = "evil [bold red]x[/] \x1b[31m </script>"
 
 
 def call(*arguments: str) -> str:
-    """What a command prints; its BenchError is raised."""
+    """Return the output of a command, or raise its BenchError."""
     ended = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert ended.exit_code == 0, ended.output
     return ended.stdout
@@ -30,7 +30,7 @@ def call_json(*arguments: str) -> Any:
 
 @pytest.fixture
 def db(tmp_path: Path) -> str:
-    """A store with two finished runs, a failed one and one of a hostile model."""
+    """Store two finished runs, a failed one and one of a model with a hostile name."""
     path = str(tmp_path / "board.sqlite")
     with open_store(path) as store:
         store.add_result(make_result(make_job(task="glue/rte", seed=1)))
@@ -43,17 +43,17 @@ def db(tmp_path: Path) -> str:
 # lists
 
 
-def test_a_short_name_is_the_task_that_the_store_holds(db: str) -> None:
+def test_a_short_task_name_is_resolved_from_the_stored_tasks(db: str) -> None:
     assert [row["seed"] for row in call_json("show", "runs", "--db", db, "--task", "rte")] == [1, 3]
     with open_store(db) as store:
         store.add_result(make_result(make_job(task="superglue/rte", seed=7)))
-    with pytest.raises(BenchError, match="say glue/rte or superglue/rte"):
+    with pytest.raises(BenchError, match="use glue/rte or superglue/rte"):
         call("show", "runs", "--db", db, "--task", "rte")
     words = ("show", "runs", "--db", db, "--task", "rte", "--suite", "superglue")
     assert [row["seed"] for row in call_json(*words)] == [7]
 
 
-def test_suites_and_tasks_are_the_registered_ones() -> None:
+def test_show_suites_and_tasks_lists_the_registered_ones() -> None:
     assert [row["name"] for row in call_json("show", "suites")] == [*SUITES, *COLLECTIONS]
     rows = call_json("show", "tasks")
     assert [row["name"] for row in rows] == list(TASKS)
@@ -61,14 +61,14 @@ def test_suites_and_tasks_are_the_registered_ones() -> None:
     assert (ax["trained_on"], ax["splits"], ax["head"]) == ("glue/mnli", ["test"], "pair")
 
 
-def test_tasks_of_one_suite() -> None:
+def test_show_tasks_is_filtered_by_suite() -> None:
     rows = call_json("show", "tasks", "--suite", "glue")
     assert [row["name"] for row in rows] == list(SUITES["glue"].tasks)
     with pytest.raises(BenchError, match="Did you mean 'glue'"):
         call("show", "tasks", "--suite", "gleu")
 
 
-def test_models_have_their_aliases_and_revisions() -> None:
+def test_show_models_has_aliases_and_revisions() -> None:
     rows = {row["name"]: row for row in call_json("show", "models")["models"]}
     assert list(rows) == list(MODELS)
     assert rows["roberta-base"]["aliases"] == ["roberta"]
@@ -88,7 +88,7 @@ def test_a_model_is_shown_with_its_facts() -> None:
         assert line in lines
 
 
-def test_every_system_runs_here_or_says_why_not() -> None:
+def test_every_published_system_has_a_model_or_a_reason_why_not() -> None:
     rows = {row["system"]: row for row in call_json("show", "models")["systems"]}
     assert all(bool(row["model"]) != bool(row["reason"]) for row in rows.values())
     electra = rows["ELECTRA"]
@@ -117,7 +117,7 @@ def test_published_results_have_their_split_protocol_and_source() -> None:
     assert "BERT-Tiny (2/128)" in call("show", "published")
 
 
-def test_a_run_has_what_scripts_read(db: str) -> None:
+def test_json_of_runs_has_the_documented_fields(db: str) -> None:
     rows = call_json("show", "runs", "--db", db)
     assert len(rows) == 4
     for row in rows:
@@ -141,11 +141,13 @@ def test_a_run_has_what_scripts_read(db: str) -> None:
         (("--suite", "glue", "--model", "minilm"), [1, 2, 3]),
     ],
 )
-def test_runs_can_be_chosen(db: str, options: tuple[str, ...], seeds: list[int]) -> None:
+def test_runs_are_filtered_by_task_model_and_suite(
+    db: str, options: tuple[str, ...], seeds: list[int]
+) -> None:
     assert [row["seed"] for row in call_json("show", "runs", "--db", db, *options)] == seeds
 
 
-def test_the_tables_name_what_there_is(db: str) -> None:
+def test_tables_name_tasks_models_suites_and_runs(db: str) -> None:
     assert "glue/stsb" in call("show", "tasks")
     assert "roberta-base" in call("show", "models")
     assert "GLUE" in call("show", "suites")
@@ -166,7 +168,7 @@ def test_a_table_in_a_pipe_counts_languages_instead_of_naming_each() -> None:
     assert len(found["splits"]) == 81
 
 
-def test_a_run_of_many_scores_is_listed_with_the_first(tmp_path: Path) -> None:
+def test_a_run_with_many_scores_is_listed_with_the_first_ones(tmp_path: Path) -> None:
     db, job = str(tmp_path / "board.sqlite"), make_job(task="blimp/blimp")
     scores = {f"s{n}": 0.5 for n in range(77)}
     result = make_result(job)
@@ -183,7 +185,7 @@ def test_a_missing_database_is_an_error(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_hostile_name_is_shown_as_text(db: str) -> None:
+def test_a_hostile_name_is_escaped(db: str) -> None:
     key = make_job(task="glue/cola", model=HOSTILE).key
     for text in (call("show", "runs", "--db", db), call("show", key[:16], "--db", db)):
         assert "[bold red]x[/]" in text
@@ -195,7 +197,7 @@ def test_a_hostile_name_is_shown_as_text(db: str) -> None:
 # show
 
 
-def test_a_run_shows_scores_recipe_cost_and_origin(db: str) -> None:
+def test_show_run_has_scores_settings_cost_and_provenance(db: str) -> None:
     job = make_job(task="glue/mnli", seed=2)
     facts = call_json("show", job.key[:10], "--db", db)
     assert (facts["kind"], facts["key"], facts["status"]) == ("run", job.key, "finished")
@@ -238,7 +240,7 @@ def test_an_unknown_key_is_an_error(db: str) -> None:
         ("org/name", "model", "org/name"),
     ],
 )
-def test_a_name_is_found_wherever_it_stands(name: str, kind: str, full: str) -> None:
+def test_a_name_is_found_in_suites_tasks_and_models(name: str, kind: str, full: str) -> None:
     facts = call_json("show", name)
     assert (facts["kind"], facts["name"]) == (kind, full)
     assert f"name: {full}" in call("show", name)
@@ -252,12 +254,12 @@ def test_several_names_give_a_list() -> None:
 
 
 @pytest.mark.parametrize(("name", "close"), [("glu", "glue"), ("robertta", "roberta")])
-def test_an_unknown_name_gets_a_close_one(name: str, close: str) -> None:
+def test_an_unknown_name_gets_a_suggestion(name: str, close: str) -> None:
     with pytest.raises(BenchError, match=f"Did you mean '{close}'"):
         call("show", name)
 
 
-def test_a_folder_without_a_checkpoint_keeps_its_own_error(tmp_path: Path) -> None:
+def test_a_folder_without_a_checkpoint_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="is not a checkpoint"):
         call("show", str(tmp_path))
 
@@ -275,13 +277,13 @@ def test_a_recipe_shows_each_value_with_its_source() -> None:
 # printing
 
 
-def test_an_outline_leaves_out_what_is_empty() -> None:
+def test_an_outline_omits_empty_values() -> None:
     empty: dict[str, Any] = {"a": None, "b": "", "c": [], "d": {}}
     facts = {**empty, "e": 0, "f": False, "g": {"h": [1, 2.5]}}
     assert list(outline(facts)) == ["e: 0", "f: no", "g:", "  h: 1, 2.5"]
 
 
-def test_an_empty_table_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_table_prints_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     print_table([], ("a",), "nothing here.")
     assert capsys.readouterr().out == "nothing here.\n"
 
@@ -291,7 +293,7 @@ def test_json_has_no_nan() -> None:
         print_json({"score": float("nan")})
 
 
-def test_published_numbers_are_a_table_of_systems_and_tasks(monkeypatch) -> None:
+def test_published_scores_are_a_table_of_systems_and_tasks(monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "110")
     words = ("show", "published", "--suite", "glue", "--split", "dev")
     shown = call(*words, "--model", "electra-small", "--task", "rte", "--task", "cola")
@@ -312,7 +314,7 @@ def test_published_numbers_are_a_table_of_systems_and_tasks(monkeypatch) -> None
     assert "no published row matches" in call("show", "published", "--model", "nobody")
 
 
-def test_what_a_recipe_leaves_out_is_what_a_job_then_does() -> None:
+def test_settings_that_a_recipe_omits_are_shown_with_their_default() -> None:
     shown = call("show", "recipe", "bert", "roberta", "glue/rte")
     rows = {words[0]: words[1:] for words in map(str.split, shown.splitlines()) if words}
     assert rows["best_checkpoint"] == ["no", "yes"]
@@ -327,7 +329,7 @@ def test_what_a_recipe_leaves_out_is_what_a_job_then_does() -> None:
     assert facts["settings"]["max_grad_norm"]["value"] == 0, "as --set takes it"
 
 
-def test_a_recipe_takes_a_task_by_any_of_its_names() -> None:
+def test_show_recipe_accepts_any_name_of_a_task() -> None:
     both = call("show", "recipe", "bert", "roberta", "rte")
     rows = [line.split() for line in both.splitlines()]
     assert ["learning_rate", "5e-05", "2e-05", "RTE"] in rows

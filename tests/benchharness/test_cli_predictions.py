@@ -27,7 +27,7 @@ WORDS = "a secret sentence of the folder"
 
 @pytest.fixture(scope="module")
 def board(tmp_path_factory):
-    """Two seeds of two models on RTE and CoLA of mini data."""
+    """Store two seeds of two models on RTE and CoLA of mini data."""
     path = tmp_path_factory.mktemp("board") / "board.sqlite"
     with open_store(path) as store:
         for seed in (0, 1):
@@ -45,7 +45,7 @@ def stored(bench, board):
 
 @pytest.fixture
 def folder(bench, tmp_path):
-    """A run on files in a folder of somebody's home, which the page must not name."""
+    """Store a run on a custom data folder in a home directory that pages must not name."""
     place = tmp_path / "home" / "anna" / "glue"
     (place / "RTE").mkdir(parents=True)
     lines = [f"{n}\t{WORDS} {n}\tit is {n}\tentailment" for n in range(4)]
@@ -68,14 +68,14 @@ def only_page(folder="predictions/board"):
     return page.read_text(encoding="utf-8")
 
 
-def test_each_database_has_pages_of_its_own(stored):
+def test_each_database_has_its_own_folder_of_pages(stored):
     shutil.copy("board.sqlite", "other.sqlite")
     for name in ("board", "other"):
         stored("report", "predictions", "good", "--task", "glue/rte", "--db", f"{name}.sqlite")
         assert only_page(f"predictions/{name}")
 
 
-def test_a_page_a_task_of_one_model_or_of_two(stored):
+def test_one_page_per_task_is_written_for_one_or_two_models(stored):
     ended = stored("report", "predictions", "good", *DB)
     assert (ended.code, ended.err) == (0, "")
     pages = [Path(line.removeprefix("predictions: ")) for line in ended.out.splitlines()]
@@ -85,10 +85,10 @@ def test_a_page_a_task_of_one_model_or_of_two(stored):
     page = only_page("two")
     assert "and bad" in page
     # Of the 20 that bad has wrong good has 17 right with both seeds and two with one.
-    assert "Flips: 19 are right with more of its seeds" in page
+    assert "Flips: 19 examples are right with more seeds of good" in page
 
 
-def test_the_page_of_test_leaves_that_of_dev_alone(bench):
+def test_pages_of_test_and_dev_are_different_files(bench):
     asked = ("--model", "majority", "--suite", "snli", "--data", "mini", "--limit", "8", "--test")
     assert bench("run", *asked, "--no-baselines", *DB).code == 0
     pages = [
@@ -100,7 +100,7 @@ def test_the_page_of_test_leaves_that_of_dev_alone(bench):
     assert dev.is_file()
 
 
-def test_a_door_that_has_changed_is_one_sentence_and_a_page_without_texts(bench, folder):
+def test_changed_data_give_a_warning_and_a_page_without_texts(bench, folder):
     assert bench("report", "predictions", "mine", *DB).err == ""
     assert f"{WORDS} 2" in only_page()
     file = folder / "RTE" / "dev.tsv"
@@ -120,7 +120,7 @@ def test_a_door_that_has_changed_is_one_sentence_and_a_page_without_texts(bench,
     assert "example-4" in page
 
 
-def test_a_door_that_is_gone_is_one_sentence_that_names_nobody(bench, folder):
+def test_missing_data_give_a_warning_without_the_path(bench, folder):
     shutil.rmtree(folder / "RTE")
     ended = bench("report", "predictions", "mine", *DB)
     assert (ended.code, ended.err.count("\n")) == (0, 1)
@@ -129,7 +129,7 @@ def test_a_door_that_is_gone_is_one_sentence_that_names_nobody(bench, folder):
     assert "could not be read" in only_page()
 
 
-def test_no_texts_leaves_the_words_out_and_says_so(bench, folder):
+def test_no_texts_omits_the_texts_and_notes_it(bench, folder):
     bench("report", "predictions", "mine", "--no-texts", *DB)
     page = only_page()
     assert "--no-texts" in page
@@ -137,7 +137,7 @@ def test_no_texts_leaves_the_words_out_and_says_so(bench, folder):
     assert "entailment" in page
 
 
-def test_the_report_leads_to_a_page_of_every_cell(stored):
+def test_the_report_links_to_a_page_for_every_cell(stored):
     ended = stored("report", "--predictions", "--out", "out/page.html", *DB)
     assert (ended.code, ended.err) == (0, "")
     folder = Path("out/page-predictions")
@@ -180,7 +180,7 @@ def test_the_report_leads_to_a_page_of_every_cell(stored):
         (["export", "--predictions", "--out", "/proc/none/x"], "could not be written"),
     ],
 )
-def test_what_cannot_be_written_is_one_sentence(stored, words, sentence):
+def test_a_page_that_cannot_be_written_is_an_error_of_one_sentence(stored, words, sentence):
     Path("file").write_text("here")
     ended = stored(*words, *DB)
     assert (ended.code, ended.out) == (2, "")
@@ -189,7 +189,7 @@ def test_what_cannot_be_written_is_one_sentence(stored, words, sentence):
     assert Path("file").read_text() == "here"
 
 
-def test_rows_go_to_stdout_and_into_files(stored):
+def test_predictions_are_exported_to_stdout_and_to_files(stored):
     ended = stored("export", "--predictions", "--task", "glue/rte", "--model", "good", *DB)
     rows = list(csv.DictReader(io.StringIO(ended.out)))
     examples = read(find_task("glue/rte"), "dev", parse_data("mini")).examples
@@ -208,7 +208,7 @@ def test_rows_go_to_stdout_and_into_files(stored):
     assert sum((found["task"] == "glue/rte") & (found["model"] == "good")) == len(rows)
 
 
-def test_what_cannot_be_read_is_exported_without_gold_answers(bench, folder):
+def test_predictions_on_unreadable_data_are_exported_without_gold_answers(bench, folder):
     shutil.rmtree(folder / "RTE")
     ended = bench("export", "--predictions", "--format", "jsonl", *DB)
     assert (ended.code, ended.err.count("\n")) == (0, 1)
@@ -220,7 +220,7 @@ def test_what_cannot_be_read_is_exported_without_gold_answers(bench, folder):
     }
 
 
-def test_two_recipes_of_one_model_have_names_of_their_own(bench):
+def test_two_recipes_of_one_model_are_named_by_recipe(bench):
     with open_store("board.sqlite") as store:
         for rate in (1e-5, 2e-5):
             run = made("m", "glue/rte", 0, {1})

@@ -13,7 +13,7 @@ DB = ("--db", "board.sqlite")
 
 @pytest.fixture
 def board(bench):
-    """Two seeds of a model on mini data, another model on hub data, and a failure."""
+    """Store two seeds of a model on mini data, another model on hub data, and a failure."""
     hub = replace(make_job(model="other"), data="hub", fingerprints={"glue/cola:dev": "real"})
     with open_store("board.sqlite") as store:
         store.add_result(make_result(make_job(seed=1)))
@@ -23,7 +23,7 @@ def board(bench):
     return bench
 
 
-def test_leaderboard_is_a_table_per_data_set(board):
+def test_the_leaderboard_has_a_table_per_data_source(board):
     ended = board("leaderboard", *DB)
     assert ended.code == 0
     assert "GLUE on mini data" in ended.out
@@ -32,19 +32,19 @@ def test_leaderboard_is_a_table_per_data_set(board):
 
 
 @pytest.mark.parametrize(("data", "other"), [("mini", "hub"), ("hub", "mini")])
-def test_leaderboard_of_one_door(board, data, other):
+def test_the_leaderboard_is_filtered_by_data_source(board, data, other):
     out = board("leaderboard", *DB, "--data", data).out
     assert f"on {data} data" in out
     assert f"on {other} data" not in out
 
 
-def test_leaderboard_without_fitting_runs_says_so(board):
+def test_a_leaderboard_without_matching_runs_reports_that(board):
     ended = board("leaderboard", *DB, "--data", "elsewhere")
     assert ended.code == 0
     assert ended.out.startswith("no run matches")
 
 
-def test_a_collection_is_the_boards_of_its_suites(board):
+def test_a_collection_shows_the_boards_of_its_suites(board):
     with open_store("board.sqlite") as store:
         store.add_result(make_result(make_job(task="snli/snli")))
     boards = json.loads(board("leaderboard", *DB, "--json", "--suite", "seeds").out)
@@ -54,7 +54,7 @@ def test_a_collection_is_the_boards_of_its_suites(board):
     assert json.loads(doubly) == boards
 
 
-def test_leaderboard_as_json(board):
+def test_the_leaderboard_as_json_has_entries_and_scores(board):
     boards = json.loads(
         board("leaderboard", *DB, "--json", "--suite", "glue", "--data", "mini").out
     )
@@ -69,7 +69,7 @@ def test_leaderboard_as_json(board):
     assert "glue/rte" in entry["missing"]
 
 
-def test_published_results_stand_below_boards_of_whole_data_when_asked(board):
+def test_published_scores_are_below_boards_of_official_data_if_requested(board):
     assert "published (" not in board("leaderboard", *DB).out
     out = board("leaderboard", *DB, "--published").out
     assert out.count("GLUE, published (dev)") == 1
@@ -83,7 +83,7 @@ def test_published_results_stand_below_boards_of_whole_data_when_asked(board):
     assert {row["split"] for row in real["published"]} == {"dev", "test"}
 
 
-def test_json_holds_measured_scores_against_published_ones(bench):
+def test_json_compares_measured_with_published_scores(bench):
     with open_store("board.sqlite") as store:
         for seed in (1, 2):
             job = replace(make_job(model="minilm", seed=seed), data="hub")
@@ -95,7 +95,7 @@ def test_json_holds_measured_scores_against_published_ones(bench):
     assert line["source"] == "microsoft/unilm minilm/README.md"
 
 
-def test_report_is_written_where_it_is_wanted(board):
+def test_out_sets_the_path_of_the_report(board):
     ended = board("report", *DB, "--out", "deep/page.html")
     assert (ended.code, ended.out) == (0, "report: deep/page.html\n")
     page = Path("deep/page.html").read_text()
@@ -104,7 +104,7 @@ def test_report_is_written_where_it_is_wanted(board):
     assert "out of &lt;memory&gt;" in page
 
 
-def test_report_opens_the_browser_when_asked(board, monkeypatch):
+def test_open_shows_the_report_in_a_browser(board, monkeypatch):
     opened = []
     monkeypatch.setattr("typer.launch", opened.append)
     board("report", *DB, "--out", "page.html")
@@ -114,7 +114,7 @@ def test_report_opens_the_browser_when_asked(board, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["report", "leaderboard"])
-def test_without_a_leaderboard_both_say_how_to_make_one(bench, command):
+def test_a_missing_database_is_an_error_that_names_bench_run(bench, command):
     ended = bench(command, *DB)
     assert ended.code == 5
     assert "`bench run` makes one" in ended.err
@@ -122,7 +122,7 @@ def test_without_a_leaderboard_both_say_how_to_make_one(bench, command):
 
 
 @pytest.mark.parametrize("command", ["report", "leaderboard"])
-def test_an_unknown_suite_is_exit_2(board, command):
+def test_an_unknown_suite_exits_with_2(board, command):
     ended = board(command, *DB, "--suite", "gleu")
     assert ended.code == 2
     assert "Did you mean 'glue'?" in ended.err
@@ -138,7 +138,7 @@ NEEDED = (
 
 @pytest.fixture
 def theirs(bench):
-    """A run of a suite that only a plugin knows."""
+    """Store a run of a suite that only a plugin defines."""
     job = replace(make_job(task="mine/irony"), plugins={"irony.py": "0" * 64})
     with open_store("board.sqlite") as store:
         store.add_result(make_result(job))
@@ -161,14 +161,14 @@ def theirs(bench):
     ],
     ids=" ".join,
 )
-def test_where_nothing_else_is_stored_the_plugin_is_named_and_nothing_written(theirs, words):
+def test_runs_of_an_unloaded_plugin_alone_are_an_error_that_names_it(theirs, words):
     ended = theirs(*words, *DB)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.endswith(f"bench: {NEEDED}\n")
     assert not Path("results").exists()
 
 
-def test_beside_other_runs_the_plugin_is_named_too(theirs):
+def test_runs_of_an_unloaded_plugin_among_others_are_a_warning(theirs):
     with open_store("board.sqlite") as store:
         store.add_result(make_result(make_job(seed=1)))
     ended = theirs("report", *DB)
@@ -178,7 +178,7 @@ def test_beside_other_runs_the_plugin_is_named_too(theirs):
     assert theirs("report", *DB, "--suite", "glue").err == ""
 
 
-def test_runs_are_listed_by_a_plugins_suite(theirs):
+def test_a_loaded_plugin_makes_the_runs_of_its_suite_visible(theirs):
     Path("mine.py").write_text(
         "from dataclasses import replace\n"
         "from benchharness.tasks.suites import TASKS as KNOWN\n"
@@ -197,7 +197,7 @@ def test_runs_are_listed_by_a_plugins_suite(theirs):
     assert [run["task"] for run in json.loads(listed.out)] == ["mine/irony"]
 
 
-def test_the_report_of_one_store_leaves_that_of_another(bench):
+def test_reports_of_two_databases_do_not_overwrite_each_other(bench):
     for name in ("results/leaderboard.sqlite", "other/mine.sqlite"):
         with open_store(name) as store:
             store.add_result(make_result(make_job(model=Path(name).stem)))
@@ -218,6 +218,6 @@ def test_the_report_of_one_store_leaves_that_of_another(bench):
         ("postgresql://host", "results/leaderboard.html"),
     ],
 )
-def test_a_page_has_the_name_of_its_store(db, page):
+def test_the_default_report_is_named_after_the_database(db, page):
     assert page_beside(db) == Path(page)
     assert page_beside(db, "mine.html") == Path("mine.html")

@@ -1,4 +1,4 @@
-"""The page that `bench report` writes of a store: whole boards, files of runs, tests of rows."""
+"""The page that `bench report` writes: boards, files per row and significance tests."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def fill(path, models):
 
 @pytest.fixture
 def report(bench):
-    """Writes the page of three models with three seeds each and a failed run."""
+    """Write the page of three models with three seeds each and a failed run."""
     fill("board.sqlite", MODELS)
 
     def write(*words, db="board.sqlite"):
@@ -39,14 +39,14 @@ def report(bench):
     return write
 
 
-def test_the_page_says_what_it_is(report):
+def test_the_page_has_its_title_description_and_version(report):
     page = report("--title", "Encoders <2026>", "--description", "All of our runs.")
     assert "<title>Encoders &lt;2026&gt;</title>" in page
     assert '<p class="description">All of our runs.</p>' in page
     assert re.search(r"<footer>.*Made by benchharness \d", page, re.DOTALL)
 
 
-def test_every_link_leads_into_the_folder_of_runs(report):
+def test_split_writes_runs_to_a_folder_and_links_to_them(report):
     page = report("--split")
     assert 'class="run"' not in page
     links = set(re.findall(r'href="(page\.runs/[^"#]+)#([^"]+)"', page))
@@ -61,7 +61,7 @@ def test_every_link_leads_into_the_folder_of_runs(report):
     assert "diverged" in Path(failed[1]).read_text(encoding="utf-8")
 
 
-def test_files_of_runs_are_written_again_only_where_runs_have_changed(report):
+def test_unchanged_files_of_runs_are_not_written_again(report):
     report("--split")
     folder = Path("page.runs")
     (folder / "my-notes.html").write_text("mine")
@@ -75,7 +75,7 @@ def test_files_of_runs_are_written_again_only_where_runs_have_changed(report):
     assert changed.startswith("near-")
 
 
-def test_many_runs_go_into_a_folder_and_all_rows_stay_on_the_page(report, monkeypatch):
+def test_many_runs_are_split_automatically_and_all_rows_stay_on_the_page(report, monkeypatch):
     monkeypatch.setattr("benchharness.stored.report.PACKED_RUNS", 5)
     monkeypatch.setattr("benchharness.stored.report.MOST_RUNS", 3)
     page = report()
@@ -85,7 +85,7 @@ def test_many_runs_go_into_a_folder_and_all_rows_stay_on_the_page(report, monkey
     assert 'class="run"' in report("--no-split")
 
 
-def test_a_folder_that_cannot_be_is_one_sentence(report, bench):
+def test_a_folder_that_cannot_be_created_is_an_error_of_one_sentence(report, bench):
     Path("page.runs").write_text("a file")
     ended = bench("report", "--db", "board.sqlite", "--out", "page.html", "--split")
     assert ended.code == 2
@@ -94,7 +94,7 @@ def test_a_folder_that_cannot_be_is_one_sentence(report, bench):
     assert not Path("page.html").exists()
 
 
-def test_neighbours_are_tested_as_bench_compare_tests_them(report):
+def test_pairs_of_rows_are_tested_as_by_bench_compare(report):
     page = report()
     (found,) = re.findall(r'data-contrasts="([^"]*)"', page)
     by_pair = {frozenset(pair): said["RTE"] for *pair, said in json.loads(unescape(found))}
@@ -113,12 +113,12 @@ def test_neighbours_are_tested_as_bench_compare_tests_them(report):
     assert sum(said.startswith("* ") for said in by_pair.values()) == 2
 
 
-def test_no_test_is_made_where_predictions_are_not_read(report):
+def test_without_intervals_no_tests_are_computed(report):
     assert "data-contrasts" not in report("--no-intervals")
 
 
 @pytest.mark.browser
-def test_a_comparison_marks_what_chance_does_not_explain(report, browser):
+def test_a_comparison_marks_significant_differences(report, browser):
     report()
     with opened(browser, Path("page.html").resolve()) as found:
         choose(found, "good", "near", "bad")

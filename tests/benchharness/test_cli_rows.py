@@ -1,4 +1,4 @@
-"""`bench db rename`, `hide` and `delete`, and names that are enough, through the command line."""
+"""`bench db rename`, `hide` and `delete`, and abbreviated names on the command line."""
 
 import json
 import re
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchharness.cli import rows as rows_module
+from benchharness.errors import StoreError
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_evaluation, make_failure, make_job, make_result
 
 DB = ("--db", "board.sqlite")
@@ -19,7 +19,7 @@ RATE = {"learning_rate": 3e-4, "epochs": 3}
 
 
 def run(model, seed=1, score=0.5, task="glue/rte", chosen=()):
-    """A run of the paper's recipe, or with values that were set."""
+    """Return a run of the paper's recipe, or of changed settings."""
     job = make_job(model=model, seed=seed, task=task, recipe="paper", precision="fp32")
     if chosen:
         settings = {
@@ -44,12 +44,12 @@ def stored(tmp_path, monkeypatch):
 
 
 def rows(bench):
-    """The board: each row's name with its median."""
+    """Return the median of each row of the board, by name."""
     (board,) = json.loads(bench("leaderboard", *DB, "--json").out)
     return {e["name"]: e["tasks"]["glue/rte"]["median"] for e in board["entries"]}
 
 
-def test_rows_are_called_by_what_was_set_everywhere(bench, stored):
+def test_rows_are_named_after_their_changed_settings_everywhere(bench, stored):
     assert set(rows(bench)) == {"minilm", "minilm, lr 3e-4, 3 epochs", "bert-base-uncased"}
     assert "minilm, lr 3e-4, 3 epochs" in bench("leaderboard", *DB).out
     for form in ("csv", "markdown", "latex"):
@@ -61,7 +61,7 @@ def test_rows_are_called_by_what_was_set_everywhere(bench, stored):
     assert not re.search(r"~[0-9a-f]{4}\b", page)
 
 
-def test_compare_is_headed_by_what_differs(bench, stored):
+def test_columns_of_compare_are_named_by_the_settings_that_differ(bench, stored):
     ended = bench("compare", "minilm:paper", "minilm:lr=3e-4", *DB)
     assert ended.code == 0, ended.err
     head = next(line for line in ended.out.splitlines() if line.strip().startswith("task"))
@@ -72,13 +72,13 @@ def test_compare_is_headed_by_what_differs(bench, stored):
 
 
 @pytest.mark.parametrize("name", ["bert", "bert-base", "BERT-base-unc", "bert-base-uncased:paper"])
-def test_a_name_that_is_enough_is_taken(bench, stored, name):
+def test_an_unambiguous_abbreviated_name_is_accepted(bench, stored, name):
     assert bench("compare", name, "minilm:lr=3e-4", "--task", "rte", *DB).code == 0
     assert bench("export", "--model", name, *DB).out.count("bert-base-uncased") == 1
     assert bench("show", "rte", *DB).out.startswith("name: glue/rte\n")
 
 
-def test_a_row_gets_another_name_and_its_old_one_back(bench, stored):
+def test_a_row_can_be_renamed_and_renamed_back(bench, stored):
     ended = bench("db", "rename", "minilm:lr=3e-4", "hot", *DB)
     assert (ended.code, ended.err) == (0, "")
     assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
@@ -106,7 +106,7 @@ def test_a_row_gets_another_name_and_its_old_one_back(bench, stored):
     assert bench("compare", "BERT_of_ours", "hot", *DB).code == 0
 
 
-def test_names_that_would_mislead_are_refused(bench, stored):
+def test_misleading_names_are_an_error(bench, stored):
     for name in ("bert-base-uncased", "a:b", " ", "\u202e"):
         ended = bench("db", "rename", "minilm", name, *DB)
         assert (ended.code, ended.out) == (2, ""), name
@@ -115,7 +115,7 @@ def test_names_that_would_mislead_are_refused(bench, stored):
     assert "no row of a board is called 'nobody'" in ended.err
 
 
-def test_hidden_rows_are_on_no_board_and_come_back(bench, stored):
+def test_hidden_rows_are_on_no_board_and_can_be_restored(bench, stored):
     ended = bench("db", "hide", "minilm:lr=3e-4", *DB)
     assert "bench db hide minilm:lr=3e-4 --undo" in ended.out
     assert set(rows(bench)) == {"minilm", "bert-base-uncased"}
@@ -129,7 +129,7 @@ def test_hidden_rows_are_on_no_board_and_come_back(bench, stored):
     assert bench("db", "hide", *DB).out == "no row is hidden.\n"
 
 
-def test_a_row_that_has_a_name_is_hidden_alone(bench, stored):
+def test_a_renamed_row_can_be_hidden(bench, stored):
     bench("db", "rename", "minilm:lr=3e-4", "hot", *DB)
     bench("db", "hide", "hot", *DB)
     assert set(rows(bench)) == {"minilm", "bert-base-uncased"}
@@ -139,13 +139,13 @@ def test_a_row_that_has_a_name_is_hidden_alone(bench, stored):
     assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
 
 
-def test_deleted_runs_come_back_from_their_archive(bench, stored):
+def test_deleted_runs_can_be_restored_from_their_archive(bench, stored):
     with open_store("board.sqlite") as store:
         before = list(store.stored_runs())
     ended = bench("db", "delete", "--model", "minilm", "--task", "rte", *DB)
     assert ended.code == 2
     assert "delete 4 runs" in ended.err
-    assert "say --yes" in ended.err
+    assert "give --yes" in ended.err
     with open_store("board.sqlite") as store:
         assert store.count() == 6
     ended = bench("db", "delete", "--model", "minilm", "--task", "rte", "--yes", *DB)
@@ -161,7 +161,7 @@ def test_deleted_runs_come_back_from_their_archive(bench, stored):
         assert sorted(map(str, store.stored_runs())) == sorted(map(str, before))
 
 
-def test_one_run_is_deleted_by_its_key_and_nothing_without_words(bench, stored):
+def test_one_run_is_deleted_by_its_key_and_a_selection_is_required(bench, stored):
     with open_store("board.sqlite") as store:
         key = store.runs(model="bert-base-uncased")[0].key
     assert bench("db", "delete", key[:10], "--yes", *DB).code == 0
@@ -172,7 +172,7 @@ def test_one_run_is_deleted_by_its_key_and_nothing_without_words(bench, stored):
     assert bench("db", "delete", "--model", "nobody", "--yes", *DB).code == 2
 
 
-def test_deleting_twice_while_the_clock_stands_leaves_two_archives(bench, stored, monkeypatch):
+def test_two_deletions_at_the_same_time_have_two_archives(bench, stored, monkeypatch):
     class Standing(datetime):
         @classmethod
         def now(cls, tz=None):
@@ -193,8 +193,8 @@ def test_deleting_twice_while_the_clock_stands_leaves_two_archives(bench, stored
         assert store.count() == 6
 
 
-def test_two_commands_that_delete_the_same_runs_end_well(bench, stored, monkeypatch):
-    """The other one is asked, archives and deletes between the question and the answer of one."""
+def test_two_concurrent_deletions_of_the_same_runs_succeed(bench, stored, monkeypatch):
+    """The other command archives and deletes while the first one waits for its answer."""
     set_aside, ended = rows_module._set_aside, []
 
     def meanwhile(store, keys):
@@ -205,7 +205,7 @@ def test_two_commands_that_delete_the_same_runs_end_well(bench, stored, monkeypa
     monkeypatch.setattr(rows_module, "_set_aside", meanwhile)
     late = bench("db", "delete", "--suite", "glue", "--yes", *DB)
     assert (ended[0].code, late.code) == (0, 0), late.err
-    assert "another command has deleted 4 of these runs meanwhile" in late.err
+    assert "another command has meanwhile deleted 4 of these runs" in late.err
     assert "deleted: 2 runs" in late.out
     for back in sorted(Path().glob("*.deleted-*")):
         assert bench("db", "import", back.name, *DB).code == 0
@@ -214,8 +214,8 @@ def test_two_commands_that_delete_the_same_runs_end_well(bench, stored, monkeypa
         assert list(store.faults()) == []
 
 
-def test_only_what_the_archive_has_is_deleted(bench, stored, monkeypatch):
-    """Another command ends an attempt, and another fails, between the archive and the deletion."""
+def test_only_archived_attempts_are_deleted(bench, stored, monkeypatch):
+    """Another command stores a new attempt and a failure between the archive and the deletion."""
     with open_store("board.sqlite") as store:
         again, fails = (store.result(row.key).job for row in store.runs(model="minilm")[:2])
     ends = [replace(run("minilm"), job=again, finished="2026-09-01T12:00:00Z"), make_failure(fails)]
@@ -231,7 +231,7 @@ def test_only_what_the_archive_has_is_deleted(bench, stored, monkeypatch):
     monkeypatch.setattr(rows_module, "_set_aside", meanwhile)
     ended = bench("db", "delete", "--model", "minilm", "--yes", *DB)
     assert "deleted: 4 runs" in ended.out
-    assert "of 2 runs another attempt has come meanwhile, and stays" in ended.err
+    assert "2 runs got a new attempt meanwhile, which is not deleted" in ended.err
     with open_store("board.sqlite") as store:
         assert [store.result(job.key) for job in (again, fails)] == ends
         assert store.attempt_count() == 4
@@ -243,7 +243,7 @@ def test_only_what_the_archive_has_is_deleted(bench, stored, monkeypatch):
         assert list(store.faults()) == []
 
 
-def test_where_another_command_was_first_no_empty_archive_is_left(bench, stored, monkeypatch):
+def test_a_deletion_without_runs_left_leaves_no_empty_archive(bench, stored, monkeypatch):
     set_aside = rows_module._set_aside
 
     def meanwhile(store, keys):
@@ -256,10 +256,10 @@ def test_where_another_command_was_first_no_empty_archive_is_left(bench, stored,
     assert ended.out.startswith("nothing was left to delete: ")
 
 
-def test_a_deletion_that_is_cut_short_has_named_its_archive_and_the_way_back(
+def test_an_interrupted_deletion_names_its_archive_and_how_to_restore_it(
     bench, stored, monkeypatch
 ):
-    """Its models are gone by then, and the error says so; the runs stay."""
+    """The kept models are already deleted, which the error reports; the runs are not."""
 
     def locked(store, keys, digests):
         raise StoreError("it is locked.")
@@ -279,7 +279,7 @@ def test_a_deletion_that_is_cut_short_has_named_its_archive_and_the_way_back(
         assert store.count() == 6
 
 
-def test_the_draft_of_a_killed_deletion_goes_with_the_next_deletion(bench, stored, monkeypatch):
+def test_the_draft_archive_of_a_killed_deletion_is_deleted_by_the_next(bench, stored, monkeypatch):
     def killed(file, runs, **facts):
         drafts.extend(path.rename(f"{path}s") for path in Path().glob(".board*.draft"))
         raise KeyboardInterrupt
@@ -293,7 +293,7 @@ def test_the_draft_of_a_killed_deletion_goes_with_the_next_deletion(bench, store
     assert not left.exists()
 
 
-def test_a_page_is_written_again_after_a_change_of_rows(bench, stored):
+def test_hiding_and_deleting_rows_change_the_version_of_the_store(bench, stored):
     with open_store("board.sqlite") as store:
         first = store.newest()
     bench("db", "hide", "minilm", *DB)
@@ -305,7 +305,7 @@ def test_a_page_is_written_again_after_a_change_of_rows(bench, stored):
     assert len({first, second, third}) == 3
 
 
-def test_the_help_of_run_has_its_options_under_heads(bench):
+def test_the_help_of_run_groups_its_options(bench):
     text = bench("run", "--help-all").out
     heads = [line for line in text.splitlines() if line.endswith(":") and line[0] != " "]
     assert heads == [
@@ -314,7 +314,7 @@ def test_the_help_of_run_has_its_options_under_heads(bench):
         "How to train:",
         "Where to compute:",
         "What to trust:",
-        "What comes out:",
+        "Output:",
         "Other options:",
         "Example:",
     ]
@@ -324,7 +324,7 @@ def test_the_help_of_run_has_its_options_under_heads(bench):
     ]
 
 
-def test_models_fit_80_columns_and_are_a_row_a_line_in_a_pipe(bench, monkeypatch):
+def test_show_models_fits_80_columns_and_has_one_line_per_model_in_a_pipe(bench, monkeypatch):
     from benchharness.models import MODELS
 
     monkeypatch.setenv("COLUMNS", "80")

@@ -53,7 +53,7 @@ def test_jobs_are_run_stored_and_shown(bench, fake_jobs):
     assert "[2/2] tiny CoLA seed" in ended.err
 
 
-def test_a_second_run_does_only_what_is_missing(bench, fake_jobs):
+def test_a_second_run_computes_only_missing_jobs(bench, fake_jobs):
     first, second = make_job(seed=1), make_job(seed=2)
     fake_jobs([first])
     bench(*RUN)
@@ -68,7 +68,7 @@ def test_a_second_run_does_only_what_is_missing(bench, fake_jobs):
     assert again.err == ""
 
 
-def test_workers_import_nothing_where_all_seems_stored(bench, fake_jobs, monkeypatch):
+def test_workers_are_prepared_only_if_there_are_jobs_to_run(bench, fake_jobs, monkeypatch):
     asked = []
     monkeypatch.setattr(ForkServer, "prepare", lambda *words: asked.append(words[-1]))
     fake_jobs([make_job(seed=seed) for seed in (1, 2)])
@@ -90,13 +90,13 @@ REPORT = Path("board.html")
 
 
 def moment():
-    """When the report was written last; it is made old enough to tell."""
+    """Return when the report was last written, and set its time to the past."""
     found = REPORT.stat().st_mtime_ns
     os.utime(REPORT, ns=(1, 1))
     return found
 
 
-def test_a_name_that_stored_runs_of_these_weights_do_not_have_is_said(bench, fake_jobs):
+def test_weights_stored_under_another_model_name_are_a_warning(bench, fake_jobs):
     first, second = make_job(seed=1), make_job(seed=2)
     fake_jobs([first])
     assert "weights" not in bench(*RUN).err
@@ -105,7 +105,7 @@ def test_a_name_that_stored_runs_of_these_weights_do_not_have_is_said(bench, fak
     assert bench(*RUN).err.count(said) == 1
 
 
-def test_a_report_that_shows_the_same_already_is_left_as_it_is(bench, fake_jobs):
+def test_an_unchanged_report_is_not_written_again(bench, fake_jobs):
     fake_jobs([make_job(seed=1)])
     bench(*RUN)
     assert moment() > 1
@@ -130,7 +130,7 @@ def test_a_report_that_shows_the_same_already_is_left_as_it_is(bench, fake_jobs)
     assert moment() > 1, "gone"
 
 
-def test_force_runs_again_and_keeps_the_old_attempt(bench, fake_jobs):
+def test_force_runs_a_job_again_and_keeps_the_old_attempt(bench, fake_jobs):
     job = make_job()
     fake_jobs([job])
     bench(*RUN)
@@ -139,20 +139,20 @@ def test_force_runs_again_and_keeps_the_old_attempt(bench, fake_jobs):
     assert stored() == {(COLA, 1): "finished"}
 
 
-def test_a_failed_job_is_stored_and_the_others_go_on(bench, fake_jobs):
+def test_a_failed_job_is_stored_and_other_jobs_are_run(bench, fake_jobs):
     fake_jobs([make_job("die", RTE), make_job("ok"), make_job("fail", seed=2)])
     ended = bench(*RUN)
     assert ended.code == 1
     assert stored() == {(RTE, 1): "killed", (COLA, 1): "finished", (COLA, 2): "failed"}
     assert "1 of 3 jobs are finished, 2 failed." in ended.out
     runs = "`bench show runs --db board.sqlite`"
-    assert f"{runs} shows what failed." in ended.out
+    assert f"{runs} shows the failures." in ended.out
     complaints = [line for line in ended.err.splitlines() if line.startswith("bench: ")]
     assert len(complaints) == 2
     assert complaints[0].startswith("bench: tiny RTE seed 1: ")
 
 
-def test_the_same_command_tries_a_failed_job_again(bench, fake_jobs):
+def test_the_same_command_retries_a_failed_job(bench, fake_jobs):
     job = make_job("die")
     fake_jobs([job])
     assert bench(*RUN).code == 1
@@ -160,7 +160,7 @@ def test_the_same_command_tries_a_failed_job_again(bench, fake_jobs):
     assert attempts(job) == 2
 
 
-def test_jobs_that_fail_alike_share_a_line(bench, fake_jobs):
+def test_jobs_with_the_same_failure_share_a_line(bench, fake_jobs):
     fake_jobs([make_job("die", seed=1), make_job("die", seed=2)])
     complaints = [line for line in bench(*RUN).err.splitlines() if line.startswith("bench: ")]
     assert len(complaints) == 1
@@ -179,12 +179,12 @@ def test_a_model_that_cannot_be_loaded_stops_only_its_own_jobs(bench, fake_jobs)
     assert ended.err.endswith("bench: broken is no checkpoint.\n")
 
 
-def test_a_broken_model_beside_another_failure_is_exit_1(bench, fake_jobs):
+def test_an_unusable_model_and_another_failure_exit_with_1(bench, fake_jobs):
     fake_jobs([make_job("fail:4", model="broken"), make_job("die")])
     assert bench(*RUN).code == 1
 
 
-def test_dry_run_shows_the_plan_and_makes_nothing(bench, fake_jobs, tmp_path):
+def test_dry_run_prints_the_plan_and_writes_nothing(bench, fake_jobs, tmp_path):
     job = make_job()
     fake_jobs([job, make_job(seed=2)])
     ended = bench(*RUN, "--dry-run")
@@ -195,7 +195,7 @@ def test_dry_run_shows_the_plan_and_makes_nothing(bench, fake_jobs, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_dry_run_as_json(bench, fake_jobs):
+def test_dry_run_as_json_has_the_jobs_to_run_and_their_estimates(bench, fake_jobs):
     fake_jobs([make_job(seed=1)])
     bench(*RUN)
     fake_jobs([make_job(seed=1), make_job(seed=2)])
@@ -206,7 +206,7 @@ def test_dry_run_as_json(bench, fake_jobs):
     assert plan["jobs"][1]["about_seconds"] == 2.0
 
 
-def test_test_splits_are_planned_on_request_and_are_other_jobs(bench):
+def test_test_splits_are_planned_on_request_as_other_jobs(bench):
     command = (*RUN, "--task", "cola", "--limit", "8", "--seeds", "1", "--no-baselines")
     command = (*command, "--dry-run", "--json")
     (without,) = json.loads(bench(*command).out)["jobs"]
@@ -235,7 +235,7 @@ def test_longest_jobs_start_first(bench, fake_jobs):
     assert "about 2 min." in ended.out.splitlines()[0]
 
 
-def test_json_is_all_that_stdout_has(bench, fake_jobs):
+def test_json_is_the_only_output_on_stdout(bench, fake_jobs):
     fake_jobs([make_job("ok"), make_job("die", RTE)])
     ended = bench(*RUN, "--json", "--out", "page.html")
     summary = json.loads(ended.out)
@@ -253,7 +253,7 @@ def test_json_is_all_that_stdout_has(bench, fake_jobs):
     assert "2 to run" in ended.err
 
 
-def test_what_another_process_finished_meanwhile_is_not_run(bench, fake_jobs, monkeypatch):
+def test_a_job_finished_by_another_process_meanwhile_is_not_run(bench, fake_jobs, monkeypatch):
     mine, theirs = make_job("ok", seed=1), make_job("die", seed=2)
     fake_jobs([mine, theirs])
 
@@ -271,7 +271,7 @@ def test_what_another_process_finished_meanwhile_is_not_run(bench, fake_jobs, mo
     assert "2 of 2 jobs are finished" in ended.out
 
 
-def test_a_failure_does_not_hide_what_another_process_finished(bench, fake_jobs, monkeypatch):
+def test_a_failure_is_not_stored_if_another_process_finished_the_job(bench, fake_jobs, monkeypatch):
     job = make_job("fail")
     fake_jobs([job])
     answers = iter([set(), {job.key}, {job.key}])
@@ -283,8 +283,10 @@ def test_a_failure_does_not_hide_what_another_process_finished(bench, fake_jobs,
         assert store.runs() == []
 
 
-def test_a_report_that_cannot_be_written_keeps_the_results(bench, fake_jobs, tmp_path, monkeypatch):
-    """As where its folder vanishes during the run: before it, the run is refused."""
+def test_a_report_that_cannot_be_written_does_not_lose_results(
+    bench, fake_jobs, tmp_path, monkeypatch
+):
+    """The output folder disappears during the run. Before a run, an invalid path is an error."""
     fake_jobs([make_job()])
     (tmp_path / "file").touch()
     assert "nothing was started" in bench(*RUN, "--out", "file/page.html").err
@@ -295,7 +297,7 @@ def test_a_report_that_cannot_be_written_keeps_the_results(bench, fake_jobs, tmp
     assert stored() == {(COLA, 1): "finished"}
 
 
-def test_a_database_that_is_none_is_exit_5_before_anything_runs(bench, fake_jobs):
+def test_an_invalid_database_exits_with_5_before_any_job_runs(bench, fake_jobs):
     fake_jobs([make_job()])
     Path("board.sqlite").write_bytes(b"no database at all")
     ended = bench(*RUN)
@@ -304,7 +306,7 @@ def test_a_database_that_is_none_is_exit_5_before_anything_runs(bench, fake_jobs
     assert Path("board.sqlite").read_bytes() == b"no database at all"
 
 
-def test_the_database_may_be_named_by_the_environment(bench, fake_jobs, monkeypatch):
+def test_the_database_can_be_set_by_an_environment_variable(bench, fake_jobs, monkeypatch):
     monkeypatch.setenv("BENCH_DB", "elsewhere.sqlite")
     fake_jobs([make_job()])
     bench(*RUN[:-4])
@@ -324,7 +326,7 @@ def test_the_database_may_be_named_by_the_environment(bench, fake_jobs, monkeypa
         (("--nonsense",), "--nonsense"),
     ],
 )
-def test_wrong_words_are_exit_2(bench, words, sentence):
+def test_invalid_options_exit_with_2(bench, words, sentence):
     ended = bench(*RUN, *words)
     assert ended.code == 2
     assert sentence in ended.err
@@ -332,7 +334,7 @@ def test_wrong_words_are_exit_2(bench, words, sentence):
     assert not Path("board.sqlite").exists()
 
 
-def test_tasks_whose_files_are_missing_are_left_out_where_asked(bench, tmp_path):
+def test_tasks_with_missing_files_are_skipped_with_skip_missing(bench, tmp_path):
     for name in ("CoLA", "RTE"):
         shutil.copytree(mini_folder() / "glue" / name, tmp_path / "data" / name.lower())
     words = ("run", "--model", "majority", "--no-baselines", "--data", "data")
@@ -353,7 +355,7 @@ def test_tasks_whose_files_are_missing_are_left_out_where_asked(bench, tmp_path)
     assert json.loads(ended.out)["left_out"] == facts["left_out"]
 
 
-def test_a_short_name_is_the_task_of_the_folder(bench, tmp_path):
+def test_an_ambiguous_short_name_is_the_task_that_the_data_folder_has(bench, tmp_path):
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "sets" / "RTE")
     words = ("run", "--model", "majority", "--no-baselines", "--task", "rte", "--dry-run", "--json")
     for data in ("sets", "sets/RTE"):
@@ -361,10 +363,10 @@ def test_a_short_name_is_the_task_of_the_folder(bench, tmp_path):
         assert job["task"] == RTE
     ended = bench(*words, "--data", "mini")
     assert ended.code == 2
-    assert "in several suites: say glue/rte or superglue/rte" in ended.err
+    assert "in several suites: use glue/rte or superglue/rte" in ended.err
 
 
-def test_a_bug_keeps_its_traceback(bench, monkeypatch):
+def test_an_internal_error_keeps_its_traceback(bench, monkeypatch):
     def plan_jobs(*args, **options):
         raise ZeroDivisionError("ours")
 
@@ -373,7 +375,7 @@ def test_a_bug_keeps_its_traceback(bench, monkeypatch):
         bench(*RUN)
 
 
-def test_rows_that_the_benchmark_leaves_out_are_said(bench):
+def test_excluded_training_rows_are_reported(bench):
     ended = bench("run", "--model", "tiny", "--suite", "snli", "--data", "mini", "--dry-run")
     assert ended.code == 0
     assert "16 of snli/snli:train" in ended.err
@@ -387,7 +389,7 @@ def test_rows_that_the_benchmark_leaves_out_are_said(bench):
         ("learning_rate=x2 --shots 0", True),
     ],
 )
-def test_a_value_that_changes_no_job_is_said(bench, value, is_said):
+def test_a_setting_that_no_job_uses_is_a_warning(bench, value, is_said):
     ended = bench(*RUN, "--dry-run", "--set", *value.split())
     assert ended.code == 0
     name, _, _ = value.partition("=")
@@ -396,14 +398,14 @@ def test_a_value_that_changes_no_job_is_said(bench, value, is_said):
 
 
 @pytest.mark.parametrize("teacher", [(), ("--teacher", "tiny")])
-def test_a_students_recipe_without_a_teacher_is_said(bench, teacher):
+def test_a_student_recipe_without_a_teacher_is_a_warning(bench, teacher):
     ended = bench(*RUN, "--dry-run", "--recipe", "tinybert-student", *teacher)
     assert ended.code == 0, ended.err
     said = "is a student's, and there is no --teacher: teacher_weight" in ended.err
     assert said is (not teacher)
 
 
-def test_nothing_is_said_where_no_row_is_left_out(bench):
+def test_no_note_is_printed_if_no_rows_are_excluded(bench):
     ended = bench("run", "--model", "tiny", "--task", "glue/wnli", "--data", "mini", "--dry-run")
     assert "left out" not in ended.err
 
@@ -413,7 +415,7 @@ def planned(bench, *words):
     return [(j["model"], j["seed"]) for j in json.loads(bench(*command, *words).out)["jobs"]]
 
 
-def test_the_baselines_are_run_once_a_task_unless_they_are_left_out(bench):
+def test_baselines_are_run_once_per_task_unless_disabled(bench):
     both = [("majority", 0), ("bag-of-words", 0)]
     tiny = ("--model", "tiny", "--task", "cola")
     assert planned(bench, *tiny) == [("tiny", 1), ("tiny", 2), *both]
@@ -423,8 +425,8 @@ def test_the_baselines_are_run_once_a_task_unless_they_are_left_out(bench):
     assert planned(bench, *tiny, *named[:2], "--no-baselines")[2:] == both[:1]
 
 
-def test_baselines_alone_plan_no_encoder(monkeypatch):
-    """Neither a recipe of one is resolved, nor the digest of its weights taken."""
+def test_planning_baselines_resolves_no_encoder(monkeypatch):
+    """Neither a recipe is resolved nor a digest of weights computed."""
 
     def refuse(*arguments):
         raise AssertionError(arguments)
@@ -435,7 +437,7 @@ def test_baselines_alone_plan_no_encoder(monkeypatch):
     assert sum(found.used_rows.values()) > 0
 
 
-def test_the_baselines_are_counted_apart(bench):
+def test_baselines_are_counted_separately(bench):
     command = ("run", "--model", "tiny", "--task", "cola", "--data", "mini", "--dry-run")
     assert bench(*command, "--set", "epochs=2").out.startswith(
         "7 jobs (1 model x 1 task x 5 seeds and 2 "

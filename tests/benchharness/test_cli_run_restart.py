@@ -1,4 +1,4 @@
-"""`bench run` tells its jobs where to keep their states, and deletes what is of no use any more."""
+"""`bench run` passes a folder for snapshots to its jobs, and deletes obsolete snapshots."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def options_of(folder: Path, job, database: str = "results/leaderboard.sqlite") 
     ("database", "minutes", "every"),
     [("results/leaderboard.sqlite", "0.5", "30.0"), ("other/board.sqlite", "", "300.0")],
 )
-def test_states_are_kept_beside_the_database(bench, fake_jobs, database, minutes, every):
+def test_snapshots_are_stored_next_to_the_database(bench, fake_jobs, database, minutes, every):
     job, tmp_path = make_job(), Path.cwd()
     fake_jobs([job])
     words = ("--checkpoint-every", minutes) if minutes else ()
@@ -40,14 +40,14 @@ def test_states_are_kept_beside_the_database(bench, fake_jobs, database, minutes
     assert options_of(tmp_path, job, database) == [*expected, "--checkpoint-every", every]
 
 
-def test_none_are_kept_where_none_are_wanted(bench, fake_jobs, tmp_path):
+def test_checkpoint_every_0_disables_snapshots(bench, fake_jobs, tmp_path):
     job = make_job()
     fake_jobs([job])
     assert bench(*RUN, "--checkpoint-every", "0").code == 0
     assert options_of(tmp_path, job) == []
 
 
-def test_a_job_that_is_stored_or_diverged_leaves_none(bench, fake_jobs, tmp_path):
+def test_finished_and_diverged_jobs_leave_no_snapshots(bench, fake_jobs, tmp_path):
     jobs = [make_job(how, seed=n) for n, how in enumerate(("ok", "die", "diverge"))]
     fake_jobs(jobs)
     keep_something(tmp_path, *jobs)
@@ -55,7 +55,7 @@ def test_a_job_that_is_stored_or_diverged_leaves_none(bench, fake_jobs, tmp_path
     assert kept(tmp_path) == {jobs[1].key}, "what was killed resumes from its state"
 
 
-def test_what_a_killed_driver_had_no_time_to_delete_is_deleted(bench, fake_jobs, tmp_path):
+def test_snapshots_left_by_a_killed_driver_are_deleted(bench, fake_jobs, tmp_path):
     before, job = make_job(task="glue/rte"), make_job()
     (tmp_path / "results").mkdir()
     with open_store(tmp_path / "results" / "leaderboard.sqlite") as store:
@@ -66,8 +66,8 @@ def test_what_a_killed_driver_had_no_time_to_delete_is_deleted(bench, fake_jobs,
     assert not (tmp_path / "results" / "snapshots").exists()
 
 
-def test_what_another_process_runs_keeps_its_state(bench, fake_jobs, tmp_path):
-    """For another database of the folder, say, or by --force: it is stored here already."""
+def test_snapshots_of_a_job_run_by_another_process_are_kept(bench, fake_jobs, tmp_path):
+    """The job is already stored here, but runs for another database or with --force."""
     theirs, job, holds = make_job(task="glue/rte"), make_job(), Holds(tmp_path / "results/locks")
     (tmp_path / "results").mkdir()
     with open_store(tmp_path / "results" / "leaderboard.sqlite") as store:
@@ -82,8 +82,8 @@ def test_what_another_process_runs_keeps_its_state(bench, fake_jobs, tmp_path):
     assert kept(tmp_path) == set()
 
 
-def test_force_goes_on_from_the_state_of_a_forced_run(bench, fake_jobs, tmp_path):
-    """It is stored already, and its state is that of the run that was stopped."""
+def test_a_forced_run_keeps_the_snapshots_of_an_interrupted_forced_run(bench, fake_jobs, tmp_path):
+    """The job is already stored, and its snapshot belongs to the interrupted forced run."""
     job = make_job("fail")
     (tmp_path / "results").mkdir()
     with open_store(tmp_path / "results" / "leaderboard.sqlite") as store:
@@ -94,7 +94,7 @@ def test_force_goes_on_from_the_state_of_a_forced_run(bench, fake_jobs, tmp_path
     assert kept(tmp_path) == {job.key}
 
 
-def test_a_hanging_job_is_said_to_be_started_again(bench, fake_jobs, tmp_path, monkeypatch):
+def test_a_hanging_job_is_restarted_with_a_message(bench, fake_jobs, tmp_path, monkeypatch):
     monkeypatch.setattr("benchharness.engines.process.GRACE_SECONDS", 0.2)
     job = make_job(f"hang-once:{tmp_path / 'pids'}")
     fake_jobs([job])

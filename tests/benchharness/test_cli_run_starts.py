@@ -1,4 +1,4 @@
-"""`bench run` with jobs that start from others: their order, their failures, their encoders."""
+"""`bench run` with jobs that start from other jobs: order, failures and encoders."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ KEPT = Path("models")
 
 @pytest.fixture(autouse=True)
 def no_recipes(monkeypatch):
-    """The jobs of these tests have no recipe to find a class of transformers by."""
+    """Disable the search for a transformers class, because these jobs have no recipe."""
     monkeypatch.setattr("benchharness.driver.schedule._without_class", lambda *_: iter(()))
 
 
@@ -44,12 +44,12 @@ def attempts(*jobs):
 
 
 def ended_jobs(ended):
-    """The tasks of the jobs in the order in which they ended."""
+    """Return the tasks of the jobs in the order in which they ended."""
     lines = [line for line in ended.err.splitlines() if line.startswith("[")]
     return [line.partition(" seed ")[0].partition(" tiny ")[2] for line in lines]
 
 
-def test_a_job_waits_for_its_start_and_others_go_before_it(bench, fake_jobs):
+def test_a_job_waits_for_its_start_and_other_jobs_run_first(bench, fake_jobs):
     start = make_job("slow:1", MNLI)
     fake_jobs([starting_from(start), starting_from(start, task="glue/mrpc"), start,
                make_job("ok", "glue/cola")])  # fmt: skip
@@ -60,7 +60,7 @@ def test_a_job_waits_for_its_start_and_others_go_before_it(bench, fake_jobs):
     assert "MNLI is trained first: RTE, MRPC" in ended.out
 
 
-def test_chains_go_link_by_link(bench, fake_jobs):
+def test_chains_of_starts_are_run_in_order(bench, fake_jobs):
     first = make_job("ok", MNLI)
     second = starting_from(first, task="swag/regular")
     fake_jobs([starting_from(second, task="superglue/copa"), second, first])
@@ -68,7 +68,7 @@ def test_chains_go_link_by_link(bench, fake_jobs):
     assert not any(KEPT.iterdir())
 
 
-def test_an_encoder_stays_until_all_have_started_from_it(bench, fake_jobs):
+def test_an_encoder_is_kept_until_all_jobs_that_start_from_it_are_finished(bench, fake_jobs):
     start = make_job("ok", MNLI)
     rte, mrpc = starting_from(start), starting_from(start, "fail-once:tried", "glue/mrpc")
     fake_jobs([start, rte, mrpc])
@@ -82,7 +82,7 @@ def test_an_encoder_stays_until_all_have_started_from_it(bench, fake_jobs):
     assert attempts(start, rte, mrpc) == [1, 1, 2]
 
 
-def test_an_encoder_that_another_process_holds_stays(bench, fake_jobs, tmp_path):
+def test_an_encoder_in_use_by_another_process_is_kept(bench, fake_jobs, tmp_path):
     start = make_job("ok", MNLI)
     fake_jobs([start, starting_from(start)])
     theirs = Holds(tmp_path / "locks")
@@ -95,7 +95,9 @@ def test_an_encoder_that_another_process_holds_stays(bench, fake_jobs, tmp_path)
     assert not (tmp_path / "locks").exists()
 
 
-def test_an_encoder_whose_last_job_another_process_runs_is_deleted(bench, fake_jobs, tmp_path):
+def test_an_encoder_is_deleted_after_another_process_finishes_its_last_user(
+    bench, fake_jobs, tmp_path
+):
     start = make_job("ok", MNLI)
     rte = starting_from(start)
     fake_jobs([start, rte])
@@ -117,8 +119,8 @@ def test_an_encoder_whose_last_job_another_process_runs_is_deleted(bench, fake_j
     assert not any(KEPT.iterdir())
 
 
-def test_an_encoder_is_held_from_when_it_was_looked_for(bench, fake_jobs, tmp_path, monkeypatch):
-    """Whoever deletes it between plan and start would let all fail that start from it."""
+def test_an_encoder_is_locked_from_planning_on(bench, fake_jobs, tmp_path, monkeypatch):
+    """Otherwise another process could delete it between planning and start, and jobs would fail."""
     start = make_job("ok", MNLI)
     fake_jobs([start, starting_from(start)])
     tried, theirs = [], Holds(tmp_path / "locks")
@@ -134,14 +136,14 @@ def test_an_encoder_is_held_from_when_it_was_looked_for(bench, fake_jobs, tmp_pa
     assert tried == [False]
 
 
-def test_a_dry_run_holds_nothing(bench, fake_jobs, tmp_path):
+def test_a_dry_run_creates_no_locks(bench, fake_jobs, tmp_path):
     start = make_job("ok", MNLI)
     fake_jobs([start, starting_from(start)])
     assert bench(*ONE, "--dry-run").code == 0
     assert list(tmp_path.iterdir()) == []
 
 
-def test_models_are_kept_on_request_whoever_starts_from_them_later(bench, fake_jobs):
+def test_keep_models_keeps_models_even_if_later_jobs_start_from_them(bench, fake_jobs):
     start = make_job("ok", MNLI)
     rte = starting_from(start)
     fake_jobs([start, rte])
@@ -155,7 +157,7 @@ def test_models_are_kept_on_request_whoever_starts_from_them_later(bench, fake_j
     assert all(is_whole(KEPT / job.key, job.key) for job in (start, rte))
 
 
-def test_a_start_that_was_kept_for_others_stays_from_then_on(bench, fake_jobs):
+def test_keep_models_also_keeps_an_encoder_stored_for_other_jobs(bench, fake_jobs):
     start = make_job("ok", MNLI)
     rte = starting_from(start, "fail-once:tried")
     fake_jobs([start, rte])
@@ -168,7 +170,7 @@ def test_a_start_that_was_kept_for_others_stays_from_then_on(bench, fake_jobs):
 
 
 @pytest.mark.parametrize("lose", ["damage", "take_away"])
-def test_a_stored_run_whose_model_is_lost_is_trained_again(bench, fake_jobs, lose):
+def test_keep_models_trains_a_stored_run_again_if_its_model_is_lost(bench, fake_jobs, lose):
     jobs = [make_job("ok", MNLI), make_job("ok", "glue/rte")]
     fake_jobs(jobs)
     assert bench(*ONE, "--keep-models").code == 0
@@ -177,7 +179,7 @@ def test_a_stored_run_whose_model_is_lost_is_trained_again(bench, fake_jobs, los
     (planned,) = [j for j in bench_json(bench, *ONE, "--keep-models", "--dry-run") if j["to_run"]]
     assert (planned["key"], planned["model_bytes"]) == (jobs[1].key, 2_680_000)
     ended = bench(*ONE, "--keep-models")
-    assert "A stored run is trained again for that; what is stored stays." in ended.out
+    assert "A stored run is trained again for that; stored results stay." in ended.out
     assert ended_jobs(ended) == ["RTE"]
     assert attempts(*jobs) == [1, 1]
     assert is_whole(KEPT / jobs[1].key, jobs[1].key)
@@ -187,7 +189,7 @@ def bench_json(bench, *words):
     return json.loads(bench(*words, "--json").out)["jobs"]
 
 
-def test_a_forced_run_leaves_the_model_of_what_is_stored_then(bench, fake_jobs):
+def test_a_forced_run_replaces_a_damaged_kept_model(bench, fake_jobs):
     job = make_job("ok", MNLI)
     fake_jobs([job])
     bench(*ONE, "--keep-models")
@@ -196,7 +198,7 @@ def test_a_forced_run_leaves_the_model_of_what_is_stored_then(bench, fake_jobs):
     assert is_whole(KEPT / job.key, job.key)
 
 
-def test_models_that_the_disk_has_no_room_for_stop_a_run_before_it_starts(
+def test_too_little_disk_space_for_kept_models_is_an_error_before_the_run(
     bench, fake_jobs, monkeypatch
 ):
     fake_jobs([make_job("ok", MNLI), make_job("ok")])
@@ -210,7 +212,7 @@ def test_models_that_the_disk_has_no_room_for_stop_a_run_before_it_starts(
     assert "2 models will be kept" in bench(*ONE, "--keep-models", "--dry-run").out
 
 
-def test_a_kept_model_is_shown_and_goes_with_its_run(bench, fake_jobs, tmp_path):
+def test_a_kept_model_is_shown_and_deleted_with_its_run(bench, fake_jobs, tmp_path):
     jobs = [make_job("ok", MNLI), make_job("ok")]
     fake_jobs(jobs)
     bench(*ONE, "--keep-models")
@@ -220,14 +222,14 @@ def test_a_kept_model_is_shown_and_goes_with_its_run(bench, fake_jobs, tmp_path)
     theirs = Holds(tmp_path / "locks")
     theirs.share(f"{jobs[1].key}.encoder")
     ended = bench("db", "delete", "--model", "tiny", "--yes", *db)
-    assert "2 kept models of theirs, for good" in ended.err
-    assert f"the model of {jobs[1].key[:12]} is in use, and stays." in ended.err
+    assert "2 kept models of these runs, for good" in ended.err
+    assert f"the model of {jobs[1].key[:12]} is in use and is not deleted." in ended.err
     theirs.close()
     assert [path.name for path in KEPT.iterdir()] == [jobs[1].key]
     assert is_whole(KEPT / jobs[1].key, jobs[1].key)
 
 
-def test_doctor_names_models_that_are_damaged_or_have_no_run(bench, fake_jobs):
+def test_doctor_lists_kept_models_that_are_damaged_or_have_no_run(bench, fake_jobs):
     jobs = [make_job("ok", MNLI), make_job("ok")]
     fake_jobs(jobs)
     bench(*ONE, "--keep-models")
@@ -239,10 +241,10 @@ def test_doctor_names_models_that_are_damaged_or_have_no_run(bench, fake_jobs):
     found = [each["found"] for each in said if each["name"] == "models"]
     assert found[0].startswith("2 models in models: ")
     assert found[1].endswith(f"trains them again: {jobs[0].key[:12]}")
-    assert found[2].endswith(f"unless a run goes on: {jobs[1].key[:12]}")
+    assert found[2].endswith(f"unless a run is in progress: {jobs[1].key[:12]}")
 
 
-def test_what_trains_no_encoder_keeps_nothing_and_says_nothing(bench, fake_jobs):
+def test_baselines_keep_no_models(bench, fake_jobs):
     fake_jobs([replace(make_job("ok", MNLI), kind="baseline")])
     ended = bench(*ONE, "--keep-models")
     assert ended.code == 0
@@ -250,7 +252,7 @@ def test_what_trains_no_encoder_keeps_nothing_and_says_nothing(bench, fake_jobs)
     assert not KEPT.exists()
 
 
-def test_a_failed_start_fails_all_that_start_from_it_and_no_others(bench, fake_jobs):
+def test_a_failed_start_fails_only_the_jobs_that_start_from_it(bench, fake_jobs):
     start = make_job("fail-once:tried", MNLI)
     second = starting_from(start, task="swag/regular")
     jobs = [start, second, starting_from(second, task="superglue/copa"), make_job("ok")]
@@ -271,7 +273,7 @@ def test_a_failed_start_fails_all_that_start_from_it_and_no_others(bench, fake_j
     assert set(stored().values()) == {"finished"}
 
 
-def test_a_model_that_cannot_be_loaded_leaves_out_what_starts_from_its_job(bench, fake_jobs):
+def test_a_start_that_cannot_be_loaded_skips_the_jobs_that_start_from_it(bench, fake_jobs):
     start = make_job("fail:4", MNLI)
     fake_jobs([start, starting_from(start)])
     assert bench(*ONE).code == 4
@@ -289,7 +291,7 @@ def take_away(folder):
 
 
 @pytest.mark.parametrize("lose", [damage, take_away])
-def test_a_lost_encoder_is_trained_again_and_its_result_not_doubled(bench, fake_jobs, lose):
+def test_a_lost_encoder_is_trained_again_without_a_second_result(bench, fake_jobs, lose):
     start = make_job("ok", MNLI)
     rte = starting_from(start, "fail-once:tried")
     fake_jobs([start, rte])
@@ -303,7 +305,7 @@ def test_a_lost_encoder_is_trained_again_and_its_result_not_doubled(bench, fake_
     assert attempts(start, rte) == [1, 2]
 
 
-def test_what_nobody_needs_any_more_is_not_trained_again(bench, fake_jobs):
+def test_a_start_that_no_job_needs_is_not_trained_again(bench, fake_jobs):
     start = make_job("ok", MNLI)
     fake_jobs([start, starting_from(start)])
     bench(*ONE)
@@ -312,7 +314,7 @@ def test_what_nobody_needs_any_more_is_not_trained_again(bench, fake_jobs):
     assert ended.err == ""
 
 
-def test_an_encoder_left_by_a_run_that_was_killed_at_its_end_is_deleted(bench, fake_jobs):
+def test_an_encoder_left_by_a_killed_run_is_deleted(bench, fake_jobs):
     start = make_job("ok", MNLI)
     fake_jobs([start, starting_from(start)])
     bench(*ONE)
@@ -322,7 +324,7 @@ def test_an_encoder_left_by_a_run_that_was_killed_at_its_end_is_deleted(bench, f
     assert not any(KEPT.iterdir())
 
 
-def test_force_trains_the_start_anew_and_keeps_it_for_what_follows(bench, fake_jobs):
+def test_force_trains_the_start_first_and_keeps_it_for_its_followers(bench, fake_jobs):
     start = make_job("ok", MNLI)
     rte, mrpc = starting_from(start), starting_from(start, task="glue/mrpc")
     fake_jobs([start, rte, mrpc])
@@ -332,7 +334,7 @@ def test_force_trains_the_start_anew_and_keeps_it_for_what_follows(bench, fake_j
     assert attempts(start, rte, mrpc) == [2, 2, 2]
 
 
-def test_what_another_process_did_meanwhile_is_not_done_again(bench, fake_jobs, monkeypatch):
+def test_jobs_finished_by_another_process_meanwhile_are_not_run(bench, fake_jobs, monkeypatch):
     start = make_job("die", MNLI)
     rte = starting_from(start, "die")
     fake_jobs([start, rte])
@@ -351,7 +353,7 @@ def test_what_another_process_did_meanwhile_is_not_done_again(bench, fake_jobs, 
     assert attempts(start, rte) == [1, 1]
 
 
-def test_a_start_goes_first_though_another_job_is_longer(bench, fake_jobs):
+def test_a_start_is_run_first_even_if_another_job_is_longer(bench, fake_jobs):
     start = make_job("ok", MNLI)
     rte, cola = starting_from(start), make_job("ok", "glue/cola")
     with open_store("board.sqlite") as store:

@@ -1,4 +1,4 @@
-"""Nothing that is shared (page, exports, cards) has a path, a home or the user's name in it."""
+"""Shared files (report, exports, model cards) contain no path, home directory or user name."""
 
 import getpass
 import json
@@ -9,16 +9,16 @@ from pathlib import Path
 import pytest
 
 import benchharness as bh
+from benchharness.errors import DataError, ForeignCodeError
+from benchharness.extensions.custom_data.metrics import Script
+from benchharness.extensions.custom_data.task import OwnData, define
 from benchharness.leaderboard import sharing
 from benchharness.leaderboard.job import Setting, Start
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.sharing import path_label, shared_job, without_paths
 from benchharness.leaderboard.store.store import open_store
 from benchharness.stored import predictions, report
-from benchharness.tasks.errors import DataError, ForeignCodeError
 from benchharness.tasks.foreign_code import Code
-from benchharness.tasks.own.metrics import Script
-from benchharness.tasks.own.task import OwnData, define
 from benchharness.tasks.suites import find_task
 from tests.helpers.boards import SCORES
 from tests.helpers.results import make_evaluation, make_job, make_result
@@ -29,7 +29,7 @@ USER = "annabella-q"
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A home with data and a checkpoint in it; one folder's name has a space."""
+    """Create a home directory with data and a checkpoint; one folder name has a space."""
     folder = tmp_path / "home" / USER
     (folder / "glue data").mkdir(parents=True)
     (folder / "my-bert").mkdir()
@@ -45,7 +45,7 @@ def home(tmp_path, monkeypatch):
 
 
 def runs(home):
-    """What `bench run --model DIR --data DIR` stores: finished, failed, and scored from files."""
+    """Return runs on custom data: finished, failed and scored from files."""
     data, checkpoint = str(home / "glue data"), str(home / "my-bert")
     facts = {"data": data, "checkpoint": checkpoint, "model": "my-bert", "precision": "fp32"}
     rte = make_job(task="glue/rte", recipe="paper", **facts)
@@ -87,7 +87,7 @@ def stored(home):
 
 
 def shared(bench, *more):
-    """Every kind of file that is made for others, by name."""
+    """Return every kind of shared file, by name."""
     found = {}
     for form in ("csv", "json", "markdown", "latex"):
         ended = bench("export", "--format", form, *DB, *more)
@@ -104,7 +104,7 @@ def shared(bench, *more):
     return found
 
 
-def test_nothing_shared_has_the_home_the_data_folder_or_the_user(bench, stored):
+def test_shared_files_contain_no_home_directory_data_folder_or_user_name(bench, stored):
     secrets = (USER, str(stored), str(stored.parent), str(stored / "glue data"), getpass.getuser())
     for name, text in shared(bench).items():
         assert len(text) > 100
@@ -126,15 +126,15 @@ def test_nothing_shared_has_the_home_the_data_folder_or_the_user(bench, stored):
     assert {line["data"] for line in lines} == {label}
 
 
-def test_show_paths_shows_them(bench, stored):
+def test_show_paths_keeps_paths(bench, stored):
     found = shared(bench, "--show-paths")
     for name in ("csv", "json", "page --intervals"):
         assert str(stored / "glue data") in found[name]
     assert str(stored / "my-bert") in found["page --no-intervals"]
 
 
-def test_the_page_links_to_the_same_runs(bench, stored):
-    """What is hidden is no part of a job's key."""
+def test_the_page_links_to_the_original_run_keys(bench, stored):
+    """Redaction does not change the key of a job."""
     with open_store("board.sqlite") as store:
         keys = [row.key for row in store.runs() if row.status == "finished"]
     bench("report", "--out", "page.html", *DB)
@@ -150,7 +150,7 @@ def test_the_page_links_to_the_same_runs(bench, stored):
         ("./a/b ../a MNLI-m/mm", "same"),
     ],
 )
-def test_only_paths_of_this_machine_are_hidden(text, shown):
+def test_only_local_paths_are_redacted(text, shown):
     found = without_paths(text)
     if shown == "same":
         assert found == text
@@ -160,7 +160,7 @@ def test_only_paths_of_this_machine_are_hidden(text, shown):
 
 
 @pytest.mark.parametrize("home", ["/home/me", "/home/you", "/home/m e", "/"])
-def test_a_path_has_one_label_whoever_reads_it(home, monkeypatch):
+def test_a_path_has_the_same_label_for_every_user(home, monkeypatch):
     monkeypatch.setattr(sharing, "_home", lambda: home)
     for path in ("/home/me/mine.toml", "/home/me/a/b.tsv", "/srv/glue"):
         label = path_label(path)
@@ -168,7 +168,7 @@ def test_a_path_has_one_label_whoever_reads_it(home, monkeypatch):
 
 
 @pytest.mark.parametrize("home", ["/home/annabella-q", "/home/annabella q"])
-def test_a_home_is_hidden_wherever_it_stands(home, monkeypatch):
+def test_the_home_directory_is_redacted_anywhere_in_a_text(home, monkeypatch):
     monkeypatch.setattr(sharing, "_home", lambda: home)
     monkeypatch.setattr(sharing, "_users", lambda: (Path(home).name,))
     for text in (home, f"in {home}.", f"-I{home}/x", f"{home}/a/b.tsv", f"~/x and '{home}'"):
@@ -176,8 +176,8 @@ def test_a_home_is_hidden_wherever_it_stands(home, monkeypatch):
     assert "mine.toml#" in without_paths(f"evaluate:{home}/mine.toml")
 
 
-def test_what_a_page_says_of_code_and_curves_has_no_path(bench, stored, monkeypatch):
-    """As where a metric's script has changed since the run."""
+def test_messages_about_metrics_and_curves_have_no_path(bench, stored, monkeypatch):
+    """A metric script has changed since the run."""
     said = f"evaluate:{stored}/my scripts/m.py has changed"
 
     def changed(*_, **__):
@@ -211,8 +211,8 @@ def scored_by(word):
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_task_keeps_its_name_without_the_path_of_its_script(is_first, tmp_path):
-    """Its scripts are those of the whole definition, whichever of the two is read first."""
+def test_a_task_keeps_its_name_when_the_path_of_its_script_is_redacted(is_first, tmp_path):
+    """The scripts are those of the full definition, whichever of the two is read first."""
     own = scored_by(f"evaluate:{tmp_path}/my metrics/mine.py,score=mine")
     job = make_job(task=own.name, definition=own.to_json())
     shared = shared_job(job)
@@ -228,7 +228,7 @@ def test_a_task_keeps_its_name_without_the_path_of_its_script(is_first, tmp_path
     assert find_task(own.name).definition == job.definition
 
 
-def test_digits_that_no_name_has_are_a_damaged_definition():
+def test_an_invalid_digest_is_a_damaged_definition():
     plain = scored_by("evaluate:mine.py").to_json()
     for digits in ("../../x", 5, "abcde"):
         with pytest.raises(DataError, match="is damaged"):

@@ -1,4 +1,4 @@
-"""`bench show recipe` takes a file: alone, over a model's values, and against them."""
+"""`bench show recipe` with a recipe file: alone, applied to a model, and compared with a model."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def mine(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_file_alone_is_shown_as_it_stands(bench, mine: Path) -> None:
+def test_a_recipe_file_is_shown_with_its_tables(bench, mine: Path) -> None:
     shown = bench("show", "recipe", "mine.toml")
     assert shown.code == 0, shown.err
     assert "    learning_rate: 2e-05,3e-05  (mine.toml)\n" in shown.out
@@ -35,7 +35,7 @@ def test_a_file_alone_is_shown_as_it_stands(bench, mine: Path) -> None:
     assert facts["tables"]["head/span"]["stride"] == {"value": 96, "source": "our dev set"}
 
 
-def test_what_a_file_runs_is_shown_too(bench, mine: Path) -> None:
+def test_the_protocol_of_a_recipe_file_is_shown_and_checked(bench, mine: Path) -> None:
     mine.write_text(f'{TEXT}\n[protocol]\nlimit = 100\ntasks = "glue/rte,glue/cola"\n')
     tables = json.loads(bench("show", "recipe", "mine.toml", "--json").out)["tables"]
     assert tables["protocol"]["limit"]["value"] == 100
@@ -43,7 +43,7 @@ def test_what_a_file_runs_is_shown_too(bench, mine: Path) -> None:
     assert "mine.toml: no task is called 'glue/nli'" in bench("show", "recipe", "mine.toml").err
 
 
-def test_a_table_of_nothing_is_refused_by_a_run_too(bench, mine: Path) -> None:
+def test_an_unknown_table_is_an_error_in_show_and_run(bench, mine: Path) -> None:
     mine.write_text(f"{TEXT}[GLUE.RTE]\n[glue.colla]\n[head.spam]\nepochs = 3\n")
     asked = ("--model", "tiny", "--task", "glue/cola", "--data", "mini", "--recipe", "mine.toml")
     for words in (("show", "recipe", "mine.toml"), ("run", *asked, "--dry-run")):
@@ -53,7 +53,7 @@ def test_a_table_of_nothing_is_refused_by_a_run_too(bench, mine: Path) -> None:
         assert "no head type is called 'spam'" in ended.err
 
 
-def test_over_a_models_values_it_is_what_a_run_takes(bench, mine: Path) -> None:
+def test_a_file_applied_to_a_model_has_the_settings_of_a_run(bench, mine: Path) -> None:
     points = json.loads(bench("show", "recipe", "roberta", "cola", "mine.toml", "--json").out)
     assert [p["settings"]["learning_rate"]["value"] for p in points] == [2e-5, 3e-5]
     assert {p["recipe"] for p in points} == {"mine sweep"}
@@ -67,7 +67,7 @@ def test_over_a_models_values_it_is_what_a_run_takes(bench, mine: Path) -> None:
     assert bench("show", "recipe", "roberta", "cola", "mine.toml").out.count("kind: recipe") == 2
 
 
-def test_against_a_model_it_is_what_the_file_changes(bench, mine: Path) -> None:
+def test_a_file_compared_with_a_model_shows_what_the_file_changes(bench, mine: Path) -> None:
     mine.write_text(TEXT.replace("[2e-5, 3e-5]", "2e-5"))
     found = json.loads(bench("show", "recipe", "roberta", "mine.toml", "--json").out)
     strides = [d for d in found if d["setting"] == "stride"]
@@ -76,7 +76,7 @@ def test_against_a_model_it_is_what_the_file_changes(bench, mine: Path) -> None:
     assert " mine.toml " in bench("show", "recipe", "roberta", "mine.toml").out.splitlines()[1]
 
 
-def test_everything_wrong_in_a_file_is_said_at_once(bench, tmp_path: Path) -> None:
+def test_all_errors_of_a_recipe_file_are_reported_at_once(bench, tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("[default]\nlr = 3\nepochs = -1\n[glue.colla]\nstride = 9\n")
     ended = bench("show", "recipe", "bad.toml")
     assert (ended.code, ended.out) == (2, "")

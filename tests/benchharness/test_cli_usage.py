@@ -1,4 +1,4 @@
-"""Words that a command does not take are answered in our prose, one sentence each."""
+"""Invalid words on the command line are an error of one sentence."""
 
 from pathlib import Path
 
@@ -48,16 +48,22 @@ HELP = "--help` shows what there is."
         (("suites",), "no command of `bench` is called 'suites': it is `bench show suites`."),
         (("compare", "plan", "a"), f"`bench plan` needs SYSTEM SYSTEM: `bench plan {HELP}"),
         (("ensembel",), "no command of `bench` is called 'ensembel'. Did you mean 'ensemble'?"),
+        (("--",), f"`bench` needs a command: `bench {HELP}"),
+        (("db", "--"), f"`bench db` needs a command: `bench db {HELP}"),
         (("list", "runs"), "no command of `bench` is called 'list': it is `bench show`."),
     ],
     ids=" ".join,
 )
-def test_what_is_wrong_with_words(bench, words: tuple[str, ...], sentence: str) -> None:
+def test_a_usage_error_is_one_sentence_with_a_hint(
+    bench, words: tuple[str, ...], sentence: str
+) -> None:
     ended = bench(*words)
     assert (ended.code, ended.out, ended.err) == (2, "", f"bench: {sentence}\n")
 
 
-def test_a_pattern_that_the_shell_has_unfolded_wants_quotes(bench, tmp_path) -> None:
+def test_a_checkpoint_pattern_expanded_by_the_shell_is_an_error_about_quotes(
+    bench, tmp_path
+) -> None:
     folders = [str(tmp_path / f"step-{step}") for step in (1, 2, 3)]
     for folder in folders:
         Path(folder).mkdir()
@@ -66,7 +72,7 @@ def test_a_pattern_that_the_shell_has_unfolded_wants_quotes(bench, tmp_path) -> 
 
 
 def options() -> list[tuple[str, str]]:
-    """Every option of a command that takes numbers or one of a few words."""
+    """Return every option of a command that takes numbers or one of a few words."""
     known = commands().items()
     loaded = {name: module.load_command(name) for name, line in known if line.place}
     return [
@@ -85,7 +91,7 @@ NOT_TEXT = {
 
 
 @pytest.mark.parametrize(("command", "option"), options(), ids=" ".join)
-def test_a_value_that_an_option_cannot_have_is_one_sentence(
+def test_an_invalid_option_value_is_an_error_of_one_sentence(
     bench, command: str, option: str
 ) -> None:
     model = ("--model", "bert") if command in ("run", "check", "check --write") else ()
@@ -100,7 +106,7 @@ def test_a_value_that_an_option_cannot_have_is_one_sentence(
     assert ended.err.count("\n") == 1
 
 
-def test_the_parsers_error_is_that_of_every_usage_error() -> None:
+def test_typers_bad_parameter_is_a_usage_error() -> None:
     assert UsageError.__name__ == "UsageError"
     assert issubclass(typer.BadParameter, UsageError)
 

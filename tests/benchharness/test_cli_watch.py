@@ -1,4 +1,4 @@
-"""`bench watch`: a run of another process, in lines, in bars and as JSON."""
+"""`bench watch`: progress of a run in another process, as lines, bars and JSON."""
 
 import io
 import json
@@ -26,7 +26,7 @@ def db(tmp_path):
 
 @pytest.fixture
 def run(tmp_path):
-    """A run of three jobs, of which one has ended and one trains."""
+    """A run of three jobs, one of which has ended and one is training."""
     with LiveFile(Watcher(), schedule_of(*JOBS), tmp_path) as file:
         for step in (1, 5, 9, 10):
             report(file, JOBS[0], step)
@@ -41,7 +41,7 @@ def report(file, job, step):
 
 
 def ending_soon(file, monkeypatch):
-    """Ends the run in a while, from another thread."""
+    """End the run after a delay, from another thread."""
     monkeypatch.setattr(watch, "NEXT_SECONDS", 0.0)
     monkeypatch.setattr(watch, "LOOK_SECONDS", 0.02)
 
@@ -56,12 +56,12 @@ def ending_soon(file, monkeypatch):
     return thread
 
 
-def test_without_a_run_it_says_so(bench, db):
+def test_without_a_run_a_message_is_printed(bench, db):
     ended = bench("watch", "--db", db)
-    assert (ended.code, ended.out, ended.err) == (0, "", f"no run goes on next to {db}.\n")
+    assert (ended.code, ended.out, ended.err) == (0, "", f"no run is in progress next to {db}.\n")
 
 
-def test_lines_until_the_end(bench, db, run, monkeypatch):
+def test_progress_lines_are_printed_until_the_run_ends(bench, db, run, monkeypatch):
     thread = ending_soon(run, monkeypatch)
     ended = bench("watch", "--db", db)
     thread.join()
@@ -77,7 +77,7 @@ def test_lines_until_the_end(bench, db, run, monkeypatch):
     assert ended.code == 1, "a job has failed"
 
 
-def test_json_is_a_snapshot_and_a_line_a_change(bench, db, run, monkeypatch):
+def test_json_is_a_snapshot_and_one_line_per_change(bench, db, run, monkeypatch):
     thread = ending_soon(run, monkeypatch)
     first, *others = map(json.loads, bench("watch", "--db", db, "--json").out.splitlines())
     thread.join()
@@ -103,7 +103,7 @@ def test_once_shows_bars_and_does_not_wait(bench, db, run):
     assert json.loads(snapshot)["running"][0]["name"] == "tiny CoLA seed 1"
 
 
-def test_a_terminal_has_bars_above_which_lines_go_by(db, run, monkeypatch):
+def test_a_terminal_shows_bars_below_finished_lines(db, run, monkeypatch):
     thread = ending_soon(run, monkeypatch)
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
     known = set(live_files(db.parent))
@@ -115,7 +115,7 @@ def test_a_terminal_has_bars_above_which_lines_go_by(db, run, monkeypatch):
     assert "\x1b[2K" in text, "the bars are drawn again in their place"
 
 
-def test_another_process_watches_and_ends_with_a_run_that_is_killed(bench, db, tmp_path):
+def test_watching_ends_when_the_watched_run_is_killed(bench, db, tmp_path):
     script = (
         "import sys, time; from pathlib import Path; from tests.helpers.plans import schedule_of;"
         "from tests.helpers.fake_worker import make_job;"

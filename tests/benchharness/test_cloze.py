@@ -1,4 +1,4 @@
-"""Scoring without training: pseudo-log-likelihoods, patterns, and jobs that train nothing."""
+"""Zero-shot scoring: pseudo-log-likelihoods, patterns and jobs without training."""
 
 import json
 import os
@@ -29,6 +29,7 @@ from transformers import AutoModelForMaskedLM as MaskedLM
 
 from benchharness.encoder.language_model import LanguageModel, Reading, load_language_model
 from benchharness.encoder.tokenizer import load_tokenizer
+from benchharness.errors import BenchError, DataError, JobError, ModelError
 from benchharness.heads.cloze import (
     Asked,
     Candidate,
@@ -40,7 +41,6 @@ from benchharness.heads.cloze import (
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import find_model
 from benchharness.recipes.zero_shot import zero_shot_recipe
-from benchharness.tasks.errors import BenchError, DataError, JobError, ModelError
 from benchharness.tasks.examples import ChoiceExample, Mark, PairExample
 from benchharness.tasks.multiple_choice import PARADIGMS
 from benchharness.tasks.read import draw_shots, read
@@ -70,7 +70,7 @@ def tokenizer():
 
 
 def model_of(config, seed: int = 1) -> LanguageModel:
-    """A language model with the tokenizer of tiny and random weights, large enough to matter."""
+    """Return a language model with the tokenizer of tiny and large random weights."""
     torch.manual_seed(seed)
     config = deepcopy(config)  # packing changes its attention
     is_causal = config.model_type == "gpt2"
@@ -91,7 +91,7 @@ def whole(text: str) -> Candidate:
 
 
 def one_mask_at_a_time(model: LanguageModel, text: str) -> float:
-    """The pseudo-log-likelihood as its paper defines it: a forward pass for each masked token."""
+    """Compute the pseudo-log-likelihood as in its paper: one forward pass per masked token."""
     ids = model.tokenizer(text, return_tensors="pt").input_ids
     total = 0.0
     for place in range(1, ids.shape[1] - 1):
@@ -123,7 +123,7 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=[config.model_type for config in CONFIGS])
-def test_packed_copies_score_as_one_mask_at_a_time(config) -> None:
+def test_packed_copies_score_like_one_mask_at_a_time(config) -> None:
     model = model_of(config)
     expected = [one_mask_at_a_time(model, text) for text in SENTENCES]
     model.prepare(torch.device("cpu"))
@@ -132,7 +132,7 @@ def test_packed_copies_score_as_one_mask_at_a_time(config) -> None:
     assert len({round(score, 3) for score in found}) == len(SENTENCES)
 
 
-def test_a_causal_model_adds_up_each_token_after_those_before_it() -> None:
+def test_a_causal_model_sums_the_log_probability_of_each_token() -> None:
     config = GPT2Config(
         vocab_size=words(), n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=2
     )
@@ -149,7 +149,7 @@ def test_a_causal_model_adds_up_each_token_after_those_before_it() -> None:
     assert scored(model, [inside])[0] == pytest.approx(sum(steps[1:]), abs=1e-5)
 
 
-def test_copies_that_are_alike_are_read_once() -> None:
+def test_identical_masked_copies_are_computed_once() -> None:
     model = model_of(CONFIGS[0])
     model.prepare(torch.device("cpu"))
     texts = [f"The baker sold the {thing}." for thing in ("car", "house")]  # one token each
@@ -237,13 +237,13 @@ PAIR = PairExample(id="1", text_a="He left.", text_b="They stayed?", label=None)
         ),
     ],
 )
-def test_an_example_becomes_the_texts_of_its_pattern(task, example, first, answers) -> None:
+def test_an_example_is_formatted_by_the_pattern_of_its_task(task, example, first, answers) -> None:
     found = texts_of(task, example)
     assert found[0][:2] == first
     assert [answer for *_, answer in found] == answers
 
 
-def test_every_task_with_labels_or_options_has_a_word_for_each() -> None:
+def test_every_task_with_labels_or_options_has_a_text_for_each() -> None:
     for name, task in TASKS.items():
         if (
             task.trained_on
@@ -257,12 +257,12 @@ def test_every_task_with_labels_or_options_has_a_word_for_each() -> None:
 
 
 @pytest.mark.parametrize("task", ["squad/v2.0", "conll2003/ner"])
-def test_a_task_without_candidates_is_refused(task: str) -> None:
+def test_a_task_without_a_pattern_is_an_error(task: str) -> None:
     with pytest.raises(BenchError, match=f"{task} has no pattern"):
         plan_jobs([TINY], task, shots=[0])
 
 
-def test_a_long_text_is_cut_so_that_the_candidates_fit() -> None:
+def test_a_long_text_is_truncated_so_that_the_candidates_fit() -> None:
     model = model_of(CONFIGS[0])
     model.prepare(torch.device("cpu"))
     task = find_task("boolq")
@@ -276,7 +276,7 @@ def test_a_long_text_is_cut_so_that_the_candidates_fit() -> None:
         predict_untrained(replace(asked, values={**values, "max_tokens": 9}), [long])
 
 
-def test_a_checkpoint_without_the_head_is_refused_in_a_sentence(tmp_path) -> None:
+def test_a_checkpoint_without_a_language_model_head_is_an_error(tmp_path) -> None:
     for name, network in (
         ("encoder", BertModel(CONFIGS[0])),
         ("discriminator", ElectraForPreTraining(CONFIGS[2])),
@@ -293,7 +293,7 @@ def test_a_checkpoint_without_the_head_is_refused_in_a_sentence(tmp_path) -> Non
 # jobs
 
 
-def test_zero_shot_is_one_job_a_task_without_training_rows_beside_k_shots() -> None:
+def test_zero_shot_is_one_job_per_task_without_training_rows() -> None:
     jobs = plan_jobs([TINY], "sst2", "mini", [1, 2], shots=[0, 8, 32]).jobs
     assert [(job.recipe, job.seed, job.kind) for job in jobs] == [
         ("paper", 1, "model"),
@@ -308,21 +308,21 @@ def test_zero_shot_is_one_job_a_task_without_training_rows_beside_k_shots() -> N
     assert "shots" not in plain.settings
 
 
-def test_what_has_nothing_to_train_on_is_a_model_of_its_board() -> None:
+def test_a_task_without_training_rows_is_planned_as_a_zero_shot_model() -> None:
     job = plan_job([TINY], "blimp/blimp", "mini", [1, 2])
     assert (job.kind, job.recipe, job.is_zero_shot) == ("model", "zero-shot", True)
     with pytest.raises(BenchError, match="has no training rows: --shots 0"):
         plan_jobs([TINY], "blimp/blimp", shots=[8])
 
 
-def test_more_shots_than_rows_and_a_start_are_refused() -> None:
+def test_more_shots_than_rows_or_shots_with_a_start_are_an_error() -> None:
     with pytest.raises(DataError, match="250 training rows here"):
         plan_jobs([TINY], "cb", shots=[251])
     with pytest.raises(BenchError, match="exclude each other"):
         plan_jobs([TINY], "cb", shots=[8], start_from="glue/mnli")
 
 
-def test_shots_are_drawn_by_the_seed_with_the_labels_in_their_proportions() -> None:
+def test_shots_are_sampled_by_seed_with_stratified_labels() -> None:
     rows = read(find_task("sst2"), "train", parse_data("mini"))
     one, again, other = (draw_shots(rows, 32, seed) for seed in (1, 1, 2))
     assert one == again
@@ -335,14 +335,14 @@ def test_shots_are_drawn_by_the_seed_with_the_labels_in_their_proportions() -> N
     )
 
 
-def test_a_k_shot_job_trains_on_so_many_rows() -> None:
+def test_a_k_shot_job_trains_on_k_rows() -> None:
     job = plan_job([TINY], "glue/rte", shots=[8], overrides={"epochs": "1"}, limit=40)
     result = run_job(replace(job, precision="fp32"))
     assert result.provenance["data"]["glue/rte:train"]["rows"] == 8
     assert result.cost.steps == 1
 
 
-def test_a_zero_shot_job_predicts_every_split_and_is_the_same_twice() -> None:
+def test_a_zero_shot_job_predicts_every_split_deterministically() -> None:
     job = plan_job([TINY], "mnli", shots=[0], limit=12, precision="fp32")
     one, two = run_zero_shot(job), run_zero_shot(job)
     assert [e.name for e in one.evaluations] == [
@@ -356,8 +356,8 @@ def test_a_zero_shot_job_predicts_every_split_and_is_the_same_twice() -> None:
 
 
 @pytest.mark.soak
-def test_blimp_comes_from_the_hub_as_from_the_files(tmp_path) -> None:
-    """Its 67 configs at their commit, through the libraries; mini data are those rows too."""
+def test_blimp_from_the_hub_equals_blimp_from_files(tmp_path) -> None:
+    """The hub serves its 67 configs at their commit, with the rows of mini data."""
     blimp = find_task("blimp/blimp")
     commit = tmp_path / "hub" / "datasets" / "nyu-mll/blimp" / blimp.source.revision
     there = [dict(row) for row in rows(blimp.source, "dev", parse_data("mini"))]

@@ -1,4 +1,4 @@
-"""Pickled weights of the hub are kept as safetensors: once, whole, and beside what the hub has."""
+"""Pickled weights from the hub are cached as safetensors, outside the hub's own snapshot."""
 
 import errno
 import json
@@ -28,7 +28,7 @@ COMMIT = "ab" * 20
 
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Path:
-    """A revision with pickled weights, as the hub's library keeps it: links to files by digest."""
+    """A revision with pickled weights, laid out as in the hub's cache: links to blobs."""
     repository = tmp_path / "cache" / "models--org--name"
     folder, blobs = repository / "snapshots" / COMMIT, repository / "blobs"
     folder.mkdir(parents=True)
@@ -51,7 +51,7 @@ def kept_of(snapshot: Path) -> Path:
     return snapshot.parent.parent / "benchharness" / COMMIT
 
 
-def test_the_weights_are_those_of_the_file_with_the_digests_of_both(snapshot: Path) -> None:
+def test_converted_weights_are_equal_and_stored_with_both_digests(snapshot: Path) -> None:
     stored = torch.load(snapshot / "pytorch_model.bin", weights_only=True)
     found = weights_of(snapshot)
     assert all(torch.equal(found[name], stored[name]) for name in found)
@@ -64,7 +64,7 @@ def test_the_weights_are_those_of_the_file_with_the_digests_of_both(snapshot: Pa
     assert not [path for path in snapshot.iterdir() if path.suffix == ".safetensors"]
 
 
-def test_they_are_converted_once(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_are_converted_once(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = weights_of(snapshot)
     monkeypatch.setattr(converted, "write_safetensors", lambda *_: pytest.fail("once more"))
     second = weights_of(snapshot)
@@ -72,7 +72,7 @@ def test_they_are_converted_once(snapshot: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("damage", ["a byte", "cut", "missing", "no digests", "digests cut"])
-def test_what_is_damaged_is_made_again(snapshot: Path, damage: str) -> None:
+def test_a_damaged_conversion_is_repeated(snapshot: Path, damage: str) -> None:
     weights_of(snapshot)
     kept = kept_of(snapshot)
     file, digests = kept / "model.safetensors", kept / "converted.json"
@@ -94,7 +94,7 @@ def test_what_is_damaged_is_made_again(snapshot: Path, damage: str) -> None:
     assert file.read_bytes() == content
 
 
-def test_parts_become_parts(snapshot: Path) -> None:
+def test_sharded_weights_are_converted_to_shards(snapshot: Path) -> None:
     whole = weights_of(snapshot)
     shutil.rmtree(kept_of(snapshot))
     stored = torch.load(snapshot / "pytorch_model.bin", weights_only=True)
@@ -124,7 +124,7 @@ def test_half_precision_is_loaded_as_fp32(snapshot: Path, kind: torch.dtype) -> 
 
 
 @pytest.mark.parametrize("reason", ["no folder can be made", "no room"])
-def test_where_nothing_can_be_kept_the_file_is_read_itself(
+def test_if_nothing_can_be_cached_the_pickle_is_read_directly(
     snapshot: Path, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = kept_of(snapshot).parent
@@ -143,7 +143,7 @@ def test_where_nothing_can_be_kept_the_file_is_read_itself(
     assert not [name for name in left if not name.endswith(".lock")], "nothing is left half written"
 
 
-def test_the_cache_can_be_moved_and_what_came_later_is_there(snapshot: Path) -> None:
+def test_the_cache_can_be_moved_and_later_files_are_included(snapshot: Path) -> None:
     weights_of(snapshot)
     (snapshot / "modeling.py").write_text("code = 1")
     moved = snapshot.parents[2].with_name("elsewhere")
@@ -155,7 +155,7 @@ def test_the_cache_can_be_moved_and_what_came_later_is_there(snapshot: Path) -> 
         assert (folder / "modeling.py").read_text() == "code = 1"
 
 
-def test_a_folder_of_ones_own_gets_nothing(tmp_path: Path) -> None:
+def test_a_local_folder_is_not_changed(tmp_path: Path) -> None:
     folder = save_checkpoint(tmp_path / "mine")
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
@@ -189,7 +189,7 @@ def start(snapshot: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def test_a_process_that_is_killed_leaves_nothing_that_is_used(snapshot: Path) -> None:
+def test_a_killed_conversion_leaves_no_usable_files(snapshot: Path) -> None:
     with start(snapshot, "slowly") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "half\n"
@@ -205,7 +205,7 @@ def test_a_process_that_is_killed_leaves_nothing_that_is_used(snapshot: Path) ->
     assert load_file(out.strip()).keys() == stored.keys()
 
 
-def test_several_processes_find_the_same(snapshot: Path) -> None:
+def test_concurrent_processes_find_the_same_conversion(snapshot: Path) -> None:
     processes = [start(snapshot) for _ in range(3)]
     found = {process.communicate(timeout=60)[0] for process in processes}
     assert found == {f"{kept_of(snapshot) / 'model.safetensors'}\n"}

@@ -1,4 +1,4 @@
-"""The coreference head: segments, spans, antecedents, and clusters back."""
+"""The coreference head: segments, spans, antecedents and decoding to clusters."""
 
 from itertools import pairwise, product
 from random import Random
@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from benchharness.encoder import load_encoder
 from benchharness.encoder.packing import prepare_for
+from benchharness.errors import DataError
 from benchharness.heads import Limits, coref, head_for
 from benchharness.heads.coref import (
     CorefFeatures,
@@ -27,7 +28,6 @@ from benchharness.heads.coref import (
 )
 from benchharness.recipes.recipe import CorefOptions
 from benchharness.tasks.conll import COREF
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import DocumentExample
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
@@ -69,7 +69,7 @@ def test_segments_have_every_word_once_and_in_order(kind: str, max_tokens: int):
         assert (features.sentences[start:end][words > 0] == sentence_of[kept - 1]).all()
 
 
-def test_a_document_is_cut_between_sentences_where_one_ends():
+def test_a_long_document_is_cut_between_sentences():
     features = encode([DOCUMENT], make_tokenizer("wordpiece"), Limits(max_tokens=14))
     whole = encode([DOCUMENT], make_tokenizer("wordpiece"), Limits(max_tokens=128))
     assert (len(whole), len(features)) == (1, 2)
@@ -77,7 +77,7 @@ def test_a_document_is_cut_between_sentences_where_one_ends():
     assert [set(side[side > 0].tolist()) for side in sides] == [{1, 2, 3, 4}, {5, 6, 7, 8, 9}]
 
 
-def test_targets_are_words_and_clusters_from_one():
+def test_targets_are_words_and_cluster_numbers_from_one():
     other = DocumentExample(id="nw/1/000", sentences=(("a",),), speakers=("-",), clusters=())
     features = encode([DOCUMENT, other], make_tokenizer("bytes"), Limits(max_tokens=64))
     found = targets(features, [DOCUMENT, other], COREF)
@@ -90,7 +90,7 @@ def test_targets_are_words_and_clusters_from_one():
 # Spans
 
 
-def test_candidates_are_words_of_one_sentence_and_segment():
+def test_candidate_spans_are_inside_one_sentence_and_segment():
     words = torch.tensor([[0, 1, 1, 2, 3, 0, 0], [0, 4, 5, 5, 6, 0, 0]])
     sentences = torch.tensor([[0, 0, 0, 0, 1, 0, 0], [0, 1, 1, 1, 1, 0, 0]])
     found = _candidates(words, sentences)
@@ -103,7 +103,7 @@ def crosses(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_best_spans_that_cross_no_better_one_are_kept(seed: int):
+def test_the_best_spans_that_cross_no_better_span_are_kept(seed: int):
     random, words = Random(seed), 12
     pairs = [(a, b) for a in range(1, words) for b in range(a, min(words, a + 4))]
     firsts, lasts = (torch.tensor(side) for side in zip(*pairs, strict=True))
@@ -148,7 +148,7 @@ def layer(scorer: nn.Module, state: torch.Tensor) -> torch.Tensor:
 def slow_scores(  # noqa: C901  (all of it at once, as it is read)
     ranker: SpanRanker, states: torch.Tensor, told: dict
 ) -> tuple[list, torch.Tensor]:
-    """The kept spans and a full table of scores, span by span; -inf where none is before."""
+    """Compute the kept spans and the full table of scores, span by span; -inf for no antecedent."""
     spans = []
     for row in range(states.shape[0]):
         sentences = told["sentences"][row].tolist()
@@ -221,7 +221,7 @@ def slow_scores(  # noqa: C901  (all of it at once, as it is read)
     return [found[1:3] for found in kept], table
 
 
-def test_the_ranking_is_that_of_the_papers_written_out():
+def test_the_ranking_matches_the_papers_formulas():
     ranker, states, told = made_ranker()
     with torch.no_grad():
         found = ranker(states, told)
@@ -234,7 +234,7 @@ def test_the_ranking_is_that_of_the_papers_written_out():
         torch.testing.assert_close(found.scores[number, 1:], expected, rtol=1e-4, atol=1e-4)
 
 
-def test_the_loss_is_of_all_right_antecedents_together():
+def test_the_loss_is_the_marginal_over_all_right_antecedents():
     torch.manual_seed(1)
     places = torch.arange(4)
     spans = Spans(places * 0, places, places, places + 1, places + 1)
@@ -264,7 +264,7 @@ def made(examples, max_tokens: int = 128, segments: int | None = None):
     return head, network, features
 
 
-def test_documents_of_a_batch_do_not_see_each_other():
+def test_documents_of_a_batch_are_independent():
     examples = documents(4)
     _, network, features = made(examples, max_tokens=24)
     together = predict(network, features, CPU, lambda _: None)
@@ -281,7 +281,7 @@ def test_documents_of_a_batch_do_not_see_each_other():
     assert (together >= coref.FIRST_CODE).any()
 
 
-def test_a_step_reads_a_part_of_a_long_document():
+def test_a_training_step_reads_some_segments_of_a_long_document():
     examples = documents(2)
     head, network, features = made(examples, max_tokens=24, segments=2)
     assert (features.item_sizes > 2).all()
@@ -304,7 +304,7 @@ def test_a_step_reads_a_part_of_a_long_document():
     assert network(**part.inputs).shape[0] == len(features)
 
 
-def test_antecedents_become_clusters():
+def test_antecedents_are_decoded_to_clusters():
     features = encode([DOCUMENT], make_tokenizer("wordpiece"), Limits(max_tokens=128))
     codes = np.zeros((len(features.token_ids), coref.MAX_SPAN_TOKENS), dtype=np.float32)
     words = features.words.tolist()
@@ -323,12 +323,12 @@ def test_antecedents_become_clusters():
     assert found.clusters == (((0, 2), (4, 5), (8, 9)),)
 
 
-def test_the_loss_leaves_out_rows_that_are_not_there():
+def test_padded_rows_do_not_change_the_loss():
     table = torch.tensor([[[2.0], [0.0], [-torch.inf]], [[1.5], [-torch.inf], [-torch.inf]]])
     assert loss(table, torch.zeros(2)).tolist() == [2.0, 1.5]
 
 
-def test_each_number_of_segments_has_one_head():
+def test_each_number_of_training_segments_has_one_head():
     assert head_for(COREF) is head_for(COREF)
     assert head_for(COREF, CorefOptions(training_segments=3)) is not head_for(COREF)
     assert isinstance(

@@ -1,8 +1,8 @@
-"""Counted work must not grow: what a job on a few mini rows computes, without any clock.
+"""The work that a job computes on a few mini rows must not grow, counted without a clock.
 
-The counts of each head's job stand in tests/gold/work-*.txt and are compared exactly, so one that
-has fallen fails too, and is renewed on purpose: look at what the failing test left beside the gold,
-make sure that the change was meant, and accept it with `make gold` (or, alone,
+The counts of each head's job are in tests/gold/work-*.txt and are compared exactly, so a lower
+count fails too. If the change is intended, look at the output that the failing test left next to
+the gold file, and accept it with `make gold` (or, for this module only,
 `BENCH_UPDATE_GOLD=1 pytest tests/benchharness/test_counted_work.py`).
 """
 
@@ -38,9 +38,9 @@ OPTIMIZER = ATEN._fused_adamw_
 
 @contextmanager
 def counted_work(feed_forward: int) -> Iterator[Counter[str]]:
-    """Counts by name until it ends.
+    """Count operations by name until the block ends.
 
-    `feed_forward` is the inner size of the encoder's feed-forward layers, by which they are found.
+    `feed_forward` is the inner size of the encoder's feed-forward layers, which identifies them.
     """
     work: Counter[str] = Counter()
     call = PreTrainedTokenizerBase.__call__
@@ -65,7 +65,7 @@ def counted_work(feed_forward: int) -> Iterator[Counter[str]]:
 
 
 class _Operations(TorchDispatchMode):
-    """Sees every operation that torch computes, forward and backward."""
+    """A mode that sees every operation of torch, forward and backward."""
 
     def __init__(self, work: Counter[str]) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class _Operations(TorchDispatchMode):
         return func(*args, **kwargs)
 
     def _count(self, op: Any, args: tuple[Any, ...]) -> bool:
-        """Counts an operation; False for one that is of no kind that is counted."""
+        """Count an operation; return False if it is of no counted kind."""
         if op in BY_WEIGHTS:
             self._work["linear_flops"] += _product(*args[BY_WEIGHTS[op] :][:2])
         elif op in BETWEEN_STATES:
@@ -100,7 +100,7 @@ class _Operations(TorchDispatchMode):
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> int:
-    """Operations of a matrix product."""
+    """Return the number of operations of a matrix product."""
     return 2 * a.numel() * b.shape[-1]
 
 
@@ -116,10 +116,10 @@ def make_job(task: str) -> Job:
 
 
 def real_work(job: Job) -> dict[str, int]:
-    """What the job's rows have without padding: tokens, and operations between their states.
+    """Return the tokens and attention operations of the job's rows without padding.
 
-    Attention multiplies states twice in a forward pass, and four times more in a backward one.
-    What is computed can be less: a last layer at the first token alone.
+    Attention has two matrix products in a forward pass and four more in a backward pass.
+    A job may compute less: a last layer at the first token only.
     """
     encoder = load_encoder(job.checkpoint, None, job.seed)
     config, task = encoder.config, find_task(job.task)
@@ -137,7 +137,7 @@ def real_work(job: Job) -> dict[str, int]:
 
 @pytest.mark.gold
 @pytest.mark.parametrize("task", TASKS)
-def test_work_has_not_grown(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counted_work_equals_the_gold_file(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     job = make_job(task)
     config = load_encoder(job.checkpoint, None, job.seed).config
@@ -153,7 +153,7 @@ def test_work_has_not_grown(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check_gold(f"work-{task.replace('/', '-')}.txt", "\n".join(lines))
 
 
-def test_products_are_counted_forward_and_backward() -> None:
+def test_matrix_products_are_counted_forward_and_backward() -> None:
     states = torch.ones(5, 3, 4, requires_grad=True)
     layer = nn.Linear(4, 7)
     with counted_work(feed_forward=7) as work:
@@ -163,14 +163,14 @@ def test_products_are_counted_forward_and_backward() -> None:
     assert work["attention_flops"] == 2 * 2 * 5 * 3 * 7 * 2, "no gradient of the constant"
 
 
-def test_attention_of_prediction_is_counted() -> None:
+def test_attention_in_prediction_is_counted() -> None:
     query, key = torch.ones(1, 2, 6, 8), torch.ones(1, 2, 9, 8)
     with counted_work(feed_forward=0) as work, torch.inference_mode():
         nn.functional.scaled_dot_product_attention(query, key, key)
     assert work["attention_flops"] == 2 * (2 * 2 * 6 * 9 * 8)
 
 
-def test_the_optimizer_is_counted() -> None:
+def test_optimizer_updates_are_counted() -> None:
     layer: Any = nn.Linear(4, 7)
     optimizer = torch.optim.AdamW(layer.parameters(), fused=True)
     layer(torch.ones(2, 4)).sum().backward()
@@ -179,7 +179,7 @@ def test_the_optimizer_is_counted() -> None:
     assert work["optimizer_numbers"] == 4 * 7 + 7
 
 
-def test_the_tokenizer_is_counted() -> None:
+def test_tokenizer_calls_are_counted() -> None:
     encoder = load_encoder("builtin:tiny", None, 1)
     with counted_work(feed_forward=0) as work:
         encoder.tokenizer(["a", "b"])

@@ -1,4 +1,4 @@
-"""The plugins of docs/tasks.md and the recipe of docs/plugins.md, used as a reader would."""
+"""The plugins of docs/add-task.md and the recipe of docs/plugins.md, used as by a reader."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tests.helpers.plugin_rows import exam, genes, manual
 def run(
     folder: Path, plugins: list[str], data: str, *models: str, **environment: str
 ) -> list[dict[str, Any]]:
-    """The board of each plugin's task after a run in a process of its own, by model."""
+    """Run the plugins in a separate process; return the board of each task, by model."""
     command = (sys.executable, "-P", "-m", "benchharness")
     named = [word for model in models for word in ("--model", model)]
     texts = [(folder / plugin).read_text() for plugin in plugins]
@@ -49,7 +49,7 @@ def run(
 def test_the_plugins_of_the_documentation_train_and_score(tmp_path: Path) -> None:
     marks = {"tags.py": "TagTask(", "options.py": "ChoiceTask(", "spans.py": "MANUAL = "}
     for name, mark in marks.items():
-        (tmp_path / name).write_text(block("tasks.md", mark))
+        (tmp_path / name).write_text(block("add-task.md", mark))
     (tmp_path / "DATA").mkdir()
     for write in (genes, exam, manual):
         write(tmp_path / "DATA")
@@ -62,8 +62,8 @@ def test_the_plugins_of_the_documentation_train_and_score(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_the_hub_data_set_of_the_documentation(tmp_path: Path) -> None:
-    (tmp_path / "reviews.py").write_text(block("tasks.md", "org/reviews", "PairTask("))
+def test_the_hub_data_set_of_the_documentation_is_scored(tmp_path: Path) -> None:
+    (tmp_path / "reviews.py").write_text(block("add-task.md", "org/reviews", "PairTask("))
     revision = "0123456789abcdef0123456789abcdef01234567"
     rows = [{"text": f"good {n}", "label": 1} for n in range(6)]
     rows += [{"text": f"bad {n}", "label": 0} for n in range(2)]
@@ -79,7 +79,7 @@ def test_the_hub_data_set_of_the_documentation(tmp_path: Path) -> None:
     assert found == [{"majority": [0.75]}]
 
 
-def test_the_recipe_file_of_the_documentation(bench, tmp_path: Path) -> None:
+def test_the_recipe_file_of_the_documentation_is_valid(bench, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(block("plugins.md", "[head.span]"))
     assert bench("show", "recipe", "mine.toml").code == 0
     points = json.loads(bench("show", "recipe", "roberta", "glue/rte", "mine.toml", "--json").out)

@@ -1,4 +1,4 @@
-"""The tutorial's own words, with the tiny encoder: from a CSV to transformers' pipeline."""
+"""The tutorial's commands with the tiny encoder: from a CSV file to a transformers pipeline."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 WITHOUT_US = "import sys; sys.modules['benchharness'] = None\n"
 
 
-def test_a_newcomer_comes_from_a_csv_to_a_pipeline_in_three_commands(bench, tmp_path):
+def test_the_tutorial_turns_a_csv_file_into_a_pipeline_in_three_commands(bench, tmp_path):
     section = PAGE.read_text().partition("## Your rows")[2].partition("\n## ")[0]
     *commands, code = (
         textblock.replace("\n    ", "\n").strip()

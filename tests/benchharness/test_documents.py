@@ -1,4 +1,4 @@
-"""Sentences that are read in their documents: what the encoder sees, and what is predicted."""
+"""Document context for NER sentences: the input of the encoder, and the predictions."""
 
 from pathlib import Path
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchharness.errors import DataError
 from benchharness.heads import Limits
 from benchharness.heads.tag import (
     TagFeatures,
@@ -19,7 +20,6 @@ from benchharness.heads.tag import (
 from benchharness.leaderboard.job import Job
 from benchharness.splits import ChangedRowsError, check_documents, read_split
 from benchharness.tasks.conll import NER
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Surroundings, TagExample
 from benchharness.tasks.read import document_digest, fingerprint, read
 from benchharness.tasks.sources import parse_data
@@ -53,7 +53,7 @@ def sentences(*document: tuple[str, ...]) -> list[TagExample]:
 
 
 def parts(features: TagFeatures, tokenizer: Any) -> list[tuple[str, str, str]]:
-    """Of each row the text before the sentence, its own, and the one after it."""
+    """Return the text before the sentence, the sentence and the text after it, for each row."""
     found = []
     for first, last in zip(features.starts, features.starts[1:], strict=False):
         ids = features.token_ids[first:last][1:-1]  # between [CLS] and [SEP]
@@ -66,7 +66,7 @@ def parts(features: TagFeatures, tokenizer: Any) -> list[tuple[str, str, str]]:
     return found
 
 
-def test_every_sentence_is_read_with_all_of_its_document_where_there_is_room():
+def test_every_sentence_is_encoded_with_its_whole_document_if_it_fits():
     tokenizer = make_tokenizer("wordpiece")
     whole = [tokenizer.decode(tokenizer(" ".join(s))["input_ids"][1:-1]) for s in DOCUMENT]
     features = encode_in_documents(sentences(*DOCUMENT), tokenizer, Limits(max_tokens=256))
@@ -80,8 +80,8 @@ def test_every_sentence_is_read_with_all_of_its_document_where_there_is_room():
     assert features.terms.tolist() == [5, 3, 7]
 
 
-def test_both_sides_have_as_much_room_and_one_takes_what_the_other_leaves():
-    """As in studio-ousia/luke, examples/ner/reader.py."""
+def test_context_is_split_evenly_and_one_side_takes_what_the_other_leaves():
+    """The split is that of studio-ousia/luke, examples/ner/reader.py."""
     letters = tuple("abcdefghiklmnopr")
     document = (letters[:2], letters[2:8], letters[8:10], letters[10:16])
     tokenizer = make_tokenizer("wordpiece")
@@ -106,7 +106,7 @@ def _untagged(document: tuple[tuple[str, ...], ...]) -> list[TagExample]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_tokens", [8, 14, 64])
-def test_a_document_of_one_sentence_is_read_as_without_one(kind: str, max_tokens: int):
+def test_a_document_of_one_sentence_is_encoded_as_without_context(kind: str, max_tokens: int):
     examples = [example for part in DOCUMENT for example in sentences(part)]
     tokenizer, limits = make_tokenizer(kind), Limits(max_tokens=max_tokens)
     alone, within = (
@@ -119,7 +119,7 @@ def test_a_document_of_one_sentence_is_read_as_without_one(kind: str, max_tokens
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_tokens", [7, 12, 20, 64])
-def test_words_of_the_sentence_alone_are_learned_and_predicted(kind: str, max_tokens: int):
+def test_only_words_of_the_sentence_are_trained_on_and_predicted(kind: str, max_tokens: int):
     examples = sentences(*DOCUMENT)
     features = encode_in_documents(examples, make_tokenizer(kind), Limits(max_tokens=max_tokens))
     assert features.lengths.max() <= max_tokens
@@ -133,10 +133,10 @@ def test_words_of_the_sentence_alone_are_learned_and_predicted(kind: str, max_to
     assert [p.tags for p in predictions] == [e.tags for e in examples]
 
 
-def test_a_frozen_encoder_keeps_the_states_of_the_sentence_alone(
+def test_a_frozen_encoder_keeps_the_states_of_the_sentence_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The head reads the rows that it reads without documents, in states that saw them."""
+    """The head reads the same rows as without documents, but their states include the context."""
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     examples, tokenizer = sentences(*DOCUMENT), make_tokenizer("wordpiece")
     limits = Limits(max_tokens=40)
@@ -173,14 +173,14 @@ def read_train(folder: Path, text: str) -> tuple[TagExample, ...]:
     return read(NER, "train", parse_data(str(folder))).examples  # type: ignore[return-value]
 
 
-def test_documents_begin_where_the_file_says(tmp_path: Path):
+def test_documents_start_at_docstart_lines(tmp_path: Path):
     first, second, third = (example.document for example in read_train(tmp_path, FILE))
     assert first == Surroundings(words=("Marie", "left", "Paris"), start=0)
     assert second == Surroundings(words=("Marie", "left", "Paris"), start=2)
     assert third == Surroundings(words=("Warsaw",), start=0)
 
 
-def test_no_fingerprint_has_them_and_a_digest_of_their_own_does(tmp_path: Path):
+def test_documents_have_a_digest_and_do_not_change_the_fingerprint(tmp_path: Path):
     begun = read_train(tmp_path / "one", FILE)
     other = read_train(tmp_path / "two", FILE.replace("\nParis", "\n-DOCSTART- -X- O O\n\nParis"))
     none = read_train(tmp_path / "none", FILE.replace("-DOCSTART- -X- O O\n", "\n"))
@@ -202,7 +202,7 @@ def plan(data: str = "mini", **texts: str) -> Job:
     )
 
 
-def test_the_key_has_the_documents_only_where_they_are_read():
+def test_documents_are_part_of_the_key_only_if_they_are_used():
     plain, asked = plan(), plan(context="document")
     assert plan(context="sentence").key == plain.key
     assert plain.documents == {}
@@ -212,7 +212,7 @@ def test_the_key_has_the_documents_only_where_they_are_read():
     assert asked.key != plain.key
 
 
-def test_data_without_documents_are_refused_before_anything_runs(tmp_path: Path):
+def test_data_without_documents_are_an_error_at_planning(tmp_path: Path):
     for name in ("train", "testa"):
         text = FILE.replace("-DOCSTART- -X- O O\n", "\n")
         write_file(tmp_path, f"conll2003/eng.{name}", text)
@@ -220,7 +220,7 @@ def test_data_without_documents_are_refused_before_anything_runs(tmp_path: Path)
         plan(str(tmp_path), context="document")
 
 
-def test_documents_that_have_changed_stop_a_job():
+def test_changed_documents_stop_a_job():
     job = plan(context="document")
     name = "conll2003/ner:dev"
     check_documents(job, {split: read_split(job, split) for split in job.fingerprints})
@@ -230,7 +230,9 @@ def test_documents_that_have_changed_stop_a_job():
 
 
 @pytest.mark.parametrize("features", ["fine-tuned", "mix"])
-def test_a_job_reads_documents(features: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_job_trains_with_document_context(
+    features: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     plain, within = (run_job(plan(context=c, features=features)) for c in ("sentence", "document"))
     one, other = plain.evaluations[0], within.evaluations[0]

@@ -37,7 +37,7 @@ def make_encoder(family: str) -> Encoder:
 
 
 def differ(encoder: Encoder) -> bool:
-    """Whether two passes in training give other states."""
+    """Return whether two passes in training mode give different states."""
     tokens = torch.arange(3, 19).reshape(1, 16)
     encoder.network.train()
     first, second = (encoder.network(input_ids=tokens)[0] for _ in range(2))
@@ -45,7 +45,7 @@ def differ(encoder: Encoder) -> bool:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_no_dropout_is_none_at_all(family: str) -> None:
+def test_dropout_0_disables_all_dropout_of_the_encoder(family: str) -> None:
     encoder = make_encoder(family)
     set_dropout(encoder, 0.5, None)
     assert differ(encoder)
@@ -53,7 +53,7 @@ def test_no_dropout_is_none_at_all(family: str) -> None:
     assert not differ(encoder)
 
 
-def test_none_leaves_the_checkpoints_own() -> None:
+def test_dropout_none_keeps_the_rates_of_the_checkpoint() -> None:
     encoder = make_encoder("bert")
     before = encoder.config.to_dict()
     set_dropout(encoder, None, None)
@@ -62,7 +62,7 @@ def test_none_leaves_the_checkpoints_own() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_classifiers_rate_is_not_the_encoders(family: str) -> None:
+def test_the_dropout_rate_of_the_classifier_does_not_change_the_encoder(family: str) -> None:
     encoder = make_encoder(family)
     set_dropout(encoder, 0.0, 0.25)
     assert not differ(encoder)
@@ -80,7 +80,7 @@ SPAN_RATES = {"distilbert": 0.25, "modernbert": 0.25}
 
 @pytest.mark.parametrize("kind", TASKS)
 @pytest.mark.parametrize("family", families.FAMILIES)
-def test_a_classifiers_rate_reaches_every_head(family: str, kind: str) -> None:
+def test_every_head_uses_the_dropout_rate_of_the_classifier(family: str, kind: str) -> None:
     config, task = families.make_config(family), find_task(TASKS[kind])
     network = families.make_network(config)
     encoder = Encoder(network=network, tokenizer=None, config=config, family=family, max_tokens=40)

@@ -1,4 +1,4 @@
-"""Encoded splits are kept, found again, and made again where the file or anything else differs."""
+"""The cache of encoded splits: stored, found, and rebuilt if the file or any input differs."""
 
 from dataclasses import fields, replace
 from pathlib import Path
@@ -54,7 +54,9 @@ def assert_same(one: Features, other: Features) -> None:
 
 
 @pytest.mark.parametrize("task", ["glue/rte", "squad/v2.0", "race/all", "conll2003/ner", "wic"])
-def test_every_heads_features_come_back(task: str, tokenizer: Any, folder: Path) -> None:
+def test_the_features_of_every_head_are_read_from_the_cache(
+    task: str, tokenizer: Any, folder: Path
+) -> None:
     rows = rows_of(task)
     made = encode(task, tokenizer, rows)
     (file,) = folder.iterdir()
@@ -65,8 +67,8 @@ def test_every_heads_features_come_back(task: str, tokenizer: Any, folder: Path)
     assert file.stat().st_mtime_ns == written
 
 
-def test_one_tokenizer_with_and_without_token_types_is_two(folder: Path) -> None:
-    """BERT and a DistilBERT that has its tokenizer's files: the config makes the difference."""
+def test_one_tokenizer_with_and_without_token_types_has_two_entries(folder: Path) -> None:
+    """BERT and a DistilBERT with the same tokenizer files differ only in their config."""
     tokenizers = [load_tokenizer(tiny.folder(), config) for config in (BERT, DISTILBERT)]
     assert len({type(each) for each in tokenizers}) == 1
     rows = rows_of("glue/rte")
@@ -77,7 +79,7 @@ def test_one_tokenizer_with_and_without_token_types_is_two(folder: Path) -> None
     assert len(list(folder.iterdir())) == 2
 
 
-def test_whatever_differs_is_encoded_anew(tokenizer: Any, folder: Path) -> None:
+def test_other_limits_tokenizers_or_rows_have_another_entry(tokenizer: Any, folder: Path) -> None:
     rows = rows_of("glue/rte")
     encode("glue/rte", tokenizer, rows)
     encode("glue/rte", tokenizer, rows, limits=replace(LIMITS, max_tokens=32))
@@ -86,7 +88,7 @@ def test_whatever_differs_is_encoded_anew(tokenizer: Any, folder: Path) -> None:
     assert len(list(folder.iterdir())) == 4
 
 
-def test_a_damaged_file_is_made_again(tokenizer: Any, folder: Path) -> None:
+def test_a_damaged_file_is_rebuilt(tokenizer: Any, folder: Path) -> None:
     rows = rows_of("glue/rte")
     made = encode("glue/rte", tokenizer, rows)
     (file,) = folder.iterdir()
@@ -97,7 +99,7 @@ def test_a_damaged_file_is_made_again(tokenizer: Any, folder: Path) -> None:
         assert file.read_bytes() != damaged
 
 
-def test_a_folder_that_cannot_be_written_costs_nothing(
+def test_a_cache_that_cannot_be_written_is_ignored(
     tokenizer: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
@@ -105,7 +107,7 @@ def test_a_folder_that_cannot_be_written_costs_nothing(
     assert len(encode("glue/rte", tokenizer, rows_of("glue/rte"))) == 8
 
 
-def test_small_splits_are_not_kept(
+def test_small_splits_are_not_cached(
     tokenizer: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encoded, "KEPT_TOKENS", 10_000)

@@ -9,7 +9,7 @@ import transformers
 from safetensors.torch import load_file
 
 from benchharness.encoder import load_encoder
-from benchharness.tasks.errors import ModelError
+from benchharness.errors import ModelError
 from tests.helpers.checkpoints import change_weights, save_checkpoint
 
 
@@ -20,11 +20,11 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def damaged(checkpoint: Path, tmp_path: Path) -> Path:
-    """A copy that a test may damage."""
+    """Return a copy of the checkpoint that a test may damage."""
     return shutil.copytree(checkpoint, tmp_path / "damaged")
 
 
-def test_a_folder_gives_its_own_weights(checkpoint: Path):
+def test_a_folder_is_loaded_with_its_weights(checkpoint: Path):
     encoder = load_encoder(str(checkpoint), None, seed=1)
     saved = load_file(checkpoint / "model.safetensors")
     loaded = encoder.network.state_dict()
@@ -45,7 +45,7 @@ def test_loading_prints_nothing(checkpoint: Path, capfd: pytest.CaptureFixture[s
     assert capfd.readouterr() == ("", "")
 
 
-def test_tiny_is_drawn_from_the_seed():
+def test_tiny_is_initialized_from_the_seed():
     def draw(seed: int) -> torch.Tensor:
         encoder = load_encoder("builtin:tiny", None, seed)
         return torch.cat([weight.flatten() for weight in encoder.network.parameters()])
@@ -54,7 +54,7 @@ def test_tiny_is_drawn_from_the_seed():
     assert not torch.equal(draw(1), draw(2))
 
 
-def test_robertas_last_positions_are_not_for_tokens(tmp_path: Path):
+def test_robertas_padding_positions_reduce_its_maximum_length(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "roberta", "roberta", max_position_embeddings=34)
     encoder = load_encoder(str(folder), None, seed=1)
     assert encoder.max_tokens == 32
@@ -62,14 +62,14 @@ def test_robertas_last_positions_are_not_for_tokens(tmp_path: Path):
     assert encoder.network(input_ids=ids)[0].shape == (1, 32, 16)
 
 
-def test_the_tokenizers_limit_counts_too(damaged: Path):
+def test_the_maximum_length_of_the_tokenizer_is_respected(damaged: Path):
     file = damaged / "tokenizer_config.json"
     settings = json.loads(file.read_text()) | {"model_max_length": 24}
     file.write_text(json.dumps(settings))
     assert load_encoder(str(damaged), None, seed=1).max_tokens == 24
 
 
-def test_a_missing_pooler_is_drawn_from_the_seed(damaged: Path):
+def test_a_missing_pooler_is_initialized_from_the_seed(damaged: Path):
     def drop_pooler(weights: dict[str, torch.Tensor]) -> None:
         for name in [name for name in weights if name.startswith("pooler.")]:
             del weights[name]
@@ -80,7 +80,7 @@ def test_a_missing_pooler_is_drawn_from_the_seed(damaged: Path):
     assert not torch.equal(first.pooler.dense.weight, other.pooler.dense.weight)
 
 
-def test_a_truncated_file_is_refused(damaged: Path):
+def test_a_truncated_weights_file_is_an_error(damaged: Path):
     file = damaged / "model.safetensors"
     os.truncate(file, file.stat().st_size // 2)
     with pytest.raises(ModelError, match="cannot be loaded"):
@@ -101,7 +101,7 @@ def test_a_truncated_file_is_refused(damaged: Path):
         ("tokenizer.json", {"added_tokens": None}, "tokenizer in .* is not usable"),
     ],
 )
-def test_whatever_a_damaged_file_makes_transformers_run_into(
+def test_any_damaged_file_of_a_checkpoint_is_an_error(
     damaged: Path, name: str, content: object, words: str
 ):
     file = damaged / name
@@ -112,18 +112,18 @@ def test_whatever_a_damaged_file_makes_transformers_run_into(
         load_encoder(str(damaged), None, seed=1)
 
 
-def test_an_unknown_family_is_refused(damaged: Path):
+def test_an_unknown_family_is_an_error(damaged: Path):
     (damaged / "config.json").write_text('{"model_type": "no-such-family"}')
     with pytest.raises(ModelError, match="no-such-family"):
         load_encoder(str(damaged), None, seed=1)
 
 
-def test_a_folder_without_config_is_no_checkpoint(tmp_path: Path):
+def test_a_folder_without_a_config_is_an_error(tmp_path: Path):
     with pytest.raises(ModelError, match="is not a checkpoint: it has no config"):
         load_encoder(str(tmp_path), None, seed=1)
 
 
-def test_a_tokenizer_with_more_tokens_than_embeddings_is_refused(tmp_path: Path):
+def test_a_tokenizer_with_more_tokens_than_embeddings_is_an_error(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "small", vocab_size=500)
     with pytest.raises(ModelError, match=r"\d+ tokens and its network only 500"):
         load_encoder(str(folder), None, seed=1)

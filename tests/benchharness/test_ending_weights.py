@@ -1,4 +1,4 @@
-"""Which weights a training ends with: the last, the best evaluation's, the mean of several."""
+"""The final weights of a training: the last, those of the best evaluation, or an average."""
 
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ Values = tuple[float | None, ...]
 
 @cache
 def passed(recipe: Recipe, values: Values) -> tuple[Training, list[torch.Tensor]]:
-    """A training whose evaluations are worth so much, and the weights after each of them."""
+    """Return a training with given evaluation values, and the weights after each evaluation."""
     training, seen = begin(make_network(), recipe), []
 
     def look(number: int) -> float | None:
@@ -44,20 +44,20 @@ def passed(recipe: Recipe, values: Values) -> tuple[Training, list[torch.Tensor]
     ],
     ids=["middle", "first", "last", "ties", "negative", "undefined"],
 )
-def test_it_ends_with_the_best_of_its_evaluations(values: Values, best: int):
+def test_the_final_weights_are_those_of_the_best_evaluation(values: Values, best: int):
     training, seen = passed(BEST, values)
     assert torch.equal(weights_of(training.network), seen[best])
     assert training.meter.best == best
     assert training.meter.step == 12
 
 
-def test_where_no_evaluation_is_defined_the_last_weights_stay():
+def test_if_no_evaluation_has_a_value_the_last_weights_are_kept():
     training, seen = passed(having(BEST, early_stopping=1), (None,) * 6)
     assert torch.equal(weights_of(training.network), seen[-1])
     assert (len(seen), training.meter.best) == (6, None)
 
 
-def test_the_choice_changes_no_step():
+def test_best_checkpoint_does_not_change_the_training_steps():
     values = (0.1, 0.2, 0.9, 0.3, 0.4, 0.5)
     (_, plain), (_, chosen) = passed(SIX, values), passed(BEST, values)
     assert all(torch.equal(one, other) for one, other in zip(plain, chosen, strict=True))
@@ -73,7 +73,9 @@ def test_the_choice_changes_no_step():
         (1, (None, None, 0.1, None, 0.2, 0.3), 4),
     ],
 )
-def test_it_stops_when_its_patience_runs_out(patience: int, values: Values, made: int):
+def test_early_stopping_stops_when_its_patience_is_exhausted(
+    patience: int, values: Values, made: int
+):
     training, seen = passed(having(SIX, early_stopping=patience), values)
     assert (len(seen), training.meter.step) == (made, 2 * made)
     assert training.is_over
@@ -86,8 +88,8 @@ def test_it_stops_when_its_patience_runs_out(patience: int, values: Values, made
 
 
 @pytest.mark.parametrize("last", [2, 3, 6])
-def test_the_average_is_that_of_torch(last: int):
-    """torch's AveragedModel over the same weights, to the rounding of its running mean."""
+def test_average_last_equals_torchs_averaged_model(last: int):
+    """The reference is torch's AveragedModel, up to the rounding of its running mean."""
     network, number = make_network(), 0
     averaged = AveragedModel(network)
     training = begin(network, having(SIX, average_last=last))
@@ -107,14 +109,14 @@ def test_the_average_is_that_of_torch(last: int):
     torch.testing.assert_close(weights_of(network).double(), mean, atol=1e-7, rtol=1e-6)
 
 
-def test_buffers_of_whole_numbers_are_not_averaged():
+def test_integer_buffers_are_not_averaged():
     network = make_network()
     network.register_buffer("count", torch.tensor([3]))
     fit(begin(network, having(SIX, average_last=3)), dict)
     assert network.get_buffer("count").tolist() == [3]
 
 
-def test_a_run_of_fewer_steps_than_evaluations_averages_what_there_is():
+def test_a_run_with_fewer_steps_than_evaluations_averages_what_there_is():
     network, seen = make_network(), []
     training = begin(network, having(RECIPE, epochs=1, evaluations=9, average_last=5))
     fit(training, dict, value=lambda _: seen.append(weights_of(network)))
@@ -127,7 +129,7 @@ def test_a_run_of_fewer_steps_than_evaluations_averages_what_there_is():
 
 
 class StoppedError(Exception):
-    """The end of a process, for a test."""
+    """The end of a process, simulated in a test."""
 
 
 VALUES = (0.1, 0.2, 0.9, 0.3, 0.4, 0.5)
@@ -172,7 +174,7 @@ def whole(name: str) -> Training:
         for place in PLACES
     ],
 )
-def test_a_training_that_was_stopped_ends_with_the_same_bits(name: str, place: str, tmp_path: Path):
+def test_an_interrupted_training_resumes_bit_for_bit(name: str, place: str, tmp_path: Path):
     steps, is_before = PLACES[place]
     expected, stopped = whole(name), begin(make_network(), RECIPES[name])
 
@@ -198,7 +200,7 @@ def test_a_training_that_was_stopped_ends_with_the_same_bits(name: str, place: s
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_training_that_was_over_stays_as_it_ended(name: str, tmp_path: Path):
+def test_a_finished_training_is_restored_bit_for_bit(name: str, tmp_path: Path):
     state = through_files(whole(name).state(), tmp_path / "state")
     again = begin(make_network(), RECIPES[name])
     again.restore(state)
@@ -207,7 +209,7 @@ def test_a_training_that_was_over_stays_as_it_ended(name: str, tmp_path: Path):
     assert torch.equal(weights_of(again.network), weights_of(whole(name).network))
 
 
-def test_only_a_run_that_needs_them_keeps_other_weights():
+def test_only_best_checkpoint_stores_a_second_set_of_weights():
     assert "kept" not in passed(SIX, VALUES)[0].state().tensors
     training, seen = passed(BEST, VALUES)
     kept = training.state().tensors["kept"]

@@ -1,4 +1,4 @@
-"""What `--engine` and the options around it choose, with clusters that are not there."""
+"""The engine, slots and resources that `--engine` and its options select, with fake clusters."""
 
 import types
 from importlib.util import find_spec
@@ -7,10 +7,10 @@ import pytest
 
 from benchharness.engines.local import EngineChoice, LocalEngine, find_placement
 from benchharness.engines.slots import find_slots
+from benchharness.errors import BenchError
 from benchharness.extensions.clusters import ray as ray_engine
 from benchharness.extensions.clusters.cluster import ClusterEngine, Needs
 from benchharness.extensions.clusters.ray import NodeSize, jobs_at_once
-from benchharness.tasks.errors import BenchError
 
 GB = 10**9
 CPU_NODES = [NodeSize(0, 8, 64 * GB), NodeSize(0, 4, 32 * GB)]
@@ -23,7 +23,7 @@ def choose(name, *words, **fields):
 
 @pytest.fixture
 def cluster(monkeypatch):
-    """Makes `--engine ray` find these nodes."""
+    """Return a function that makes `--engine ray` find given nodes."""
 
     def make(sizes):
         monkeypatch.setattr(ray_engine, "connect", lambda address: None)
@@ -37,7 +37,7 @@ def resources(place):
     return place.engine.args[1]
 
 
-def test_the_local_engine_is_what_it_was(monkeypatch):
+def test_the_local_engine_has_the_requested_number_of_jobs(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     place = choose("local", jobs=3)
     assert len(place.slots) == 3
@@ -45,7 +45,7 @@ def test_the_local_engine_is_what_it_was(monkeypatch):
     assert "command" not in place.engine.keywords
 
 
-def test_several_processes_get_a_gpu_each_and_their_own_launcher(monkeypatch):
+def test_processes_per_job_gives_each_job_several_gpus_and_a_launcher(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 16)
@@ -69,7 +69,7 @@ def test_several_processes_get_a_gpu_each_and_their_own_launcher(monkeypatch):
         (GPU_NODES, {"jobs": 9}, (1, 8, 9)),
     ],
 )
-def test_a_ray_cluster_is_filled(cluster, sizes, fields, expected):
+def test_jobs_fill_a_ray_cluster(cluster, sizes, fields, expected):
     cluster(sizes)
     place = find_placement(EngineChoice(name="ray", **fields))
     assert place.engine.func is ClusterEngine
@@ -77,13 +77,13 @@ def test_a_ray_cluster_is_filled(cluster, sizes, fields, expected):
     assert place.slots[0].is_gpu == (expected[0] > 0)
 
 
-def test_a_cluster_on_which_no_job_fits_is_refused(cluster):
+def test_a_cluster_on_which_no_job_fits_is_an_error(cluster):
     cluster(CPU_NODES)
     with pytest.raises(BenchError, match="no node of the Ray cluster has 1 GPUs and 8 cores"):
         choose("ray", "cpus=8", device="cuda")
 
 
-def test_jobs_fit_by_cores_and_gpus():
+def test_the_number_of_concurrent_jobs_follows_from_cores_and_gpus():
     assert jobs_at_once(CPU_NODES, 0, 3) == 3
     assert jobs_at_once(GPU_NODES, 1, 10) == 3
     assert jobs_at_once([], 0, 1) == 0
@@ -103,13 +103,13 @@ def test_jobs_fit_by_cores_and_gpus():
         ("slurm", {"address": "host:1"}, "is not a queue"),
     ],
 )
-def test_what_is_wrong_is_said(cluster, name, fields, sentence):
+def test_an_invalid_engine_option_is_an_error_that_names_it(cluster, name, fields, sentence):
     cluster(CPU_NODES)
     with pytest.raises(BenchError, match=sentence):
         find_placement(EngineChoice(name=name, **fields))
 
 
-def test_an_address_where_nobody_listens_is_refused_at_once(monkeypatch):
+def test_an_unreachable_ray_address_is_an_error_at_once(monkeypatch):
     monkeypatch.setattr(ray_engine, "ray", types.SimpleNamespace())
     with pytest.raises(BenchError, match=r"no Ray cluster answers at 127\.0\.0\.1:1 "):
         choose("ray", address="127.0.0.1:1")
@@ -118,14 +118,14 @@ def test_an_address_where_nobody_listens_is_refused_at_once(monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "module"), [("ray", "ray"), ("slurm", "submitit")])
-def test_an_extra_that_is_missing_is_named(monkeypatch, name, module):
+def test_a_missing_extra_is_an_error_with_the_install_command(monkeypatch, name, module):
     monkeypatch.setattr(f"benchharness.extensions.clusters.{name}.{module}", None)
     with pytest.raises(BenchError, match=rf"pip install 'benchharness\[{name}\]'"):
         choose(name)
 
 
 @pytest.mark.skipif(not find_spec("submitit"), reason="submitit is not installed")
-def test_options_of_sbatch_go_through(monkeypatch, tmp_path):
+def test_sbatch_options_are_passed_to_slurm(monkeypatch, tmp_path):
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     words = ("partition=gpu", "minutes=30", "memory=40", "retries=0")
     place = choose("slurm", *words, folder=tmp_path, processes=4)
@@ -137,7 +137,7 @@ def test_options_of_sbatch_go_through(monkeypatch, tmp_path):
 
 
 @pytest.mark.skipif(not find_spec("submitit"), reason="submitit is not installed")
-def test_a_machine_without_sbatch_is_told(monkeypatch, tmp_path):
+def test_a_machine_without_sbatch_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(BenchError, match="needs `sbatch`"):
         choose("slurm", folder=tmp_path)

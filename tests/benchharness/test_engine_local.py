@@ -13,10 +13,10 @@ from benchharness.engines import process
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.process import Orders
 from benchharness.engines.slots import Slot
+from benchharness.errors import JobError
 from benchharness.kept_folders import SCRATCH, scratch_folder
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
-from benchharness.tasks.errors import JobError
 from tests.helpers.bench_process import all_gone, is_alive
 from tests.helpers.fake_worker import COMMAND, make_failure, make_job, make_result
 
@@ -35,7 +35,7 @@ def run(jobs, count=1, **options):
     return outcomes, seen
 
 
-def test_a_job_leaves_its_result_and_reports_progress():
+def test_a_job_returns_its_result_and_reports_progress():
     job = make_job("ok")
     (outcome,), seen = run([job])
     assert outcome == make_result(job, outcome.provenance)
@@ -43,26 +43,26 @@ def test_a_job_leaves_its_result_and_reports_progress():
     assert seen == [(job.key, Progress(phase="loading")), (job.key, training)]
 
 
-def test_a_worker_has_its_slots_environment_and_a_group_of_its_own():
+def test_a_worker_has_the_environment_of_its_slot_and_its_own_process_group():
     (outcome,), _ = run([make_job("ok")])
     assert outcome.provenance["environment"]["SLOT"] == "0"
     assert outcome.provenance["environment"]["PATH"] == os.environ["PATH"]
     assert outcome.provenance["group"] != os.getpgid(0)
 
 
-def test_a_failure_comes_back_as_the_worker_wrote_it():
+def test_a_failure_is_returned_as_the_worker_wrote_it():
     job = make_job("fail:4")
     (outcome,), _ = run([job])
     assert outcome == make_failure(job, "tiny is no checkpoint.", exit_code=4)
 
 
-def test_a_killed_worker_names_the_signal():
+def test_the_failure_of_a_killed_worker_names_the_signal():
     (outcome,), _ = run([make_job("die")])
     assert (outcome.kind, outcome.exit_code) == ("killed", 1)
     assert "killed by SIGKILL" in outcome.error
 
 
-def test_a_worker_without_result_gives_its_status_and_its_log():
+def test_the_failure_of_a_worker_without_a_result_has_its_exit_code_and_log():
     (outcome,), _ = run([make_job("vanish")])
     assert (outcome.kind, outcome.exit_code) == ("failed", 1)
     assert "ended with exit code 1" in outcome.error
@@ -70,7 +70,7 @@ def test_a_worker_without_result_gives_its_status_and_its_log():
 
 
 @pytest.mark.parametrize("left", ["", "{", "7", '{"evaluations": 7}', '{"job": {}}', "[" * 100_000])
-def test_a_result_that_cannot_be_read_is_said_to_be_there(tmp_path, left):
+def test_an_unreadable_result_is_distinguished_from_a_missing_one(tmp_path, left):
     file = tmp_path / "result.json"
     file.write_text(left)
     assert process._read_outcome(file).startswith("left a result that cannot be read (")
@@ -81,14 +81,14 @@ def test_a_result_that_cannot_be_read_is_said_to_be_there(tmp_path, left):
 
 
 @pytest.mark.parametrize("left", ["no file", "half", "no folder"])
-def test_a_job_that_ends_well_without_a_result_is_run_once_more(tmp_path, left):
+def test_a_job_with_exit_code_0_but_no_result_is_retried_once(tmp_path, left):
     (outcome,), seen = run([make_job(f"lose:{left}:{tmp_path / 'seen'}")])
     assert isinstance(outcome, Result)
     assert outcome.provenance["lost"] == 1
     assert [p.note for _, p in seen if p.note] == ["left no result and is started again"]
 
 
-def test_a_job_that_never_leaves_a_result_fails_and_says_why():
+def test_a_job_that_never_writes_a_result_fails_with_the_reason():
     (outcome,), seen = run([make_job("lose:half")])
     assert (outcome.kind, outcome.exit_code) == ("failed", 1)
     assert "exit code 0 and left a result that cannot be read (JSONDecodeError" in outcome.error
@@ -96,12 +96,12 @@ def test_a_job_that_never_leaves_a_result_fails_and_says_why():
     assert len([p for _, p in seen if p.note]) == 1
 
 
-def test_a_line_that_is_no_progress_is_a_librarys():
+def test_a_line_that_is_not_progress_is_ignored():
     for line in (b"", b"7", b"{}", b"\xff", b"[" * 100_000):
         assert process._parse_progress(line) is None
 
 
-def test_the_log_keeps_its_end_only_and_foreign_lines():
+def test_the_log_has_only_its_end_and_lines_of_libraries():
     (outcome,), seen = run([make_job("babble")])
     # What is said on stdout is read at any time between what is said on stderr.
     errors = outcome.details.replace("a library's banner\n", "")
@@ -111,14 +111,14 @@ def test_the_log_keeps_its_end_only_and_foreign_lines():
     assert len(seen) == 2
 
 
-def test_others_go_on_after_a_failure():
+def test_other_jobs_are_run_after_a_failure():
     jobs = [make_job(how, seed=seed) for seed, how in enumerate(("die", "ok", "fail", "ok"))]
     outcomes, _ = run(jobs)
     assert [type(o) for o in outcomes] == [Failure, Result, Failure, Result]
     assert [o.job for o in outcomes] == jobs
 
 
-def test_slots_run_at_the_same_time():
+def test_slots_run_jobs_concurrently():
     jobs = [make_job("slow:0.7", seed=seed) for seed in range(4)]
     start = time.monotonic()
     outcomes, _ = run(jobs, count=4)
@@ -126,7 +126,7 @@ def test_slots_run_at_the_same_time():
     assert time.monotonic() - start < 4 * 0.7
 
 
-def test_a_job_is_taken_only_when_a_slot_is_free():
+def test_a_job_is_taken_from_the_queue_only_when_a_slot_is_free():
     taken, finished = [], []
 
     def queue():
@@ -140,11 +140,11 @@ def test_a_job_is_taken_only_when_a_slot_is_free():
     assert sorted(finished) == taken == [0, 1, 2, 3]
 
 
-def test_no_jobs_no_outcomes():
+def test_no_jobs_give_no_outcomes():
     assert run([]) == ([], [])
 
 
-def test_a_silent_worker_is_ended_with_all_it_started(tmp_path, monkeypatch):
+def test_a_worker_without_progress_is_killed_with_its_children(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.2)
     pids = tmp_path / "pids"
     outcomes, _ = run([make_job(f"hang:{pids}"), make_job("ok")], timeout=1.0)
@@ -155,7 +155,7 @@ def test_a_silent_worker_is_ended_with_all_it_started(tmp_path, monkeypatch):
 
 
 def start_hanging(tmp_path):
-    """An iterator that has one finished outcome and one process that hangs."""
+    """Return an iterator of outcomes after its first, and the pids of a process that hangs."""
     pids = tmp_path / "pids"
     hanging = make_job(f"hang:{pids}")
     outcomes = engine(2).run([hanging, make_job("slow:0.5")], lambda job, progress: None)
@@ -165,7 +165,7 @@ def start_hanging(tmp_path):
     return outcomes, pids.read_text().split()
 
 
-def test_closing_ends_every_process(tmp_path, monkeypatch):
+def test_closing_the_engine_ends_every_process(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.2)
     outcomes, pids = start_hanging(tmp_path)
     assert all(is_alive(pid) for pid in pids)
@@ -173,7 +173,7 @@ def test_closing_ends_every_process(tmp_path, monkeypatch):
     assert all_gone(pids)
 
 
-def test_ctrl_c_ends_every_process_and_a_second_one_at_once(tmp_path, monkeypatch):
+def test_ctrl_c_ends_every_process_and_a_second_one_kills_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "GRACE_SECONDS", 60.0)
     outcomes, pids = start_hanging(tmp_path)
     timers = [threading.Timer(s, os.kill, (os.getpid(), signal.SIGINT)) for s in (0.3, 0.8)]
@@ -188,7 +188,7 @@ def test_ctrl_c_ends_every_process_and_a_second_one_at_once(tmp_path, monkeypatc
 
 
 def stop_while_it_saves(tmp_path):
-    """Closes the engine when its only job can be asked to end; gives what that has saved."""
+    """Close the engine while its job can be asked to stop; return whether the job saved."""
     saved = tmp_path / "saved"
     jobs = [make_job(f"save:{saved}"), make_job("ok")]
     outcomes = engine(2).run(jobs, lambda job, progress: None)
@@ -199,18 +199,18 @@ def stop_while_it_saves(tmp_path):
     return saved.exists()
 
 
-def test_a_job_that_saves_its_state_has_longer(tmp_path, monkeypatch):
+def test_a_job_that_saves_a_snapshot_has_more_time_to_end(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.3)
     assert stop_while_it_saves(tmp_path)
 
 
-def test_but_not_for_ever(tmp_path, monkeypatch):
+def test_a_job_that_saves_a_snapshot_is_killed_after_its_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.3)
     monkeypatch.setattr(process, "SAVING_SECONDS", 0.3)
     assert not stop_while_it_saves(tmp_path)
 
 
-def test_one_that_is_stopped_while_it_saves_is_not_waited_for(tmp_path, monkeypatch):
+def test_a_job_suspended_while_saving_is_not_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "IDLE_SECONDS", 0.5)
     saving, saved = tmp_path / "saving", []
     jobs = [make_job(f"save-and-stop:{saving}"), make_job(f"wait-for:{saving}")]
@@ -222,7 +222,7 @@ def test_one_that_is_stopped_while_it_saves_is_not_waited_for(tmp_path, monkeypa
     assert time.monotonic() - began < 30 < process.SAVING_SECONDS
 
 
-def test_an_exception_of_the_reporter_ends_every_process(tmp_path, monkeypatch):
+def test_an_exception_in_the_progress_callback_ends_every_process(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.2)
     pids = tmp_path / "pids"
 
@@ -237,14 +237,14 @@ def test_an_exception_of_the_reporter_ends_every_process(tmp_path, monkeypatch):
     assert all_gone(pids.read_text().split())
 
 
-def test_no_scratch_stays_behind(tmp_path, monkeypatch):
+def test_no_temporary_files_remain(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     run([make_job("ok"), make_job("die")])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_scratch_of_a_killed_process_is_deleted_by_the_next_run(tmp_path, monkeypatch):
-    """Not that of one that lives, and nothing that only is called alike."""
+def test_temporary_files_of_a_killed_process_are_deleted_by_the_next_run(tmp_path, monkeypatch):
+    """Folders in use and folders with similar names are kept."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     program = "from benchharness.kept_folders import *\nimport os\nwith scratch_folder() as made:\n"
     program += "    (made / 'result.json').touch()\n    os.kill(os.getpid(), 9)"
@@ -260,7 +260,7 @@ def test_scratch_of_a_killed_process_is_deleted_by_the_next_run(tmp_path, monkey
     assert {path.name for path in tmp_path.iterdir()} == {"elsewhere", f"{SCRATCH}link"}
 
 
-def test_a_job_that_cannot_be_started_is_one_sentence(monkeypatch):
+def test_a_process_that_cannot_be_started_is_an_error_of_one_sentence(monkeypatch):
     def start(*args, **options):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
@@ -269,12 +269,12 @@ def test_a_job_that_cannot_be_started_is_one_sentence(monkeypatch):
         run([make_job("ok")])
 
 
-def test_the_default_command_is_the_worker_of_this_python():
+def test_the_default_command_is_the_worker_of_the_running_python():
     assert (sys.executable, "-P", "-m", "benchharness.worker") == process.WORKER
 
 
-def test_a_good_result_is_read_once(monkeypatch):
-    """It may have the predictions of a million rows."""
+def test_a_valid_result_is_read_once(monkeypatch):
+    """A result may have the predictions of a million rows."""
     read, readings = process._read_outcome, []
     monkeypatch.setattr(process, "_read_outcome", lambda file: readings.append(1) or read(file))
     run([make_job("ok")])

@@ -2,7 +2,7 @@ import pytest
 
 from benchharness.engines import slots
 from benchharness.engines.slots import Slot, find_gpus, find_slots, have_bf16, place_of
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 
 LISTING = "[ $1 = -L ] && cat <<END\n%sEND\n"
 TWO_GPUS = LISTING % "GPU 0: NVIDIA H200 (UUID: GPU-11)\nGPU 1: NVIDIA H200 (UUID: GPU-22)\n"
@@ -18,7 +18,7 @@ GPU 1: NVIDIA A100 (UUID: GPU-22)
 
 @pytest.fixture(autouse=True)
 def machine(monkeypatch):
-    """Eight cores, and no say of the environment."""
+    """Set eight cores and no relevant environment variables."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(slots, "_count_cores", lambda: 8)
@@ -29,7 +29,7 @@ def shape(found):
     return [(slot.device, *(slot.environment[key] for key in keys)) for slot in found]
 
 
-def test_cpu_is_one_slot_with_every_core(nvidia_smi):
+def test_the_cpu_is_one_slot_with_all_cores(nvidia_smi):
     nvidia_smi(TWO_GPUS)
     assert shape(find_slots("cpu")) == [("cpu", "", "8")]
 
@@ -39,7 +39,7 @@ def test_cpu_slots_share_the_cores(nvidia_smi):
     assert shape(find_slots("cpu", 20)) == [("cpu", "", "1")] * 20
 
 
-def test_jobs_that_fit_have_cores_of_their_own_up_to_a_limit(monkeypatch, nvidia_smi):
+def test_jobs_that_fit_in_memory_get_slots_with_a_limited_number_of_cores(monkeypatch, nvidia_smi):
     nvidia_smi(TWO_GPUS)
     assert shape(find_slots("cpu", fit=3)) == [("cpu", "", "2")] * 3
     assert shape(find_slots("cpu", fit=50)) == [("cpu", "", "1")] * 8
@@ -51,7 +51,7 @@ def test_jobs_that_fit_have_cores_of_their_own_up_to_a_limit(monkeypatch, nvidia
     assert shape(find_slots("cpu", fit=50)) == [("cpu", "", "1")] * 2
 
 
-def test_threads_of_the_user_stay(monkeypatch):
+def test_omp_num_threads_of_the_user_is_kept(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     assert shape(find_slots("cpu", 2)) == [("cpu", "", "5")] * 2
 
@@ -63,7 +63,7 @@ def test_a_small_job_has_one_thread(nvidia_smi):
     assert shape(find_slots("cuda", small=True)) == [("cuda:0", "0", "4"), ("cuda:1", "1", "4")]
 
 
-def test_threads_soon_sleep_while_they_wait_unless_the_user_says_otherwise(monkeypatch):
+def test_idle_threads_sleep_soon_unless_the_user_sets_a_wait_policy(monkeypatch):
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
         monkeypatch.delenv(name, raising=False)
     (slot,) = find_slots("cpu")
@@ -81,13 +81,13 @@ def test_every_gpu_is_a_slot(nvidia_smi):
     assert all(slot.environment["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID" for slot in find_slots())
 
 
-def test_more_jobs_than_gpus_share_them_in_turn(nvidia_smi):
+def test_more_jobs_than_gpus_share_them_round_robin(nvidia_smi):
     nvidia_smi(TWO_GPUS)
     assert [slot.device for slot in find_slots("cuda", 3)] == ["cuda:0", "cuda:1", "cuda:0"]
     assert [slot.device for slot in find_slots("cuda", 1)] == ["cuda:0"]
 
 
-def test_jobs_that_fit_share_the_gpus_as_far_as_these_have_room(monkeypatch, nvidia_smi):
+def test_jobs_that_fit_in_memory_share_gpus_up_to_the_number_of_cores(monkeypatch, nvidia_smi):
     nvidia_smi(TWO_GPUS)
     found = find_slots("cuda", fit=5)
     assert [slot.device for slot in found] == ["cuda:0", "cuda:1", "cuda:0", "cuda:1", "cuda:0"]
@@ -100,7 +100,7 @@ def test_jobs_that_fit_share_the_gpus_as_far_as_these_have_room(monkeypatch, nvi
     assert len(find_slots("cuda", fit=50)) == 16
 
 
-def test_one_gpu_by_its_number(nvidia_smi):
+def test_one_gpu_is_selected_by_its_number(nvidia_smi):
     nvidia_smi(TWO_GPUS)
     assert shape(find_slots("cuda:1")) == [("cuda:1", "1", "8")]
 
@@ -111,7 +111,7 @@ def test_mig_instances_replace_their_gpu(nvidia_smi):
     assert [slot.device for slot in find_slots(fit=50)] == ["cuda:MIG-aa", "cuda:MIG-bb", "cuda:1"]
 
 
-def test_devices_by_their_uuids(monkeypatch, nvidia_smi):
+def test_devices_are_selected_by_uuid(monkeypatch, nvidia_smi):
     nvidia_smi(TWO_GPUS)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-22")
     assert shape(find_slots(fit=1)) == [("cuda:GPU-22", "GPU-22", "8")]
@@ -119,7 +119,7 @@ def test_devices_by_their_uuids(monkeypatch, nvidia_smi):
     assert [slot.device for slot in find_slots(fit=9)] == ["cuda:MIG-GPU-11/1/0", "cuda:MIG-bb"]
 
 
-def test_the_environment_decides_over_nvidia_smi(monkeypatch, nvidia_smi):
+def test_cuda_visible_devices_has_precedence_over_nvidia_smi(monkeypatch, nvidia_smi):
     nvidia_smi(TWO_GPUS)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3, 5")
     assert find_gpus() == ("3", "5")
@@ -143,23 +143,23 @@ def test_the_environment_decides_over_nvidia_smi(monkeypatch, nvidia_smi):
         ("", True),
     ],
 )
-def test_gpus_before_ampere_have_no_bf16(nvidia_smi, answer, expected):
-    """A T4 emulates it, more slowly than it computes fp32; "auto" takes fp32 there."""
+def test_gpus_before_ampere_do_not_use_bf16(nvidia_smi, answer, expected):
+    """A T4 emulates bf16 more slowly than it computes fp32, so "auto" selects fp32 there."""
     nvidia_smi(f'[ "$1" = --id=0,GPU-22 ] || exit 9\necho "{answer}"')
     places = [Slot(device=f"cuda:{name}", environment={}) for name in ("0", "GPU-22", "0")]
     assert have_bf16(places) is expected
     assert have_bf16([Slot(device="cuda", environment={})]), "a cluster's are not known here"
 
 
-def test_no_driver_or_a_broken_one_means_no_gpu(monkeypatch, nvidia_smi):
+def test_a_missing_or_broken_driver_means_no_gpu(monkeypatch, nvidia_smi):
     nvidia_smi("echo NVIDIA-SMI has failed; exit 9")
     assert find_gpus() == ()
     monkeypatch.setenv("PATH", "")
     assert find_gpus() == ()
 
 
-def test_a_container_without_the_drivers_tools_has_the_gpus_of_its_files(monkeypatch, tmp_path):
-    """CUDA counts them from 0, whatever their numbers are outside."""
+def test_without_nvidia_smi_gpus_are_counted_by_their_device_files(monkeypatch, tmp_path):
+    """CUDA numbers them from 0, whatever their numbers are outside the container."""
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(slots, "DEVICES", tmp_path)
     for name in ("nvidia2", "nvidia3", "nvidiactl", "nvidia-uvm", "null"):
@@ -178,7 +178,7 @@ def test_a_container_without_the_drivers_tools_has_the_gpus_of_its_files(monkeyp
         (("cuda",), "GPUs"),
     ],
 )
-def test_where_jobs_run_is_said(devices, expected):
+def test_the_place_of_jobs_is_described(devices, expected):
     assert place_of([Slot(device=device, environment={}) for device in devices]) == expected
 
 
@@ -193,13 +193,13 @@ def test_where_jobs_run_is_said(devices, expected):
         ("cuda:2", "there is no cuda:2: the visible GPUs are 0 to 1"),
     ],
 )
-def test_bad_devices(nvidia_smi, device, sentence):
+def test_an_invalid_device_is_an_error(nvidia_smi, device, sentence):
     nvidia_smi(TWO_GPUS)
     with pytest.raises(BenchError, match=sentence):
         find_slots(device)
 
 
-def test_cuda_without_a_gpu_is_refused(nvidia_smi):
+def test_cuda_without_a_gpu_is_an_error(nvidia_smi):
     nvidia_smi("[ $1 = -L ]")
     with pytest.raises(BenchError, match=r"needs a GPU .* use --device cpu"):
         find_slots("cuda")

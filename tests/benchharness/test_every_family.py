@@ -1,7 +1,7 @@
-"""Every family of transformers' text classifiers reads a whole text, or is refused.
+"""Every family with a text classifier in transformers reads a whole text, or is an error.
 
-The state that is classified has seen the last word, whatever the family, and a row's logits depend
-on no other row of its batch. A family that transformers adds is tried without a change here.
+The classified state depends on the last word, whatever the family, and a row's logits depend on
+no other row of its batch. A family that transformers adds is tested without a change here.
 """
 
 import json
@@ -15,13 +15,13 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from benchharness.encoder import Encoder, load_encoder, prepare_checkpoint
 from benchharness.encoder.network import takes_input
 from benchharness.encoder.padding import compute_by_length, try_out
+from benchharness.errors import ModelError
 from benchharness.heads import Limits, head_for
 from benchharness.models import find_model
 from benchharness.models.families import CHECKED, is_causal, is_unchecked
 from benchharness.models.folder import check_loadable
 from benchharness.recipes import resolve_sweep
 from benchharness.recipes.zero_shot import zero_shot_recipe
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
@@ -79,7 +79,7 @@ READ = sorted(set(CLASSIFYING) - REFUSED.keys() - NOT_MADE.keys())
 
 
 def logits_of(encoder: Encoder, *examples: PairExample) -> np.ndarray:
-    """The logits of each example, in one batch."""
+    """Return the logits of each example, computed in one batch."""
     torch.manual_seed(5)
     head = head_for(RTE)
     network = head.network(encoder, RTE).eval()
@@ -93,7 +93,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("family", READ)
-def test_the_last_word_moves_the_logits_and_padding_does_not(family: str, tmp_path: Path):
+def test_logits_depend_on_the_last_word_and_not_on_padding(family: str, tmp_path: Path):
     save_tiny(tmp_path, family)
     together = logits_of(load_encoder(str(tmp_path), None, seed=1), SHORT, OTHER, LONG)
     alone = logits_of(load_encoder(str(tmp_path), None, seed=1), SHORT)
@@ -103,7 +103,7 @@ def test_the_last_word_moves_the_logits_and_padding_does_not(family: str, tmp_pa
 
 
 @pytest.mark.parametrize("family", in_part(READ, USED))
-def test_the_side_of_padding_changes_nothing(family: str, tmp_path: Path):
+def test_logits_do_not_depend_on_the_padding_side(family: str, tmp_path: Path):
     save_tiny(tmp_path, family)
     right = logits_of(load_encoder(str(tmp_path), None, seed=1), SHORT, LONG)
     file = tmp_path / "tokenizer_config.json"
@@ -112,8 +112,8 @@ def test_the_side_of_padding_changes_nothing(family: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("family", in_part(READ, USED))
-def test_training_used_rows_of_a_vocabulary_changes_no_logits(family: str, tmp_path: Path):
-    """Some families scale what they look up, or look something else up by the same ids."""
+def test_cutting_unused_rows_of_the_vocabulary_does_not_change_logits(family: str, tmp_path: Path):
+    """Some families scale their embeddings, or have other tables indexed by the same ids."""
     encoder = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1)
     head = head_for(RTE)
     network = head.network(encoder, RTE).eval()
@@ -126,11 +126,11 @@ def test_training_used_rows_of_a_vocabulary_changes_no_logits(family: str, tmp_p
 
 
 @pytest.mark.parametrize("family", ["gemma", "gemma2", "gemma3_text", "biogpt", "canine"])
-def test_a_vocabulary_that_is_no_plain_embedding_is_trained_whole(family: str, tmp_path: Path):
+def test_a_vocabulary_that_is_not_a_plain_embedding_is_not_cut(family: str, tmp_path: Path):
     assert not can_be_cut(load_encoder(str(save_tiny(tmp_path, family)), None, seed=1).network)
 
 
-def test_a_config_may_have_a_list_of_tokens_that_end_a_text(tmp_path: Path):
+def test_a_config_may_have_a_list_of_eos_tokens(tmp_path: Path):
     encoder = load_encoder(str(save_tiny(tmp_path, "llama", eos_token_id=[1, 5, 9])), None, seed=1)
     features = head_for(RTE).encode([SHORT], encoder.tokenizer, LIMITS)
     _, used = cut_vocabulary(encoder.network, {"train": features})
@@ -142,7 +142,7 @@ DECODERS = [family for family in READ if is_causal({"model_type": family})]
 
 @pytest.mark.parametrize("family", DECODERS)
 def test_a_decoder_padded_on_the_left_gives_the_same_logits(family: str, tmp_path: Path):
-    """The network is given the padding on either side, and the positions that tokens have then."""
+    """The network gets padding on either side, with the matching position ids."""
     encoder = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1)
     head = head_for(RTE)
     network = head.network(encoder, RTE).eval()
@@ -160,28 +160,28 @@ def test_a_decoder_padded_on_the_left_gives_the_same_logits(family: str, tmp_pat
 
 
 @pytest.mark.parametrize("family", DECODERS)
-def test_a_trial_finds_that_a_decoder_sees_only_what_precedes(family: str, tmp_path: Path):
+def test_a_trial_detects_that_a_decoder_is_causal(family: str, tmp_path: Path):
     encoder = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1)
     assert encoder.is_causal
     assert try_out(encoder.network, encoder.config, family).is_causal
 
 
 @pytest.mark.parametrize(("family", "sentence"), REFUSED.items())
-def test_a_family_that_reads_no_text_is_refused(family: str, sentence: str, tmp_path: Path):
+def test_a_family_that_cannot_classify_text_is_an_error(family: str, sentence: str, tmp_path: Path):
     heads = {"decoder_attention_heads": 2, "encoder_attention_heads": 2}
     save_tiny(tmp_path, family, **(heads if "an encoder with" in sentence else {}))
     with pytest.raises(ModelError, match=sentence):
         load_encoder(str(tmp_path), None, seed=1)
 
 
-def test_no_family_is_left_out():
+def test_every_family_of_transformers_is_covered():
     assert {*READ, *REFUSED, *NOT_MADE} == set(CLASSIFYING)
 
 
 # What only a trial tells.
 
 
-def test_a_decoder_that_no_table_names_is_read_at_its_last_token(tmp_path: Path):
+def test_an_unregistered_decoder_is_detected_as_causal(tmp_path: Path):
     """mistral4 has a text classifier in transformers, and no language model."""
     config = {"model_type": "mistral4"}
     assert is_unchecked(config)
@@ -214,19 +214,19 @@ def test_a_decoder_that_no_table_names_is_read_at_its_last_token(tmp_path: Path)
         ({}, False),
     ],
 )
-def test_decoders_are_told_from_their_config(config: dict[str, object], expected: bool):
+def test_decoders_are_recognized_by_their_config(config: dict[str, object], expected: bool):
     assert is_causal(config) is expected
 
 
-def test_families_that_somebody_has_checked_say_nothing():
+def test_only_unchecked_families_need_a_trial():
     assert not any(is_unchecked({"model_type": family}) for family in CHECKED)
     assert is_unchecked({"model_type": "rembert"})
     assert not is_unchecked({"model_type": "llama"})
 
 
 @pytest.mark.parametrize("family", ["fnet", "mistral4", "rembert"])
-def test_a_kept_model_is_read_as_it_was_trained(family: str, tmp_path: Path):
-    """Its network is made without weights, and a trial of such memory would find anything."""
+def test_a_kept_model_is_loaded_with_the_same_causality_and_forward(family: str, tmp_path: Path):
+    """Its network is created without weights, so a trial would read uninitialized memory."""
     save_tiny(tmp_path, family)
     trained, kept = (load_encoder(str(tmp_path), None, seed=seed) for seed in (1, None))
     assert kept.is_causal == trained.is_causal
@@ -234,7 +234,7 @@ def test_a_kept_model_is_read_as_it_was_trained(family: str, tmp_path: Path):
     assert names[0] == names[1]
 
 
-def test_states_that_are_no_numbers_are_refused(tmp_path: Path):
+def test_states_that_are_not_finite_are_an_error(tmp_path: Path):
     encoder = load_encoder(str(save_tiny(tmp_path, "rembert")), None, seed=1)
     encoder.network.get_input_embeddings().weight.data.fill_(torch.nan)
     with pytest.raises(ModelError, match="not finite"):
@@ -242,7 +242,7 @@ def test_states_that_are_no_numbers_are_refused(tmp_path: Path):
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen3"])
-def test_a_decoders_vector_of_a_text_is_its_last_state(family: str, tmp_path: Path):
+def test_the_text_embedding_of_a_decoder_is_its_last_state(family: str, tmp_path: Path):
     spec = find_model(str(save_tiny(tmp_path, family)))
     (resolved,) = resolve_sweep(spec, "beir/scifact", None, {})
     assert resolved.settings["pooling"].value == "last"
@@ -256,7 +256,9 @@ def test_a_decoders_vector_of_a_text_is_its_last_state(family: str, tmp_path: Pa
 
 @pytest.mark.parametrize("family", ["convbert", "fnet", "funnel", "nystromformer", "yoso"])
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_states_of_each_length_are_those_of_the_row_alone(family: str, side: str, tmp_path: Path):
+def test_states_computed_by_length_equal_those_of_single_rows(
+    family: str, side: str, tmp_path: Path
+):
     network = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1).network.eval()
     rows = [torch.arange(5, 5 + length) for length in (9, 3, 9, 6)]
     ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_side=side)
@@ -270,7 +272,7 @@ def test_states_of_each_length_are_those_of_the_row_alone(family: str, side: str
     assert not found.last_hidden_state[~mask.bool()].any()
 
 
-def test_gradients_reach_every_row_that_is_computed_by_its_length(tmp_path: Path):
+def test_gradients_reach_every_row_that_is_computed_by_length(tmp_path: Path):
     encoder = load_encoder(str(save_tiny(tmp_path, "convbert")), None, seed=1)
     ids = torch.tensor([[5, 6, 7, 8], [9, 10, 0, 0]])
     encoder.network(input_ids=ids, attention_mask=(ids > 0).long())[0].pow(3).sum().backward()
@@ -279,7 +281,7 @@ def test_gradients_reach_every_row_that_is_computed_by_its_length(tmp_path: Path
     assert not words[0].any()
 
 
-def test_a_network_without_a_mask_is_given_none():
+def test_a_network_without_an_attention_mask_gets_none():
     class Mean(torch.nn.Module):
         def forward(self, input_ids: torch.Tensor) -> tuple[torch.Tensor]:
             states = input_ids[..., None].float()
@@ -305,7 +307,9 @@ def test_a_network_without_a_mask_is_given_none():
         ("bytes", ["<s>", "a", "</s>", "</s>", "a", "</s>"]),
     ],
 )
-def test_a_decoders_texts_are_separated_and_end(kind: str, expected: list[str], tmp_path: Path):
+def test_texts_of_a_decoder_are_separated_and_terminated(
+    kind: str, expected: list[str], tmp_path: Path
+):
     save_tiny(tmp_path, "llama", tokenizer=kind)
     encoder = load_encoder(str(tmp_path), None, seed=1)
     tokenizer = encoder.tokenizer
@@ -317,7 +321,7 @@ def test_a_decoders_texts_are_separated_and_end(kind: str, expected: list[str], 
 
 
 @pytest.mark.parametrize("kind", ["decoder", "llama", "bare", "wordpiece"])
-def test_no_answer_of_a_decoder_is_read_where_it_has_seen_the_passage(kind: str, tmp_path: Path):
+def test_the_no_answer_position_of_a_decoder_is_its_last_token(kind: str, tmp_path: Path):
     encoder = load_encoder(str(save_tiny(tmp_path, "llama", tokenizer=kind)), None, seed=1)
     limits = limits_of(RECIPE, encoder)
     assert limits.is_causal
@@ -328,8 +332,8 @@ def test_no_answer_of_a_decoder_is_read_where_it_has_seen_the_passage(kind: str,
     assert set(features.token_ids[features.starts[1:] - 1]) == {features.token_ids[-1]}
 
 
-def test_a_decoder_gets_an_embedding_for_a_token_that_it_lacks(tmp_path: Path):
-    """Fetching it, planning it and loading it agree."""
+def test_a_decoder_gets_an_embedding_for_a_missing_token(tmp_path: Path):
+    """Fetching, planning and loading the checkpoint agree."""
     tokenizer = AutoTokenizer.from_pretrained(save_tiny(tmp_path, "llama", tokenizer="llama"))
     tokenizer.add_special_tokens({"pad_token": "[PAD]"})
     tokenizer.save_pretrained(tmp_path)
@@ -339,7 +343,7 @@ def test_a_decoder_gets_an_embedding_for_a_token_that_it_lacks(tmp_path: Path):
     assert encoder.network.get_input_embeddings().num_embeddings == len(tokenizer)
 
 
-def test_an_empty_text_of_a_decoder_is_a_row(tmp_path: Path):
+def test_a_decoder_can_encode_an_empty_text(tmp_path: Path):
     encoder = load_encoder(str(save_tiny(tmp_path, "qwen3")), None, seed=1)
     empty = PairExample(id="e", text_a="", text_b="", label=None)
     assert np.isfinite(logits_of(encoder, empty, SHORT)).all()
@@ -360,8 +364,8 @@ LOGITS = (
 
 
 @pytest.mark.parametrize("family", LOGITS)
-def test_a_decoders_logits_are_those_of_transformers_class(family: str, tmp_path: Path):
-    """On the same ids; the class takes the last token that is not its padding."""
+def test_logits_of_a_decoder_equal_those_of_transformers(family: str, tmp_path: Path):
+    """The transformers class classifies the last token that is not padding."""
     encoder = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1)
     head = head_for(RTE)
     network = head.network(encoder, RTE).eval()

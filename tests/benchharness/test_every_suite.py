@@ -1,4 +1,4 @@
-"""`bench run --suite seeds`: every task of every suite by its head, in one command."""
+"""`bench run --suite seeds`: every task of every suite in one command."""
 
 import json
 from functools import partial
@@ -29,7 +29,7 @@ FROM_OVERLAP = {
 
 
 class OneProcess:
-    """An engine that runs an encoder's jobs where it is: two dozen processes take too long here."""
+    """An engine that runs jobs in this process, because two dozen processes take too long."""
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
@@ -42,7 +42,7 @@ class OneProcess:
 
 
 def planned(ended):
-    """The tasks of the planned jobs, by model."""
+    """Return the tasks of the planned jobs, by model."""
     assert ended.code == 0, ended.err
     tasks = {}
     for job in json.loads(ended.out)["jobs"]:
@@ -51,7 +51,7 @@ def planned(ended):
 
 
 @pytest.mark.parametrize("source", ["mini", str(mini_folder())], ids=["mini", "files"])
-def test_seeds_plans_every_task_for_every_model_and_baseline(source, bench):
+def test_suite_seeds_plans_every_task_for_every_model_and_baseline(source, bench):
     found = planned(bench(*SEEDS, "--data", source, "--dry-run", "--json"))
     assert "tiny" in found
     assert all(sorted(tasks) == sorted(TRAINED) for tasks in found.values())
@@ -59,7 +59,7 @@ def test_seeds_plans_every_task_for_every_model_and_baseline(source, bench):
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_seeds_runs_every_task_of_every_suite_and_fills_the_report(bench, monkeypatch):
+def test_suite_seeds_runs_every_task_and_fills_the_report(bench, monkeypatch):
     monkeypatch.setattr("benchharness.engines.local.LocalEngine", OneProcess)
     ended = bench(*SEEDS, *SHORT, "--data", "mini", "--json")
     assert ended.code == 0, ended.err
@@ -89,8 +89,8 @@ def test_seeds_runs_every_task_of_every_suite_and_fills_the_report(bench, monkey
 @pytest.mark.slow
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_mini_data_teach_the_tiny_encoder(bench):
-    """By its own recipe no run collapses, and none but the named ones is below its bag of words."""
+def test_the_tiny_encoder_learns_from_mini_data(bench):
+    """No run collapses, and only the listed tasks score below the bag of words."""
     ended = bench(*SEEDS, "--data", "mini", "--json")
     assert ended.code == 0, ended.err
     boards = json.loads(bench("leaderboard", "--db", "board.sqlite", "--json").out)

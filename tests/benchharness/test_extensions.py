@@ -1,4 +1,4 @@
-"""Extensions: each folder can be deleted, and a package of somebody's own adds what ours add."""
+"""Extensions: each folder can be deleted, and a third-party package can add the same things."""
 
 import importlib
 import os
@@ -16,6 +16,7 @@ from benchharness.cli.app import load_command
 from benchharness.cli.commands import commands
 from benchharness.discovery import OURS, extensions, places
 from benchharness.extension import Extension
+from benchharness.tasks.suites import SUITES
 from tests.helpers import ROOT
 
 OWN = [each for each in extensions() if each.package.startswith("benchharness.")]
@@ -24,7 +25,7 @@ BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; mai
 
 
 def without(name: str, folder: Path) -> dict[str, str]:
-    """The environment of a process whose benchharness has not the extension's folder."""
+    """Return the environment of a process whose benchharness lacks the extension's folder."""
     extensions_there = folder / "benchharness" / "extensions"
     extensions_there.mkdir(parents=True)
     for source, target in ((OURS.parent, extensions_there.parent), (OURS, extensions_there)):
@@ -35,15 +36,26 @@ def without(name: str, folder: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+def needs(extension: Extension, name: str) -> bool:
+    by_name = {each.name: each for each in OWN}
+    return name == extension.name or any(needs(by_name[each], name) for each in extension.needs)
+
+
 def ended(words: tuple[str, ...], **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, check=False, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def line_of(extension: Extension) -> str:
+    """Return the line of the architecture page about an extension."""
+    (line,) = re.findall(rf"(?m)^\| `{extension.name}` \| .*$", PAGE)
+    return str(line)
 
 
 def listed(text: str) -> set[str]:
     return set(re.findall(r"(?m)^  ([a-z]+) +[A-Z].*\.$", text))
 
 
-def test_each_folder_is_an_extension_of_its_name() -> None:
+def test_each_folder_is_an_extension_with_its_name() -> None:
     folders = {file.parent.name for file in OURS.glob("*/__init__.py")}
     assert {each.package: each.name for each in OWN} == {
         f"benchharness.extensions.{name}": name for name in folders
@@ -54,15 +66,17 @@ def test_each_folder_is_an_extension_of_its_name() -> None:
 def test_the_core_works_without_the_folder_of_an_extension(
     extension: Extension, tmp_path: Path
 ) -> None:
-    """`bench --help` has its commands no more, and all others."""
+    """`bench --help` lists all commands except those of the extension."""
     at = {"env": without(extension.name, tmp_path), "cwd": tmp_path}
     shown = ended((*BENCH, "--help"), **at)
     assert shown.returncode == 0, shown.stderr
     first = {name for name in commands() if " " not in name}
-    gone = [each for each in OWN if extension.name in (each.name, *each.needs)]
+    gone = [each for each in OWN if needs(each, extension.name)]
     assert listed(shown.stdout) == first - {name for each in gone for name in each.commands}
-    tasks = ended((*BENCH, "show", "tasks"), **at)
-    assert "glue/rte" in tasks.stdout, tasks.stderr
+    run = ("run", "--model", "majority", "--task", "glue/rte", "--data", "mini", "--no-baselines")
+    trained = ended((*BENCH, *run), **at)
+    assert trained.returncode == 0, trained.stderr
+    assert "majority" in trained.stdout
     code = "import benchharness as bh; print(bh.__file__, *dir(bh))"
     where, *names = ended((sys.executable, "-P", "-c", code), **at).stdout.split()
     assert Path(where).is_relative_to(tmp_path)
@@ -70,36 +84,36 @@ def test_the_core_works_without_the_folder_of_an_extension(
 
 
 @pytest.mark.parametrize("extension", OWN, ids=lambda each: each.name)
-def test_each_extension_is_whole(extension: Extension) -> None:
-    """Its functions are in its folder, its tests in theirs, and the architecture has its line."""
+def test_each_extension_has_its_code_tests_and_documentation(extension: Extension) -> None:
+    """Its functions are in its folder, its tests in theirs, and the architecture page lists it."""
     for name in extension.commands:
         assert commands()[name].place.startswith(f"{extension.package}.")
         load_command(name)
-    for name in extension.engines:
-        assert resolve_name(places("engines")[name]).__module__.startswith(f"{extension.package}.")
+    for place in extension.suites:
+        for suite, _ in resolve_name(f"{extension.package}.{place}"):
+            assert SUITES[suite.name] is suite
+            assert f"`{suite.name}`" in line_of(extension)
+    for name, place in (places("engines") | places("loggers")).items():
+        if name in (*extension.engines, *extension.loggers):
+            assert resolve_name(place).__module__.startswith(f"{extension.package}.")
     for name in extension.calls:
         assert getattr(benchharness, name).__module__.startswith(f"{extension.package}.")
     assert [*(ROOT / "tests" / "extensions" / extension.name).glob("test_*.py")]
-    (line,) = re.findall(rf"(?m)^\| `{extension.name}` \| .*$", PAGE)
-    added = (*extension.commands, *extension.calls, *extension.engines)
+    line = line_of(extension)
+    added = (*extension.commands, *extension.calls, *extension.engines, *extension.loggers)
     assert [name for name in added if name not in line] == []
 
 
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [("--help", {each.package for each in OWN}), ("show --help", set())],
-    ids=["all", "one of the core"],
-)
-def test_a_command_imports_no_module_of_an_extension(words: str, found: set[str]) -> None:
-    """Those of the core look for none."""
+def test_help_imports_no_module_of_an_extension() -> None:
+    """Only the tables of the extensions are imported."""
     code = (
         "import sys; from benchharness.cli.app import app; "
-        f"app({words.split()!r}, standalone_mode=False); "
+        "app(['--help'], standalone_mode=False); "
         "print('loaded:', *(n for n in sys.modules if n.startswith('benchharness.extensions.')))"
     )
     loaded = ended((sys.executable, "-P", "-c", code)).stdout.splitlines()[-1].split()
     assert loaded[0] == "loaded:"
-    assert {*loaded[1:]} == found
+    assert {*loaded[1:]} == {each.package for each in OWN}
 
 
 # A package of somebody's own.
@@ -138,7 +152,7 @@ def words(name):
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Installs packages: what it is called with is the text of each one's first module."""
+    """Return a function that installs packages, given the text of each one's first module."""
 
     def forget():
         discovery.extensions.cache_clear()
@@ -185,21 +199,109 @@ def test_a_package_adds_a_command_and_a_function(installed, bench) -> None:
         ([MINE, MINE], "two extensions are called 'mine'"),
         ([MINE.replace('"greet": Command', '"run": Command')], "mine has a command 'run'"),
         (
-            [MINE.replace('"greet": Command', '"show greetings": Command')],
-            "'show' is there already",
+            [MINE.replace(" MEASURE, after", " 'Fun', after")],
+            "'greet' of the extension mine has no section in",
         ),
-        ([MINE.replace(" MEASURE, after", " 'Fun', after")], "'greet' of the extension mine is in"),
     ],
-    ids=["no object", "raises", "needs a package", "twice", "taken", "of the core", "no section"],
+    ids=["no object", "raises", "needs a package", "twice", "taken", "no section"],
 )
-def test_what_is_wrong_with_an_extension_is_one_sentence(installed, bench, texts, said) -> None:
+def test_an_invalid_extension_is_an_error_of_one_sentence(installed, bench, texts, said) -> None:
     installed(*texts)
     found = bench("--help")
     assert (found.code, found.err.count("Traceback"), found.err.count("\n")) == (2, 0, 1)
     assert said in found.err
 
 
-def test_a_command_whose_module_is_missing_is_one_sentence(installed, bench) -> None:
+WHOLE = """
+from benchharness.extension import Extension
+
+EXTENSION = Extension(
+    name="mine",
+    package=__name__,
+    suites=("tasks:SUITES",),
+    engines={"mine": "parts:place"},
+    loggers={"mine_whole": "parts:Lines"},
+)
+"""
+
+TASKS = """
+from dataclasses import replace
+
+from benchharness.tasks.glue import GLUE_TASKS
+from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
+
+RTE = next(task for task in GLUE_TASKS if task.name == "glue/rte")
+TASK = replace(RTE, name="mine/rte", title="My RTE")
+RULE = ScoreRule(name="Mine", cells={"mine/rte": ("accuracy",)}, cite="me")
+SUITES = (
+    SuiteTasks(Suite(name="mine", title="Mine", tasks=("mine/rte",), rule=RULE, cite="me"), [TASK]),
+)
+"""
+
+PARTS = """
+from dataclasses import replace
+from pathlib import Path
+
+from benchharness.engines.local import LOCAL, place as local_place
+
+
+def place(choice):
+    print("the engine of mine")
+    return local_place(replace(choice, name=LOCAL))
+
+
+class Lines:
+    place = "lines.txt"
+
+    def __init__(self, folder):
+        pass
+
+    def begin(self, run):
+        Path(self.place).write_text(run.name)
+
+    def log(self, key, step, values):
+        pass
+
+    def end(self, key, facts, *, failed):
+        pass
+
+    def close(self):
+        pass
+"""
+
+
+def test_a_package_adds_a_suite_an_engine_and_a_logger(tmp_path: Path) -> None:
+    package, facts = tmp_path / "site" / "mine_whole", tmp_path / "site" / "mine_whole-1.dist-info"
+    package.mkdir(parents=True)
+    facts.mkdir()
+    (package / "__init__.py").write_text(WHOLE)
+    (package / "tasks.py").write_text(TASKS)
+    (package / "parts.py").write_text(PARTS)
+    (facts / "METADATA").write_text("Name: mine-whole\nVersion: 1\n")
+    (facts / "entry_points.txt").write_text(
+        "[benchharness.extensions]\nmine = mine_whole:EXTENSION\n"
+    )
+    at = {"env": os.environ | {"PYTHONPATH": str(package.parent)}, "cwd": tmp_path}
+    words = ("run", "--model", "majority", "--suite", "mine", "--data", "mini", "--no-baselines")
+    run = ended((*BENCH, *words, "--engine", "mine", "--log", "mine_whole"), **at)
+    assert run.returncode == 0, run.stderr
+    assert "the engine of mine" in run.stdout
+    assert re.search(r"majority .*\d\d\.\d", run.stdout)
+    assert "majority" in (tmp_path / "lines.txt").read_text()
+    board = ended((*BENCH, "leaderboard", "--suite", "mine"), **at)
+    assert "My RTE" in board.stdout
+    # Without the package its suite is unknown, and the store is still read.
+    alone = ended((*BENCH, "show", "runs", "--json"), cwd=tmp_path)
+    assert "mine/rte" in alone.stdout, alone.stderr
+
+
+def test_a_package_adds_a_subcommand_to_a_command_of_the_core(installed, bench) -> None:
+    installed(MINE.replace('"greet": Command', '"show greetings": Command'))
+    assert re.search(r"(?m)^  greetings +Greet\.$", bench("show", "--help").out)
+    assert bench("show", "greetings", "Ada").out == "Hello, Ada!\n"
+
+
+def test_a_command_with_a_missing_module_is_an_error_of_one_sentence(installed, bench) -> None:
     installed(MINE.replace("greeting:greet", "gone:greet"))
     assert "greet" in bench("--help").out
     found = bench("greet", "Ada")
@@ -208,6 +310,6 @@ def test_a_command_whose_module_is_missing_is_one_sentence(installed, bench) -> 
     assert "No module named 'mine_0.gone'" in found.err
 
 
-def test_a_name_that_no_extension_has_is_no_attribute() -> None:
+def test_an_unknown_attribute_of_the_package_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = benchharness.nothing

@@ -1,4 +1,4 @@
-"""A small checkpoint of every family trains and predicts under every head."""
+"""A small checkpoint of every family trains and predicts with every head."""
 
 import shutil
 from pathlib import Path
@@ -10,8 +10,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from benchharness.encoder import Encoder, layers_of, load_encoder
+from benchharness.errors import ModelError
 from benchharness.heads import Limits, head_for
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
@@ -29,7 +29,7 @@ LIMITS = Limits(max_tokens=48, stride=16, max_question_tokens=16)
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The families' checkpoints; the tests change none of them."""
+    """Return the checkpoints of the families; the tests change none of them."""
     return {name: save_family(tmp_path_factory.mktemp(name), name) for name in FAMILIES}
 
 
@@ -51,7 +51,7 @@ ODD = ("bert", "deberta-v2", "gpt2", "t5", "xlnet")
         for name in TASKS
     ],
 )
-def test_a_family_trains_and_predicts(folders: dict[str, Path], family: str, name: str):
+def test_every_family_trains_and_predicts(folders: dict[str, Path], family: str, name: str):
     task = find_task(name)
     head, encoder = head_for(task), load(folders, family)
     examples = read(task, "train", parse_data("mini"), 8).examples
@@ -68,7 +68,7 @@ def test_a_family_trains_and_predicts(folders: dict[str, Path], family: str, nam
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_half_precision_gives_about_the_same_states(folders: dict[str, Path], family: str):
+def test_bf16_states_are_close_to_fp32(folders: dict[str, Path], family: str):
     network = load(folders, family).network.eval()
     inputs = make_inputs(network.config)
     inputs["input_ids"] %= network.config.vocab_size
@@ -94,7 +94,7 @@ PRETRAINED = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_weights_are_those_below_the_heads_of_pretraining(tmp_path: Path, family: str):
+def test_weights_of_pretraining_classes_are_loaded(tmp_path: Path, family: str):
     kind = getattr(transformers, PRETRAINED.get(family, "AutoModelForMaskedLM"))
     save_family(tmp_path, family, kind)
     saved = load_file(tmp_path / "model.safetensors")
@@ -108,7 +108,7 @@ def test_the_weights_are_those_below_the_heads_of_pretraining(tmp_path: Path, fa
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_lost_weight_is_refused(folders: dict[str, Path], tmp_path: Path, family: str):
+def test_a_missing_weight_is_an_error(folders: dict[str, Path], tmp_path: Path, family: str):
     damaged = shutil.copytree(folders[family], tmp_path / "damaged")
     weights = load_file(damaged / "model.safetensors")
     del weights[max((name for name in weights if not name.startswith("decoder")), key=len)]
@@ -117,7 +117,7 @@ def test_a_lost_weight_is_refused(folders: dict[str, Path], tmp_path: Path, fami
         load_encoder(str(damaged), None, seed=1)
 
 
-def test_modernberts_head_is_that_of_its_pretraining(folders: dict[str, Path]):
+def test_modernberts_head_is_loaded_from_its_pretraining(folders: dict[str, Path]):
     saved = load_file(folders["modernbert"] / "model.safetensors")
     encoder, task = load(folders, "modernbert"), find_task("glue/rte")
     assert torch.equal(encoder.network.pooler.dense.weight, saved["head.dense.weight"])
@@ -139,7 +139,9 @@ TYPED = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_token_types_are_given_where_any_were_learned(folders: dict[str, Path], family: str):
+def test_token_types_are_used_only_by_families_that_learned_them(
+    folders: dict[str, Path], family: str
+):
     encoded = load(folders, family).tokenizer("a film", "it was bad")
     assert ("token_type_ids" in encoded) is (family in TYPED)
 
@@ -147,14 +149,14 @@ def test_token_types_are_given_where_any_were_learned(folders: dict[str, Path], 
 @pytest.mark.parametrize(
     ("family", "types"), [("funnel", [2, 0, 0, 1, 1]), ("xlnet", [0, 0, 1, 1, 2])]
 )
-def test_a_classification_token_may_have_a_type_of_its_own(
+def test_the_classification_token_may_have_its_own_token_type(
     folders: dict[str, Path], family: str, types: list[int]
 ):
     assert load(folders, family).tokenizer("a", "a")["token_type_ids"] == types
 
 
 @pytest.mark.parametrize("family", ["gpt2", "openai-gpt"])
-def test_gpts_texts_are_told_apart(folders: dict[str, Path], family: str):
+def test_gpt_texts_are_separated_by_special_tokens(folders: dict[str, Path], family: str):
     encoder, again = load(folders, family), load(folders, family)
     tokenizer, words = encoder.tokenizer, encoder.network.get_input_embeddings()
     tokens = tokenizer.convert_ids_to_tokens(tokenizer("a", "a")["input_ids"])
@@ -168,12 +170,14 @@ def test_gpts_texts_are_told_apart(folders: dict[str, Path], family: str):
     ("family", "limit"),
     [("bert", 72), ("roberta", 68), ("mpnet", 70), ("xlnet", 10**9), ("t5", 10**9), ("gpt2", 72)],
 )
-def test_the_longest_input(folders: dict[str, Path], family: str, limit: int):
-    """RoBERTa has no positions up to the id of padding, 3 here; MPNet counts as if it were 1."""
+def test_the_maximum_length_of_each_family_is_known(
+    folders: dict[str, Path], family: str, limit: int
+):
+    """RoBERTa has no positions up to its padding id, 3 here; MPNet counts as if the id were 1."""
     assert load(folders, family).max_tokens == limit
 
 
-def test_big_bird_never_changes_its_attention(folders: dict[str, Path]):
+def test_big_bird_keeps_its_attention_after_a_short_batch(folders: dict[str, Path]):
     network = load(folders, "big_bird").network.eval()
     texts = torch.arange(5, 69)[None]
     mask = torch.ones_like(texts)
@@ -184,7 +188,7 @@ def test_big_bird_never_changes_its_attention(folders: dict[str, Path]):
     assert torch.equal(before, after)
 
 
-def test_an_encoder_with_a_decoder_is_refused(tmp_path: Path):
+def test_an_encoder_decoder_model_is_an_error(tmp_path: Path):
     config = transformers.BartConfig(vocab_size=8, d_model=16, encoder_layers=1, decoder_layers=1)
     transformers.BartModel(config).save_pretrained(tmp_path)
     make_family_tokenizer("roberta").save_pretrained(tmp_path)
@@ -192,6 +196,6 @@ def test_an_encoder_with_a_decoder_is_refused(tmp_path: Path):
         load_encoder(str(tmp_path), None, seed=1)
 
 
-def test_t5s_encoder_may_stand_alone(tmp_path: Path):
+def test_t5_can_be_loaded_without_its_decoder(tmp_path: Path):
     save_family(tmp_path, "t5", transformers.T5EncoderModel)
     assert len(layers_of(load_encoder(str(tmp_path), None, seed=1).network).layers) == 2

@@ -1,4 +1,4 @@
-"""Dropout for CPUs drops as often as it should, repeats with a seed, and scales what is kept."""
+"""Fast CPU dropout has the right rate, is reproducible, and scales the kept values."""
 
 import numpy as np
 import pytest
@@ -10,14 +10,14 @@ from benchharness.encoder.packing import Attention, Packing
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.1, 0.15, 0.5])
-def test_drops_with_its_probability(rate: float) -> None:
+def test_values_are_dropped_with_the_given_probability(rate: float) -> None:
     torch.manual_seed(1)
     dropped = RandomBits().draw(torch.Size([1000, 1001]), rate) < 0
     spread = (rate * (1 - rate) / dropped.numel()) ** 0.5
     assert dropped.float().mean().item() == pytest.approx(rate, abs=5 * spread + 1 / 65536)
 
 
-def test_neighbours_and_the_four_of_a_word_are_independent() -> None:
+def test_dropped_values_are_independent() -> None:
     torch.manual_seed(1)
     dropped = (RandomBits().draw(torch.Size([100_000, 4]), 0.5) < 0).double()
     correlations = torch.corrcoef(dropped.T) - torch.eye(4)
@@ -26,7 +26,7 @@ def test_neighbours_and_the_four_of_a_word_are_independent() -> None:
     assert following.abs() < 0.02
 
 
-def test_the_same_seed_drops_the_same() -> None:
+def test_dropout_is_reproducible_with_a_seed() -> None:
     torch.manual_seed(3)
     bits = RandomBits()
     first, second, third = (each.draw(torch.Size([50]), 0.3) for each in (bits, bits, RandomBits()))
@@ -37,7 +37,7 @@ def test_the_same_seed_drops_the_same() -> None:
 
 
 class EveryNumber:
-    """Draws each number of 16 bits as often as any other: what is random without its noise."""
+    """A generator that draws each 16-bit number equally often, without random noise."""
 
     def __init__(self, _seed: int) -> None: ...
 
@@ -52,7 +52,9 @@ TYPES = [torch.float32, torch.bfloat16]
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("rate", RATES)
-def test_the_mean_stays(rate: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropout_preserves_the_mean(
+    rate: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("numpy.random.SFC64", EveryNumber)
     output = FastDropout(rate)(torch.ones(153 * 65536, dtype=dtype))
     assert output.mean(dtype=torch.float64).item() == pytest.approx(1, abs=1e-4)
@@ -60,8 +62,8 @@ def test_the_mean_stays(rate: float, dtype: torch.dtype, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("rate", RATES)
-def test_attentions_mean_stays(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In bf16 it moves by what rounding does to means that all lie near 1."""
+def test_attention_dropout_preserves_the_mean(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In bf16 the mean differs by the rounding of values near 1."""
     monkeypatch.setattr("numpy.random.SFC64", EveryNumber)
     packing = Packing.of_lengths(np.full(64, 256), 256, torch.device("cpu"))
     value = torch.ones(64 * 256, 1, 8, requires_grad=True)
@@ -71,7 +73,7 @@ def test_attentions_mean_stays(rate: float, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_scales_what_is_kept_and_its_gradient(dtype: torch.dtype) -> None:
+def test_kept_values_and_their_gradients_are_scaled(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     states = torch.ones(64, 63, dtype=dtype, requires_grad=True)
     output = FastDropout(0.1)(states)
@@ -81,13 +83,13 @@ def test_scales_what_is_kept_and_its_gradient(dtype: torch.dtype) -> None:
     assert torch.equal(states.grad, output.detach())
 
 
-def test_does_nothing_in_evaluation_or_at_rate_zero() -> None:
+def test_dropout_is_off_in_evaluation_and_at_rate_zero() -> None:
     states = torch.randn(5, 7)
     assert FastDropout(0.5).eval()(states) is states
     assert FastDropout(0.0)(states) is states
 
 
-def test_takes_the_place_of_every_dropout_of_a_network() -> None:
+def test_every_dropout_of_a_network_is_replaced() -> None:
     inner = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.2))
     network = nn.ModuleDict({"inner": inner, "last": nn.Dropout(0.3), "all": nn.Dropout(1.0)})
     use_fast_dropout(network)

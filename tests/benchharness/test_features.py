@@ -1,4 +1,4 @@
-"""Each choice of features is a row of its own, and all of them share one encoding."""
+"""Each choice of features is its own row, and all of them share one encoding."""
 
 import json
 from collections.abc import Iterator
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import benchharness as bh
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.job import Job, Setting
@@ -18,7 +19,6 @@ from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import MODELS
 from benchharness.recipes import resolve_sweep
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES
 from benchharness.worker import layer_states
 from benchharness.worker.job import run_job
@@ -58,7 +58,7 @@ def read(job: Job) -> object:
 # What is planned
 
 
-def test_each_is_the_embeddings_and_every_layer(model: str):
+def test_features_each_is_the_embeddings_and_every_layer(model: str):
     jobs = plan(model, features="each")
     assert [*map(read, jobs)] == ["embeddings", "layer-1", "layer-2", "layer-3", "layer-4"]
     assert not any(job.is_sweep for job in jobs)
@@ -67,7 +67,7 @@ def test_each_is_the_embeddings_and_every_layer(model: str):
     assert [*map(read, more)] == ["mix", *map(read, jobs), "last"]
 
 
-def test_other_values_are_swept_for_each_choice(model: str):
+def test_other_settings_are_swept_for_each_choice_of_features(model: str):
     jobs = plan(model, features="last,mix", learning_rate="1e-3,1e-4")
     assert [(read(job), job.values["learning_rate"]) for job in jobs] == [
         ("last", 1e-3),
@@ -78,7 +78,7 @@ def test_other_values_are_swept_for_each_choice(model: str):
     assert all(job.is_sweep for job in jobs)
 
 
-def test_the_recipe_is_berts_table():
+def test_the_features_recipe_has_the_rows_of_berts_table():
     points = resolve_sweep(BERT, "conll2003/ner", "features", {})
     values = [{n: s.value for n, s in point.settings.items()} for point in points]
     assert [v.get("features", "fine-tuned") for v in values] == TABLE
@@ -93,7 +93,7 @@ def test_the_recipe_is_berts_table():
     assert ["lstm_size" in point.settings for point in small] == [False, *[True] * 6]
 
 
-def test_a_table_for_frozen_encoders_is_for_them_alone(tmp_path: Path):
+def test_the_frozen_table_of_a_recipe_applies_to_frozen_encoders_only(tmp_path: Path):
     file = tmp_path / "mine.toml"
     file.write_text("[default]\nepochs = 2\n[frozen]\nepochs = 9\n")
     points = resolve_sweep(BERT, "glue/rte", str(file), {"features": "fine-tuned,last"})
@@ -102,7 +102,7 @@ def test_a_table_for_frozen_encoders_is_for_them_alone(tmp_path: Path):
     assert plain.settings["epochs"].value == 2.0
 
 
-def test_too_few_layers_are_said_before_anything_runs(capsys: pytest.CaptureFixture[str]):
+def test_too_few_layers_are_an_error_at_planning(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(BenchError, match="reads 3 layers, and tiny has 2"):
         plan("tiny", features="last,layer-3")
     jobs = plan("tiny", recipe="features")
@@ -110,7 +110,7 @@ def test_too_few_layers_are_said_before_anything_runs(capsys: pytest.CaptureFixt
     assert "tiny has 2 layers" in capsys.readouterr().err
 
 
-def test_each_needs_the_number_of_layers(tmp_path: Path):
+def test_features_each_needs_the_number_of_layers(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "odd")
     config = folder / "config.json"
     config.write_text(config.read_text().replace("num_hidden_layers", "depth"))
@@ -122,7 +122,7 @@ def test_each_needs_the_number_of_layers(tmp_path: Path):
 
 
 def test_all_layers_are_encoded_once(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Train and dev, whatever number of layers is read."""
+    """Train and dev are encoded once each, whatever layers are used."""
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     encoded: list[int] = []
     compute = layer_states._compute
@@ -145,7 +145,7 @@ def test_all_layers_are_encoded_once(model: str, tmp_path: Path, monkeypatch: py
 
 
 def rows(features: str | None, value: float, task: str = "conll2003/ner") -> Iterator[RunRow]:
-    """Three seeds by the recipe `features`, as a store gives them."""
+    """Yield three stored runs of the recipe `features`, one per seed."""
     read = {} if features is None else {"features": Setting(value=features, source="table 7")}
     for seed in (1, 2, 3):
         scores = dict.fromkeys(("f1", "mcc", "accuracy"), value + 0.001 * seed)
@@ -158,7 +158,7 @@ def rows(features: str | None, value: float, task: str = "conll2003/ner") -> Ite
 TABLE_ROWS = [*rows(None, 0.963), *rows("last", 0.948), *rows("sum-all", 0.80), *rows("mix", 0.9)]
 
 
-def test_the_rows_are_called_by_their_features_and_held_against_the_papers():
+def test_rows_are_named_by_their_features_and_compared_with_published_scores():
     (board,) = build_boards(TABLE_ROWS, SUITES["conll2003"])
     found = {
         entry.name: [(r.theirs.value, r.verdict) for r in reproductions(board, entry)]
@@ -172,8 +172,8 @@ def test_the_rows_are_called_by_their_features_and_held_against_the_papers():
     }
 
 
-def test_choices_of_one_task_do_not_take_another_tasks_runs():
-    """In whatever order they finish, and where a choice has failed on a task."""
+def test_rows_of_different_features_are_not_mixed_across_tasks():
+    """This holds for any order of runs, and if a choice has failed on a task."""
     cola = [*rows("layer-1", 0.5, "glue/cola"), *rows("layer-2", 0.6, "glue/cola")]
     rte = [*rows("layer-2", 0.7, "glue/rte"), *rows("layer-3", 0.8, "glue/rte")]
     (board,) = build_boards([*cola, *reversed(rte)], SUITES["glue"])
@@ -185,7 +185,7 @@ def test_choices_of_one_task_do_not_take_another_tasks_runs():
     }
 
 
-def test_the_curve_over_layers_has_a_line_a_model_with_intervals():
+def test_the_curve_over_layers_has_one_line_per_model_with_intervals():
     layers = [*rows("layer-2", 0.9), *rows("embeddings", 0.8), *rows("layer-1", 0.7)]
     (board,) = build_boards([*layers, *rows("last", 0.9)], SUITES["conll2003"])
     (figure,) = layer_figures(named_entries(board, "b"), board)
@@ -201,7 +201,7 @@ def test_the_curve_over_layers_has_a_line_a_model_with_intervals():
     assert layer_figures(named_entries(alone, "b"), alone) == ()
 
 
-def test_the_command_plans_the_same_jobs(bench: Any, tmp_path: Path):
+def test_the_command_line_plans_the_same_jobs(bench: Any, tmp_path: Path):
     words = ("--task", "glue/cola", "--data", "mini", "--limit", "12", "--seeds", "1")
     options = (
         "--no-baselines",
@@ -220,7 +220,7 @@ def test_the_command_plans_the_same_jobs(bench: Any, tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_the_command_and_python_run_the_same_rows(
+def test_the_command_line_and_python_run_the_same_jobs(
     tmp_path: Path, bench: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))

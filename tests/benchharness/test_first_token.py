@@ -1,6 +1,6 @@
-"""A last layer at the first token alone gives the states and gradients of a whole one.
+"""A last layer computed at the first token only gives the same states and gradients there.
 
-That of packed rows is in test_packing.py.
+The tests of packed rows are in test_packing.py.
 """
 
 import copy
@@ -18,7 +18,7 @@ PACKED = sorted(FAMILIES & PACKABLE)
 
 
 def make_whole(family: str) -> Any:
-    """An encoder without dropout, computing in training mode."""
+    """Return an encoder without dropout, in training mode."""
     torch.manual_seed(3)
     network = make_network(make_config(family)).train()
     for module in network.modules():
@@ -38,7 +38,7 @@ def make_inputs(lengths: list[int], family: str) -> dict[str, Tensor]:
 
 
 def count_tokens(network: Any, kind: type[nn.Module], inputs: dict[str, Tensor]) -> list[int]:
-    """How many tokens each of the network's modules of a kind computes."""
+    """Return how many tokens each of the network's modules of a class computes."""
     counts = []
     hooks = [
         module.register_forward_hook(lambda _m, _i, out: counts.append(out[..., 0].numel()))
@@ -52,7 +52,7 @@ def count_tokens(network: Any, kind: type[nn.Module], inputs: dict[str, Tensor])
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_padded_rows(family: str) -> None:
+def test_padded_rows_have_the_same_states_and_gradients(family: str) -> None:
     whole = make_whole(family)
     narrow = copy.deepcopy(whole)
     use_first_token(narrow)
@@ -72,7 +72,7 @@ def test_padded_rows(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", PACKED)
-def test_prediction(family: str) -> None:
+def test_prediction_has_the_same_states(family: str) -> None:
     whole = make_whole(family).eval()
     narrow = copy.deepcopy(whole)
     use_packed_rows(narrow, "cpu")
@@ -83,7 +83,7 @@ def test_prediction(family: str) -> None:
     torch.testing.assert_close(states[:, 0], expected[:, 0], rtol=1e-5, atol=1e-5)
 
 
-def test_the_last_layer_computes_less() -> None:
+def test_the_last_layer_computes_fewer_tokens() -> None:
     inputs = make_inputs([9, 1, 30, 16], "bert")
     whole, narrow = make_whole("bert"), make_whole("bert")
     for network in (whole, narrow):
@@ -96,7 +96,7 @@ def test_the_last_layer_computes_less() -> None:
     assert count_tokens(narrow, nn.Linear, inputs) == expected
 
 
-def test_other_families_are_left_as_they_are() -> None:
+def test_other_families_are_not_changed() -> None:
     network = make_whole("mpnet")
     inputs = make_inputs([9, 30], "mpnet")
     expected = network(**inputs)[0]

@@ -1,7 +1,7 @@
-"""A flag of a run is in every form of its numbers: each command, call, format, tracker and plot.
+"""Flags of runs are shown with their scores in every command, call, format, tracker and plot.
 
-The names of all that there is are read from the product. A new command, function, format, tracker
-or plot belongs into one of the tables here, or a test fails.
+All of these are read from the product. A new command, function, format, tracker or plot must be
+added to one of the tables here, or a test fails.
 """
 
 import json
@@ -9,7 +9,9 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -18,6 +20,7 @@ import pytest
 import benchharness as bh
 from benchharness.cli.commands import commands
 from benchharness.cli.export import PREDICTIONS, Format
+from benchharness.discovery import places
 from benchharness.extensions.which.answers import find_answers
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
@@ -39,7 +42,7 @@ from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.report.write import template_module
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import open_store
-from benchharness.loggers import LOGGERS, Listening
+from benchharness.loggers import Listening
 from benchharness.progress import ending
 from benchharness.stored.predictions import curves_of
 from benchharness.tasks.answers.base import CONSTANT
@@ -84,7 +87,7 @@ def runs() -> Iterator[Result]:
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a store of mini runs, and one of constant runs on official data."""
+    """Return a folder with a database of mini runs, and one of constant runs on official data."""
     folder = tmp_path_factory.mktemp("stored")
     with open_store(folder / DB) as store:
         store.add_results(runs())
@@ -133,17 +136,17 @@ CHECKED: Mapping[str, tuple[str, ...]] = {
 """Commands that show numbers of stored runs, as they are called here."""
 
 ELSEWHERE = {
-    "run": "test_a_trained_run_is_flagged_wherever_it_goes",
-    "model": "test_a_trained_run_is_flagged_wherever_it_goes",
-    "predict": "test_a_trained_run_is_flagged_wherever_it_goes",
-    "watch": "test_what_is_said_of_a_job_that_ends_has_its_flags",
-    "which": "test_the_answer_of_which_is_marked",
-    "check": "test_a_check_says_which_of_its_runs_collapsed",
+    "run": "test_a_trained_run_is_flagged_everywhere",
+    "model": "test_a_trained_run_is_flagged_everywhere",
+    "predict": "test_a_trained_run_is_flagged_everywhere",
+    "watch": "test_the_ending_of_a_job_has_its_flags",
+    "which": "test_which_marks_collapsed_answers",
+    "check": "test_check_names_its_collapsed_runs",
 }
 """Those that train or wait, with the tests of this file that call them."""
 
 IN_EXTENSIONS = of_extensions(
-    {"paper": {"paper": "paper/test_paper_flags.py::test_each_number_of_a_paper_has_its_flags"}}
+    {"paper": {"paper": "paper/test_paper_flags.py::test_collapsed_runs_are_flagged_in_a_paper"}}
 )
 """Those with tests in tests/extensions."""
 
@@ -155,7 +158,7 @@ WITHOUT_NUMBERS = {
 """Those that show no score of a run of ours."""
 
 
-def test_each_command_is_one_of_these() -> None:
+def test_each_command_is_in_one_table() -> None:
     known = [*CHECKED, *ELSEWHERE, *IN_EXTENSIONS, *WITHOUT_NUMBERS]
     assert sorted(known) == sorted(commands())
     assert all(callable(globals()[test]) for test in ELSEWHERE.values())
@@ -165,7 +168,7 @@ def test_each_command_is_one_of_these() -> None:
 
 
 @pytest.mark.parametrize("command", CHECKED)
-def test_a_command_says_what_must_be_known_of_its_numbers(command: str, bench: Any, here: Path):
+def test_a_command_shows_the_flags_of_its_scores(command: str, bench: Any, here: Path):
     before = set(here.rglob("*"))
     said = CONSTANT if command != "check --write" else "seeds collapsed"
     forms = [()]
@@ -183,7 +186,7 @@ def db(command: str) -> tuple[str, ...]:
     return () if command == "score" else ("--db", DB)
 
 
-def test_layers_are_flagged_as_checkpoints_are(bench: Any, here: Path) -> None:
+def test_layers_are_flagged_like_checkpoints(bench: Any, here: Path) -> None:
     for form in ((), ("--json",)):
         ended = bench("curve", "layered", "--db", DB, *form)
         assert (ended.code, CONSTANT in ended.out) == (0, True), ended.err
@@ -191,7 +194,7 @@ def test_layers_are_flagged_as_checkpoints_are(bench: Any, here: Path) -> None:
 
 @pytest.fixture
 def learned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """From here on, runs answer such shares of a task's rows rightly, or give one answer to all."""
+    """Return a function that sets which share of a task's rows later runs predict correctly."""
 
     def learn(**shares: float) -> None:
         engine = LearnedEngine({f"glue/{task}": share for task, share in shares.items()})
@@ -203,10 +206,10 @@ def learned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 MINI = ("--data", "mini", "--limit", "60", "--device", "cpu", "--precision", "fp32")
 
 
-def test_the_answer_of_which_is_marked(
+def test_which_marks_collapsed_answers(
     bench: Any, learned: Any, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also the mean of tasks of which one has collapsed."""
+    """The mean over tasks is marked too if one task has collapsed."""
     monkeypatch.setattr("benchharness.extensions.which.choose.measure_inference", lambda *_: {})
     learned(rte=0.0, qnli=0.9)
     tasks = ("--task", "glue/rte", "--task", "glue/qnli", "--seeds", "1", "--minutes", "60")
@@ -237,7 +240,7 @@ def test_the_answer_of_which_is_marked(
     }
 
 
-def test_a_check_says_which_of_its_runs_collapsed(bench: Any, learned: Any, here: Path) -> None:
+def test_check_names_its_collapsed_runs(bench: Any, learned: Any, here: Path) -> None:
     words = ("--model", "tiny", "--task", "glue/rte", "--seeds", "2")
     learned(rte=0.8)
     assert bench("run", *words, *MINI, "--no-baselines").code == 0
@@ -256,7 +259,7 @@ def test_a_check_says_which_of_its_runs_collapsed(bench: Any, learned: Any, here
 
 @pytest.fixture
 def averaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store with a score of 65.0 that is made of 50.0, which collapsed, and 80.0."""
+    """A database with a score of 65.0, the mean of 50.0 (collapsed) and 80.0."""
     monkeypatch.chdir(tmp_path)
     with open_store(DB) as store:
         for name, value, make in (("v1.1", 0.5, flagged), ("v2.0", 0.8, plotted)):
@@ -282,7 +285,7 @@ MEANS: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize("form", MEANS)
-def test_a_score_is_marked_where_one_of_its_tasks_has_collapsed(
+def test_a_score_is_marked_if_one_of_its_tasks_has_collapsed(
     form: str, bench: Any, averaged: Path
 ) -> None:
     words, marked = MEANS[form]
@@ -306,7 +309,7 @@ def test_a_score_in_json_has_the_flags_of_its_tasks(
     }
 
 
-def test_a_notebook_marks_a_score_as_the_tasks_of_it(averaged: Path) -> None:
+def test_a_notebook_marks_a_score_of_collapsed_tasks(averaged: Path) -> None:
     board = bh.board("squad", db=DB)
     for shown in (repr(board), board._repr_html_()):
         assert len(re.findall(r"65\.0!", shown)) == 1
@@ -332,7 +335,7 @@ def test_each_format_has_the_flags(form: Format, bench: Any, here: Path) -> None
 CARDS = ("model-index", "eval-results")
 
 
-def test_a_card_of_what_learned_nothing_is_written_where_that_is_asked(bench: Any, here: Path):
+def test_a_model_card_of_a_collapsed_model_needs_collapsed_too(bench: Any, here: Path):
     words = ("--model", "stuck", "--data", "hub", "--db", HUB, "--out", "card.yaml")
     for form in CARDS:
         ended = bench("export", "--format", form, *words)
@@ -343,8 +346,8 @@ def test_a_card_of_what_learned_nothing_is_written_where_that_is_asked(bench: An
     assert (ended.code, "--collapsed-too" in ended.err) == (2, True)
 
 
-def test_a_card_does_not_mind_what_it_leaves_out(bench: Any, here: Path):
-    """Another task of the same row, and rows that are on no card."""
+def test_a_model_card_ignores_collapsed_runs_that_it_does_not_list(bench: Any, here: Path):
+    """Collapsed runs on another task of the same row, or on rows that are in no card."""
     with open_store(HUB) as store:
         for model in ("stuck", "fine"):
             store.add_results([made(model, "glue/wnli", 1, {1}, data="hub")])
@@ -395,16 +398,16 @@ def choice() -> bh.Choice:
     return bh.Choice(answers=tuple(found), cost={}, runs=3, of=3, left="")
 
 
-def test_each_name_of_the_package_is_one_of_these() -> None:
+def test_each_public_name_is_in_one_table() -> None:
     assert sorted([*FRAMES, *TRAINED, *LOGGED, *SAME_AS, *PLAIN]) == dir(bh)
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_python_has_the_flags(name: str, here: Path) -> None:
+def test_python_results_have_the_flags(name: str, here: Path) -> None:
     assert CONSTANT in str(FRAMES[name]())
 
 
-def test_a_notebook_marks_the_numbers_themselves(here: Path) -> None:
+def test_a_notebook_marks_the_flagged_numbers(here: Path) -> None:
     board = bh.board("glue", db=DB)
     for shown in (repr(board), board._repr_html_()):
         assert "50.0!" in shown
@@ -415,13 +418,13 @@ def test_a_notebook_marks_the_numbers_themselves(here: Path) -> None:
     assert frame.loc["stuck", "flags"] == "RTE: 3 of 3 seeds collapsed (constant predictions)"
 
 
-def test_what_learned_nothing_is_the_best_nowhere(here: Path) -> None:
+def test_which_does_not_name_a_collapsed_model_as_the_best(here: Path) -> None:
     (answer,) = choice().answers
     assert answer.best == ()
-    assert answer.sentence == "RTE: nothing was learned: all runs collapsed."
+    assert answer.sentence == "RTE: no encoder learned anything: all runs collapsed."
 
 
-def test_a_checkpoint_that_learned_nothing_is_warned_of(
+def test_a_collapsed_checkpoint_is_a_warning_of_the_callback(
     here: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = bh.Results(db=DB, keys=(key("stuck"), key("stuck", 2)), suites=("glue",))
@@ -433,19 +436,25 @@ def test_a_checkpoint_that_learned_nothing_is_warned_of(
 # Trackers, and what is said of a job at its end.
 
 
-@pytest.mark.parametrize("name", LOGGERS)
-def test_each_tracker_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its package is replaced by one that remembers all that it was called with."""
+@pytest.mark.parametrize("name", places("loggers"))
+def test_each_tracker_logs_the_flags(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tracker's package is replaced by a mock that records all calls."""
     package = MagicMock()
-    monkeypatch.setattr("benchharness.loggers.import_module", lambda _: package)
+    monkeypatch.setattr(
+        "benchharness.extensions.trackers.trackers.import_module", lambda _: package
+    )
     watcher = Told()
-    with Listening(watcher, {name: lambda: LOGGERS[name](tmp_path)}) as listening:
+    with Listening(
+        watcher, {name: partial(resolve_name(places("loggers")[name]), tmp_path)}
+    ) as listening:
         listening.finish(collapsed("stuck"))
     assert "has failed" not in str(watcher.notes)
     assert CONSTANT in str(package.mock_calls)
 
 
-def test_what_is_said_of_a_job_that_ends_has_its_flags() -> None:
+def test_the_ending_of_a_job_has_its_flags() -> None:
     assert ending(collapsed("stuck")) == "accuracy 0.500 (! constant predictions) in 12 s"
 
 
@@ -455,13 +464,13 @@ OTHERS = {"anchor", "title", "data", "entries", "first"}
 
 
 def flagged(model: str, task: str = "glue/rte", seed: int = 0, **fields: Any) -> Result:
-    """A run whose scores are all 50.0, or as given, and which is constant."""
+    """Return a constant run whose scores are all 50.0, or as given."""
     run = plotted(model, task, seed, 0.5, **fields)
     return replace(run, evaluations=[replace(e, flags=(CONSTANT,)) for e in run.evaluations])
 
 
 def set_to(name: str, *values: Any) -> tuple[tuple[NamedEntry, ...], Board]:
-    """A board of rows that differ in one setting."""
+    """Return a board of rows that differ in one setting."""
     row = row_of(flagged("tiny"))
     rows = [
         replace(
@@ -522,7 +531,7 @@ FIGURES: Mapping[str, Callable[[], object]] = {
 }
 
 
-def test_each_plot_is_one_of_these() -> None:
+def test_each_plot_is_in_one_table() -> None:
     assert {each.name for each in fields(Plots)} == {*FIGURES, *OTHERS}
 
 
@@ -538,8 +547,8 @@ PARTS: Mapping[str, str] = {
     "group.html.j2": f'<abbr class="flag" title="{CONSTANT}">!</abbr>',
     "run.html.j2": f'<p class="flag">! {CONSTANT}</p>',
     "plots/figure.html.j2": '<td class="number">50.0!</td>',
-    "plots/section.html.j2": "a cross one that learned nothing (collapsed)",
-    "board.html.j2": '<span class="flag">!</span> marks a score to read with care',
+    "plots/section.html.j2": "a cross a run that learned nothing (collapsed)",
+    "board.html.j2": '<span class="flag">!</span> marks a score with a warning',
 }
 """What the templates of the page write of a flag."""
 
@@ -560,7 +569,7 @@ def test_each_part_of_the_page_has_the_flags(bench: Any, here: Path) -> None:
     assert [name for name, part in PARTS.items() if part not in page] == []
 
 
-def test_a_score_beside_a_published_one_is_marked() -> None:
+def test_a_score_compared_with_a_published_one_is_marked() -> None:
     flags = {"glue/rte": (CONSTANT,)}
     rows = [
         make_row("bert-base-cased", "glue/rte", seed, 0.5, data="hub", flags=flags)
@@ -577,8 +586,8 @@ def test_a_score_beside_a_published_one_is_marked() -> None:
 # A run that is really trained.
 
 
-def test_a_trained_run_is_flagged_wherever_it_goes(bench: Any) -> None:
-    """Its model is written only where that is asked for, and with a card that says so."""
+def test_a_trained_run_is_flagged_everywhere(bench: Any) -> None:
+    """Its model is written only on request, and with a card that has the flag."""
     words = ("--model", "tiny", "--task", "glue/rte", "--data", "mini", "--limit", "16")
     once = ("--set", "epochs=1", "--set", "learning_rate=1e-9", "--seeds", "1", "--no-baselines")
     device = ("--device", "cpu", "--precision", "fp32", "--keep-models")

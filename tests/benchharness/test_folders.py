@@ -1,4 +1,4 @@
-"""What people have in the place of a checkpoint folder: each is told the way to one."""
+"""Common mistakes instead of a checkpoint folder: each gets an error with a solution."""
 
 import json
 import shlex
@@ -14,8 +14,8 @@ from safetensors.torch import load_file, save_file
 from transformers.utils import logging
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import ModelError
 from benchharness.models import find_model
-from benchharness.tasks.errors import ModelError
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.families import save_family
 from tests.helpers.plans import plan_jobs
@@ -27,7 +27,7 @@ def no_bars() -> None:
 
 
 def adapter(folder: Path) -> None:
-    """As peft writes one that was trained with a head of three classes."""
+    """Write an adapter as peft does, trained with a head of three classes."""
     said = {"base_model_name_or_path": "some/base", "task_type": "SEQ_CLS", "peft_type": "LORA"}
     (folder / "adapter_config.json").write_text(json.dumps(said))
     head = {"base_model.model.classifier.weight": torch.ones(3, 4)}
@@ -67,7 +67,7 @@ FOLDERS: list[tuple[Callable[[Path], None], list[str]]] = [
 
 
 @pytest.mark.parametrize(("make", "words"), FOLDERS, ids=[make.__name__ for make, _ in FOLDERS])
-def test_a_folder_that_is_none_says_the_way_out(
+def test_a_folder_without_a_checkpoint_is_an_error_with_a_solution(
     bench, tmp_path: Path, make: Callable[[Path], None], words: list[str]
 ):
     folder = tmp_path / "folder"
@@ -80,14 +80,16 @@ def test_a_folder_that_is_none_says_the_way_out(
     assert not (tmp_path / "results").exists()
 
 
-def test_a_file_of_weights_says_it_too(tmp_path: Path):
+def test_a_weights_file_instead_of_a_folder_is_an_error_with_a_solution(tmp_path: Path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(ModelError, match=r"is a file .*pytorch_model.bin is weights alone"):
         find_model(str(tmp_path / "pytorch_model.bin"))
 
 
 @pytest.mark.parametrize("listed", [False, True])
-def test_an_unfit_tokenizer_is_refused_before_workers_start(bench, tmp_path: Path, listed: bool):
+def test_a_tokenizer_that_does_not_fit_is_an_error_before_workers_start(
+    bench, tmp_path: Path, listed: bool
+):
     folder = save_checkpoint(tmp_path / "small", vocab_size=100)
     if listed:  # as tokenizers with probabilities have their tokens
         file = folder / "tokenizer.json"
@@ -110,7 +112,7 @@ def test_an_unfit_tokenizer_is_refused_before_workers_start(bench, tmp_path: Pat
         ({}, None),
     ],
 )
-def test_a_pooling_that_is_not_used_is_said(tmp_path: Path, config: object, pooling: str | None):
+def test_an_unused_pooling_config_gives_a_note(tmp_path: Path, config: object, pooling: str | None):
     folder = save_checkpoint(tmp_path / "sentences")
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(config))
@@ -118,7 +120,7 @@ def test_a_pooling_that_is_not_used_is_said(tmp_path: Path, config: object, pool
     assert [pooling in note for note in planned.notes] == ([True] if pooling else [])
 
 
-def test_a_run_says_which_pooling_was_not_used(bench, tmp_path: Path):
+def test_the_stored_run_has_the_unused_pooling(bench, tmp_path: Path):
     folder = tmp_path / "sentences"
     encoder = load_encoder("builtin:tiny", None, 1)
     encoder.network.save_pretrained(folder)
@@ -133,8 +135,8 @@ def test_a_run_says_which_pooling_was_not_used(bench, tmp_path: Path):
 
 
 @pytest.mark.filterwarnings("ignore")  # of peft's
-def test_peft_merges_by_that_command(tmp_path: Path):
-    """Where peft is there: the command that the sentence says, as it says it."""
+def test_the_command_in_the_error_merges_an_adapter_with_peft(tmp_path: Path):
+    """Run the command of the error message, if peft is installed."""
     peft = pytest.importorskip("peft")
     base = save_checkpoint(tmp_path / "base")
     network = transformers.AutoModelForSequenceClassification.from_pretrained(base, num_labels=3)
@@ -158,7 +160,7 @@ def test_peft_merges_by_that_command(tmp_path: Path):
 
 
 def renamed(folder: Path, change: Callable[[str], str], *, pickled: bool) -> Path:
-    """The folder with other names of its weights, as safetensors or pickled."""
+    """Rename the weights of the folder, as safetensors or pickled."""
     file = folder / "model.safetensors"
     weights = {change(name): tensor for name, tensor in load_file(file).items()}
     if pickled:
@@ -182,7 +184,7 @@ def renamed(folder: Path, change: Callable[[str], str], *, pickled: bool) -> Pat
     ],
     ids=["module", "module and base", "compiled", "compiled inside", "FSDP", "Fabric"],
 )
-def test_weights_of_a_wrapped_network_are_refused_with_the_cause(
+def test_weights_of_a_wrapped_network_are_an_error_with_the_cause(
     tmp_path: Path, change: Callable[[str], str], words: str, pickled: bool
 ):
     folder = renamed(save_checkpoint(tmp_path / "wrapped"), change, pickled=pickled)
@@ -193,7 +195,7 @@ def test_weights_of_a_wrapped_network_are_refused_with_the_cause(
         load_encoder(str(folder), None, 1)
 
 
-def test_weights_inside_a_larger_network_are_refused_with_its_name(tmp_path: Path):
+def test_weights_inside_a_larger_network_are_an_error_with_its_prefix(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "larger")
     renamed(folder, lambda name: f"text_tower.{name}", pickled=False)
     with pytest.raises(ModelError, match=r"their names begin with 'text_tower\.'"):
@@ -201,7 +203,7 @@ def test_weights_inside_a_larger_network_are_refused_with_its_name(tmp_path: Pat
 
 
 @pytest.mark.parametrize("family", ["bert", "distilbert", "roberta", "deberta-v2", "modernbert"])
-def test_more_layers_than_the_config_says_are_refused(tmp_path: Path, family: str):
+def test_more_layers_than_in_the_config_are_an_error(tmp_path: Path, family: str):
     folder = save_family(tmp_path / "deep", family)
     config = json.loads((folder / "config.json").read_text())
     name = "n_layers" if family == "distilbert" else "num_hidden_layers"
@@ -215,7 +217,7 @@ def test_more_layers_than_the_config_says_are_refused(tmp_path: Path, family: st
     load_encoder(str(folder), None, 1)
 
 
-def test_fewer_layers_than_the_config_says_are_refused(tmp_path: Path):
+def test_fewer_layers_than_in_the_config_are_an_error(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "shallow")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))

@@ -1,4 +1,4 @@
-"""Forked workers behave as those that are started by a command."""
+"""Forked workers behave like workers that are started by a command."""
 
 import gc
 import json
@@ -56,7 +56,7 @@ def process_of(server: ForkServer) -> subprocess.Popen[bytes]:
 
 
 def begin(server: ForkServer, file: Path) -> Fork:
-    """A worker that waits for its job on stdin, or has ended already."""
+    """Return a worker that waits for its job on stdin, or has ended already."""
     fork = server.start([str(file)], ENVIRONMENT, ())
     while not fork.has_begun:
         time.sleep(0.01)
@@ -80,7 +80,7 @@ def wait_until_gone(pid: int) -> None:
         time.sleep(0.02)
 
 
-def test_a_fork_leads_a_session_and_ends_with_a_status(server: ForkServer, tmp_path: Path) -> None:
+def test_a_fork_leads_a_session_and_exits_with_a_status(server: ForkServer, tmp_path: Path) -> None:
     fork = begin(server, tmp_path / "result.json")
     assert os.getsid(fork.pid) == fork.pid != os.getsid(0)
     assert fork.poll() is None
@@ -113,7 +113,7 @@ with closing(ForkServer()) as server:
 
 
 @pytest.mark.skipif(not worker.AUTOGROUP.exists(), reason="this kernel has no autogroups")
-def test_nice_counts_for_forks_though_they_lead_sessions_of_their_own(tmp_path: Path) -> None:
+def test_nice_applies_to_forks_although_they_lead_their_own_sessions(tmp_path: Path) -> None:
     ended = subprocess.run(
         ("nice", "-n", "1", sys.executable, "-P", "-c", NICE),
         cwd=tmp_path,
@@ -124,7 +124,7 @@ def test_nice_counts_for_forks_though_they_lead_sessions_of_their_own(tmp_path: 
     assert ended.stdout.split() == [str(min(os.nice(0) + 1, 19))] * 2
 
 
-def test_a_busy_kernel_is_asked_again_and_one_without_groups_is_not(
+def test_setting_the_autogroup_is_retried_only_if_the_kernel_is_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers = [BlockingIOError(), BlockingIOError(), None, FileNotFoundError()]
@@ -147,7 +147,7 @@ def test_a_busy_kernel_is_asked_again_and_one_without_groups_is_not(
     assert not answers
 
 
-def test_imports_look_for_no_garbage_and_what_comes_after_does() -> None:
+def test_garbage_collection_is_off_during_imports_only() -> None:
     before = gc.get_freeze_count()
     try:
         with worker.importing():
@@ -158,14 +158,14 @@ def test_imports_look_for_no_garbage_and_what_comes_after_does() -> None:
         gc.unfreeze()
 
 
-def test_signals_reach_a_fork(server: ForkServer, tmp_path: Path) -> None:
+def test_a_fork_can_be_killed_by_a_signal(server: ForkServer, tmp_path: Path) -> None:
     fork = begin(server, tmp_path / "result.json")
     os.killpg(fork.pid, signal.SIGKILL)
     assert fork.wait() == -signal.SIGKILL
     close(fork)
 
 
-def test_forks_end_with_their_server(server: ForkServer, tmp_path: Path) -> None:
+def test_forks_are_killed_with_their_server(server: ForkServer, tmp_path: Path) -> None:
     first, second = (begin(server, tmp_path / f"{n}.json") for n in range(2))
     pids = first.pid, second.pid
     process_of(server).kill()
@@ -175,7 +175,7 @@ def test_forks_end_with_their_server(server: ForkServer, tmp_path: Path) -> None
     close(first, second)
 
 
-def test_a_fork_that_never_started_has_no_process(
+def test_a_fork_that_never_started_has_no_pid(
     server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fork_server, "COMMAND", (sys.executable, "-c", ""))  # ends at once
@@ -198,7 +198,7 @@ def test_a_killed_server_is_replaced(server: ForkServer, tmp_path: Path) -> None
     close(first, second)
 
 
-def test_server_and_forks_end_with_a_killed_driver(tmp_path: Path) -> None:
+def test_server_and_forks_end_when_the_driver_is_killed(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
         "from benchharness.engines.fork_server import ForkServer\n"
@@ -218,8 +218,8 @@ def test_server_and_forks_end_with_a_killed_driver(tmp_path: Path) -> None:
         wait_until_gone(pid)
 
 
-def test_a_process_dies_with_its_driver_from_its_first_import_of_ours(tmp_path: Path) -> None:
-    """The next one may hang, or take long enough for the driver to be killed before its end."""
+def test_a_server_ends_with_its_driver_even_during_its_imports(tmp_path: Path) -> None:
+    """A later import may hang, or be slow enough for the driver to be killed before its end."""
     begun = tmp_path / "begun"
     hanging = (
         "import benchharness.worker, pathlib, time\n"
@@ -246,7 +246,7 @@ def test_a_process_dies_with_its_driver_from_its_first_import_of_ours(tmp_path: 
     wait_until_gone(pid)
 
 
-def test_a_process_whose_driver_died_before_does_not_begin() -> None:
+def test_a_process_whose_driver_is_already_dead_does_not_start() -> None:
     code = "import benchharness.worker; print('begun')"
     environment = os.environ | {DIES_WITH: "0"}
     words = (sys.executable, "-c", code)
@@ -274,7 +274,7 @@ def test_the_engine_runs_jobs_in_forks_of_one_server(monkeypatch: pytest.MonkeyP
     assert "/nowhere" in failure.error
 
 
-def test_a_server_imports_before_it_forks(server: ForkServer, tmp_path: Path) -> None:
+def test_a_server_imports_modules_before_it_forks(server: ForkServer, tmp_path: Path) -> None:
     server.prepare(ENVIRONMENT, ["unheard_of", "benchharness.leaderboard.boards.published"])
     process = process_of(server)
     fork = begin(server, tmp_path / "result.json")
@@ -286,7 +286,7 @@ def test_a_server_imports_before_it_forks(server: ForkServer, tmp_path: Path) ->
     close(fork)
 
 
-def test_a_server_that_is_gone_before_it_forks_is_replaced(
+def test_a_server_that_dies_before_its_first_fork_is_replaced(
     server: ForkServer, tmp_path: Path
 ) -> None:
     server.prepare(ENVIRONMENT, ())
@@ -298,7 +298,7 @@ def test_a_server_that_is_gone_before_it_forks_is_replaced(
     close(fork)
 
 
-def test_forks_end_each_with_their_own_status(server: ForkServer, tmp_path: Path) -> None:
+def test_each_fork_has_its_own_exit_status(server: ForkServer, tmp_path: Path) -> None:
     first, second = (begin(server, tmp_path / f"{n}.json") for n in range(2))
     os.killpg(second.pid, signal.SIGKILL)
     assert second.wait() == -signal.SIGKILL
@@ -310,19 +310,19 @@ def test_forks_end_each_with_their_own_status(server: ForkServer, tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", MODULES)
-def test_what_is_imported_ahead_exists(kind: str) -> None:
+def test_preloaded_modules_exist(kind: str) -> None:
     modules = modules_of(kind, TASKS.values())
     assert {"sklearn.metrics", "scipy.stats"} < set(modules)
     assert all(find_spec(module) for module in modules)
 
 
-def test_only_tasks_whose_metrics_need_a_library_import_it() -> None:
+def test_metric_libraries_are_imported_only_for_tasks_that_need_them() -> None:
     assert "sklearn.metrics" in modules_for(make_job("superglue/cb"))
     assert "scipy.stats" in modules_for(make_job("stsb"))
     assert modules_for(make_job("glue/rte")) == (*MODULES["model"], "benchharness.heads.pair")
 
 
-def test_requests_are_within_a_datagram() -> None:
+def test_requests_fit_in_a_datagram() -> None:
     words = ["/" + "x" * 4000, "--start-from", "/" + "x" * 4000]
     assert len(json.dumps(words)) * 2 < LARGEST_MESSAGE
 
@@ -342,7 +342,7 @@ def impatient(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> ForkServer
 
 
 class Hearer:
-    """Hears notes, and does something when a job first reports its training."""
+    """A reporter that records notes, and acts when a job first reports training."""
 
     def __init__(self, act: Callable[[], None] = lambda: None) -> None:
         self.notes: list[str] = []
@@ -361,10 +361,10 @@ def driven_by(server: ForkServer, jobs: list[Job], hear: Hearer, **options: Any)
     return list(engine.run(iter(jobs), hear))
 
 
-def test_silent_servers_are_replaced_once_and_then_done_without(
+def test_hanging_servers_are_replaced_once_and_then_not_used(
     impatient: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They stop before their first fork, as in an import from a file system that hangs."""
+    """They hang before their first fork, as in an import from a file system that hangs."""
     stop = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
     monkeypatch.setattr(fork_server, "COMMAND", (sys.executable, "-c", stop))
     pids, ask = [], ForkServer._ask
@@ -383,7 +383,7 @@ def test_silent_servers_are_replaced_once_and_then_done_without(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_jobs_of_a_killed_server_are_started_again(
+def test_the_jobs_of_a_killed_server_are_restarted(
     impatient: ForkServer, number: signal.Signals
 ) -> None:
     hear = Hearer(lambda: process_of(impatient).send_signal(number))
@@ -394,18 +394,18 @@ def test_the_jobs_of_a_killed_server_are_started_again(
     assert len(hear.notes) <= 2
 
 
-def test_what_has_ended_below_a_silent_server_is_not_computed_again(impatient: ForkServer) -> None:
-    """Without a timeout too: its pipes are closed, and nobody says how it ended."""
+def test_a_job_that_ended_under_a_hanging_server_is_not_run_again(impatient: ForkServer) -> None:
+    """This holds without a timeout too: its pipes are closed, and no exit status is reported."""
     hear = Hearer(lambda: process_of(impatient).send_signal(signal.SIGSTOP))
     outcomes = driven_by(impatient, [fake_worker.make_job("slow:1")], hear)
     assert [type(outcome) for outcome in outcomes] == [Result]
     assert hear.notes == []
 
 
-def test_a_server_that_is_busy_is_waited_for(
+def test_a_busy_server_is_waited_for(
     impatient: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one that imports for the next job while a fork has ended, on a machine with much to do."""
+    """The server imports for the next job while a fork has ended, on a busy machine."""
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.1)
     monkeypatch.setenv(fake_starter.BUSY, "0.8")
     jobs = [fake_worker.make_job(how, seed=seed) for seed, how in enumerate(("ok", "slow:2"))]
@@ -415,10 +415,10 @@ def test_a_server_that_is_busy_is_waited_for(
     assert hear.notes == []
 
 
-def test_a_fork_does_nothing_before_its_number_is_told(
+def test_a_fork_waits_until_its_pid_is_reported(
     impatient: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that is stopped between the two would leave an end that nobody sees."""
+    """If the server stopped in between, nobody would see the end of the fork."""
     monkeypatch.setenv(fake_starter.SLOW, "0.3")
     fork = impatient.start([str(tmp_path / "result.json")], ENVIRONMENT, ())
     assert fork.stdin
@@ -430,7 +430,7 @@ def test_a_fork_does_nothing_before_its_number_is_told(
     close(fork)
 
 
-def test_nothing_that_is_stopped_holds_up_the_end(impatient: ForkServer) -> None:
+def test_suspended_processes_do_not_block_the_shutdown(impatient: ForkServer) -> None:
     pids: list[int] = []
 
     def stop_all() -> None:
@@ -451,7 +451,7 @@ def test_nothing_that_is_stopped_holds_up_the_end(impatient: ForkServer) -> None
         wait_until_gone(pid)
 
 
-def test_a_stopped_worker_below_a_stopped_server_is_ended_and_started_again(
+def test_a_suspended_worker_of_a_suspended_server_is_killed_and_restarted(
     impatient: ForkServer,
 ) -> None:
     def stop_all() -> None:
@@ -466,7 +466,7 @@ def test_a_stopped_worker_below_a_stopped_server_is_ended_and_started_again(
     assert len(hear.notes) == 1
 
 
-def test_a_fork_holds_its_job_when_the_driver_does_not_any_more(
+def test_a_fork_keeps_the_lock_of_its_job_after_the_driver_releases_it(
     impatient: ForkServer, tmp_path: Path
 ) -> None:
     mine, theirs = Holds(tmp_path), Holds(tmp_path)
@@ -501,13 +501,13 @@ assert not asked, asked
 """
 
 
-def test_what_forks_have_already_has_asked_nothing_of_a_gpu():
-    """CUDA does not survive a fork, and counting GPUs begins it."""
+def test_preloaded_modules_do_not_initialize_cuda():
+    """CUDA does not survive a fork, and counting GPUs initializes it."""
     subprocess.run((sys.executable, "-P", "-c", IMPORTS), check=True)
 
 
-def test_what_it_imports_may_ask_for_gpus(server: ForkServer, tmp_path: Path) -> None:
-    """Other versions of libraries may: torch then answers without beginning CUDA."""
+def test_preloaded_modules_may_ask_for_gpus(server: ForkServer, tmp_path: Path) -> None:
+    """Other versions of libraries may do so: torch then answers without initializing CUDA."""
     module, told = tmp_path / "asking.py", tmp_path / "told"
     module.write_text(f"import os; open({str(told)!r}, 'w').write(os.environ[{NVML!r}])")
     places = os.pathsep.join((str(tmp_path), *sys.path))

@@ -1,4 +1,4 @@
-"""Frozen features: what the head reads is what the network gives, and it is computed once."""
+"""Frozen features: the head reads the states of the network, which are computed once."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import nn
 
+from benchharness.errors import JobError, ModelError
 from benchharness.heads.pair import PairNetwork
 from benchharness.heads.tag import TagNetwork
 from benchharness.machine import cache_folder
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
-from benchharness.tasks.errors import JobError, ModelError
 from benchharness.training.batching import Features, pad
 from benchharness.worker.frozen import FrozenEncoder
 from tests.helpers.families import FAMILIES
@@ -37,7 +37,7 @@ def make_head(kind: str, **options: Any) -> nn.Module:
 
 
 def states_of(encoder: Any, features: Features) -> list[list[torch.Tensor]]:
-    """Of every row the states of every layer, computed alone."""
+    """Return the states of every layer for each row, computed one row at a time."""
     rows = []
     for row in range(len(features)):
         inputs = {n: torch.from_numpy(a) for n, a in pad(features, np.array([row])).items()}
@@ -61,8 +61,8 @@ COMBINED = {
 
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("kind", ["pair", "tag"])
-def test_the_head_reads_what_the_network_gives(kind: str, choice: str):
-    """On two splits, whose rows must not be mistaken for one another."""
+def test_the_head_reads_the_states_of_the_network(kind: str, choice: str):
+    """Two splits are used, whose rows must not be mixed up."""
     splits = [make_data(rows=8)[0], make_data(rows=5)[0]]
     network = make_head(kind).eval()
     expected = []
@@ -80,7 +80,7 @@ def test_the_head_reads_what_the_network_gives(kind: str, choice: str):
 
 
 @pytest.mark.parametrize("kind", ["pair", "tag"])
-def test_the_last_layer_frozen_predicts_as_the_network_does(kind: str):
+def test_frozen_last_layer_predicts_like_the_network(kind: str):
     features, _ = make_data()
     network = make_head(kind)
     before = predict_on(network, features)
@@ -88,7 +88,7 @@ def test_the_last_layer_frozen_predicts_as_the_network_does(kind: str):
     np.testing.assert_allclose(predict_on(network, frozen), before, atol=2e-5)
 
 
-def test_a_layer_that_is_not_there_is_named():
+def test_a_layer_that_does_not_exist_is_an_error_that_names_the_layers():
     features, _ = make_data(rows=3)
     with pytest.raises(ModelError, match="has 4 layers, layer-1 to layer-4"):
         freeze_on(make_head("tag"), "layer-5", features)
@@ -109,7 +109,7 @@ def test_an_lstm_reads_each_row_without_its_padding():
         np.testing.assert_allclose(predict_on(network, split), logits, atol=2e-5)
 
 
-def test_bf16_is_kept_as_it_is_multiplied():
+def test_bf16_states_are_stored_in_bf16():
     features, _ = make_data()
     network = make_head("pair")
     before = predict_on(network, features, BF16)
@@ -132,7 +132,7 @@ def test_only_the_head_is_trained(choice: str):
     assert trained.tokens == 2 * len(features), "one state of each row, twice"
 
 
-def test_a_head_learns_from_them():
+def test_a_head_learns_from_frozen_features():
     features, targets = make_data()
     network = make_head("pair", initializer_range=0.1)
     (frozen,) = freeze_on(network, "mix", features)
@@ -141,7 +141,7 @@ def test_a_head_learns_from_them():
 
 
 def calls_of(network: Any) -> list[int]:
-    """How many rows the encoder computes from now on."""
+    """Record how many rows the encoder computes from now on."""
     rows: list[int] = []
     network.encoder.register_forward_pre_hook(
         lambda _, __, inputs: rows.append(len(inputs["input_ids"])), with_kwargs=True
@@ -149,7 +149,7 @@ def calls_of(network: Any) -> list[int]:
     return rows
 
 
-def test_a_second_choice_computes_nothing(cache: Path):
+def test_a_second_choice_of_features_computes_nothing(cache: Path):
     features, _ = make_data()
     first, second = make_head("pair"), make_head("pair")
     computed, again = calls_of(first), calls_of(second)
@@ -168,14 +168,14 @@ OTHERS: Mapping[str, Mapping[str, Any]] = {
 
 
 @pytest.mark.parametrize("changes", OTHERS.values(), ids=OTHERS)
-def test_another_network_has_other_states(cache: Path, changes: Mapping[str, Any]):
+def test_another_network_has_another_cache_entry(cache: Path, changes: Mapping[str, Any]):
     features, _ = make_data()
     freeze_on(make_head("pair"), "last", features)
     freeze_on(make_head("pair", **changes), "last", features)
     assert len(list(cache.glob("*.npy"))) == 2
 
 
-def test_other_rows_readings_and_precisions_have_other_states(cache: Path):
+def test_other_rows_heads_and_precisions_have_other_cache_entries(cache: Path):
     features, _ = make_data()
     freeze_on(make_head("pair"), "last", features)
     freeze_on(make_head("pair"), "last", make_data(rows=63)[0])
@@ -187,14 +187,14 @@ def test_other_rows_readings_and_precisions_have_other_states(cache: Path):
     assert sizes == [64 * row // 2, 63 * row, 64 * row, tokens * row]
 
 
-def test_dropout_changes_no_states(cache: Path):
+def test_dropout_does_not_change_the_cache_entry(cache: Path):
     features, _ = make_data()
     freeze_on(make_head("pair"), "last", features)
     freeze_on(make_head("pair", classifier_dropout=0.3), "last", features)
     assert len(list(cache.glob("*.npy"))) == 1
 
 
-def test_a_damaged_file_is_computed_again(cache: Path):
+def test_a_damaged_cache_file_is_computed_again(cache: Path):
     features, _ = make_data()
     freeze_on(make_head("pair"), "last", features)
     (file,) = cache.glob("*.npy")
@@ -207,7 +207,7 @@ def test_a_damaged_file_is_computed_again(cache: Path):
     assert file.read_bytes() == whole
 
 
-def test_a_computation_that_fails_leaves_nothing(cache: Path):
+def test_a_failed_computation_leaves_no_files(cache: Path):
     network, rows = make_head("pair"), []
 
     def fail(*_: Any) -> None:
@@ -222,7 +222,7 @@ def test_a_computation_that_fails_leaves_nothing(cache: Path):
     assert not list(cache.glob(".*.draft"))
 
 
-def test_where_memory_runs_out_the_states_are_those_of_smaller_batches(cache: Path):
+def test_out_of_memory_is_handled_by_smaller_batches_with_equal_states(cache: Path):
     network, features = make_head("pair"), long_data()
     freeze_on(network, "last", features)
     whole = network.encoder.tables[0]
@@ -243,7 +243,7 @@ def long_data() -> Features:
     return make_data(rows=400)[0]
 
 
-def test_a_full_disk_is_said_before_anything_is_written(monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_is_an_error_before_anything_is_written(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
         "benchharness.worker.layer_states.shutil.disk_usage",
         lambda _: type("Usage", (), {"free": 1000}),
@@ -252,25 +252,25 @@ def test_a_full_disk_is_said_before_anything_is_written(monkeypatch: pytest.Monk
         freeze_on(make_head("pair"), "last", make_data()[0])
 
 
-def test_the_cache_is_the_users_where_none_is_named(monkeypatch: pytest.MonkeyPatch):
+def test_the_default_cache_is_in_the_home_directory_of_the_user(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("BENCH_CACHE")
     assert cache_folder("states").parts[-2:] == ("benchharness", "states")
 
 
-def test_too_few_layers():
+def test_too_few_layers_are_an_error():
     network = make_head("pair", layers=2)
     with pytest.raises(ModelError, match="last 4 layers"):
         freeze_on(network, "sum-last-4", make_data()[0])
 
 
-def test_funnel_is_refused():
+def test_a_funnel_is_an_error():
     with pytest.raises(ModelError, match="funnel shortens a text"):
         freeze_on(make_head("pair", family="funnel", layers=None), "last", make_data()[0])
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "funnel"])
-def test_every_family_predicts_as_its_network_does(family: str):
-    """Those that read the last token or the mean, end in a norm, or pad their input too."""
+def test_every_family_predicts_like_its_network(family: str):
+    """This includes families that read the last token or the mean, end in a norm, or pad."""
     features, _ = make_data(rows=12)
     network = PairNetwork(make_encoder(family, layers=None), 2)
     before = predict_on(network, features)

@@ -1,4 +1,4 @@
-"""Norms in one kernel, by Triton's interpreter on a CPU and on a GPU where one is."""
+"""Fused norm kernels, with Triton's interpreter on a CPU, or on a GPU if there is one."""
 
 import os
 import subprocess
@@ -58,13 +58,13 @@ def drawn(*shape: int) -> Tensor:
 
 
 def inputs() -> tuple[Tensor, ...]:
-    """Product, residual, the norm's weight and bias, and the linear layer's bias."""
+    """Return product, residual, weight and bias of the norm, and the bias of the linear layer."""
     torch.manual_seed(0)
     return drawn(1, TOKENS, SIZE), drawn(1, TOKENS, SIZE), drawn(SIZE), drawn(SIZE), drawn(SIZE)
 
 
 def shortest(task: Any) -> Any:
-    """Two items: the interpreter takes a millisecond for each token and kernel."""
+    """Return the two shortest items: the interpreter needs a millisecond per token and kernel."""
     return np.argsort(task.features.lengths)[:2]
 
 
@@ -74,10 +74,10 @@ def close(found: Tensor, expected: Tensor, within: float) -> bool:
 
 @pytest.mark.parametrize("given", [(True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_states_and_gradients_are_those_of_torch(
+def test_states_and_gradients_equal_those_of_torch(
     dtype: torch.dtype, given: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of states that are read in fp32, in bf16, or in both; several tokens for each program."""
+    """The output is used in fp32, in bf16 or in both; each program has several tokens."""
     monkeypatch.setattr(fused, "PROGRAMS", 4)
     product, *others = inputs()
     product = product.detach().to(dtype).requires_grad_()
@@ -99,7 +99,7 @@ def test_states_and_gradients_are_those_of_torch(
         assert close(one, other, 5e-3 if one.dtype == torch.bfloat16 else 1e-6)
 
 
-def test_what_is_dropped_forward_has_no_gradient() -> None:
+def test_dropped_values_have_no_gradient() -> None:
     product, residual, *weights = inputs()
     seeds = torch.tensor([5, 6], device=DEVICE)
 
@@ -121,7 +121,7 @@ def test_what_is_dropped_forward_has_no_gradient() -> None:
     assert not torch.equal(outcome(0)[0], states)
 
 
-def test_the_trial_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_trial_of_the_kernels_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "fuse_norms", fused.fuse_norms)
     network = begin("bert", "pair").network.to(DEVICE)
     state = torch.get_rng_state()
@@ -132,8 +132,8 @@ def test_the_trial_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
 @pytest.mark.parametrize("family", ["bert", "deberta-v2"])
-def test_a_training_has_the_gradients_of_torch(family: str) -> None:
-    """As close to fp32's as by casts alone."""
+def test_training_gradients_are_as_close_to_fp32_as_those_of_torch(family: str) -> None:
+    """The reference is a bf16 training without the kernels."""
     gradients = []
     for precision, fuse in (("fp32", None), ("bf16", lambda _: ""), ("bf16", fused.fuse_norms)):
         training = begin(family, "pair", replace(CPU, precision=precision))
@@ -150,7 +150,7 @@ def test_a_training_has_the_gradients_of_torch(family: str) -> None:
 
 
 @pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
-def test_layers_that_are_computed_again_drop_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recomputed_layers_have_the_same_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "fuse_norms", fused.fuse_norms)
     gradients = []
     for again in (False, True):
@@ -170,7 +170,7 @@ def test_layers_that_are_computed_again_drop_the_same(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
-def test_each_pass_of_a_batch_drops_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_forward_pass_has_other_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "fuse_norms", fused.fuse_norms)
     training = begin("bert", "pair")
     Casts([training.network])
@@ -185,7 +185,7 @@ def test_each_pass_of_a_batch_drops_others(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
-def test_where_a_trial_fails_norms_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_trial_keeps_the_norms_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: Any, **_options: Any) -> None:
         raise RuntimeError("no C compiler\nlong story")
 
@@ -211,8 +211,8 @@ def test_where_a_trial_fails_norms_stay_as_they_are(monkeypatch: pytest.MonkeyPa
         training.step()
 
 
-def test_kernels_compile_for_gpus(tmp_path: Any) -> None:
-    """For Ampere and Hopper, to machine code; no GPU is needed."""
+def test_kernels_compile_for_ampere_and_hopper(tmp_path: Any) -> None:
+    """They are compiled to machine code; no GPU is needed."""
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     file = tmp_path / "compile.py"
     file.write_text(COMPILE)

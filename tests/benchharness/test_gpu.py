@@ -1,4 +1,4 @@
-"""What only a GPU shows: its kernels, that nothing waits, and that recorded steps are the same."""
+"""Tests that need a GPU: its kernels, no synchronization, and CUDA graphs of steps."""
 
 import warnings
 from typing import Any
@@ -27,7 +27,7 @@ WITHIN = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 
 
 def make_states(dtype: torch.dtype, lengths: list[int]) -> tuple[Packing, list[Tensor]]:
-    """The last batch of an epoch may be one short row, of fewer tokens than its width."""
+    """Return packed states; the last batch of an epoch may be one short row."""
     width = -(-max(lengths) // 8) * 8
     packing = Packing.of_lengths(np.array(lengths), width, GPU, tail=7 if width > 8 else 0)
     torch.manual_seed(1)
@@ -44,14 +44,14 @@ def make_states(dtype: torch.dtype, lengths: list[int]) -> tuple[Packing, list[T
 )
 @pytest.mark.parametrize("lengths", [LENGTHS, [3], [1, 1]])
 @pytest.mark.parametrize("are_firsts", [False, True])
-def test_kernels_compute_what_padded_rows_give(
+def test_attention_kernels_match_padded_rows(
     dtype: torch.dtype,
     seen: dict[str, Any],
     lengths: list[int],
     are_firsts: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The padded way is what tests on a CPU compare with transformers."""
+    """Tests on a CPU compare the padded computation with transformers."""
     found = []
     for has_kernel in (True, False):
         packing, states = make_states(dtype, lengths)
@@ -71,8 +71,8 @@ def test_kernels_compute_what_padded_rows_give(
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_kernels_drop_as_many_probabilities_as_asked(dtype: torch.dtype) -> None:
-    """Of equal scores and values of one the output is the share that was kept, scaled."""
+def test_attention_kernels_drop_the_requested_share_of_probabilities(dtype: torch.dtype) -> None:
+    """With equal scores and values of one, the output is the share that was kept, scaled."""
     packing, (query, _, value) = make_states(dtype, LENGTHS)
     zeros, ones = torch.zeros_like(query), torch.ones_like(value)
     formula = Attention(packing=packing, scale=1.0, rate=0.1)
@@ -99,7 +99,7 @@ def begin(
         ("fp32", having(SHORT, optimizer=ADAFACTOR, weight_decay=0.0)),
     ],
 )
-def test_a_step_waits_for_nothing(precision: str, recipe: Recipe) -> None:
+def test_a_training_step_does_not_synchronize(precision: str, recipe: Recipe) -> None:
     training = begin(precision, dropout=0.1, recipe=recipe)
     training.step()  # libraries make what they need
     with warnings.catch_warnings():  # torch says once that it does not see all
@@ -120,7 +120,7 @@ def steps_of(training: Training) -> Tensor:
     return weights_of(training.network).cpu()
 
 
-def test_steps_are_those_of_a_cpu() -> None:
+def test_training_steps_match_those_of_a_cpu() -> None:
     expected, training = begin_anywhere(make_network(dropout=0.0), SHORT), begin("fp32")
     torch.testing.assert_close(steps_of(training), steps_of(expected), rtol=0, atol=1e-4)
     logits = (
@@ -132,10 +132,10 @@ def test_steps_are_those_of_a_cpu() -> None:
 
 @pytest.mark.parametrize("unrecorded", [0, 1])
 @pytest.mark.parametrize(("precision", "within"), [("fp32", 1e-5), ("bf16", 2e-3)])
-def test_recorded_steps_are_those_that_are_not(
+def test_recorded_steps_match_steps_that_are_not_recorded(
     precision: str, within: float, unrecorded: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Behind one that was not too: no record can be waited for from the stream of that."""
+    """A step that is not recorded may come first, on another stream."""
     recorded, plain = (begin(precision, graphs=graphs) for graphs in (True, False))
     with monkeypatch.context() as patch:
         patch.setattr(training_cuda, "MOST", 0)
@@ -146,7 +146,7 @@ def test_recorded_steps_are_those_that_are_not(
     torch.testing.assert_close(*found, rtol=0, atol=within)
 
 
-def test_recorded_steps_draw_their_dropout_anew() -> None:
+def test_recorded_steps_draw_new_dropout() -> None:
     training = begin("fp32", graphs=True, dropout=0.5)
     (task,) = training.tasks
     (part,) = training.parts_of(task, np.arange(8))
@@ -159,8 +159,8 @@ def test_recorded_steps_draw_their_dropout_anew() -> None:
 
 
 @pytest.mark.parametrize("layer", [nn.Conv1d(512, 512, 3), nn.Linear(64, 512)])
-def test_tf32_is_there_where_it_was_asked_for_alone(layer: nn.Module) -> None:
-    """cuDNN's convolutions are in tf32 unless told otherwise."""
+def test_tf32_is_used_only_if_requested(layer: nn.Module) -> None:
+    """By default, cuDNN's convolutions use tf32."""
     states = torch.randn(4, 512, 64, device=GPU)
     apart = []
     with torch.no_grad():
@@ -172,7 +172,9 @@ def test_tf32_is_there_where_it_was_asked_for_alone(layer: nn.Module) -> None:
     assert apart[0] < 5e-5 < apart[1] < 0.2
 
 
-def test_casts_at_once_give_the_bits_of_autocast(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_casts_of_all_weights_at_once_equal_autocast_bit_for_bit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(training_cuda, "JOINED", ())
     together = begin("bf16")
     plain = begin("bf16")

@@ -1,4 +1,4 @@
-"""`--halving`: which points of a sweep go on, and that a run which was stopped chooses the same."""
+"""`--halving`: which points of a sweep continue, also in a run that is resumed."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ FIVE = ("--seeds", "5")
 
 
 class RatedEngine(LearnedEngine):
-    """What is learned depends on the rate; `stop_after` counts jobs, as in LearnedEngine."""
+    """An engine whose scores depend on the learning rate; `stop_after` counts jobs."""
 
     def __init__(self, stop_after=None):
         super().__init__({}, stop_after=stop_after)
@@ -39,9 +39,9 @@ class RatedEngine(LearnedEngine):
 
 @pytest.fixture
 def bench(tmp_path, monkeypatch, capsys):
-    """Runs the command on an engine; returns its exit code and what it printed.
+    """Return a function that runs the command and returns its exit code and output.
 
-    It writes no report, which takes as long as all else.
+    It writes no report, which would take as long as everything else.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BENCH_DB", raising=False)
@@ -62,11 +62,11 @@ def seeds_by_rate(jobs):
 
 
 def learned(*jobs):
-    """The keys of those that did not fail."""
+    """Return the keys of the jobs that did not fail."""
     return sorted(job.key for job in jobs if SHARES[job.values["learning_rate"]] is not None)
 
 
-def test_eight_points_with_five_seeds_take_half_of_the_grid():
+def test_eight_points_with_five_seeds_run_half_of_the_grid():
     assert sizes(8, 5) == (Size(8, 1), Size(4, 2), Size(3, 4), Size(2, 5))
     assert sizes(3, 3) == (Size(3, 1), Size(3, 2), Size(2, 3))
     assert sizes(2, 3) == (Size(2, 1), Size(2, 2), Size(2, 3))
@@ -75,14 +75,14 @@ def test_eight_points_with_five_seeds_take_half_of_the_grid():
 
 @pytest.mark.parametrize("points", [3, 4, 8, 16, 33])
 @pytest.mark.parametrize("seeds", [2, 3, 5, 10])
-def test_no_round_has_more_points_or_fewer_seeds_than_the_one_before(points, seeds):
+def test_each_round_has_no_more_points_and_no_fewer_seeds_than_the_last(points, seeds):
     found = sizes(points, seeds)
     assert found == tuple(sorted(found, key=lambda size: (-size.candidates, size.seeds)))
     assert found[-1].seeds == seeds
     assert 2 <= found[-1].candidates <= max(2, (points + 1) // 2)
 
 
-def test_the_better_half_goes_on_and_a_failure_is_tried_once(bench):
+def test_the_better_half_continues_and_a_failure_is_tried_once(bench):
     engine = RatedEngine()
     code, printed = bench(engine, "--halving")
     tried = seeds_by_rate(engine.started)
@@ -98,8 +98,8 @@ def test_the_better_half_goes_on_and_a_failure_is_tried_once(bench):
 
 
 @pytest.mark.soak
-def test_a_run_that_was_stopped_chooses_the_same(bench):
-    """Also where seeds of a round that had begun are stored: they do not vote on who is in it."""
+def test_a_resumed_run_chooses_the_same_points(bench):
+    """Stored seeds of a round that had begun do not affect which points are in it."""
     whole = RatedEngine()
     bench(whole, "--halving", "--db", "whole.sqlite")
     for after in (3, 8, 11, 17):
@@ -109,7 +109,7 @@ def test_a_run_that_was_stopped_chooses_the_same(bench):
         assert learned(*stopped.started, *again.started) == learned(*whole.started), after
 
 
-def test_what_the_whole_grid_has_run_is_not_run_again_and_changes_no_choice(bench):
+def test_stored_runs_of_the_whole_grid_are_reused_and_change_no_choice(bench):
     grid, halving = RatedEngine(), RatedEngine()
     bench(grid)
     assert len(grid.started) == 40
@@ -118,7 +118,7 @@ def test_what_the_whole_grid_has_run_is_not_run_again_and_changes_no_choice(benc
     assert json.loads(printed.out)["jobs"] == 20
 
 
-def test_another_name_of_stored_runs_is_said_once(bench):
+def test_a_note_about_another_model_name_is_printed_once(bench):
     bench(RatedEngine())
     with open_store("results/leaderboard.sqlite", create=False) as store:
         store.annotate([row.key for row in store.runs()], "name", "mine", whole_model=True)
@@ -126,7 +126,7 @@ def test_another_name_of_stored_runs_is_said_once(bench):
     assert printed.err.count("tiny has the weights of mine") == 1
 
 
-def test_a_dry_run_says_how_far_it_would_go(bench):
+def test_a_dry_run_starts_no_jobs(bench):
     engine = RatedEngine()
     bench(engine, "--halving", "--dry-run")
     assert engine.started == []
@@ -135,21 +135,21 @@ def test_a_dry_run_says_how_far_it_would_go(bench):
 @pytest.mark.parametrize(
     "how", [FIVE, (*GRID, "--seeds", "1"), ("--set", "learning_rate=1e-5,2e-5", *FIVE)]
 )
-def test_without_a_choice_it_is_refused(bench, how):
+def test_halving_without_enough_points_or_seeds_is_an_error(bench, how):
     engine = RatedEngine()
     code, printed = bench(engine, "--halving", how=how)
     assert (code, engine.started) == (2, [])
     assert "--halving chooses among the points of a sweep" in printed.err
 
 
-def test_it_and_force_exclude_each_other(bench):
+def test_halving_and_force_exclude_each_other(bench):
     code, printed = bench(RatedEngine(), "--halving", "--force")
     assert code == 2
     assert "--halving and --force exclude each other" in printed.err
 
 
 def chosen(seeds):
-    """What halving of 8 points with 5 seeds comes to, and how many runs it took."""
+    """Return the point that halving of 8 points with 5 seeds selects, and the number of runs."""
     ended = {}
     for trials, _ in in_turn(sweep_rounds, {("task", "model"): Size(8, 5)}, ended):
         ended |= {trial: seeds[trial.point][trial.seed] for trial in trials}
@@ -157,8 +157,8 @@ def chosen(seeds):
 
 
 @pytest.mark.parametrize("spread", [1.0, 2.0])
-def test_it_finds_the_winner_of_the_grid_or_one_that_is_as_good(spread):
-    """Points that differ by `spread` times the deviation of a seed, drawn 1,000 times."""
+def test_halving_finds_the_best_point_or_one_that_is_as_good(spread):
+    """The spread of points is `spread` times the deviation of a seed; 1,000 draws."""
     draw = np.random.default_rng(5)
     same, as_good = 0, 0
     for _ in range(1000):

@@ -1,4 +1,4 @@
-"""Our heads give the logits of transformers' own classes when the weights are copied."""
+"""The heads give the logits of transformers' own classes with copied weights."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ import torch
 import transformers
 
 from benchharness.encoder.padding import SEES_PADDING, compute_by_length
+from benchharness.errors import ModelError
 from benchharness.recipes.classes import KINDS, LACKING
-from benchharness.tasks.errors import ModelError
 from tests.helpers.families import FAMILIES, make_config, make_network
 from tests.helpers.parity import (
     make_both,
@@ -33,7 +33,7 @@ def test_every_class_of_transformers_is_compared():
 
 
 @pytest.mark.parametrize(("family", "kind"), CASES)
-def test_logits_are_those_of_transformers(family: str, kind: str):
+def test_logits_equal_those_of_transformers(family: str, kind: str):
     theirs, ours = make_both(family, kind)
     with torch.inference_mode():
         inputs = make_inputs(theirs.config)
@@ -59,7 +59,7 @@ RACE is RoBERTa's for texts, which is our way for both. GPT's paper drops, trans
 
 
 @pytest.mark.parametrize(("family", "kind"), sorted({*CASES} - OTHER_DROPOUTS))
-def test_dropout_falls_where_transformers_lets_it_fall(family: str, kind: str):
+def test_dropout_is_at_the_same_places_as_in_transformers(family: str, kind: str):
     """With the same random numbers, training mode gives the same logits too."""
     theirs, ours = make_both(family, kind)
     theirs.train()
@@ -71,7 +71,7 @@ def test_dropout_falls_where_transformers_lets_it_fall(family: str, kind: str):
 
 
 @pytest.mark.parametrize("kind", ["span", "choice", "tag"])
-def test_logits_are_fp32_where_the_encoder_is_not(kind: str):
+def test_logits_are_fp32_even_if_the_encoder_is_bf16(kind: str):
     ours = make_ours("bert", kind)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = ours(**make_inputs(ours.encoder.config))
@@ -106,7 +106,7 @@ def test_every_family_has_every_head(family: str, kind: str):
 
 
 @pytest.mark.parametrize("kind", ["span", "tag"])
-def test_a_funnel_without_decoder_has_no_state_for_every_token(kind: str):
+def test_a_funnel_without_a_decoder_cannot_classify_tokens(kind: str):
     config = make_config("funnel", architectures=["FunnelBaseModel"])
     with pytest.raises(ModelError, match="has no decoder"):
         put_head(make_network(config), config, kind)
@@ -114,18 +114,18 @@ def test_a_funnel_without_decoder_has_no_state_for_every_token(kind: str):
 
 
 @pytest.mark.parametrize("reads", ["cls", "mean"])
-def test_modernbert_reads_what_its_config_says(reads: str):
+def test_modernbert_uses_the_pooling_of_its_config(reads: str):
     check_pair("modernbert", classifier_pooling=reads, classifier_bias=True)
 
 
 @pytest.mark.parametrize("reads", ["bos", "mean", "late"])
-def test_eurobert_reads_what_its_config_says(reads: str):
+def test_eurobert_uses_the_pooling_of_its_config(reads: str):
     check_pair("eurobert", classifier_pooling=reads)
 
 
 @pytest.mark.parametrize("has_dense", [True, False])
 def test_mobilebert_may_have_no_layer_in_its_pooler(has_dense: bool):
-    """Google's own checkpoint has none."""
+    """Google's checkpoint has none."""
     check_pair("mobilebert", classifier_activation=has_dense)
 
 

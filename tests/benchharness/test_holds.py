@@ -1,4 +1,4 @@
-"""What a process holds: alone or shared, until it and all that have inherited it have ended."""
+"""Locks of a process, exclusive or shared, held until it and all who inherited them end."""
 
 import os
 import subprocess
@@ -15,9 +15,9 @@ from benchharness.driver.schedule import schedule
 from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.engines.local import Placement
 from benchharness.engines.process import Engine
+from benchharness.errors import BenchError, JobError
 from benchharness.kept_folders import Holds
 from benchharness.leaderboard.job import Trust
-from benchharness.tasks.errors import BenchError, JobError
 from tests.helpers.made_engine import CPU, MadeEngine
 from tests.helpers.results import make_job
 
@@ -35,7 +35,7 @@ sys.stdin.read()
 
 
 def holder(folder: Path) -> "subprocess.Popen[str]":
-    """A process that holds a job."""
+    """Start a process that holds the lock of a job."""
     process = subprocess.Popen(
         (sys.executable, "-c", HOLDER, str(folder)),
         stdin=subprocess.PIPE,
@@ -47,7 +47,7 @@ def holder(folder: Path) -> "subprocess.Popen[str]":
     return process
 
 
-def test_one_has_it_alone_and_lets_go(tmp_path: Path) -> None:
+def test_an_exclusive_lock_can_be_taken_by_one_holder_and_released(tmp_path: Path) -> None:
     first, second = Holds(tmp_path / "locks"), Holds(tmp_path / "locks")
     assert first.take(JOB)
     assert first.take(JOB)
@@ -61,7 +61,7 @@ def test_one_has_it_alone_and_lets_go(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [], "no lock is left"
 
 
-def test_many_share_it_and_none_of_them_has_it_alone(tmp_path: Path) -> None:
+def test_a_shared_lock_excludes_an_exclusive_one(tmp_path: Path) -> None:
     first, second, third = (Holds(tmp_path / "locks") for _ in range(3))
     first.share(ENCODER)
     second.share(ENCODER)
@@ -75,7 +75,7 @@ def test_many_share_it_and_none_of_them_has_it_alone(tmp_path: Path) -> None:
     assert not (tmp_path / "locks").exists()
 
 
-def test_what_a_killed_process_held_is_free_and_its_files_are_deleted(tmp_path: Path) -> None:
+def test_locks_of_a_killed_process_are_free_and_their_files_are_deleted(tmp_path: Path) -> None:
     process, holds = holder(tmp_path / "locks"), Holds(tmp_path / "locks")
     assert not holds.take(JOB)
     assert holds.holder(JOB).startswith(f"process {process.pid} on ")
@@ -89,7 +89,7 @@ def test_what_a_killed_process_held_is_free_and_its_files_are_deleted(tmp_path: 
     holds.close()
 
 
-def test_it_is_held_until_all_who_have_inherited_it_have_ended(tmp_path: Path) -> None:
+def test_a_lock_is_held_until_all_processes_that_inherited_it_have_ended(tmp_path: Path) -> None:
     first, second = Holds(tmp_path), Holds(tmp_path)
     assert first.take(JOB)
     descriptor = first.descriptor(JOB)
@@ -102,8 +102,8 @@ def test_it_is_held_until_all_who_have_inherited_it_have_ended(tmp_path: Path) -
     assert second.take(JOB)
 
 
-def test_those_who_wait_for_a_deleted_lock_do_not_both_have_it(tmp_path: Path) -> None:
-    """Whoever opened the file before it was deleted has a lock that nobody else sees."""
+def test_a_deleted_lock_file_cannot_give_two_holders_the_same_lock(tmp_path: Path) -> None:
+    """A process that opened the file before its deletion has a lock that nobody else sees."""
     first, second, third = (Holds(tmp_path) for _ in range(3))
     assert first.take(JOB)
     old = os.open(tmp_path / JOB, os.O_RDWR)
@@ -113,7 +113,7 @@ def test_those_who_wait_for_a_deleted_lock_do_not_both_have_it(tmp_path: Path) -
     os.close(old)
 
 
-def test_where_nothing_can_be_locked_nobody_waits(tmp_path: Path) -> None:
+def test_if_locking_is_impossible_nobody_waits(tmp_path: Path) -> None:
     (tmp_path / "locks").write_text("a file in the place of the folder")
     first, second = Holds(tmp_path / "locks"), Holds(tmp_path / "locks")
     first.share(ENCODER)
@@ -124,8 +124,8 @@ def test_where_nothing_can_be_locked_nobody_waits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["code of others", "no store", "no engine"])
-def test_a_run_that_is_refused_lets_go_of_what_it_holds(fault: str, tmp_path: Path) -> None:
-    """In Python the process goes on."""
+def test_a_failed_run_releases_its_locks(fault: str, tmp_path: Path) -> None:
+    """In Python the process continues after the error."""
     db = tmp_path / "board.sqlite"
     job = replace(make_job(), trust=Trust(remote_code=fault == "code of others"))
     if fault == "no store":

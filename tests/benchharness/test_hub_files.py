@@ -1,15 +1,15 @@
-"""Odd folders and repositories: what a checkpoint lacks is said, with what is there instead."""
+"""Repositories and folders with missing files: the error names what is missing and what exists."""
 
 from pathlib import Path
 
 import pytest
 
+from benchharness.errors import ModelError
 from benchharness.leaderboard.job import Trust
 from benchharness.models import find_model
 from benchharness.models import weights as weights_module
 from benchharness.models.spec import called, find_weights, index_of, shown, sort_files
 from benchharness.models.weights import _Listed, require_files
-from benchharness.tasks.errors import ModelError
 
 BASE = ("README.md", "config.json", "tokenizer_config.json", "vocab.txt")
 
@@ -79,7 +79,7 @@ ODD = {
 
 
 @pytest.mark.parametrize(("names", "cause", "way"), ODD.values(), ids=ODD)
-def test_a_repository_is_refused_by_its_list_of_files(
+def test_an_unusable_repository_is_an_error_from_its_file_list(
     monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], cause: str, way: str
 ) -> None:
     monkeypatch.setattr(weights_module, "go_offline_if_unreachable", lambda: False)
@@ -95,7 +95,7 @@ def test_a_repository_is_refused_by_its_list_of_files(
 
 
 @pytest.mark.parametrize(("names", "cause", "way"), ODD.values(), ids=ODD)
-def test_a_folder_is_refused_by_the_same_sentence(
+def test_an_unusable_folder_is_an_error_with_the_same_sentence(
     tmp_path: Path, names: tuple[str, ...], cause: str, way: str
 ) -> None:
     folder = tmp_path / "mine"
@@ -134,14 +134,14 @@ WHOLE = [
 
 
 @pytest.mark.parametrize(("names", "weights"), WHOLE)
-def test_of_several_weights_one_form_is_read(names: tuple[str, ...], weights: list[str]) -> None:
+def test_one_format_of_weights_is_selected(names: tuple[str, ...], weights: list[str]) -> None:
     assert find_weights(names) == weights
     files = sort_files((*BASE, *names), "org/name")
     assert files["weights"] == weights
     assert files["tokenizer"] == ["tokenizer_config.json", "vocab.txt"]
 
 
-def test_parts_are_fetched_with_their_index_and_nothing_else() -> None:
+def test_shards_are_fetched_with_their_index_and_nothing_else() -> None:
     parts = ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"]
     names = (*BASE, *parts, "pytorch_model.bin.index.json", "tf_model.h5", "optimizer.pt", "x.py")
     wanted = weights_module._wanted("org/name", names, Trust())
@@ -151,7 +151,7 @@ def test_parts_are_fetched_with_their_index_and_nothing_else() -> None:
     assert index_of("model.safetensors") == ""
 
 
-def test_a_model_of_the_hub_is_called_by_its_name_and_not_by_a_folder_of_the_cache() -> None:
+def test_a_hub_model_is_shown_by_its_name_instead_of_its_cache_folder() -> None:
     known, own = Path("/c/models--microsoft--deberta-v3-base"), Path("/c/models--org--na-me")
     name = "deberta-v3-base (microsoft/deberta-v3-base)"
     assert called("microsoft/deberta-v3-base") == name
@@ -161,7 +161,7 @@ def test_a_model_of_the_hub_is_called_by_its_name_and_not_by_a_folder_of_the_cac
     assert shown(Path("/c/mine/config.json")) == "/c/mine/config.json"
 
 
-def test_an_adapter_beside_whole_weights_is_refused_in_a_folder_and_not_fetched_of_a_repository():
+def test_an_adapter_next_to_weights_is_an_error_in_a_folder_only():
     names = (*BASE, "model.safetensors", "adapter_config.json", "adapter_model.safetensors")
     with pytest.raises(ModelError, match="has whole weights and a LoRA adapter"):
         sort_files(names, "mine", folder=Path("/mine"))

@@ -1,7 +1,7 @@
-"""Every known model of the hub is planned, fetched and loaded in the shape of its repository.
+"""Every registered hub model is planned, fetched and loaded in the layout of its repository.
 
-The repositories are those of benchmarks/hub.toml with small random networks. All is done in one
-process of its own, because the hub's library reads its address on import.
+The repositories are those of benchmarks/hub.toml with small random networks. Everything runs in a
+separate process, because the hub's library reads its address on import.
 """
 
 import json
@@ -25,7 +25,7 @@ LOADED = [spec for spec in KNOWN if spec not in NONE]
 
 
 def shape_of(spec: ModelSpec) -> str:
-    """The family, and the names of a repository's files."""
+    """Return the family and the file names of a repository."""
     shape = hub_catalogue.MODELS[spec.checkpoint]
     return json.dumps([spec.family, *(shape.get(n) for n in ("weights", "tokenizer", "code"))])
 
@@ -40,7 +40,7 @@ import json, sys
 from benchharness.encoder import load_encoder, prepare_checkpoint
 from benchharness.models import MODELS, Trust, find_model
 from benchharness.models.weights import download, hub_revision
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from tests.helpers.plans import plan_jobs
 
 answers = {}
@@ -96,7 +96,7 @@ def rest(hub: HubServer, home: Path) -> Mapping[str, object]:
 
 
 def ask(env: Mapping[str, str], *names: str) -> Mapping[str, object]:
-    """What became of models of these names, or the sentence that says why nothing did."""
+    """Return the outcome for each model, or its error message."""
     done = subprocess.run(
         (sys.executable, "-c", PROGRAM, *names),
         env=env,
@@ -109,22 +109,22 @@ def ask(env: Mapping[str, str], *names: str) -> Mapping[str, object]:
     return dict(json.loads(done.stdout))
 
 
-def test_the_catalogue_has_the_known_models_and_says_where_each_was_seen() -> None:
+def test_the_catalogue_has_all_registered_models_and_their_sources() -> None:
     assert hub_catalogue.MODELS.keys() == {spec.checkpoint for spec in KNOWN}
     for name, shape in hub_catalogue.MODELS.items():
         assert {"weights", "tokenizer"} <= shape.keys(), name
         assert shape.get("sources") or {"weights", "tokenizer"} <= {*shape["assumed"]}, name
 
 
-def test_the_catalogue_has_what_half_of_the_hub_lacks() -> None:
-    """Else the stand-in would prove nothing."""
+def test_the_catalogue_covers_pickled_weights_and_missing_tokenizer_files() -> None:
+    """Otherwise the test repositories would prove nothing."""
     shapes = hub_catalogue.MODELS.values()
     assert sum(shape["weights"] == ["pytorch_model.bin"] for shape in shapes) > 30
     assert sum("tokenizer.json" not in shape["tokenizer"] for shape in shapes) > 20
 
 
 @pytest.mark.parametrize("spec", SHAPES, ids=lambda spec: spec.name)
-def test_a_known_model_is_loaded_from_the_files_of_its_repository(
+def test_a_registered_model_is_loaded_from_the_files_of_its_repository(
     spec: ModelSpec, answers: Mapping[str, object]
 ) -> None:
     check(spec, answers[spec.name])
@@ -132,14 +132,14 @@ def test_a_known_model_is_loaded_from_the_files_of_its_repository(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("spec", REST, ids=lambda spec: spec.name)
-def test_every_known_model_is_loaded_from_the_files_of_its_repository(
+def test_every_registered_model_is_loaded_from_the_files_of_its_repository(
     spec: ModelSpec, rest: Mapping[str, object]
 ) -> None:
     check(spec, rest[spec.name])
 
 
 def check(spec: ModelSpec, answer: object) -> None:
-    """The model was loaded, of the catalogued files alone."""
+    """Assert that the model was loaded from the catalogued files only."""
     assert isinstance(answer, dict), answer
     shape = hub_catalogue.MODELS[spec.checkpoint]
     wanted = {"config.json", *shape["weights"], *shape["tokenizer"], *shape.get("code", ())}
@@ -148,7 +148,7 @@ def check(spec: ModelSpec, answer: object) -> None:
     assert answer["unknown"] < 0.5, "its own vocabulary was read"
 
 
-def test_what_was_fetched_is_loaded_when_the_hub_is_gone(
+def test_a_fetched_model_is_loaded_without_the_hub(
     answers: Mapping[str, object], hub: HubServer, home: Path
 ) -> None:
     wanted = {"deberta-v2", "albert", "nomic_bert", "new", "t5"}
@@ -159,7 +159,7 @@ def test_what_was_fetched_is_loaded_when_the_hub_is_gone(
 
 
 @pytest.mark.parametrize("spec", NONE, ids=lambda spec: spec.name)
-def test_a_known_model_that_the_hub_lacks_says_what_its_table_knows(
+def test_the_error_of_an_unavailable_model_has_the_note_of_its_registration(
     spec: ModelSpec, answers: Mapping[str, object], hub: HubServer
 ) -> None:
     answer = str(answers[spec.name])
@@ -170,7 +170,7 @@ def test_a_known_model_that_the_hub_lacks_says_what_its_table_knows(
     assert not [line for line in hub.requests if f"{spec.checkpoint}/resolve" in line]
 
 
-def test_no_note_of_a_known_model_asks_for_pickles() -> None:
+def test_no_note_of_a_registered_model_mentions_pickles() -> None:
     assert not [spec.name for spec in KNOWN if "pickle" in spec.note]
 
 
@@ -179,7 +179,7 @@ def test_no_note_of_a_known_model_asks_for_pickles() -> None:
     [("", [(), ("--trust-remote-code",)]), (f"@{COMMIT}", [("--trust-remote-code",)])],
     ids=["known", "at a commit"],
 )
-def test_code_of_another_repository_is_fetched_where_it_is_trusted(
+def test_code_of_another_repository_is_fetched_only_if_trusted(
     hub: HubServer, tmp_path: Path, at: str, options: list[tuple[str, ...]]
 ) -> None:
     spec = MODELS["gte-en-mlm-base"]
@@ -203,7 +203,9 @@ def test_code_of_another_repository_is_fetched_where_it_is_trusted(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("spec", LOADED, ids=lambda spec: spec.name)
-def test_a_known_model_runs_by_its_name(spec: ModelSpec, hub: HubServer, tmp_path: Path) -> None:
+def test_a_registered_model_runs_by_its_name(
+    spec: ModelSpec, hub: HubServer, tmp_path: Path
+) -> None:
     options = ["--trust-remote-code"] if spec in TRUSTED else []
     options += ["--text-to-text"] if spec.family == "bart" else []
     words = f"--model {spec.name} --task glue/rte --data mini --limit 8 --seeds 1 --no-baselines"

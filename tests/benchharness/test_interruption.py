@@ -24,7 +24,7 @@ def test_a_signal_interrupts_at_once(signals: Signals):
     assert caught.value.args == (signal.SIGTERM,)
 
 
-def test_a_block_that_holds_back_is_whole(signals: Signals):
+def test_a_protected_block_is_completed_before_the_interruption(signals: Signals):
     done, announced = [], []
 
     def block() -> None:
@@ -41,7 +41,7 @@ def test_a_block_that_holds_back_is_whole(signals: Signals):
     assert done == ["the rest", "again"], "a signal interrupts once"
 
 
-def test_a_signal_in_a_block_that_fails_is_not_lost(signals: Signals):
+def test_a_signal_in_a_protected_block_that_fails_is_not_lost(signals: Signals):
     def fail() -> None:
         with signals.held_back():
             send()
@@ -55,7 +55,7 @@ def test_a_signal_in_a_block_that_fails_is_not_lost(signals: Signals):
     assert not entered
 
 
-def test_a_block_within_a_block_is_a_part_of_it(signals: Signals):
+def test_nested_protected_blocks_are_one_block(signals: Signals):
     done = []
 
     def block() -> None:

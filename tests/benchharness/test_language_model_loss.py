@@ -1,4 +1,4 @@
-"""The language model's loss beside the task's, as GPT is fine-tuned."""
+"""The auxiliary language model loss, with which GPT is fine-tuned."""
 
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from benchharness import heads as head_module
 from benchharness.encoder import Encoder, load_encoder
+from benchharness.errors import ModelError
 from benchharness.heads import Head, Limits, choice, head_for, language_model_losses
 from benchharness.heads import pair as pair_head
 from benchharness.heads.pair import PAIR
@@ -17,7 +18,6 @@ from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.recipe import PairOptions
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.examples import ChoiceExample, PairExample
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
@@ -54,10 +54,10 @@ def inputs_of(encoder: Encoder, head: Head = PAIR) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("places", [3, 1024])
-def test_it_is_that_of_transformers_own_class(
+def test_the_loss_equals_that_of_transformers(
     encoder: Encoder, places: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the logits are computed a few places at a time."""
+    """The logits may be computed for a few positions at a time."""
     monkeypatch.setattr(head_module, "LM_TOKENS", places)
     kind = transformers.AutoModelForCausalLM.from_config(encoder.config).eval()
     kind.resize_token_embeddings(len(encoder.network.get_input_embeddings().weight))
@@ -77,7 +77,9 @@ def row_of(inputs: dict[str, Tensor], row: int) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("orders", ["given", "added"])
 @pytest.mark.parametrize(("task", "goals"), [(MRPC, [1, 0]), (STSB, [2.5, 0.5])])
-def test_the_loss_is_both(encoder: Encoder, orders: str, task: object, goals: list[float]) -> None:
+def test_the_loss_is_the_sum_of_task_and_language_model_loss(
+    encoder: Encoder, orders: str, task: object, goals: list[float]
+) -> None:
     head, plain = (
         head_for(task, PairOptions(orders=orders, lm_weight=0.5)),
         head_for(task, PairOptions(orders=orders)),
@@ -102,7 +104,7 @@ def test_the_loss_is_both(encoder: Encoder, orders: str, task: object, goals: li
     assert gradient[unused].abs().min() > 0
 
 
-def test_a_model_that_sees_both_sides_has_none() -> None:
+def test_a_bidirectional_model_with_a_language_model_loss_is_an_error() -> None:
     tiny = load_encoder("builtin:tiny", None, seed=1)
     with pytest.raises(ModelError, match="gpt2 and openai-gpt, and this model is bert"):
         head_for(MRPC, PairOptions(lm_weight=0.5)).network(tiny, MRPC)
@@ -119,8 +121,10 @@ CHOICES = [
 ]
 
 
-def test_of_options_it_is_that_of_all(encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wrong ones too, as in the released code; also where the rows are computed in parts."""
+def test_the_language_model_loss_is_the_mean_over_all_options(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wrong options count too, as in the released code, also if rows are computed in parts."""
     head, plain = head_for(RACE, PairOptions(lm_weight=0.5)), head_for(RACE)
     network = head.network(encoder, RACE)
     network.classifier.eval()
@@ -145,7 +149,7 @@ def test_of_options_it_is_that_of_all(encoder: Encoder, monkeypatch: pytest.Monk
     assert all(w.grad is None or w.grad.isfinite().all() for w in network.parameters())
 
 
-def test_gpts_recipe_has_it() -> None:
+def test_gpt_recipes_use_the_language_model_loss() -> None:
     assert settings("openai-gpt", "glue/rte")["lm_weight"] == 0.5
     assert settings("gpt2", "glue/sst2")["lm_weight"] == 0.5
     assert settings("openai-gpt", "race/all", "choice")["lm_weight"] == 0.5
@@ -166,7 +170,7 @@ def make_job(folder: Path, task: Task, **overrides: str) -> Job:
 
 
 @pytest.mark.parametrize("task", [MRPC, find_task("superglue/copa")])
-def test_a_job_trains_by_it(folder: Path, task: Task) -> None:
+def test_a_job_trains_with_the_language_model_loss(folder: Path, task: Task) -> None:
     plain, both = (run_job(make_job(folder, task, lm_weight=weight)) for weight in ("0", "0.5"))
     again = run_job(make_job(folder, task, lm_weight="0.5"))
     assert both.evaluations[0].predictions == again.evaluations[0].predictions

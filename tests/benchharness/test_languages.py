@@ -1,4 +1,4 @@
-"""XTREME's jobs: one scores all languages, of which boards, pages and files have each."""
+"""XTREME jobs: one job scores all languages, which boards, pages and files list."""
 
 import json
 from dataclasses import replace
@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from benchharness.errors import BenchError
+from benchharness.extensions.submission.write import FORMS, Wanted, gather
 from benchharness.leaderboard.boards.board import build_boards, language_tables
 from benchharness.leaderboard.boards.terminal import render_languages
 from benchharness.leaderboard.report.write import render_report
 from benchharness.models import find_model
 from benchharness.recipes import resolve_recipe
-from benchharness.stored.submission import FORMS, Wanted, gather
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import PairPrediction, TagPrediction
 from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.suites import SUITES, find_task
@@ -27,7 +27,7 @@ XTREME = SUITES["xtreme"]
 
 @pytest.fixture(scope="module")
 def answered():
-    """The result of the job that answers XQuAD and MLQA."""
+    """Return the result of the job that predicts XQuAD and MLQA."""
     return run_job(make_job("xtreme/squad-en", limit=8, epochs="1", evaluations="1"))
 
 
@@ -63,7 +63,7 @@ def test_a_board_has_the_mean_and_every_language(answered):
     assert name in page
 
 
-def test_its_predictions_are_written_as_the_benchmark_takes_them(answered, store):
+def test_predictions_are_written_in_xtremes_submission_format(answered, store):
     job = replace(answered.job, data=str(mini_folder()), limit=None)
     store.add_result(replace(answered, job=job))
     files = {str(f.path): f.content for f in gather(store, store.runs(), Wanted(suite=XTREME))}
@@ -73,7 +73,7 @@ def test_its_predictions_are_written_as_the_benchmark_takes_them(answered, store
     assert len(answers) == len(answered.evaluation("xtreme/mlqa:test_zh").predictions)
 
 
-def test_labels_and_tags_are_written_a_line_each():
+def test_labels_and_tags_are_written_one_per_line():
     write = FORMS["xtreme"].write
     tags = [TagPrediction(id="0", tags=("O", "B-LOC")), TagPrediction(id="1", tags=("O",))]
     assert write(find_task("xtreme/panx"), tags, (), None) == {"test-{}.tsv": b"O\nB-LOC\n\nO\n\n"}
@@ -82,7 +82,7 @@ def test_labels_and_tags_are_written_a_line_each():
     assert found == {"test-{}.tsv": b"neutral\nentailment\n"}
 
 
-def test_another_language_is_another_job_which_reads_its_rows():
+def test_another_training_language_is_another_job_with_its_rows():
     english, german, both = (
         make_job("xtreme/pawsx", limit=8, train_languages=code) for code in ("", "de", "de+fr")
     )
@@ -111,7 +111,7 @@ def test_another_language_is_another_job_which_reads_its_rows():
         ("tiny", "panx", {"learning_rate": 1e-3}),
     ],
 )
-def test_the_values_are_those_of_xtremes_scripts_or_of_the_models_own(model, task, values):
+def test_settings_are_those_of_xtremes_scripts_or_of_the_models_authors(model, task, values):
     found = resolve_recipe(find_model(model), f"xtreme/{task}", None, {}).settings
     assert {name: found[name].value for name in values} == values
     if model == "mmbert":

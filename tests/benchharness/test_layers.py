@@ -1,4 +1,4 @@
-"""Every weight of every family's encoder is below its layers, in one of them, or after the last."""
+"""Every weight of an encoder is in its embeddings, in one of its layers, or above the last."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def names_in(network: Any, parts: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_weight_has_its_place(family: str):
+def test_every_weight_is_in_exactly_one_part(family: str):
     network = make_network(make_config(family))
     found = layers_of(network)
     below, inside = names_in(network, found.embeddings), names_in(network, found.layers)
@@ -39,7 +39,7 @@ def test_every_weight_has_its_place(family: str):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_layers_are_computed_in_their_order_after_the_embeddings(family: str):
+def test_layers_are_computed_in_order_after_the_embeddings(family: str):
     network = make_network(make_config(family)).eval()
     found, calls = layers_of(network), []
     for number, part in enumerate([*found.embeddings[:1], *found.layers]):
@@ -49,7 +49,7 @@ def test_layers_are_computed_in_their_order_after_the_embeddings(family: str):
     assert list(dict.fromkeys(calls)) == list(range(1 + len(found.layers)))
 
 
-def test_what_all_layers_share_stands_below_them():
+def test_weights_shared_by_all_layers_belong_to_the_embeddings():
     network = make_network(make_config("deberta-v2"))
     below = names_in(network, layers_of(network).embeddings)
     assert "embeddings.word_embeddings.weight" in below

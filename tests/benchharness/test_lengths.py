@@ -1,4 +1,4 @@
-"""How long rows are read: as is stored, never more than the encoder takes, and who lost words."""
+"""Maximum lengths of rows: as in the stored setting, within the encoder's limit, and truncation."""
 
 import json
 import os
@@ -16,6 +16,8 @@ from benchharness.driver.plan import Plan
 from benchharness.encoder import load_encoder
 from benchharness.encoder.language_model import load_language_model
 from benchharness.encoder.packing import first_position
+from benchharness.errors import BenchError, ModelError
+from benchharness.extensions.custom_data.find import find_own
 from benchharness.heads import Head, Limits, head_for
 from benchharness.heads.cloze import Asked, predict_untrained
 from benchharness.heads.text import text_head
@@ -28,9 +30,7 @@ from benchharness.models.weights import reach
 from benchharness.recipes.recipe import PairOptions, SpanOptions
 from benchharness.recipes.resolve import ResolvedRecipe, resolve_recipe
 from benchharness.recipes.zero_shot import zero_shot_recipe
-from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.examples import ChoiceExample, Mark, PairExample, SpanExample, TagExample
-from benchharness.tasks.own.find import find_own
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS
@@ -46,7 +46,7 @@ RTE, SQUAD = TASKS["glue/rte"], TASKS["squad/v1.1"]
 
 @pytest.fixture(scope="module")
 def short(tmp_path_factory) -> str:
-    """A checkpoint that reads 68 tokens: it has 72 positions, as RoBERTa counts them."""
+    """Return a checkpoint with a limit of 68 tokens: 72 positions, as RoBERTa counts them."""
     return str(save_family(tmp_path_factory.mktemp("short") / "short", "roberta"))
 
 
@@ -61,7 +61,7 @@ def read_of(job: Job) -> tuple[object, str]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_plan_knows_how_far_an_encoder_reads(tmp_path: Path, family: str) -> None:
+def test_planning_knows_the_maximum_length_of_every_family(tmp_path: Path, family: str) -> None:
     folder = save_family(tmp_path / family, family)
     encoder = load_encoder(str(folder), None, seed=1)
     # By the network: RoBERTa and its kin count positions from behind the padding index.
@@ -74,19 +74,19 @@ def test_a_plan_knows_how_far_an_encoder_reads(tmp_path: Path, family: str) -> N
     assert (reach(find_model(str(folder))) or NO_LIMIT) == encoder.max_tokens == min(limits)
 
 
-def test_a_model_in_relative_positions_has_no_limit_by_its_name_either() -> None:
+def test_a_registered_model_with_relative_positions_has_no_maximum_length() -> None:
     found = {name: reach(MODELS[name]) for name in ("t5-base", "xlnet-base-cased", "roberta-base")}
     assert found == {"t5-base": None, "xlnet-base-cased": None, "roberta-base": 512}
     assert reach(MODELS["deberta-v3-base"]) is None
 
 
-def test_a_tokenizers_limit_is_known_too(tmp_path: Path) -> None:
+def test_the_maximum_length_of_the_tokenizer_is_known(tmp_path: Path) -> None:
     folder = save_family(tmp_path / "bert", "bert")
     (folder / "tokenizer_config.json").write_text('{"model_max_length": 24}')
     assert reach(find_model(str(folder))) == find_model(str(folder)).max_tokens == 24
 
 
-def test_what_is_typed_above_the_reach_is_refused_for_all_models_at_once(short: str) -> None:
+def test_max_tokens_above_the_limit_is_an_error_for_all_models_at_once(short: str) -> None:
     with pytest.raises(BenchError) as caught:
         plan_of("tiny", short, max_tokens="1024")
     lines = str(caught.value).splitlines()
@@ -99,7 +99,9 @@ def test_what_is_typed_above_the_reach_is_refused_for_all_models_at_once(short: 
             plan_of("tiny", max_tokens=value)
 
 
-def test_every_command_refuses_it_before_anything_starts(bench, tmp_path: Path) -> None:
+def test_every_command_rejects_max_tokens_above_the_limit_before_it_starts(
+    bench, tmp_path: Path
+) -> None:
     what = ("--task", "glue/rte", "--data", "mini", "--set", "max_tokens=1024")
     for words in (
         ("run", "--model", "tiny", *what),
@@ -115,7 +117,7 @@ def test_every_command_refuses_it_before_anything_starts(bench, tmp_path: Path) 
         )
 
 
-def test_a_recipe_that_models_share_runs_at_each_ones_own(short: str, tmp_path: Path) -> None:
+def test_a_recipe_file_is_capped_at_the_limit_of_each_model(short: str, tmp_path: Path) -> None:
     file = tmp_path / "long.toml"
     file.write_text('[default]\nmax_tokens = { value = 1024, source = "ours" }\n')
     tiny, own = plan_of("tiny", short, recipe=str(file)).jobs
@@ -129,7 +131,7 @@ def test_a_recipe_that_models_share_runs_at_each_ones_own(short: str, tmp_path: 
     assert (job.key, job.is_sweep) == (same.key, False)
 
 
-def test_a_built_in_recipe_runs_and_stores_what_a_short_encoder_reads(short: str) -> None:
+def test_a_built_in_recipe_is_capped_and_stored_at_the_limit_of_the_model(short: str) -> None:
     (job,) = plan_of(short).jobs
     assert read_of(job)[0] == 68
     assert "512 by fairseq" in read_of(job)[1]
@@ -137,13 +139,13 @@ def test_a_built_in_recipe_runs_and_stores_what_a_short_encoder_reads(short: str
     assert read_of(shots)[0] == 68
 
 
-def test_values_within_the_reach_stay_as_they_are() -> None:
+def test_max_tokens_within_the_limit_is_not_changed() -> None:
     most, source = read_of(plan_of("tiny").jobs[0])
     assert most == 128
     assert source.startswith("ours: ")
 
 
-def test_a_worker_refuses_a_job_that_was_planned_with_more() -> None:
+def test_a_worker_rejects_a_job_with_max_tokens_above_the_limit() -> None:
     (job,) = plan_of("tiny").jobs
     settings = dict(job.settings)
     object.__setattr__(settings["max_tokens"], "value", 1024)
@@ -155,7 +157,7 @@ def test_a_worker_refuses_a_job_that_was_planned_with_more() -> None:
 
 
 def write_long(folder: Path, rows: int = 40) -> Path:
-    """Texts of 300 words, of which only the last 150 tell the class."""
+    """Write texts of 300 words whose class depends on the last 150 only."""
     path = folder / "long.csv"
     kinds = [("good", "bad")[n % 2] for n in range(rows)]
     lines = [f"{n} {'the car ' * 75}{f'{kind} ' * 150},{kind}" for n, kind in enumerate(kinds)]
@@ -169,7 +171,7 @@ def plan_own(path: Path, *names: str, recipe: str | None = None, **values: str) 
     return plan_jobs(models, [own.task], own.data, recipe=recipe, overrides=values)
 
 
-def test_own_rows_are_read_as_far_as_the_encoder_reaches(short: str, tmp_path: Path) -> None:
+def test_custom_data_use_the_maximum_length_of_the_encoder(short: str, tmp_path: Path) -> None:
     path, file = write_long(tmp_path), tmp_path / "own.toml"
     unbounded = str(save_family(tmp_path / "t5", "t5"))
     file.write_text('[default]\nmax_tokens = { value = 100, source = "ours" }\n')
@@ -183,7 +185,7 @@ def test_own_rows_are_read_as_far_as_the_encoder_reaches(short: str, tmp_path: P
         assert [read_of(job)[0] for job in jobs] == expected
 
 
-def test_what_only_the_end_of_a_long_text_tells_is_learned(tmp_path: Path) -> None:
+def test_a_class_at_the_end_of_a_long_text_is_learned(tmp_path: Path) -> None:
     path = write_long(tmp_path)
     options = {"learning_rate": "1e-3", "epochs": "8", "batch_size": "4", "evaluations": "1"}
     scores = [
@@ -210,7 +212,7 @@ def pair(text: str, other: str | None = None, *marks: Mark) -> PairExample:
     return PairExample(id=text[:9], text_a=text, text_b=other, marks=marks)
 
 
-def test_every_head_that_cuts_says_which_rows_lost_words() -> None:
+def test_every_head_that_truncates_flags_the_truncated_rows() -> None:
     assert flags_of("glue/rte", [pair(SHORT, SHORT), pair(LONG, SHORT)]) == [False, True]
     mark = Mark(text="a", start=0, end=3)
     marked = [pair(SHORT, SHORT, mark), pair(SHORT, LONG, mark)]
@@ -224,7 +226,7 @@ def test_every_head_that_cuts_says_which_rows_lost_words() -> None:
     assert flags_of("superglue/copa", options) == [True, False]
 
 
-def test_windows_lose_no_words_but_those_of_a_question() -> None:
+def test_windows_truncate_only_questions() -> None:
     asked = [
         SpanExample(id=text[:9], question=text, context=LONG, answers=()) for text in (LONG, SHORT)
     ]
@@ -235,21 +237,23 @@ def test_windows_lose_no_words_but_those_of_a_question() -> None:
     assert flags_of("conll2003/ner", [TagExample(id="1", words=words)]) == [False]
 
 
-def test_rows_of_exactly_the_length_lose_nothing() -> None:
+def test_rows_of_exactly_the_maximum_length_are_not_truncated() -> None:
     (row,) = tokenize_ids([LONG], TOKENIZER).values()
     room = len(row) + 2  # a token before the text, and one behind it
     assert flags_of("glue/sst2", [pair(LONG)], most=room) == [False]
     assert flags_of("glue/sst2", [pair(LONG)], most=room - 1) == [True]
 
 
-def test_answers_in_words_are_counted_with_their_rows() -> None:
+def test_truncated_target_texts_are_counted_with_their_rows() -> None:
     examples = [replace(pair(text, SHORT), label="entailment") for text in (LONG, SHORT)]
     for most, answer, expected in ((60, 20, [True, False]), (400, 3, [True, True])):
         head = text_head(TASKS["glue/rte"], TOKENIZER, answer)
         assert flags_of("glue/rte", examples, head, most=most) == expected
 
 
-def test_kept_features_say_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_features_have_the_truncation_flags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     monkeypatch.setattr("benchharness.heads.tokens.KEPT_TOKENS", 1)
     rows = read(RTE, "dev", parse_data("mini"))
@@ -264,7 +268,7 @@ def test_kept_features_say_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture(scope="module")
 def cut(tmp_path_factory) -> tuple[Results, dict[str, tuple[int, int]]]:
-    """A run on RTE at 24 tokens, and how many rows of each split are longer by its tokenizer."""
+    """Return a run on RTE with 24 tokens, and the number of longer rows and rows per split."""
     folder = tmp_path_factory.mktemp("cut")
     values = {"epochs": 1, "max_tokens": 24, "evaluations": 1}
     options = {"data": "mini", "seeds": 1, "set": values, "device": "cpu", "precision": "fp32"}
@@ -277,7 +281,7 @@ def cut(tmp_path_factory) -> tuple[Results, dict[str, tuple[int, int]]]:
     return found, counts
 
 
-def test_a_run_counts_them_split_by_split_wherever_it_is_shown(
+def test_truncated_rows_are_shown_per_split_everywhere(
     bench, cut: tuple[Results, dict[str, tuple[int, int]]], tmp_path: Path
 ) -> None:
     ran, counts = cut
@@ -306,7 +310,7 @@ def test_a_run_counts_them_split_by_split_wherever_it_is_shown(
     assert f"dev {lost} of {rows}" in error
 
 
-def test_runs_that_did_not_count_them_say_nothing() -> None:
+def test_runs_without_truncation_counts_show_none() -> None:
     for provenance in (
         {},
         {"data": {"a:dev": {"rows": 3}}},
@@ -317,7 +321,7 @@ def test_runs_that_did_not_count_them_say_nothing() -> None:
         assert truncated_rows(provenance) == {}
 
 
-def test_rows_in_both_orders_and_held_out_rows_count_once() -> None:
+def test_rows_in_both_orders_and_held_out_rows_are_counted_once() -> None:
     values = {"orders": "both", "max_tokens": "20", "evaluations": "2", "epochs": "1"}
     chosen = {"best_checkpoint": "true", "select_on": "train:0.25"}
     mrpc = partial(plan_jobs, [MODELS["tiny"]], [TASKS["glue/mrpc"]], "mini", [1])
@@ -328,7 +332,7 @@ def test_rows_in_both_orders_and_held_out_rows_count_once() -> None:
     assert plain["truncated"] == both["truncated"] > 0
 
 
-def test_a_language_model_that_nobody_trained_counts_them_too() -> None:
+def test_truncated_rows_of_a_zero_shot_job_are_counted() -> None:
     example = PairExample(id="7", text_a="the car " * 600, text_b="did he sell it", label="True")
     model = load_language_model("builtin:tiny", None, 1)
     values = {
@@ -342,7 +346,7 @@ def test_a_language_model_that_nobody_trained_counts_them_too() -> None:
     assert found == ["7"]
 
 
-def test_a_plan_of_own_rows_says_how_many_lose_words_at_least(tmp_path: Path) -> None:
+def test_a_plan_of_custom_data_notes_how_many_rows_are_truncated(tmp_path: Path) -> None:
     path = write_long(tmp_path)
     (note,) = plan_own(path, "tiny", max_tokens="128", epochs="3").notes
     assert "at least 40 of 40 rows" in note
@@ -355,7 +359,7 @@ def test_a_plan_of_own_rows_says_how_many_lose_words_at_least(tmp_path: Path) ->
     ("task", "most", "lost", "rows"),
     [("glue/rte", 128, 33, 277), ("superglue/boolq", 256, 179, 3270)],
 )
-def test_benchmarks_lose_as_many_rows_as_their_tokenizer_says(
+def test_truncated_rows_of_benchmarks_match_their_tokenizer(
     task: str, most: int, lost: int, rows: int
 ) -> None:
     folder = os.environ["BENCH_TEST_DATA"] + "/" + task.partition("/")[0]
@@ -369,7 +373,7 @@ def test_benchmarks_lose_as_many_rows_as_their_tokenizer_says(
 
 
 def answered(head: Head, example: SpanExample, first: int, last: int) -> int:
-    """How many words the answer has where its ends are most probable; two windows never hold it."""
+    """Return the number of words of the most probable answer; two windows never contain it."""
     features = head.encode([example], TOKENIZER, Limits(max_tokens=120))
     logits = np.full((len(features.token_ids), 2), -5.0, dtype=np.float32)
     inside = np.flatnonzero(features.is_answer)
@@ -378,14 +382,14 @@ def answered(head: Head, example: SpanExample, first: int, last: int) -> int:
     return len(found.text.split())
 
 
-def test_the_longest_answer_is_a_value_of_the_recipe() -> None:
+def test_the_maximum_answer_length_is_a_setting() -> None:
     example = SpanExample(id="1", question="who", context="a " * 60, answers=())
     assert answered(head_for(SQUAD), example, 3, 42) < 30
     assert answered(head_for(SQUAD, SpanOptions(max_answer_tokens=64)), example, 3, 42) == 40
     assert head_for(SQUAD, SpanOptions(max_answer_tokens=30)) is head_for(SQUAD)
 
 
-def test_the_head_with_a_beam_has_it_too() -> None:
+def test_the_beam_search_head_has_the_maximum_answer_length() -> None:
     encoder = load_encoder("builtin:tiny", None, 1)
     examples = [SpanExample(id="1", question="who", context="the car " * 30, answers=(("car", 4),))]
     for most in (30, 64):
@@ -397,7 +401,7 @@ def test_the_head_with_a_beam_has_it_too() -> None:
         assert head.decode(logits, features, examples, SQUAD)[0].text
 
 
-def test_recipes_say_it_where_their_authors_have_another() -> None:
+def test_recipes_with_another_maximum_answer_length_state_it() -> None:
     def said(model: str, **values: str) -> ResolvedRecipe:
         return resolve_recipe(MODELS[model], SQUAD.name, None, values)
 

@@ -1,4 +1,4 @@
-"""A run that others watch: what its file tells, and how long it still takes."""
+"""Live files of a run for other processes: progress and remaining time."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def training(step, loss=0.5):
     return Progress(phase="training", step=step, steps=100, loss=loss)
 
 
-def test_another_process_reads_how_a_run_goes(tmp_path):
+def test_another_process_reads_the_progress_of_a_run(tmp_path):
     with ExitStack() as stack, LiveFile(Watcher(), schedule_of(*JOBS, at_once=2), tmp_path) as file:
         (path,) = live_files(tmp_path)
         run = stack.enter_context(closing(Followed(path)))
@@ -47,7 +47,7 @@ def test_another_process_reads_how_a_run_goes(tmp_path):
     assert not (tmp_path / LIVE).exists()
 
 
-def test_files_are_in_the_order_in_which_their_runs_began(tmp_path):
+def test_live_files_are_ordered_by_the_start_of_their_runs(tmp_path):
     folder = tmp_path / LIVE
     folder.mkdir()
     for name in ("1-10", "2-9", "3-100", "4-odd"):
@@ -55,7 +55,7 @@ def test_files_are_in_the_order_in_which_their_runs_began(tmp_path):
     assert [path.stem for path in live_files(tmp_path)] == ["4-odd", "2-9", "1-10", "3-100"]
 
 
-def test_a_killed_run_is_told_and_deleted_by_the_next(tmp_path):
+def test_the_file_of_a_killed_run_is_detected_and_deleted_by_the_next_run(tmp_path):
     folder = tmp_path / LIVE
     folder.mkdir()
     head = {"event": "run", "at": 1.0, "jobs": [], "at_once": 1, "stored": 0, "process": 1}
@@ -68,22 +68,22 @@ def test_a_killed_run_is_told_and_deleted_by_the_next(tmp_path):
         assert not (folder / "1-1.jsonl").exists()
 
 
-def test_a_run_with_nothing_to_do_deletes_what_a_killed_one_has_left(tmp_path):
-    """Others may have finished its jobs: nobody is to be told of it for ever."""
+def test_a_run_without_jobs_deletes_files_of_killed_runs(tmp_path):
+    """Another process may have finished their jobs, so no other run would delete them."""
     (tmp_path / LIVE).mkdir()
     (tmp_path / LIVE / "1-1.jsonl").write_text("{}\n")
     with LiveFile(Watcher(), schedule_of(at_once=2), tmp_path):
         assert not (tmp_path / LIVE).exists()
 
 
-def test_no_run_fails_because_it_cannot_be_watched(tmp_path):
+def test_a_run_whose_live_file_cannot_be_written_succeeds(tmp_path):
     (tmp_path / LIVE).write_text("no folder")
     with LiveFile(Watcher(), schedule_of(*JOBS, at_once=2), tmp_path) as file:
         file.report(JOBS[0], training(1))
         file.finish(make_result(JOBS[0]))
 
 
-def test_a_long_job_has_fewer_lines(tmp_path, monkeypatch):
+def test_a_long_job_writes_a_bounded_number_of_lines(tmp_path, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("benchharness.driver.live.time.monotonic", lambda: now[0])
     with LiveFile(Watcher(), schedule_of(*JOBS, at_once=2), tmp_path) as file:
@@ -98,7 +98,7 @@ def test_a_long_job_has_fewer_lines(tmp_path, monkeypatch):
 
 @dataclass
 class Sweep:
-    """GLUE on a machine `speed` times as fast as estimates think; tokens are of the tasks."""
+    """GLUE on a machine `speed` times as fast as the estimates; `tokens` are per task."""
 
     speed: float
     at_once: int
@@ -106,7 +106,7 @@ class Sweep:
     seeds: int = 3
 
     def times(self):
-        """A job of each seed with the seconds that its start and its work take, longest first."""
+        """Yield a job per seed with its startup and work time in seconds, longest first."""
         draw = random.Random(f"{self.speed} {self.at_once}")
         sizes = (("mnli", 392, 39), ("qqp", 364, 31), ("qnli", 105, 51), ("sst2", 67, 25))
         sizes += (("cola", 9, 11), ("stsb", 6, 31), ("mrpc", 4, 53), ("rte", 3, 70))
@@ -126,7 +126,7 @@ class Sweep:
                 yield job, draw.uniform(1, 4), work
 
     def error_after(self, count):
-        """By how much the time left is wrong when so many jobs have ended, as a share of it."""
+        """Return the relative error of the remaining time after a number of jobs have ended."""
         jobs = list(self.times())
         state = RunState((job for job, _, _ in jobs), self.at_once)
         slots = [0.0] * self.at_once
@@ -154,14 +154,14 @@ class Sweep:
 @pytest.mark.parametrize("rough", [True, False])
 @pytest.mark.parametrize("at_once", [1, 2, 4])
 @pytest.mark.parametrize("speed", [0.05, 0.3, 1.0, 3.0, 10.0])
-def test_time_left_is_right_within_a_third_after_two_jobs(speed, at_once, rough):
+def test_remaining_time_is_within_a_third_after_two_jobs(speed, at_once, rough):
     sweep = Sweep(speed=speed, at_once=at_once, rough=rough)
     assert sweep.error_after(2) < 1 / 3
     assert sweep.error_after(12) < 1 / 3
 
 
 def shared_machine(draw):
-    """When work is done that begins at a time, where others slow it down four times, on and off."""
+    """Return a function for when work ends on a machine that is slowed down on and off."""
     now, speed, phases = 0.0, draw.choice([0.25, 1.0]), []
     while now < 30_000:
         now += draw.expovariate(1 / 8)
@@ -179,10 +179,10 @@ def shared_machine(draw):
 
 
 def ratio_after(seconds, work, guess, seed):
-    """The time left of ten jobs, as it is said, by what it turns out to be.
+    """Return the estimated remaining time of ten jobs divided by the actual one.
 
-    A job's work takes so many seconds where nobody else computes, and `guess` is by how much the
-    estimate is wrong.
+    A job takes `work` seconds on an idle machine, and `guess` is the factor by which the estimate
+    is wrong.
     """
     draw = random.Random(seed)
     after, slots, events = shared_machine(draw), [0.0, 0.0], []
@@ -218,12 +218,12 @@ def ratio_after(seconds, work, guess, seed):
         (40.0, 300.0, 1 / 3, 96),
     ],
 )
-def test_time_left_is_within_a_factor_of_two_soon_on_a_busy_machine(seconds, work, guess, least):
+def test_remaining_time_is_within_a_factor_of_two_on_a_busy_machine(seconds, work, guess, least):
     ratios = [ratio_after(seconds, work, guess, seed) for seed in range(100)]
     assert sum(1 / 2 < ratio < 2 for ratio in ratios) >= least
 
 
-def test_the_estimate_counts_before_anything_has_run_and_the_first_step_starts_the_clock():
+def test_remaining_time_follows_the_estimate_until_the_first_step():
     jobs = [replace(job, group="a", seconds=25.0) for job, _, _ in Sweep(1.0, 1).times()][:2]
     state = RunState(jobs)
     assert state.seconds_left(0.0) == pytest.approx(50.0)
@@ -235,7 +235,7 @@ def test_the_estimate_counts_before_anything_has_run_and_the_first_step_starts_t
     assert state.remaining(104.9)(jobs[0]) == pytest.approx(6.1, abs=0.1)
 
 
-def test_a_job_waits_for_the_one_it_starts_from():
+def test_remaining_time_respects_that_a_job_waits_for_its_start():
     first, second = (job for job, _, _ in Sweep(1.0, 1, seeds=2).times() if job.task == "mnli")
     alone = RunState([first, second], at_once=2).seconds_left(0.0)
     chained = RunState([first, replace(second, after=(first.key,))], at_once=2).seconds_left(0.0)

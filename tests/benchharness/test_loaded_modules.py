@@ -1,4 +1,4 @@
-"""How much of our code a run of one suite loads: a reader of that road needs no more."""
+"""The number of benchharness modules that a run of one suite imports."""
 
 import subprocess
 import sys
@@ -37,8 +37,8 @@ main()
 """
 
 
-def test_a_run_of_glue_loads_few_of_our_modules(tmp_path):
-    """The driver with its report, and a worker, together."""
+def test_a_run_of_glue_imports_a_bounded_number_of_modules(tmp_path):
+    """The limit is for the driver with its report and a worker together."""
     command = (sys.executable, "-P", "-c", DRIVER)
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
     driver = set((tmp_path / "driver").read_text().split())
@@ -80,6 +80,6 @@ optimizer.step()
 """
 
 
-def test_a_worker_has_a_compiler_when_something_asks_for_it():
-    """A checkpoint's own code may, and other libraries."""
+def test_a_worker_imports_the_torch_compiler_on_demand():
+    """A checkpoint's own code or another library may need it."""
     subprocess.run((sys.executable, "-P", "-c", COMPILING), check=True)

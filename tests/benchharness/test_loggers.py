@@ -1,4 +1,4 @@
-"""Loggers listen to the driver; whatever they do, the run goes on."""
+"""Loggers receive events of the driver; a failing logger never stops the run."""
 
 import json
 import threading
@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.discovery import places
+from benchharness.errors import BenchError
 from benchharness.loggers import (
-    LOGGERS,
     Listening,
     LoggedRun,
     curve_of,
@@ -16,14 +17,13 @@ from benchharness.loggers import (
     open_loggers,
 )
 from benchharness.progress import Progress
-from benchharness.tasks.errors import BenchError
 from tests.helpers.results import make_failure, make_job, make_result
 
 TRAINING = Progress(phase="training", step=7, steps=20, loss=0.61, examples_per_second=30.0)
 
 
 class Watching:
-    """A watcher that remembers what it was told."""
+    """A watcher that records its events."""
 
     def __init__(self):
         self.told, self.said = [], []
@@ -42,7 +42,7 @@ class Watching:
 
 
 class Remembering:
-    """A logger that remembers, and raises or waits in the method that is named."""
+    """A logger that records its calls, and raises or waits in a given method."""
 
     def __init__(self, raises="", waits=""):
         self.calls = []
@@ -73,7 +73,7 @@ class Remembering:
 
 
 def listen(loggers, tell, error=None):
-    """What a watcher was told and what was warned of, with these loggers beside it."""
+    """Return the events of a watcher and the warnings, with the given loggers attached."""
     watcher = Watching()
     warnings = watcher.said
     makers = {name: lambda logger=logger: logger for name, logger in loggers.items()}
@@ -109,7 +109,7 @@ def test_a_run_is_begun_logged_and_ended_in_order():
     assert {"train/loss", "dev/accuracy"} <= second[3].keys()
 
 
-def test_losses_are_told_about_once_a_second():
+def test_live_losses_are_logged_at_most_once_per_second():
     logger = Remembering()
 
     def tell(listening):
@@ -120,7 +120,7 @@ def test_losses_are_told_about_once_a_second():
     assert [call[0] for call in logger.calls] == ["begin", "log", "close"]
 
 
-def test_a_failed_job_and_one_that_never_reported_are_ended_too():
+def test_a_failed_job_that_never_reported_is_begun_and_ended():
     logger, failure = Remembering(), make_failure()
     listen({"mine": logger}, lambda listening: listening.finish(failure))
     begin, end, _ = logger.calls
@@ -129,7 +129,7 @@ def test_a_failed_job_and_one_that_never_reported_are_ended_too():
 
 
 @pytest.mark.parametrize("method", ["begin", "log", "end", "close"])
-def test_a_logger_that_raises_is_one_warning_and_the_others_go_on(method):
+def test_a_logger_that_raises_is_one_warning_and_other_loggers_continue(method):
     broken, sound = Remembering(raises=method), Remembering()
     told, warnings = listen({"broken": broken, "sound": sound}, one_run)
     assert len(told) == 3
@@ -139,7 +139,7 @@ def test_a_logger_that_raises_is_one_warning_and_the_others_go_on(method):
     assert "--log broken has failed" in failed
 
 
-def test_a_logger_that_cannot_be_made_is_a_warning():
+def test_a_logger_that_cannot_be_created_is_a_warning():
     def make():
         raise RuntimeError("no login")
 
@@ -149,7 +149,7 @@ def test_a_logger_that_cannot_be_made_is_a_warning():
     assert "RuntimeError: no login" in watcher.said[0]
 
 
-def test_a_logger_that_hangs_holds_up_neither_the_run_nor_its_end(monkeypatch):
+def test_a_hanging_logger_blocks_neither_the_run_nor_its_end(monkeypatch):
     monkeypatch.setattr("benchharness.loggers.LAST_SECONDS", 0.3)
     logger = Remembering(waits="begin")
     start = time.monotonic()
@@ -160,7 +160,7 @@ def test_a_logger_that_hangs_holds_up_neither_the_run_nor_its_end(monkeypatch):
     assert "was not done 0.3 seconds after the last job" in warnings[0]
 
 
-def test_an_interruption_closes_what_is_open():
+def test_an_interruption_closes_open_loggers():
     logger = Remembering()
     listen(
         {"mine": logger},
@@ -170,13 +170,13 @@ def test_an_interruption_closes_what_is_open():
     assert logger.calls[-1] == ("close",)
 
 
-def test_without_loggers_only_the_watcher_is_told():
+def test_without_loggers_only_the_watcher_gets_events():
     told, warnings = listen({}, one_run)
     assert len(told) == 3
     assert warnings == []
 
 
-def test_the_config_has_every_setting_with_its_source():
+def test_the_logged_config_has_every_setting_with_its_source():
     run = LoggedRun.of(make_job(model="a/b", task="glue/rte", seed=3))
     assert run.name == "a/b glue/rte seed 3"
     assert run.config["settings/learning_rate"] == 2e-5
@@ -185,7 +185,7 @@ def test_the_config_has_every_setting_with_its_source():
     assert run.folder_name == f"a-b-glue-rte-seed-3-{run.key[:12]}"
 
 
-def test_neither_paths_nor_tokens_nor_the_machines_name_are_told(monkeypatch):
+def test_neither_paths_nor_tokens_nor_the_host_name_are_logged(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     job = make_job(data="/home/me/glue", checkpoint="/home/me/model")
     provenance = {"machine": {"host": "5bce98f73f3e", "cpu": "a processor"}, "nothing": None}
@@ -197,7 +197,7 @@ def test_neither_paths_nor_tokens_nor_the_machines_name_are_told(monkeypatch):
     assert "a processor" in told
 
 
-def test_losses_that_are_no_numbers_are_left_out():
+def test_losses_that_are_nan_are_not_logged():
     from dataclasses import replace
 
     result = make_result()
@@ -205,7 +205,7 @@ def test_losses_that_are_no_numbers_are_left_out():
     assert all("train/loss" not in values for _, values in curve_of(replace(result, curve=points)))
 
 
-def test_unknown_loggers_and_missing_packages_are_one_sentence(monkeypatch, tmp_path):
+def test_unknown_loggers_and_missing_packages_are_errors_of_one_sentence(monkeypatch, tmp_path):
     with pytest.raises(BenchError, match=r"no logger is called 'tensorbord'\. Did you mean"):
         open_loggers(["tensorbord"], tmp_path)
     monkeypatch.setattr("benchharness.loggers.find_spec", lambda name: None)
@@ -213,7 +213,7 @@ def test_unknown_loggers_and_missing_packages_are_one_sentence(monkeypatch, tmp_
         open_loggers(["wandb"], tmp_path)
 
 
-def test_a_folder_that_wandb_has_left_is_no_package(monkeypatch, tmp_path):
+def test_an_empty_folder_named_like_a_tracker_is_not_its_package(monkeypatch, tmp_path):
     (tmp_path / "mlflow").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr("sys.path", [str(tmp_path)])
@@ -221,8 +221,10 @@ def test_a_folder_that_wandb_has_left_is_no_package(monkeypatch, tmp_path):
         open_loggers(["mlflow"], tmp_path)
 
 
-def test_every_logger_has_an_extra_of_its_name():
+def test_every_logger_has_an_extra_of_the_same_name():
     import tomllib
 
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
-    assert set(LOGGERS) <= tomllib.loads(text)["project"]["optional-dependencies"].keys()
+    assert (
+        places("loggers").keys() <= tomllib.loads(text)["project"]["optional-dependencies"].keys()
+    )

@@ -1,4 +1,4 @@
-"""`python -m benchharness` is `bench`."""
+"""`python -m benchharness` is the same as `bench`."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def ended(*words: str, folder: Path, **variables: str) -> subprocess.CompletedPr
     )
 
 
-def test_the_module_is_the_command(tmp_path: Path) -> None:
+def test_the_module_runs_the_command(tmp_path: Path) -> None:
     found = ended("--version", folder=tmp_path)
     assert (found.returncode, found.stdout, found.stderr) == (
         0,
@@ -30,14 +30,14 @@ def test_the_module_is_the_command(tmp_path: Path) -> None:
     assert ended("--help", folder=tmp_path).stdout.startswith("Usage: bench [OPTIONS] COMMAND")
 
 
-def test_its_errors_are_sentences_too(tmp_path: Path) -> None:
+def test_errors_of_the_module_are_sentences(tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text("raise SystemExit('a user has this file')\n")
     found = ended("show", "recipe", "roberta", "colla", folder=tmp_path)
     assert found.returncode == 2
     assert found.stderr.startswith("bench: no model, recipe or task is called")
 
 
-def test_what_an_encoding_lacks_is_spelled_out(tmp_path: Path) -> None:
+def test_characters_outside_the_output_encoding_are_escaped(tmp_path: Path) -> None:
     found = ended("show", "published", "--suite", "snli", folder=tmp_path, PYTHONIOENCODING="ascii")
     assert (found.returncode, found.stderr) == (0, "")
     assert r"mean \xb1 0.17" in found.stdout

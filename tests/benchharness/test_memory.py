@@ -1,4 +1,4 @@
-"""Memory that runs out: predictions go on in smaller batches, a training starts anew."""
+"""Out of memory: predictions continue in smaller batches, a training starts again."""
 
 import ctypes
 import os
@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from benchharness.errors import JobError
 from benchharness.leaderboard.result import Result
 from benchharness.progress import Progress
-from benchharness.tasks.errors import JobError
 from benchharness.training import predict as predict_module
 from benchharness.training.predict import (
     FreedMemory,
@@ -58,19 +58,19 @@ CPU_SENTENCE = "[enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't a
         (ValueError("can't allocate memory"), False),
     ],
 )
-def test_what_says_that_memory_ran_out(error: Exception, expected: bool):
+def test_out_of_memory_errors_are_recognized(error: Exception, expected: bool):
     assert is_out_of_memory(error) is expected
 
 
-def test_what_came_of_it_counts_as_it():
-    """As where a step is recorded: the end of the record raises anew."""
+def test_an_error_caused_by_out_of_memory_is_recognized():
+    """An example is CUDA graph capture, whose end raises another error."""
     error = RuntimeError("CUDA error: operation failed due to a previous error during capture")
     assert not is_out_of_memory(error)
     error.__context__ = torch.OutOfMemoryError("CUDA out of memory.")
     assert is_out_of_memory(error)
 
 
-def test_torch_itself_says_so():
+def test_torchs_own_allocation_error_is_recognized():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**60, dtype=torch.uint8)
     assert is_out_of_memory(caught.value)
@@ -86,7 +86,7 @@ def too_large_above(rows: int, seen: list[int]) -> Callable[[np.ndarray], list[i
     return compute
 
 
-def test_the_rest_is_computed_in_smaller_batches_in_the_same_order():
+def test_remaining_rows_are_computed_in_smaller_batches_in_the_same_order():
     seen: list[int] = []
     batches = [np.arange(0, 8), np.arange(8, 13), np.arange(13, 14)]
     found = list(each_batch(batches, too_large_above(3, seen)))
@@ -95,12 +95,12 @@ def test_the_rest_is_computed_in_smaller_batches_in_the_same_order():
     assert seen == [8, 4, 2, 2, 2, 2, 2, 1, 1, 1, 1]
 
 
-def test_a_row_that_is_too_large_fails_in_a_sentence():
+def test_a_single_row_that_does_not_fit_in_memory_is_an_error():
     with pytest.raises(JobError, match=r"a single row: run fewer --jobs at once"):
         list(each_batch([np.arange(4)], too_large_above(0, [])))
 
 
-def test_other_errors_are_not_taken_for_it():
+def test_other_errors_are_not_handled_as_out_of_memory():
     def fail(_: np.ndarray) -> None:
         raise RuntimeError("shapes")
 
@@ -109,7 +109,7 @@ def test_other_errors_are_not_taken_for_it():
 
 
 def limit_rows(network: torch.nn.Module, rows: int) -> None:
-    """Makes a network say that memory runs out where it gets more rows."""
+    """Make a network raise an out-of-memory error for more than this number of rows."""
 
     def check(_: Any, args: Any, inputs: dict[str, torch.Tensor]) -> None:
         if len(inputs["input_ids"]) > rows:
@@ -127,7 +127,7 @@ def test_predictions_with_less_memory_are_the_same():
     assert lines[-1].step == lines[-1].steps >= 64 / 3
 
 
-def test_training_says_how_large_the_micro_batch_was():
+def test_the_out_of_memory_error_of_a_training_has_the_micro_batch_size():
     network = make_network()
     limit_rows(network, 10)
     with pytest.raises(OutOfMemoryError) as caught:
@@ -140,7 +140,7 @@ JOB = make_job("cola", batch_size="24", accumulation="2")
 
 
 def attempts(too_large: dict[int, int]) -> tuple[list[int], list[str], Any]:
-    """The parts that were tried, what was said, and the result."""
+    """Return the numbers of parts that were tried, the notes, and the result."""
     tried: list[int] = []
     said: list[str] = []
 
@@ -153,7 +153,7 @@ def attempts(too_large: dict[int, int]) -> tuple[list[int], list[str], Any]:
     return tried, said, in_enough_parts(attempt, JOB, lambda progress: said.append(progress.note))
 
 
-def test_activations_are_computed_again_before_micro_batches_are_halved():
+def test_activation_checkpointing_is_tried_before_smaller_micro_batches():
     tried: list[tuple[int, bool]] = []
 
     def attempt(parts: int, checkpointing: bool) -> Result:
@@ -177,13 +177,13 @@ def test_parts_double_until_the_micro_batch_is_half_as_large():
     assert tried == [2, 16], "a micro-batch that was cut by its length is halved too"
 
 
-def test_a_single_example_that_is_too_large_fails_in_a_sentence():
+def test_a_single_example_that_does_not_fit_in_memory_is_an_error():
     with pytest.raises(JobError, match=r"every example is a micro-batch of its own") as caught:
         attempts({2: 12, 4: 6, 8: 3, 16: 2, 32: 1})
     assert caught.value.exit_code == 1
 
 
-def test_memory_that_runs_out_elsewhere_fails_in_a_sentence():
+def test_out_of_memory_outside_of_batches_is_an_error():
     def fail(*_: int) -> Result:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
@@ -191,8 +191,8 @@ def test_memory_that_runs_out_elsewhere_fails_in_a_sentence():
         in_enough_parts(fail, JOB, lambda _: None)
 
 
-def test_what_is_learned_in_smaller_parts_is_what_the_recipe_of_them_learns():
-    """With dropout too: the draws are those of the larger number of parts from the beginning."""
+def test_training_in_smaller_parts_equals_a_recipe_with_that_accumulation():
+    """This holds with dropout too: a restarted training draws for the larger number of parts."""
     asked = make_network()
     tried: list[int] = []
 
@@ -212,7 +212,7 @@ def test_what_is_learned_in_smaller_parts_is_what_the_recipe_of_them_learns():
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="glibc's allocator alone")
-def test_what_the_c_library_keeps_goes_back_to_the_system() -> None:
+def test_trim_memory_returns_free_memory_to_the_system() -> None:
     # Blocks below glibc's limit for pages of their own, with one in use above them all.
     blocks = [torch.ones(25_000) for _ in range(800)]
     above = blocks.pop()
@@ -224,8 +224,8 @@ def test_what_the_c_library_keeps_goes_back_to_the_system() -> None:
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="glibc's allocator alone")
-def test_memory_with_holes_is_given_back_at_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """100 pages are held after a step without holes: 125 may be, and no more for good."""
+def test_fragmented_memory_is_trimmed_when_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 100 pages without fragmentation, up to 125 pages are tolerated."""
     held, given = [0], []
     monkeypatch.setattr(Path, "read_text", lambda _: f"999 {held[0]} 9")
     monkeypatch.setattr(predict_module, "trim_memory", lambda: given.append(held[0]))

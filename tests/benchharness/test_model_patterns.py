@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import BenchError, ModelError
 from benchharness.leaderboard.job import Stage
 from benchharness.models import find_model, find_models
-from benchharness.tasks.errors import BenchError, ModelError
 from tests.helpers.plans import request_of
 
 
 def save(folder: Path, family: str = "bert", **files: Any) -> Path:
-    """A folder that is a checkpoint as far as its files' names and the config say."""
+    """Write a folder that has the file names and the config of a checkpoint."""
     folder.mkdir(parents=True)
     header = json.dumps({"w": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}).encode()
     (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
@@ -24,7 +24,7 @@ def save(folder: Path, family: str = "bert", **files: Any) -> Path:
     return folder
 
 
-def test_checkpoints_come_by_their_steps_with_the_name_of_their_run(tmp_path: Path) -> None:
+def test_matching_checkpoints_are_sorted_by_step_and_named_after_their_run(tmp_path: Path) -> None:
     for step in (1000, 200, 30):
         save(tmp_path / "small" / f"step-{step}")
     (tmp_path / "small" / "step-log.txt").write_text("no folder")
@@ -59,7 +59,7 @@ def test_a_name_before_the_pattern_names_the_run_and_its_recipe(tmp_path: Path) 
         ("step-3", {"trainer_state": [1], "pretraining": {"step": "x"}}, 3, None),
     ],
 )
-def test_steps_and_tokens(
+def test_steps_and_tokens_are_read_from_folder_names_or_trainer_state(
     tmp_path: Path, folder: str, files: Any, step: int, tokens: int | None
 ) -> None:
     save(tmp_path / folder, **files)
@@ -67,7 +67,7 @@ def test_steps_and_tokens(
     assert spec.stage == Stage(run="run", step=step, tokens=tokens, family="bert")
 
 
-def test_a_folder_with_such_a_name_is_no_pattern(tmp_path: Path) -> None:
+def test_an_existing_folder_with_wildcards_in_its_name_is_not_a_pattern(tmp_path: Path) -> None:
     folder = save(tmp_path / "lr=[1]*")
     assert [spec.checkpoint for spec in find_models(str(folder))] == [str(folder.resolve())]
     assert find_models(str(folder))[0].stage is None
@@ -82,7 +82,7 @@ def complaint(name: str) -> str:
     return str(caught.value)
 
 
-def test_names_and_folders_may_hold_an_equals_sign(tmp_path: Path) -> None:
+def test_names_and_folders_may_contain_an_equals_sign(tmp_path: Path) -> None:
     folder = save(tmp_path / "runs [1]" / "lr=1e-4" / "step-30")
     assert find_model(f"a=b={folder}").name == "a=b"
     pattern = f"{tmp_path}/runs [[]1]/lr=1e-4/step-*"
@@ -90,36 +90,36 @@ def test_names_and_folders_may_hold_an_equals_sign(tmp_path: Path) -> None:
         assert [spec.name for spec in find_models(name)] == [f"{run}/step-30"]
 
 
-def test_a_pattern_that_matches_nothing_says_what_is_there(tmp_path: Path) -> None:
+def test_a_pattern_without_matches_is_an_error_that_names_the_folder(tmp_path: Path) -> None:
     save(tmp_path / "step-1")
     assert f"no folder matches '{tmp_path}/ste-*'" in complaint(f"{tmp_path}/ste-*")
     assert complaint(f"{tmp_path}/none/step-*").endswith(f"there is no folder {tmp_path}/none.")
 
 
-def test_unlike_families_are_no_run(tmp_path: Path) -> None:
+def test_checkpoints_of_different_families_are_an_error(tmp_path: Path) -> None:
     save(tmp_path / "step-1")
     save(tmp_path / "step-2", "roberta")
     assert "are of unlike families" in complaint(f"run={tmp_path}/step-*")
 
 
-def test_two_checkpoints_of_one_step_are_no_run(tmp_path: Path) -> None:
+def test_two_checkpoints_of_one_step_are_an_error(tmp_path: Path) -> None:
     save(tmp_path / "step-1")
     save(tmp_path / "step-01")
     assert "are both of step 1" in complaint(f"{tmp_path}/step-*")
 
 
-def test_a_checkpoint_without_a_step_is_named(tmp_path: Path) -> None:
+def test_a_checkpoint_without_a_step_is_an_error_that_names_it(tmp_path: Path) -> None:
     save(tmp_path / "final")
     assert complaint(f"{tmp_path}/*").startswith(f"{tmp_path}/final does not say at which step")
 
 
-def test_a_folder_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
+def test_a_matching_folder_without_a_checkpoint_is_an_error_that_names_it(tmp_path: Path) -> None:
     save(tmp_path / "step-1")
     (tmp_path / "step-2").mkdir()
     assert f"{tmp_path}/step-2 is not a checkpoint" in complaint(f"{tmp_path}/step-*")
 
 
-def test_a_request_has_all_of_them(tmp_path: Path) -> None:
+def test_a_request_has_all_matching_checkpoints(tmp_path: Path) -> None:
     for step in (1, 2):
         save(tmp_path / f"step-{step}")
     request = request_of(model=[f"run={tmp_path}/step-*", "tiny"], task="cola")

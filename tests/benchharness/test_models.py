@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError, ModelError
 from benchharness.leaderboard.job import Stage
 from benchharness.models import MODELS, ModelSpec, find_model, weights_identity
 from benchharness.models import weights as commit
 from benchharness.models.weights import files_digest, hub_revision
-from benchharness.tasks.errors import BenchError, ModelError
 from tests.helpers.hub_server import serve_hub
 
 CONFIG = {"model_type": "bert", "max_position_embeddings": 512, "pad_token_id": 0}
@@ -37,7 +37,7 @@ def write_checkpoint(folder: Path, **config: object) -> Path:
 
 
 @pytest.mark.parametrize("spec", MODELS.values(), ids=MODELS)
-def test_every_known_model_is_found_by_each_of_its_names(spec: ModelSpec) -> None:
+def test_every_registered_model_is_found_by_each_of_its_names(spec: ModelSpec) -> None:
     for name in (spec.name, spec.name.upper(), spec.checkpoint, *spec.aliases):
         assert find_model(name) == spec
 
@@ -48,7 +48,7 @@ def test_no_two_models_share_a_name() -> None:
 
 
 @pytest.mark.parametrize("spec", [s for s in MODELS.values() if s.is_hub], ids=lambda s: s.name)
-def test_hub_models_are_pinned_or_say_why_not(spec: ModelSpec) -> None:
+def test_hub_models_have_a_pinned_revision_or_a_note_why_not(spec: ModelSpec) -> None:
     assert re.fullmatch(r"[0-9a-f]{40}", spec.revision) or (spec.revision == "main" and spec.note)
     assert spec.parameters
     assert spec.cite
@@ -81,7 +81,7 @@ FAMILIES = {
 }
 
 
-def test_the_table_has_every_family() -> None:
+def test_every_supported_family_has_a_registered_model() -> None:
     assert {spec.family for spec in MODELS.values()} >= FAMILIES
 
 
@@ -89,7 +89,7 @@ ENCODERS = [spec for spec in MODELS.values() if spec.is_hub]
 
 
 @pytest.mark.parametrize("spec", ENCODERS, ids=lambda s: s.name)
-def test_a_checkpoint_has_its_facts(spec: ModelSpec) -> None:
+def test_a_registered_encoder_has_all_facts(spec: ModelSpec) -> None:
     assert spec.name == spec.name.lower()
     assert spec.parameters
     assert spec.backbone
@@ -105,15 +105,15 @@ def test_a_checkpoint_has_its_facts(spec: ModelSpec) -> None:
     ("size", "layers", "hidden"),
     [("base", 12, 768), ("large", 24, 1024), ("xlarge", 24, 2048), ("xxlarge", 12, 4096)],
 )
-def test_alberts_configurations_are_those_of_its_table(
+def test_alberts_configurations_match_its_paper(
     size: str, layers: int, hidden: int, version: str
 ) -> None:
-    """Table 1 of the paper: all share their layers, all have embeddings of 128."""
+    """In table 1 of the paper, all share their layers and have embeddings of size 128."""
     found = MODELS[f"albert-{size}-{version}"].configuration
     assert found == f"{layers} layers that share their weights, hidden {hidden}, embedding 128"
 
 
-def test_flops_and_hardware_are_as_printed() -> None:
+def test_flops_and_hardware_match_the_papers() -> None:
     assert MODELS["electra-large-discriminator"].flops == 3.1e21
     assert MODELS["albert-xxlarge-v1"].flops == 3.1e22
     assert MODELS["bert-base-uncased"].flops == 6.4e19
@@ -139,22 +139,22 @@ def test_flops_and_hardware_are_as_printed() -> None:
         ("nreimers/MiniLM-L6-H384-uncased", "minilm"),
     ],
 )
-def test_aliases(alias: str, name: str) -> None:
+def test_aliases_resolve_to_their_models(alias: str, name: str) -> None:
     assert find_model(alias).name == name
 
 
-def test_an_unknown_name_gets_a_close_one() -> None:
+def test_an_unknown_name_gets_a_suggestion() -> None:
     with pytest.raises(BenchError, match=r"'robertta'\. Did you mean 'roberta'\?") as caught:
         find_model("robertta")
     assert caught.value.exit_code == 2
 
 
-def test_a_name_like_no_other_gets_the_ways_that_work() -> None:
+def test_a_name_without_a_similar_one_gets_a_list_of_options() -> None:
     with pytest.raises(BenchError, match=r"bench show models.*folder.*hub"):
         find_model("xyzzy")
 
 
-def test_a_hub_name_needs_no_registration() -> None:
+def test_a_hub_model_needs_no_registration() -> None:
     spec = find_model("prajjwal1/bert-tiny")
     assert (spec.name, spec.checkpoint, spec.revision) == (*["prajjwal1/bert-tiny"] * 2, "main")
     assert spec.is_hub
@@ -168,7 +168,7 @@ def test_a_hub_name_needs_no_registration() -> None:
         *("org/name@", "org/name@../x", "org/name@a b", "org/name@/a", "tiny@x"),
     ],
 )
-def test_what_cannot_be_a_hub_name_is_refused(name: str) -> None:
+def test_an_invalid_hub_name_is_an_error(name: str) -> None:
     with pytest.raises(BenchError, match="no model or checkpoint folder is called"):
         find_model(name)
 
@@ -176,7 +176,7 @@ def test_what_cannot_be_a_hub_name_is_refused(name: str) -> None:
 # folders
 
 
-def test_a_folder_is_known_by_its_name_and_kept_by_its_absolute_path(
+def test_a_folder_is_named_by_its_last_part_and_stored_by_its_absolute_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_checkpoint(tmp_path / "my-bert")
@@ -189,7 +189,7 @@ def test_a_folder_is_known_by_its_name_and_kept_by_its_absolute_path(
     assert not spec.is_hub
 
 
-def test_a_folder_may_be_said_to_be_a_known_model(tmp_path: Path) -> None:
+def test_a_folder_can_be_declared_to_be_a_registered_model(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "snapshots" / "3276f0")
     spec = find_model(f"MiniLM-L6={folder}")
     known = MODELS["minilm"]
@@ -198,27 +198,29 @@ def test_a_folder_may_be_said_to_be_a_known_model(tmp_path: Path) -> None:
     assert weights_identity(spec) == weights_identity(find_model(str(folder)))
 
 
-def test_a_folder_may_be_given_a_name_of_its_own(tmp_path: Path) -> None:
+def test_a_folder_can_be_given_a_name(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "checkpoint-5000")
     spec = find_model(f"my-bert={folder}")
     assert (spec.name, spec.checkpoint) == ("my-bert", str(folder))
     assert find_model(str(folder)).name == "checkpoint-5000"
 
 
-def test_an_equals_sign_may_stand_in_a_folders_name(tmp_path: Path) -> None:
+def test_a_folder_name_may_contain_an_equals_sign(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "lr=3e-5")
     assert find_model(str(folder)).name == "lr=3e-5"
     assert find_model(f"mine={folder}").checkpoint == str(folder)
 
 
-def test_a_folder_is_no_known_model_of_another_family(tmp_path: Path) -> None:
+def test_a_folder_declared_as_a_model_of_another_family_is_an_error(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "r", model_type="roberta")
     with pytest.raises(ModelError, match="holds a roberta encoder, and minilm is MiniLM"):
         find_model(f"minilm={folder}")
 
 
 @pytest.mark.parametrize("name", ["minilm=", "=folder", "minilm=no/such/folder"])
-def test_half_a_name_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incomplete_name_is_an_error(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_checkpoint(tmp_path / "folder")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BenchError, match="no model or checkpoint folder is called"):
@@ -226,19 +228,21 @@ def test_half_a_name_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("family", ["roberta", "xlm-roberta", "camembert", "mpnet"])
-def test_roberta_and_its_kin_count_positions_from_padding_on(tmp_path: Path, family: str) -> None:
+def test_roberta_models_count_positions_after_the_padding_index(
+    tmp_path: Path, family: str
+) -> None:
     folder = write_checkpoint(
         tmp_path / "r", model_type=family, max_position_embeddings=514, pad_token_id=1
     )
     assert find_model(str(folder)).max_tokens == 512
 
 
-def test_relative_positions_have_no_bound(tmp_path: Path) -> None:
+def test_a_model_with_relative_positions_has_no_maximum_length(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "t5", max_position_embeddings=None)
     assert find_model(str(folder)).max_tokens is None
 
 
-def test_the_parameters_of_every_shard_count(tmp_path: Path) -> None:
+def test_the_parameters_of_all_shards_are_counted(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "sharded")
     (folder / "model.safetensors").unlink()
     for number in (1, 2):
@@ -249,7 +253,7 @@ def test_the_parameters_of_every_shard_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "vocab.txt"])
-def test_a_folder_that_lacks_a_file_is_no_checkpoint(tmp_path: Path, missing: str) -> None:
+def test_a_folder_that_lacks_a_file_is_an_error(tmp_path: Path, missing: str) -> None:
     folder = write_checkpoint(tmp_path / "half")
     (folder / missing).unlink()
     with pytest.raises(ModelError, match=r"half is not a checkpoint: it has no") as caught:
@@ -273,7 +277,9 @@ def test_a_folder_that_lacks_a_file_is_no_checkpoint(tmp_path: Path, missing: st
         ("model.safetensors", struct.pack("<Q", 9) + b'{"a": {}}', "not a whole safetensors"),
     ],
 )
-def test_a_damaged_file_is_named(tmp_path: Path, file: str, content: bytes, message: str) -> None:
+def test_a_damaged_file_is_an_error_that_names_it(
+    tmp_path: Path, file: str, content: bytes, message: str
+) -> None:
     folder = write_checkpoint(tmp_path / "damaged")
     (folder / file).write_bytes(content)
     with pytest.raises(ModelError, match=message):
@@ -283,14 +289,14 @@ def test_a_damaged_file_is_named(tmp_path: Path, file: str, content: bytes, mess
 # identity
 
 
-def test_a_pinned_model_is_identified_without_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pinned_model_is_identified_without_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit, "go_offline_if_unreachable", lambda: pytest.fail("asked"))
     weights = weights_identity(MODELS["roberta-base"])
     assert weights == "hub:FacebookAI/roberta-base@e2da8e2f811d1448a5b465c236feacd80ffbac7b"
     assert hub_revision(weights) == "e2da8e2f811d1448a5b465c236feacd80ffbac7b"
 
 
-def test_equal_folders_are_equal_weights_wherever_they_lie(tmp_path: Path) -> None:
+def test_equal_folders_have_equal_weights_identities(tmp_path: Path) -> None:
     first, second = write_checkpoint(tmp_path / "a"), write_checkpoint(tmp_path / "b")
     (second / "README.md").write_text("not loaded")
     (second / "pytorch_model.bin").write_bytes(b"not loaded either")
@@ -301,7 +307,9 @@ def test_equal_folders_are_equal_weights_wherever_they_lie(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors", "vocab.txt"])
-def test_another_config_weight_or_word_is_another_identity(tmp_path: Path, file: str) -> None:
+def test_a_changed_config_weight_or_vocabulary_changes_the_identity(
+    tmp_path: Path, file: str
+) -> None:
     folder = write_checkpoint(tmp_path / "a")
     spec = find_model(str(folder))
     before = weights_identity(spec)
@@ -309,7 +317,7 @@ def test_another_config_weight_or_word_is_another_identity(tmp_path: Path, file:
     assert weights_identity(spec) != before
 
 
-def test_the_digest_is_over_names_too(tmp_path: Path) -> None:
+def test_the_digest_includes_file_names(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1")
     (tmp_path / "b").write_text("2")
     before = files_digest(tmp_path.iterdir())
@@ -331,7 +339,7 @@ def test_a_builtin_encoder_without_files_is_an_error() -> None:
 PROGRAM = """
 import sys
 from benchharness.models import find_model, weights_identity
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 try:
     print(weights_identity(find_model(sys.argv[1])))
 except BenchError as error:
@@ -362,14 +370,14 @@ def test_an_unpinned_model_is_resolved_on_the_hub(tmp_path: Path) -> None:
     assert "\n" not in lost
 
 
-def test_an_unreachable_hub_is_said_at_once(tmp_path: Path) -> None:
+def test_an_unreachable_hub_is_an_error_at_once(tmp_path: Path) -> None:
     start = time.monotonic()
     lost = identify("org/name", "http://127.0.0.1:9", tmp_path / "home")
     assert lost.startswith("ModelError: model 'org/name' is not in the cache")
     assert time.monotonic() - start < 5
 
 
-def test_without_the_hub_the_cache_knows_the_commit(tmp_path: Path) -> None:
+def test_without_the_hub_the_commit_is_read_from_the_cache(tmp_path: Path) -> None:
     ref = tmp_path / "hub" / "models--org--name" / "refs" / "main"
     ref.parent.mkdir(parents=True)
     ref.write_text("ab" * 20)
@@ -390,7 +398,7 @@ def revisions(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["step1000", "b2" * 20])
-def test_a_revision_is_pinned_to_its_commit(tmp_path: Path, name: str) -> None:
+def test_a_revision_is_resolved_to_its_commit(tmp_path: Path, name: str) -> None:
     revisions(tmp_path)
     with serve_hub(tmp_path, COMMITS) as server:
         found = identify(f"org/name@{name}", server.endpoint, tmp_path / "home")
@@ -398,14 +406,14 @@ def test_a_revision_is_pinned_to_its_commit(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["step1400", "step14000", "d4" * 20])
-def test_an_unknown_revision_is_named(tmp_path: Path, name: str) -> None:
+def test_an_unknown_revision_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
     revisions(tmp_path)
     with serve_hub(tmp_path, COMMITS) as server:
         lost = identify(f"org/name@{name}", server.endpoint, tmp_path / "home")
     assert f"has no revision '{name}': give a branch, a tag or a commit." in lost
 
 
-def test_without_the_hub_a_fetched_tag_is_known(tmp_path: Path) -> None:
+def test_without_the_hub_a_fetched_tag_is_read_from_the_cache(tmp_path: Path) -> None:
     ref = tmp_path / "hub" / "models--org--name" / "refs" / "step1000"
     ref.parent.mkdir(parents=True)
     ref.write_text("ab" * 20)
@@ -413,7 +421,7 @@ def test_without_the_hub_a_fetched_tag_is_known(tmp_path: Path) -> None:
     assert found == f"hub:org/name@{'ab' * 20}"
 
 
-def test_a_revision_stands_in_the_name_and_keeps_the_recipe() -> None:
+def test_a_revision_is_part_of_the_name_and_keeps_the_recipe() -> None:
     known = find_model("roberta-base")
     spec = find_model("roberta-base@v2")
     assert spec == find_model("FacebookAI/roberta-base@v2")
@@ -422,7 +430,7 @@ def test_a_revision_stands_in_the_name_and_keeps_the_recipe() -> None:
     assert find_model("org/name@refs/pr/1").revision == "refs/pr/1"
 
 
-def test_a_revision_with_a_step_is_a_stage() -> None:
+def test_a_revision_with_a_step_is_a_pretraining_stage() -> None:
     assert find_model("org/name@step1000-tokens4B").stage == Stage(
         run="org/name", step=1000, tokens=4 * 10**9
     )

@@ -1,8 +1,8 @@
-"""Every file that a command writes, and all that is sent, has no path and no secret of the machine.
+"""No file that a command writes or sends has a local path or a secret.
 
-The command tree lists the writers: an option that takes a file, a folder or a repository is in
-READS, or it stands in WRITERS with what uses it. A new one that is in neither fails here, as do a
-new export format, a tracker, a name that the package exports, and a module that begins to write.
+Every option that takes a file, a folder or a repository is in READS, or in WRITERS with a function
+that uses it. A new option that is in neither fails here, as do a new export format, a tracker, a
+public name of the package, and a module that begins to write files.
 """
 
 import ast
@@ -20,17 +20,18 @@ import pytest
 
 import benchharness as bh
 from benchharness import loggers
-from benchharness.cli import model, which
 from benchharness.cli.app import load_command
 from benchharness.cli.commands import commands
 from benchharness.cli.export import PREDICTIONS, PUSHED, Format
+from benchharness.extensions.custom_data import metrics
+from benchharness.extensions.kept_models import command as model
+from benchharness.extensions.submission import inspection
+from benchharness.extensions.submission import write as submission
+from benchharness.extensions.which import command as which
 from benchharness.leaderboard import sharing
 from benchharness.leaderboard.exports import cards
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.store.store import open_store
-from benchharness.stored import submission
-from benchharness.tasks.own import metrics
-from benchharness.tasks.submission import inspection
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.extensions import of_extensions
@@ -48,7 +49,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class _Engine(LearnedEngine):
-    """Trains nothing; a failure and what is known of a run name places, as a real job's do."""
+    """An engine without training, whose failures and provenance contain paths as real ones do."""
 
     def __init__(self):
         super().__init__({})
@@ -69,7 +70,7 @@ class _Engine(LearnedEngine):
 
 
 class _Trainer:
-    """Trains in this process, and keeps the models."""
+    """An engine that trains in this process and keeps the models."""
 
     def __init__(self, folder):
         self._folder = folder
@@ -79,13 +80,13 @@ class _Trainer:
 
 
 def _answered(evaluation):
-    """The first label for rows whose own is hidden, which the engine leaves out."""
+    """Give rows with a hidden label the first label, because the engine leaves it out."""
     rows = [each | {"label": each["label"] or "entailment"} for each in evaluation.predictions]
     return replace(evaluation, predictions=tuple(rows))
 
 
 class _Tracker:
-    """Keeps all that a tracker is given."""
+    """A tracker that stores everything it gets."""
 
     place = "nowhere"
 
@@ -110,7 +111,7 @@ class _Tracker:
 
 
 class Machine:
-    """Data, checkpoint, recipe and store in a folder that tells whose they are."""
+    """Data, checkpoint, recipe and database in a folder that identifies the user."""
 
     def __init__(self, root, bench, monkeypatch):
         self._bench, self.patch = bench, monkeypatch
@@ -143,7 +144,7 @@ class Machine:
 
     @property
     def kept(self):
-        """The key of a run that was trained, whose model is kept."""
+        """The key of a trained run whose model is kept."""
         models = Path(self.db).with_name("models")
         words = ("--seed", "7", "--set", "epochs=1", "--no-baselines", "--db", self.db)
         self.run("run", "--task", "glue/rte", *words, engine=partial(_Trainer, models))
@@ -152,7 +153,7 @@ class Machine:
 
     @property
     def scored_by_script(self):
-        """The key of such a run on data of its user's, which a script of theirs scores."""
+        """The key of a trained run on custom data that is scored by a script of the user."""
         script = self.home / "my metrics" / "mine.py"
         script.parent.mkdir()
         script.touch()
@@ -178,8 +179,9 @@ class Machine:
 def runs(machine):
     found = SimpleNamespace(origin="here")
     machine.patch.setattr(loggers, "find_spec", lambda _: found)
-    machine.patch.setattr(loggers, "LOGGERS", dict.fromkeys(loggers.LOGGERS, _Tracker))
-    logs = [word for name in loggers.LOGGERS for word in ("--log", name)]
+    names = loggers.places("loggers")
+    machine.patch.setattr(loggers, "resolve_name", lambda _: _Tracker)
+    logs = [word for name in names for word in ("--log", name)]
     recipe = ("--recipe", machine.home / "mine.toml")
     words = ("--task", "glue/rte", *recipe, "--seeds", "3", "--test", "--db", machine.db)
     machine.run("run", *words, *logs, "--out", "run.html", codes=(1,))
@@ -192,7 +194,7 @@ def all_runs(machine):
 
 
 def pushed(machine):
-    """What the hub's client is asked to send."""
+    """Write the data that the hub's client is asked to send."""
     sent = Path("sent.txt").open("w")  # noqa: SIM115  (closed below)
     hub = SimpleNamespace(commit_url="there")
     machine.patch.setattr(cards, "go_offline_if_unreachable", lambda: False)
@@ -309,7 +311,7 @@ READS = {
 
 
 def _contents(path):
-    """What is in a file, unpacked."""
+    """Return the content of a file, unpacked."""
     if path.suffix == ".gz":
         return gzip.decompress(path.read_bytes())
     if path.suffix == ".zip":
@@ -373,7 +375,7 @@ PLACE = re.compile(r"\b(FILE|DIR|PATH|ORG)\b")
 
 
 def _places():
-    """Each option or word of a command that takes a file, a folder or a repository."""
+    """Yield each option or argument of a command that takes a file, a folder or a repository."""
     for name, line in commands().items():
         for param in load_command(name).params if line.place else ():
             flag = param.opts[0] if param.opts[0].startswith("-") else param.name
@@ -382,7 +384,7 @@ def _places():
                 yield name, flag
 
 
-def test_every_option_that_writes_is_held():
+def test_every_option_that_writes_is_tested():
     known = {*WRITERS, *SAME, *OWN}
     places = {(name, flag): f"{name} {flag}" for name, flag in _places()}
     free = {
@@ -400,8 +402,8 @@ WRITING = {
     "benchharness/cli/export.py": "export --out",
     "benchharness/extensions/kept_models/predict_command.py": "predict --out",
     "benchharness/cli/rows.py": "a copy of deleted runs, which stays",
-    "benchharness/cli/submit.py": "submit --out",
-    "benchharness/cli/task.py": "run --write-task --out",
+    "benchharness/extensions/submission/command.py": "submit --out",
+    "benchharness/extensions/custom_data/command.py": "run --write-task --out",
     "benchharness/extensions/kept_models/card.py": "model --to",
     "benchharness/extensions/kept_models/onnx_files.py": "model --to",
     "benchharness/extensions/kept_models/save_pretrained.py": "model --to",
@@ -409,19 +411,19 @@ WRITING = {
     "leaderboard/report/write.py": "report --out",
     "leaderboard/store/archive.py": "export --all",
     "leaderboard/store/database.py": "a copy of the store, which stays",
-    "tasks/submission/inspection.py": "submit --out",
+    "benchharness/extensions/submission/inspection.py": "submit --out",
     **of_extensions({"paper": {"benchharness/extensions/paper/folder.py": "paper --to"}}),
 }
 """The modules that write files for people, by the option that they write for."""
 
 OF_THE_MACHINE = {
     *(f"benchharness/{name}.py" for name in ("kept_folders",)),
-    *(f"benchharness/engines/{name}.py" for name in ("ray", "slurm")),
+    *(f"benchharness/extensions/clusters/{name}.py" for name in ("ray", "slurm")),
     *(f"benchharness/models/{name}.py" for name in ("converted", "pickles")),
     *(f"benchharness/worker/{name}.py" for name in ("__init__", "__main__", "checkpoint")),
     *("benchharness/training/snapshots.py", "benchharness/heads/tokens.py"),
     "benchharness/worker/layer_states.py",
-    *("benchharness/driver/live.py", "leaderboard/text.py"),
+    *("benchharness/api.py", "benchharness/driver/live.py", "leaderboard/text.py"),
 }
 """Modules that keep files of the machine's own (caches, running jobs, kept models)."""
 
@@ -433,7 +435,7 @@ def _writes(call):
     return is_opened or name in ("whole_file", "write_text", "write_bytes", "writestr")
 
 
-def test_every_module_that_writes_is_known():
+def test_every_module_that_writes_files_is_listed():
     found = set()
     for folder in ("benchharness", "leaderboard", "tasks"):
         for path in (ROOT / folder).rglob("*.py"):
@@ -449,7 +451,7 @@ def test_every_module_that_writes_is_known():
 
 
 def _shown(found):
-    """All that a notebook or a file would have of a value."""
+    """Yield everything that a notebook or a file would show of a value."""
     yield repr(found)
     if hasattr(found, "_repr_html_"):
         yield found._repr_html_()
@@ -483,7 +485,7 @@ BY_OTHERS |= {"load", "model", "predict", "run", "score", "which"}
 BY_OTHERS |= of_extensions({"paper": {"paper": "--to"}}).keys()
 
 
-def test_python_gives_no_path_of_a_store(machine):
+def test_python_results_have_no_path(machine):
     runs(machine)
     assert {*dir(bh)} == PYTHON.keys() | BY_OTHERS
     for name, ask in PYTHON.items():
@@ -498,10 +500,10 @@ def test_python_gives_no_path_of_a_store(machine):
     assert "glue data#" in shown
 
 
-def test_a_shared_archive_is_known_where_its_runs_are(machine):
+def test_an_archive_with_redacted_paths_matches_the_stored_runs(machine):
     all_runs(machine)
     machine.stored("export", "--all", "all.jsonl.gz")
-    assert "0 of 6 runs added, 6 were here already" in machine.stored(
+    assert "0 of 6 runs added, 6 were already stored" in machine.stored(
         "db", "import", "all.jsonl.gz"
     )
     assert "6 of 6 runs added" in machine("db", "import", "all.jsonl.gz", "--db", "other.sqlite")

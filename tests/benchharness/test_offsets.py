@@ -1,4 +1,4 @@
-"""Gold answers come back from perfect logits, whatever a tokenizer does to their letters."""
+"""Gold answers are decoded from perfect logits, whatever a tokenizer does to their letters."""
 
 from functools import cache
 from typing import Any
@@ -34,10 +34,7 @@ def make(name: str) -> Any:
 
 
 def is_inside(tokenizer: Any, text: str, start: int, end: int) -> bool:
-    """Whether one token stands for letters on both sides of an edge of the answer.
-
-    Or none stands for its first or last word.
-    """
+    """Return whether a token crosses an edge of the answer, or its first or last word has none."""
     found = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
     # The space before a word is often its first token's too.
     stretches = [
@@ -67,7 +64,7 @@ def answer_of(tokenizer: Any, text: str, answer: str, start: int, limits: Limits
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, *ODD])
-def test_an_answer_comes_back_whole(name: str):
+def test_an_answer_is_decoded_completely(name: str):
     tokenizer, missed = make(name), 0
     for text, answer, start in SPANS:
         if is_inside(tokenizer, text, start, start + len(answer)):
@@ -78,7 +75,7 @@ def test_an_answer_comes_back_whole(name: str):
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, *ODD])
-def test_an_answer_comes_back_from_windows(name: str):
+def test_an_answer_is_decoded_from_windows(name: str):
     tokenizer = make(name)
     for text, answer, start in SPANS[::5]:
         if not is_inside(tokenizer, text, start, start + len(answer)):
@@ -90,7 +87,7 @@ def test_an_answer_comes_back_from_windows(name: str):
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, *ODD])
-def test_a_mark_has_the_tokens_of_its_answer(name: str):
+def test_a_mark_covers_the_tokens_of_its_span(name: str):
     tokenizer = make(name)
     for text, answer, start in SPANS:
         end = start + len(answer)
@@ -108,7 +105,7 @@ def test_a_mark_has_the_tokens_of_its_answer(name: str):
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, *ODD])
-def test_words_come_back_with_their_tags(name: str):
+def test_words_are_decoded_with_their_tags(name: str):
     tokenizer = make(name)
     sentences = [text.split() for text, _, _ in SPANS]
     examples = [
@@ -138,7 +135,7 @@ def test_words_come_back_with_their_tags(name: str):
     assert silent == 0 or name in ("latin letters alone", "marks of punctuation taken out")
 
 
-def test_a_predicate_without_its_accent_is_found():
+def test_a_predicate_whose_accent_is_dropped_is_found():
     words = ("Il", "e\u0301tait", "la\u0300", ".")
     example = RoleExample(id="1", words=words, tags=("O",) * 4, predicate=1)
     features = tag.encode([example], odd_tokenizer("marks off, letters kept"), LIMITS)
@@ -170,7 +167,7 @@ DROPPED = {
 
 
 @pytest.mark.parametrize("case", DROPPED)
-def test_a_stretch_goes_over_letters_without_a_token(case: str):
+def test_a_span_extends_over_letters_without_a_token(case: str):
     text, answer, left = DROPPED[case]
     start = text.index(answer)
     shown = text.index(left)
@@ -190,7 +187,7 @@ def test_a_stretch_goes_over_letters_without_a_token(case: str):
 @pytest.mark.parametrize(
     ("text", "left"), [("«Rome» fell", "Rome"), ("(Rome) fell", "Rome"), ("x\u200b Rome", "Rome")]
 )
-def test_a_stretch_stops_at_what_is_no_letter(text: str, left: str):
+def test_a_span_does_not_extend_over_non_letters(text: str, left: str):
     shown = text.index(left)
 
     class Dropping:
@@ -204,7 +201,7 @@ def test_a_stretch_stops_at_what_is_no_letter(text: str, left: str):
     assert text[tokens.starts[0] : tokens.ends[0]] == left
 
 
-def test_letters_behind_a_dropped_one_stand_in_their_own_places():
+def test_letters_after_a_dropped_one_keep_their_offsets():
     tokenizer, text = odd_tokenizer("some letters dropped"), "他住在北京大学附近。"
     tokens = tokenize([text], tokenizer)[text]
     raw = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
@@ -215,14 +212,14 @@ def test_letters_behind_a_dropped_one_stand_in_their_own_places():
     assert answer_of(tokenizer, text, "北京大学", 3, LIMITS) == "北京大学"
 
 
-def test_a_letter_between_two_tokens_is_of_both():
+def test_a_letter_shared_by_two_tokens_belongs_to_both():
     starts, ends = np.array([0, 1], np.int32), np.array([2, 3], np.int32)
     assert edges_of(starts, ends, 0, 2) == (0, 0)
     assert edges_of(starts, ends, 1, 3) == (1, 1)
     assert edges_of(starts, ends, 0, 3) == (0, 1)
 
 
-def test_the_packaged_encoder_keeps_an_accent_apart_from_its_letter():
+def test_the_packaged_tokenizer_keeps_a_combining_accent():
     tokenizer = load_encoder("builtin:tiny", None, seed=1).tokenizer
     text = "Anna went to the cafe\u0301 by train."
     assert answer_of(tokenizer, text, "cafe\u0301", text.index("cafe"), LIMITS) == "cafe\u0301"

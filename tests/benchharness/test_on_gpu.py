@@ -1,4 +1,4 @@
-"""What only a GPU can show: each head, exact restarts, several processes, names of devices."""
+"""Whole jobs on a GPU: each head, exact restarts, several processes and device names."""
 
 import os
 import re
@@ -37,7 +37,7 @@ LAUNCHER = (sys.executable, "-P", "-m", "benchharness.worker.ranks", "2")
 
 
 def result_of(job: Job, file: Path, *options: object, command: Sequence[str] = WORKER) -> Result:
-    """What the job leaves in a process of its own, which has the GPU that this one has."""
+    """Return the result of a job that runs in a separate process on the GPU of this one."""
     start(job, file, *options, command=command, environment=THREADS).wait()
     result = outcome_of(file)
     assert isinstance(result, Result), result
@@ -50,10 +50,10 @@ def losses(result: Result) -> list[float]:
 
 @pytest.mark.parametrize("graphs", ["0", "1"])
 @pytest.mark.parametrize("task", HEADS)
-def test_a_gpu_computes_what_a_cpu_does(
+def test_losses_on_a_gpu_match_those_on_a_cpu(
     task: str, graphs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without dropout, whose draws differ; with recorded steps too."""
+    """Dropout is off, because its draws differ; recorded steps are tested too."""
     monkeypatch.setenv(job_module.GRAPHS, graphs)
     job = small_job(task, dropout="0.0", classifier_dropout="0.0", epochs="2")
     found = run_job(job)
@@ -70,7 +70,7 @@ def test_a_gpu_computes_what_a_cpu_does(
         *(("cola", "fp32", way) for way in WAYS),
     ],
 )
-def test_each_head_trains_in_any_precision_and_one_in_other_ways(
+def test_heads_train_in_bf16_and_tf32_and_with_other_training_settings(
     task: str, precision: str, settings: dict[str, str]
 ) -> None:
     job = replace(small_job(task, **settings), precision=precision)
@@ -78,8 +78,8 @@ def test_each_head_trains_in_any_precision_and_one_in_other_ways(
 
 
 @pytest.mark.parametrize("task", HEADS)
-def test_a_killed_process_goes_on_to_the_same_bits(task: str, tmp_path: Path) -> None:
-    """With kernels that are asked to be deterministic, and with dropout."""
+def test_a_killed_process_resumes_bit_for_bit(task: str, tmp_path: Path) -> None:
+    """Kernels are deterministic on request, and dropout is on."""
     job, snapshots = small_job(task, deterministic="true"), tmp_path / "snapshots"
     expected = result_of(job, tmp_path / "whole.json")
     options = ("--snapshots", snapshots, "--checkpoint-every", EVERY_STEP)
@@ -93,7 +93,7 @@ def test_a_killed_process_goes_on_to_the_same_bits(task: str, tmp_path: Path) ->
 
 
 def test_two_processes_on_one_gpu_give_the_result_of_one(tmp_path: Path) -> None:
-    """By gloo where there is one GPU, as NCCL refuses two processes on it; by NCCL otherwise."""
+    """With one GPU they use gloo, because NCCL refuses two processes on it; otherwise NCCL."""
     job = small_job(dropout="0.0", classifier_dropout="0.0")
     together = result_of(job, tmp_path / "two.json", command=LAUNCHER)
     alone = result_of(job, tmp_path / "one.json")
@@ -101,7 +101,7 @@ def test_two_processes_on_one_gpu_give_the_result_of_one(tmp_path: Path) -> None
     np.testing.assert_allclose(losses(together), losses(alone), atol=2e-3)
 
 
-def test_its_memory_is_read() -> None:
+def test_the_memory_of_a_gpu_is_read() -> None:
     (gpu, *_) = find_gpus()
     before = memory_of(f"cuda:{gpu}")
     assert before is not None, "a GPU whose memory cannot be read takes one job at a time"
@@ -114,8 +114,8 @@ def test_its_memory_is_read() -> None:
 
 
 @pytest.mark.parametrize("by_uuid", [False, True], ids=["by number", "by UUID"])
-def test_several_jobs_share_it_by_either_name(by_uuid: bool, tmp_path: Path) -> None:
-    """`--jobs auto`; a CUDA_VISIBLE_DEVICES that is a UUID is kept as it is."""
+def test_several_jobs_share_a_gpu_given_by_number_or_uuid(by_uuid: bool, tmp_path: Path) -> None:
+    """This uses `--jobs auto`; a CUDA_VISIBLE_DEVICES that is a UUID is kept."""
     environment = dict(os.environ)
     if by_uuid:
         listing = subprocess.run(("nvidia-smi", "-L"), capture_output=True, text=True, check=True)

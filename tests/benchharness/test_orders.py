@@ -1,4 +1,4 @@
-"""Pairs whose order means nothing: trained on in both orders, or read in both and added."""
+"""Symmetric pairs: trained on in both orders, or encoded in both with added states."""
 
 from dataclasses import replace
 
@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from benchharness.encoder import Encoder, load_encoder
+from benchharness.errors import BenchError, DataError
 from benchharness.heads import Limits, head_for
 from benchharness.heads.pair import PAIR, PAIR_ADDED, in_orders
 from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.recipe import PairOptions
-from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import Mark, PairExample
 from benchharness.tasks.read import SplitRows, fingerprint, read
 from benchharness.tasks.sources import parse_data
@@ -56,14 +56,14 @@ def inputs_of(features: Features, rows: list[int]) -> dict[str, Tensor]:
     return {name: torch.from_numpy(values) for name, values in padded.items()}
 
 
-def test_a_pair_is_trained_on_in_both_orders() -> None:
+def test_orders_both_trains_on_each_pair_in_both_orders() -> None:
     both = in_orders(rows_of(PAIRS), "both")
     assert both.examples == (*PAIRS, *EXCHANGED)
     assert both.fingerprint == fingerprint(both.examples)
     assert in_orders(rows_of(PAIRS), "added") == in_orders(rows_of(PAIRS), "given")
 
 
-def test_marks_go_with_their_text() -> None:
+def test_marks_are_exchanged_with_their_text() -> None:
     marks = (Mark(text="a", start=4, end=8), Mark(text="b", start=2, end=6))
     (_, other) = in_orders(rows_of([replace(PAIRS[0], marks=marks)]), "both").examples
     assert isinstance(other, PairExample)
@@ -71,7 +71,9 @@ def test_marks_go_with_their_text() -> None:
 
 
 @pytest.mark.parametrize("room", [128, 13, 12])
-def test_both_orders_stand_in_one_row_and_are_equally_long(encoder: Encoder, room: int) -> None:
+def test_orders_added_encodes_both_orders_in_one_row_of_equal_lengths(
+    encoder: Encoder, room: int
+) -> None:
     limits = Limits(max_tokens=room)
     features = PAIR_ADDED.encode(PAIRS, encoder.tokenizer, limits)
     parts = [PAIR.encode(pairs, encoder.tokenizer, limits) for pairs in (PAIRS, EXCHANGED)]
@@ -83,8 +85,8 @@ def test_both_orders_stand_in_one_row_and_are_equally_long(encoder: Encoder, roo
     assert (features.token_types is None) == (parts[0].token_types is None)
 
 
-def test_the_states_of_both_orders_are_added(encoder: Encoder) -> None:
-    """Each order computed alone, without padding, gives the same logits as the rows together."""
+def test_orders_added_adds_the_states_of_both_orders(encoder: Encoder) -> None:
+    """Each order computed alone, without padding, gives the same logits."""
     limits = Limits(max_tokens=20)
     features = PAIR_ADDED.encode(PAIRS, encoder.tokenizer, limits)
     network = PAIR_ADDED.network(encoder, MRPC).eval()
@@ -100,7 +102,7 @@ def test_the_states_of_both_orders_are_added(encoder: Encoder) -> None:
             torch.testing.assert_close(logits[row], expected, atol=1e-5, rtol=1e-5)
 
 
-def test_added_orders_make_no_difference_between_a_pair_and_its_exchange(encoder: Encoder) -> None:
+def test_orders_added_gives_a_pair_and_its_exchange_the_same_logits(encoder: Encoder) -> None:
     network = PAIR_ADDED.network(encoder, STSB).eval()
     with torch.no_grad():
         one, other = (
@@ -111,13 +113,13 @@ def test_added_orders_make_no_difference_between_a_pair_and_its_exchange(encoder
 
 
 @pytest.mark.parametrize("made", [lambda rows: in_orders(rows, "both"), encoded])
-def test_one_text_has_no_other_order(made: object) -> None:
+def test_a_single_text_with_two_orders_is_an_error(made: object) -> None:
     alone = PairExample(id="cola 7", text_a="the bird", label="1")
     with pytest.raises(DataError, match=r"^cola 7 has one text, .* leave orders out\.$"):
         made(rows_of([alone]))  # type: ignore[operator]
 
 
-def test_marked_texts_are_not_added() -> None:
+def test_marked_texts_with_added_orders_are_an_error() -> None:
     marked = replace(PAIRS[0], marks=(Mark(text="a", start=4, end=8),))
     with pytest.raises(DataError, match="has marked words"):
         encoded(rows_of([marked]))
@@ -131,7 +133,7 @@ def settings(model: str, task: str, head: str = "pair", **overrides: str) -> dic
     return {name: setting.value for name, setting in resolved.settings.items()}
 
 
-def test_electra_and_gpt_have_their_orders_where_their_authors_do() -> None:
+def test_electra_and_gpt_recipes_have_the_orders_of_their_authors() -> None:
     electra, gpt = (
         {
             task: settings(name, f"glue/{task}").get("orders")
@@ -143,7 +145,7 @@ def test_electra_and_gpt_have_their_orders_where_their_authors_do() -> None:
     assert gpt == {"mrpc": "added", "stsb": "added", "qqp": "added", "rte": None}
 
 
-def test_orders_are_only_for_pairs_and_frozen_states_are_of_one() -> None:
+def test_orders_apply_only_to_pairs_and_not_by_default_to_frozen_features() -> None:
     assert "orders" not in settings("bert-base-uncased", "glue/mrpc", orders="given")
     assert "orders" not in settings("bert-base-uncased", "squad/v2.0", "span", orders="both")
     assert "orders" not in settings("openai-gpt", "glue/mrpc", features="last")
@@ -176,7 +178,7 @@ def test_an_epoch_of_both_orders_has_twice_as_many_steps() -> None:
 
 
 @pytest.mark.parametrize("task", ["glue/mrpc", "glue/stsb"])
-def test_a_job_of_added_orders(task: str) -> None:
+def test_a_job_with_added_orders_trains_deterministically(task: str) -> None:
     job = make_job(task, orders="added")
     result = run_job(job)
     assert run_job(job).evaluations[0].predictions == result.evaluations[0].predictions
@@ -186,7 +188,7 @@ def test_a_job_of_added_orders(task: str) -> None:
     assert found != given
 
 
-def test_the_head_is_chosen_by_the_orders() -> None:
+def test_the_head_is_selected_by_the_orders() -> None:
     assert head_for(MRPC) is head_for(MRPC, PairOptions(orders="both")) is PAIR
     assert head_for(MRPC, PairOptions(orders="added")) is PAIR_ADDED
     assert head_for(find_task("race/all"), PairOptions(orders="added")) is head_for(

@@ -1,4 +1,4 @@
-"""Packed rows, or batches cut by length, train as padded batches do: losses, gradients, weights."""
+"""Training with packed rows, or with batches cut by length, equals training with padded batches."""
 
 import sys
 from pathlib import Path
@@ -33,7 +33,7 @@ SLOWLY = having(RECIPE, learning_rate=5e-5, batch_size=8, epochs=50)
 
 @pytest.fixture
 def begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Begins the training of a task's head on an encoder of a family, without dropout."""
+    """Return a function that begins the training of a task without dropout."""
 
     def start(family: str, kind: str, *, plain: bool) -> Training:
         folder = tmp_path / family
@@ -66,7 +66,9 @@ EVERY = [
 @pytest.mark.parametrize(
     ("family", "kind"), [*EVERY, ("bert", "hotpotqa/distractor"), ("bert", "quac/quac")]
 )
-def test_losses_and_gradients_are_the_same(family: str, kind: str, begin):
+def test_losses_and_gradients_of_packed_rows_equal_those_of_padded_rows(
+    family: str, kind: str, begin
+):
     packed, padded = begin(family, kind, plain=False), begin(family, kind, plain=True)
     assert (is_packed(packed.network), is_packed(padded.network)) == (True, False)
     every = np.arange(packed.meter.items)
@@ -95,7 +97,9 @@ def test_losses_and_gradients_are_the_same(family: str, kind: str, begin):
         pytest.param("eurobert", "choice", marks=pytest.mark.soak),
     ],
 )
-def test_fifty_packed_steps_give_the_weights_of_padded_ones(family: str, kind: str, begin):
+def test_weights_after_fifty_packed_steps_equal_those_of_padded_steps(
+    family: str, kind: str, begin
+):
     packed, padded = begin(family, kind, plain=False), begin(family, kind, plain=True)
     assert (is_packed(packed.network), is_packed(padded.network)) == (True, False)
     compare_after_fifty_steps(packed, padded)
@@ -105,7 +109,7 @@ def test_fifty_packed_steps_give_the_weights_of_padded_ones(family: str, kind: s
     "kind",
     ["pair", "span", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("choice", "tag"))],
 )
-def test_fifty_steps_cut_by_length_give_the_weights_of_whole_ones(
+def test_weights_after_fifty_steps_cut_by_length_equal_those_of_whole_steps(
     kind: str, begin, monkeypatch: pytest.MonkeyPatch
 ):
     cut, whole = (begin("mpnet", kind, plain=True) for _ in range(2))
@@ -121,7 +125,7 @@ def test_fifty_steps_cut_by_length_give_the_weights_of_whole_ones(
 
 
 def compare_after_fifty_steps(ours: Training, expected: Training) -> None:
-    """Takes the steps that were not taken yet."""
+    """Take the remaining steps and compare the weights."""
     before = weights_of(expected.network)
     for one in (ours, expected):
         while one.meter.step < STEPS:

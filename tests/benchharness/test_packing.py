@@ -1,6 +1,6 @@
-"""A packed encoder gives padded batches the states and gradients that it gave without.
+"""An encoder with packed rows has the same states and gradients as with padded batches.
 
-On a GPU the kernel of attention alone differs, and tests marked `gpu` hold that.
+Only the attention kernel differs on a GPU; tests marked `gpu` check it.
 """
 
 import copy
@@ -43,7 +43,7 @@ RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "share_a
 
 
 def twins(family: str, device: str = "cuda", rate: float = 0.0) -> tuple[Any, Any]:
-    """One network twice, without pooler: the first reads packed rows."""
+    """Return one network twice, without a pooler: the first uses packed rows."""
     torch.manual_seed(3)
     padded = make_network(make_config(family, **dict.fromkeys(RATES, rate))).train()
     fix_attention(padded)
@@ -57,7 +57,7 @@ def twins(family: str, device: str = "cuda", rate: float = 0.0) -> tuple[Any, An
 
 
 def rows_of(config: Any, lengths: Sequence[int], layout: Layout = "packed") -> Part:
-    """Rows of these lengths."""
+    """Return rows of the given lengths."""
     total = sum(lengths)
     ids = np.random.default_rng(total).integers(5, 90, total).astype(np.int32)
     features = Features(
@@ -71,7 +71,7 @@ def rows_of(config: Any, lengths: Sequence[int], layout: Layout = "packed") -> P
 
 
 def states_of(ours: Any, padded: Any, *how: Any) -> tuple[Tensor, Tensor]:
-    """What both make of the real tokens of rows, or of the first tokens."""
+    """Return the states of both networks for the real tokens, or for the first tokens."""
     part = rows_of(padded.config, *how)
     with FixedDropout(part.inputs["packing"]):
         states = ours(**part.inputs)[0]
@@ -83,12 +83,12 @@ def states_of(ours: Any, padded: Any, *how: Any) -> tuple[Tensor, Tensor]:
 
 
 def unpacked(part: Part) -> dict[str, Tensor]:
-    """What a padded network is called with."""
+    """Return the inputs for a padded network."""
     return {name: part.tensors[name] for name in part.named}
 
 
 def compare(ours: Any, padded: Any, *how: Any) -> None:
-    """States, and gradients by name, relative to the largest of all."""
+    """Compare states, and gradients by name, relative to the largest gradient."""
     states, expected = states_of(ours, padded, *how)
     torch.testing.assert_close(states, expected, rtol=1e-5, atol=1e-5, msg=str(how))
     weights = torch.linspace(-1, 1, expected.numel()).view(expected.shape)
@@ -106,10 +106,10 @@ def compare(ours: Any, padded: Any, *how: Any) -> None:
 
 
 class FixedDropout(TorchDispatchMode):
-    """Draws the masks of the n-th dropout by the tokens they are for, padded or packed.
+    """A mode that makes the masks of the n-th dropout equal for padded and packed rows.
 
-    On a CPU dropout draws by `bernoulli_`: of states (rows, width, size) or packed (1, tokens,
-    size), of probabilities (rows, heads, width, width).
+    On a CPU, dropout draws with `bernoulli_`: for states (rows, width, size) or packed (1, tokens,
+    size), for probabilities (rows, heads, width, width).
     """
 
     def __init__(self, packing: Packing) -> None:
@@ -133,7 +133,9 @@ class FixedDropout(TorchDispatchMode):
 
 
 @pytest.mark.parametrize(("family", "device", "layout"), CASES)
-def test_states_and_gradients_are_the_same(family: str, device: str, layout: Layout) -> None:
+def test_states_and_gradients_equal_those_of_padded_rows(
+    family: str, device: str, layout: Layout
+) -> None:
     networks = twins(family, device)
     for lengths in (MIXED, *LENGTHS.values()):
         compare(*networks, lengths, layout)
@@ -142,7 +144,7 @@ def test_states_and_gradients_are_the_same(family: str, device: str, layout: Lay
 @pytest.mark.parametrize(
     ("family", "device", "layout"), [case for case in CASES if case[0] in FIRST_TOKEN]
 )
-def test_a_last_layer_at_the_first_token_gives_the_same(
+def test_a_last_layer_at_the_first_token_has_the_same_states_and_gradients(
     family: str, device: str, layout: Layout
 ) -> None:
     ours, padded = twins(family, device)
@@ -152,7 +154,7 @@ def test_a_last_layer_at_the_first_token_gives_the_same(
 
 
 @pytest.mark.parametrize("family", [*sorted(PACKABLE), "deberta-v2", "gpt2", "mpnet", "t5"])
-def test_dropout_of_the_same_tokens_and_probabilities_gives_the_same(family: str) -> None:
+def test_dropout_with_the_same_masks_gives_the_same_states_and_gradients(family: str) -> None:
     ours, padded = twins(family, rate=0.3)
     compare(ours, padded, MIXED)
     dropped = states_of(ours, padded, MIXED)[0]
@@ -162,7 +164,7 @@ def test_dropout_of_the_same_tokens_and_probabilities_gives_the_same(family: str
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("family", [*sorted(PACKABLE), "deberta", "mobilebert", "t5"])
-def test_bf16_trains_near_padded_rows(family: str, device: str) -> None:
+def test_bf16_states_are_close_to_those_of_padded_rows(family: str, device: str) -> None:
     ours, padded = twins(family, device)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         states, expected = (each.float() for each in states_of(ours, padded, MIXED))
@@ -172,7 +174,7 @@ def test_bf16_trains_near_padded_rows(family: str, device: str) -> None:
 
 
 def compare_random_batches(count: int, seed: int) -> None:
-    """Every family in turn, any number of rows of any lengths, with tails and without."""
+    """Compare all families in turn on random batches, with and without tails."""
     generator = np.random.default_rng(seed)
     networks = [twins(family) for family in PACKED]
     for number in range(count):
@@ -181,17 +183,17 @@ def compare_random_batches(count: int, seed: int) -> None:
         compare(*networks[number % len(networks)], lengths.tolist(), layout)
 
 
-def test_random_batches_are_the_same() -> None:
+def test_random_batches_have_the_same_states_and_gradients() -> None:
     compare_random_batches(2 * len(PACKED) + 1, seed=1)
 
 
 @pytest.mark.soak
-def test_a_thousand_random_batches_are_the_same() -> None:
+def test_a_thousand_random_batches_have_the_same_states_and_gradients() -> None:
     compare_random_batches(1001, seed=2)
 
 
 @pytest.mark.parametrize("family", TRIED)
-def test_prediction_gives_the_same_hidden_states(family: str) -> None:
+def test_prediction_has_the_same_hidden_states(family: str) -> None:
     packed, padded = (network.eval() for network in twins(family, "cpu"))
     part = rows_of(padded.config, LENGTHS["mixed"])
     real = part.tensors["attention_mask"].bool()
@@ -202,7 +204,7 @@ def test_prediction_gives_the_same_hidden_states(family: str) -> None:
         torch.testing.assert_close(ours[real], theirs[real], rtol=1e-5, atol=1e-5)
 
 
-def test_a_failure_leaves_no_packing_behind() -> None:
+def test_an_error_in_the_forward_pass_resets_the_packing() -> None:
     network, _ = twins("bert", "cpu")
     part = rows_of(network.config, [3, 2])
     part.tensors["input_ids"][0, 0] = 10**6
@@ -211,15 +213,17 @@ def test_a_failure_leaves_no_packing_behind() -> None:
     assert PACKING.get() is None
 
 
-def test_other_families_keep_their_own() -> None:
+def test_unsupported_families_keep_their_attention() -> None:
     network = AutoModel.from_config(make_config("convbert"))
     use_packed_rows(network, "cpu")
     assert "benchharness" not in network.config._attn_implementation
     assert not is_packed(network)
 
 
-def test_layers_without_a_known_attention_stay_padded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As those of a version of transformers that calls it otherwise."""
+def test_layers_with_an_unknown_attention_class_stay_padded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another version of transformers may rename the class."""
     monkeypatch.setattr(packing, "LAYERS", {"mpnet": frozenset({"Unknown"})})
     network = make_network(make_config("mpnet")).eval()
     inputs = unpacked(rows_of(network.config, LENGTHS["mixed"]))
@@ -236,8 +240,8 @@ def test_an_encoder_with_its_decoder_stays_padded() -> None:
 
 
 @pytest.mark.parametrize("width", [24, 40, 70])
-def test_deberta_reads_the_relative_positions_that_a_width_has(width: int) -> None:
-    """Up to half of the buckets, 32, each is its own; the table has 128 rows."""
+def test_deberta_looks_up_only_the_relative_positions_of_its_width(width: int) -> None:
+    """Up to half of the buckets, 32, each distance has its own; the table has 128 rows."""
     config = make_config("deberta-v2", position_buckets=64, max_position_embeddings=128, **RELATIVE)
     padded = AutoModel.from_config(config).eval()
     packed = copy.deepcopy(padded)
@@ -255,7 +259,7 @@ def test_deberta_reads_the_relative_positions_that_a_width_has(width: int) -> No
     packed.train()(**inputs)[0].sum().backward()  # after positions that were made to predict
 
 
-def test_groups_hold_every_token_once() -> None:
+def test_groups_contain_every_token_once() -> None:
     lengths = torch.tensor([9, 1, 33, 16, 2, 40, 1])
     known = Packing.of((torch.arange(40) < lengths[:, None]).long())
     groups = HeadRows.of(known, 1).groups

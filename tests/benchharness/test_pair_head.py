@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from torch.nn import functional
 
 from benchharness.encoder import Encoder, load_encoder
+from benchharness.errors import BenchError, DataError
 from benchharness.heads import Limits, head_for
 from benchharness.heads.pair import PAIR, decode, encode, loss, network, targets
-from benchharness.tasks.errors import BenchError, DataError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import PairTask
@@ -34,7 +34,7 @@ def rows_of(features: object, values: np.ndarray) -> list[list[int]]:
     return [part.tolist() for part in np.split(values, features.starts[1:-1])]  # type: ignore[attr-defined]
 
 
-def test_two_texts_become_one_row_with_segments(tiny: Encoder):
+def test_two_texts_are_one_row_with_segments(tiny: Encoder):
     features = encode(PAIRS, tiny.tokenizer, Limits(max_tokens=128))
     expected = tiny.tokenizer("The bird sings.", "A bird sings.")
     assert features.token_types is not None
@@ -43,14 +43,14 @@ def test_two_texts_become_one_row_with_segments(tiny: Encoder):
     assert features.pad_id == tiny.tokenizer.pad_token_id
 
 
-def test_of_two_texts_the_longer_one_is_cut(tiny: Encoder):
+def test_the_longer_of_two_texts_is_truncated(tiny: Encoder):
     features = encode(PAIRS, tiny.tokenizer, Limits(max_tokens=10))
     assert features.lengths.max() == 10
     text = tiny.tokenizer.decode(rows_of(features, features.token_ids)[1])
     assert text == "[CLS] the the the the the the [SEP] no [SEP]"
 
 
-def test_one_text(tiny: Encoder):
+def test_a_single_text_is_truncated(tiny: Encoder):
     example = PairExample(id="0", text_a="the the the", label="acceptable")
     features = encode([example], tiny.tokenizer, Limits(max_tokens=4))
     assert tiny.tokenizer.decode(features.token_ids) == "[CLS] the the [SEP]"
@@ -61,7 +61,7 @@ lengths = st.integers(0, 30)
 
 @given(lengths, lengths | st.none(), st.integers(6, 40), st.sampled_from(KINDS))
 @settings(deadline=None)
-def test_rows_are_as_the_tokenizers_own_cut_makes_them(
+def test_truncation_equals_that_of_the_tokenizer(
     first: int, second: int | None, tokens: int, kind: str
 ):
     tokenizer = make_tokenizer(kind)
@@ -76,8 +76,8 @@ def test_rows_are_as_the_tokenizers_own_cut_makes_them(
         assert features.token_types.tolist() == expected["token_type_ids"][0]
 
 
-def test_two_very_long_texts_are_cut_at_once(tiny: Encoder):
-    """The tokenizers library pairs every overflowing piece of one with every one of the other."""
+def test_two_very_long_texts_are_truncated_quickly(tiny: Encoder):
+    """The tokenizers library would combine all overflowing pieces of both texts."""
     text = "the tower " * 10_000
     start = time.process_time()
     example = PairExample(id="0", text_a=text, text_b=text)
@@ -85,14 +85,14 @@ def test_two_very_long_texts_are_cut_at_once(tiny: Encoder):
     assert time.process_time() - start < 10
 
 
-def test_more_examples_than_a_call_of_the_tokenizer(tiny: Encoder):
+def test_more_examples_than_one_tokenizer_call_are_encoded_in_order(tiny: Encoder):
     words = ("the", "the the", "the the the")
     examples = [PairExample(id=str(i), text_a=words[i % 3]) for i in range(2500)]
     features = encode(examples, tiny.tokenizer, Limits(max_tokens=16))
     assert features.lengths.tolist() == [3 + i % 3 for i in range(2500)]
 
 
-def test_targets_follow_the_tasks_order():
+def test_targets_follow_the_label_order_of_the_task():
     assert targets(ANY, PAIRS, RTE).tolist() == [
         RTE.labels.index("entailment"),
         RTE.labels.index("not_entailment"),
@@ -101,18 +101,18 @@ def test_targets_follow_the_tasks_order():
     assert (scores.tolist(), scores.dtype) == ([2.5], np.float32)
 
 
-def test_hidden_labels_are_not_trained_on():
+def test_training_on_hidden_labels_is_an_error():
     with pytest.raises(DataError, match="glue/rte hides the label of 7"):
         targets(ANY, [PairExample(id="7", text_a="a")], RTE)
 
 
-def test_outputs_of_the_network(tiny: Encoder):
+def test_the_network_has_one_output_per_label_or_one_for_regression(tiny: Encoder):
     assert network(tiny, RTE).classifier.output.out_features == 2
     assert network(tiny, find_task("mnli")).classifier.output.out_features == 3
     assert network(tiny, STSB).classifier.output.out_features == 1
 
 
-def test_loss_per_row():
+def test_the_loss_is_computed_per_row():
     logits = torch.tensor([[2.0, -1.0], [0.5, 0.5]])
     classes = torch.tensor([1, 0])
     rows = loss(logits, classes)
@@ -127,7 +127,7 @@ def test_loss_is_fp32_under_autocast():
     assert loss(logits[:, :1], torch.tensor([0.5, 1.5])).dtype == torch.float32
 
 
-def test_decoding_classes():
+def test_classes_are_decoded_with_probabilities():
     logits = np.array([[0.0, 2.0], [1.0, -1.0]], dtype=np.float32)
     first, second = decode(logits, ANY, PAIRS, RTE)
     assert (first.id, first.label) == ("0", RTE.labels[1])
@@ -136,21 +136,21 @@ def test_decoding_classes():
     assert sum(second.scores) == pytest.approx(1.0, abs=1e-12)
 
 
-def test_decoding_numbers():
+def test_numbers_are_decoded_as_they_are():
     (prediction,) = decode(np.array([[5.5]], dtype=np.float32), ANY, PAIRS[:1], STSB)
     assert (prediction.label, prediction.scores) == (5.5, ())
 
 
-def test_decoding_needs_a_row_for_each_example():
+def test_decoding_fewer_logits_than_examples_is_an_error():
     with pytest.raises(ValueError, match="shorter"):
         decode(np.zeros((1, 2), dtype=np.float32), ANY, PAIRS, RTE)
 
 
-def test_the_head_of_a_task():
+def test_a_pair_task_has_the_pair_head():
     assert head_for(COLA) is PAIR
 
 
-def test_a_task_without_a_head_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_a_task_with_an_unknown_head_is_an_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(PairTask, "head", "dance")
     with pytest.raises(BenchError, match="glue/cola needs a dance head"):
         head_for(COLA)

@@ -1,4 +1,4 @@
-"""Minimal pairs and texts: sums of log-probabilities against babylm-eval's formula, restated."""
+"""Minimal pairs and texts: log-probabilities compared with babylm-eval's formula."""
 
 import json
 import math
@@ -42,8 +42,11 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def theirs(model, tokenizer, sentence: str, completion: str) -> list[float]:
-    """babylm-eval's process_mlm_sentences and compute_mlm_results, of one sentence: every token
-    that ends after the completion's first character, masked alone."""
+    """Return the log-probabilities of one sentence, as computed by babylm-eval.
+
+    Its process_mlm_sentences and compute_mlm_results mask every token that ends after the first
+    character of the completion, one at a time.
+    """
     found = tokenizer(sentence, return_offsets_mapping=True)
     start, losses = len(sentence) - len(completion), []
     for place, (_, end) in enumerate(found["offset_mapping"]):
@@ -57,7 +60,7 @@ def theirs(model, tokenizer, sentence: str, completion: str) -> list[float]:
 
 
 def sentences(task: str, row: dict) -> list[tuple[str, str]]:
-    """What babylm-eval's read_files.py makes of a row: sentences with their completions."""
+    """Return the sentences and completions that babylm-eval's read_files.py makes of a row."""
     if task == "supplement":
         return [(row[name], row[name]) for name in ("sentence_good", "sentence_bad")]
     if task == "ewok":
@@ -69,8 +72,10 @@ def sentences(task: str, row: dict) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("task", ["supplement", "ewok", "comps"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
-def test_sums_are_babylm_evals(saved: Path, task: str, dtype: torch.dtype) -> None:
-    """In fp32 up to rounding, which sums of a hundred have in the fifth digit; in fp64 the same."""
+def test_log_probabilities_equal_those_of_babylm_eval(
+    saved: Path, task: str, dtype: torch.dtype
+) -> None:
+    """In fp32 they are equal up to rounding, in the fifth digit of a sum of a hundred."""
     model = AutoModelForMaskedLM.from_pretrained(saved, dtype=dtype).eval()
     tokenizer = AutoTokenizer.from_pretrained(saved)
     found = find_task(f"pairs/{task}")

@@ -1,4 +1,4 @@
-"""Rates by layer and gradual unfreezing: the groups, and what moved."""
+"""Layer-wise learning rates and gradual unfreezing: parameter groups, and which weights change."""
 
 import math
 from typing import Any
@@ -32,7 +32,7 @@ def part_of(name: str) -> str:
 
 
 def groups_by_name(network: nn.Module, recipe: Recipe) -> dict[str, dict[str, Any]]:
-    """The group of every weight; each stands in exactly one."""
+    """Return the group of every weight, and assert that each weight is in exactly one."""
     groups = param_groups(network, recipe)
     found = {id(weight): group for group in groups for weight in group["params"]}
     assert len(found) == sum(len(group["params"]) for group in groups)
@@ -41,14 +41,14 @@ def groups_by_name(network: nn.Module, recipe: Recipe) -> dict[str, dict[str, An
 
 
 def values(network: nn.Module, recipe: Recipe, key: str) -> dict[str, set[Any]]:
-    """What the groups of each part say."""
+    """Return the values of `key` in the groups of each part."""
     said: dict[str, set[Any]] = {part: set() for part in PARTS}
     for name, group in groups_by_name(network, recipe).items():
         said[part_of(name)].add(group[key])
     return said
 
 
-def test_the_plain_recipe_has_two_groups_at_the_full_rate():
+def test_a_plain_recipe_has_two_groups_at_the_full_rate():
     groups = param_groups(make_network(), RECIPE)
     assert [group["weight_decay"] for group in groups] == [0.01, 0.0]
     assert {(group["scale"], group["from_epoch"]) for group in groups} == {(1.0, 0)}
@@ -57,26 +57,26 @@ def test_the_plain_recipe_has_two_groups_at_the_full_rate():
 
 
 @pytest.mark.parametrize(("top", "powers"), [(2, (0, 2, 3, 4)), (1, (0, 1, 2, 3))])
-def test_the_scales_are_those_of_electra_and_of_ulmfit(top: int, powers: tuple[int, ...]):
+def test_layer_scales_equal_those_of_electra_and_ulmfit(top: int, powers: tuple[int, ...]):
     """ELECTRA's _get_layer_lrs: task n + 2 - (n + 2), layer i n + 2 - (i + 1), embeddings n + 2."""
     scales = values(make_network(), having(DECAYED, top_layer_depth=top), "scale")
     assert scales == {part: {0.5**power} for part, power in zip(PARTS, powers, strict=True)}
 
 
-def test_biases_and_norms_do_not_decay_in_any_layer():
+def test_biases_and_norms_have_no_weight_decay_in_any_layer():
     for name, group in groups_by_name(make_network(), DECAYED).items():
         is_small = name.endswith("bias") or "LayerNorm" in name
         assert group["weight_decay"] == (0.0 if is_small else 0.01), name
 
 
-def test_the_schedule_is_multiplied():
+def test_the_schedule_multiplies_the_scale_of_each_group():
     groups = param_groups(make_network(), DECAYED)
     update_groups(groups, learning_rate(3, 10, DECAYED), epoch=0)
     assert {group["lr"] / group["scale"] for group in groups} == {learning_rate(3, 10, DECAYED)}
 
 
 def moves(network: nn.Module, before: dict[str, torch.Tensor]) -> dict[str, float]:
-    """The furthest that a weight of each part has moved."""
+    """Return the largest change of a weight of each part."""
     moved = dict.fromkeys(PARTS, 0.0)
     for name, weight in network.named_parameters():
         distance = float((weight.detach() - before[name]).abs().max())
@@ -88,8 +88,8 @@ def copies(network: nn.Module) -> dict[str, torch.Tensor]:
     return {name: weight.detach().clone() for name, weight in network.named_parameters()}
 
 
-def test_lower_layers_move_less():
-    """AdamW's first step is the rate for every weight, whatever its gradient."""
+def test_lower_layers_change_less():
+    """AdamW's first step is the learning rate for every weight, whatever its gradient."""
     network = make_network(dropout=0.0)
     before = copies(network)
     recipe = having(DECAYED, epochs=0.5, warmup_ratio=0.0, weight_decay=0.0, adam_epsilon=1e-12)
@@ -108,8 +108,8 @@ def test_every_epoch_trains_one_layer_more(epochs: int):
     assert moved == list(PARTS[:epochs])
 
 
-def test_a_layer_begins_when_its_epoch_does():
-    """The steps in which each part has gradients, of two steps an epoch."""
+def test_a_layer_gets_gradients_from_the_start_of_its_epoch():
+    """There are two steps per epoch."""
     network, seen = make_network(), dict[str, list[int]]()
     steps = iter_steps(network)
     for name, weight in network.named_parameters():
@@ -122,7 +122,7 @@ def test_a_layer_begins_when_its_epoch_does():
 
 
 def iter_steps(network: nn.Module) -> list[int]:
-    """A counter of forward passes, one for each step of these tests' batches of like length."""
+    """Count forward passes, one per step because the batches of these tests have equal lengths."""
     counter = [0]
     rows = [0]
 
@@ -134,8 +134,8 @@ def iter_steps(network: nn.Module) -> list[int]:
     return counter
 
 
-def test_what_is_not_to_be_trained_stays_so():
-    """Adapters are all that is trained of an encoder that has them."""
+def test_gradual_unfreezing_keeps_frozen_weights_frozen():
+    """In an encoder with adapters, only the adapters are trained."""
     network = make_network()
     fixed = [w for name, w in network.named_parameters() if name.endswith("query.weight")]
     for weight in fixed:
@@ -147,7 +147,7 @@ def test_what_is_not_to_be_trained_stays_so():
     assert all(torch.equal(w, untouched[name]) for w, name in zip(fixed, names, strict=True))
 
 
-def test_gradual_unfreezing_gives_the_same_bits_again():
+def test_gradual_unfreezing_is_deterministic():
     first, again = make_network(), make_network()
     train(first, having(GRADUAL, epochs=3))
     train(again, having(GRADUAL, epochs=3))
@@ -155,7 +155,7 @@ def test_gradual_unfreezing_gives_the_same_bits_again():
 
 
 @pytest.mark.parametrize("accumulation", [1, 4])
-def test_accumulation_equals_the_large_batch_here_too(accumulation: int):
+def test_accumulation_equals_the_large_batch_with_gradual_unfreezing(accumulation: int):
     recipe = having(GRADUAL, epochs=3, layer_decay=0.8)
     whole, parts = make_network(dropout=0.0), make_network(dropout=0.0)
     train(whole, recipe, data=make_data(rows=32))
@@ -164,7 +164,7 @@ def test_accumulation_equals_the_large_batch_here_too(accumulation: int):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_weight_of_every_family_has_one_rate(family: str):
+def test_every_weight_of_every_family_has_one_learning_rate(family: str):
     config = make_config(family)
     network = make_family(config)
     encoder = Encoder(network=network, tokenizer=None, config=config, family=family, max_tokens=40)
@@ -175,8 +175,8 @@ def test_every_weight_of_every_family_has_one_rate(family: str):
 
 
 @pytest.mark.parametrize("max_norm", [0.5, 1.0, 1e3, math.inf])
-def test_clipping_in_the_step_is_that_of_torch(max_norm: float) -> None:
-    """Over steps whose gradients differ in size, so that the moments tell how each was clipped."""
+def test_clipping_in_the_optimizer_step_equals_torchs_clipping(max_norm: float) -> None:
+    """The gradients of the steps differ in size, so the moments depend on how each was clipped."""
     recipe = having(RECIPE, max_grad_norm=max_norm, weight_decay=0.1)
     ours, plain = make_network(dropout=0.0), make_network(dropout=0.0)
     next(plain.parameters()).requires_grad_(False)

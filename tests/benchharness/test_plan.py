@@ -5,7 +5,7 @@ import pytest
 
 from benchharness.driver import plan
 from benchharness.driver.plan import resolve_precision
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS
@@ -37,7 +37,7 @@ def test_every_model_task_and_seed_is_a_job_in_that_order() -> None:
     assert len({job.key for job in jobs}) == 8
 
 
-def test_a_job_holds_what_was_asked_for() -> None:
+def test_a_job_has_the_requested_values() -> None:
     (job,) = plan_mini("rte", recipe="fast", overrides={"batch_size": "4"}, limit=20)
     assert (job.checkpoint, job.data, job.limit, job.task_version) == (
         "builtin:tiny",
@@ -51,7 +51,7 @@ def test_a_job_holds_what_was_asked_for() -> None:
     assert job.fingerprints["glue/rte:dev"] == dev.fingerprint
 
 
-def test_whatever_is_asked_for_twice_is_one_job() -> None:
+def test_duplicate_models_tasks_and_seeds_are_one_job() -> None:
     twin = replace(TINY, name="twin")
     job = plan_job([TINY, twin], [RTE, RTE], "mini", [1, 1])
     assert [job] == plan_mini("rte")
@@ -75,7 +75,7 @@ def test_a_changed_row_is_another_job(tmp_path: Path) -> None:
     assert before.key != after.key
 
 
-def test_a_limit_that_takes_nothing_away_is_no_limit(tmp_path: Path) -> None:
+def test_a_limit_above_the_number_of_rows_is_no_limit(tmp_path: Path) -> None:
     data = str(write_rte(tmp_path, rows=5))
     whole = plan_job([TINY], [RTE], data)
     same = plan_job([TINY], [RTE], data, limit=5)
@@ -85,7 +85,7 @@ def test_a_limit_that_takes_nothing_away_is_no_limit(tmp_path: Path) -> None:
     assert cut.key != whole.key
 
 
-def test_test_splits_join_when_asked_for(tmp_path: Path) -> None:
+def test_test_splits_are_planned_on_request(tmp_path: Path) -> None:
     folder = write_rte(tmp_path, splits={"train": True, "dev": True, "test": False})
     for test, expected in [(False, {"train", "dev"}), (True, {"train", "dev", "test"})]:
         job = plan_job([TINY], [RTE], str(folder), test=test)
@@ -95,7 +95,7 @@ def test_test_splits_join_when_asked_for(tmp_path: Path) -> None:
 # followers
 
 
-def test_the_diagnostic_is_predicted_by_the_mnli_job_however_it_is_asked_for() -> None:
+def test_the_glue_diagnostic_is_predicted_by_the_mnli_job() -> None:
     jobs = [plan_mini(*names) for names in (("mnli",), ("ax",), ("mnli", "ax"), ("ax", "mnli"))]
     assert all(job == jobs[0] for job in jobs)
     (job,) = jobs[0]
@@ -107,7 +107,7 @@ def test_the_diagnostic_is_predicted_by_the_mnli_job_however_it_is_asked_for() -
     )
 
 
-def test_a_new_version_of_a_diagnostic_is_another_job_of_the_task_it_follows(
+def test_a_new_version_of_the_diagnostic_changes_the_mnli_job_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (mnli, rte), changed = plan_mini("mnli", "rte"), replace(AX, version=2)
@@ -136,12 +136,12 @@ def without_ax(folder: Path) -> Path:
     return folder
 
 
-def test_data_without_the_diagnostic_do_not_stop_mnli(tmp_path: Path) -> None:
+def test_a_missing_diagnostic_does_not_prevent_mnli(tmp_path: Path) -> None:
     job = plan_job([TINY], [MNLI], str(without_ax(tmp_path)))
     assert {task for task, _ in job.predicted_splits} == {"glue/mnli"}
 
 
-def test_a_diagnostic_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
+def test_a_requested_diagnostic_that_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="diagnostic"):
         plan_jobs([TINY], [AX], str(without_ax(tmp_path)))
 
@@ -149,7 +149,7 @@ def test_a_diagnostic_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
 # errors
 
 
-def test_what_is_wrong_with_several_tasks_is_said_once() -> None:
+def test_an_error_of_several_tasks_is_reported_once() -> None:
     with pytest.raises(BenchError) as caught:
         plan_mini("rte", "cola", overrides={"epoch": "3", "warmup_ratio": "7"})
     lines = sorted(str(caught.value).splitlines())
@@ -179,7 +179,7 @@ def test_a_missing_folder_is_a_data_error() -> None:
         ("bf16", False, False, "bf16"),
     ],
 )
-def test_auto_is_what_the_machine_computes_natively(
+def test_auto_precision_is_bf16_if_the_machine_supports_it(
     asked: str, gpu: bool, cpu: bool, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "cpu_has_bf16", lambda: cpu)
@@ -196,7 +196,7 @@ def _own_plan(folder: Path, rows: int, *words: str) -> tuple[str, ...]:
     return plan.plan(request_of(data_file=path, seeds=1, set=words, baselines=False)).notes
 
 
-def test_few_steps_on_a_small_file_are_said_with_what_makes_more(tmp_path: Path) -> None:
+def test_few_steps_on_a_small_file_give_a_note_with_a_suggestion(tmp_path: Path) -> None:
     (note,) = _own_plan(tmp_path, 80, "batch_size=64")
     assert note == (
         "reviews: 128 training rows are 12 steps, which are few to learn from; --set epochs=40 "

@@ -1,4 +1,4 @@
-"""A plan from people's folders: the same keys by every way, and all that is missing at once."""
+"""Planning with custom data folders: equal keys for equal rows, and one list of missing files."""
 
 import shutil
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.driver.plan import MOST_LINES
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.suites import SUITES, TASKS
 from tests.helpers.archives import files_in, zip_of
@@ -28,7 +28,7 @@ def refusal(data: str, *tasks: str, **options: object) -> list[str]:
     return str(caught.value).splitlines()
 
 
-def test_a_job_has_one_key_by_every_way_to_its_rows(tmp_path: Path) -> None:
+def test_a_job_has_the_same_key_for_every_source_of_its_rows(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "CoLA", tmp_path / "a" / "GLUE" / "cola")
     archive = zip_of(tmp_path / "CoLA.zip", files_in(mini_folder() / "glue" / "CoLA", "CoLA"))
     doors = ["mini", *(str(tmp_path / name) for name in ("a", "a/GLUE", "a/GLUE/cola")), archive]
@@ -36,7 +36,7 @@ def test_a_job_has_one_key_by_every_way_to_its_rows(tmp_path: Path) -> None:
     assert len(keys) == 1
 
 
-def test_all_that_is_missing_is_said_at_once_before_anything_is_read(tmp_path: Path) -> None:
+def test_all_missing_files_are_reported_at_once_before_any_file_is_read(tmp_path: Path) -> None:
     data = some_of_glue(tmp_path, "CoLA", "RTE", "MNLI", "WNLI")
     (tmp_path / "glue_data" / "mnli" / "dev_matched.tsv").unlink()
     (tmp_path / "glue_data" / "cola" / "train.tsv").write_text("damaged")
@@ -56,14 +56,14 @@ def test_an_error_has_a_bounded_number_of_lines(tmp_path: Path) -> None:
     assert lines[-1] == f"and {len(of_files) - MOST_LINES} more."
 
 
-def test_one_task_is_named_and_nothing_is_to_be_skipped(tmp_path: Path) -> None:
+def test_the_error_of_a_single_task_does_not_suggest_skip_missing(tmp_path: Path) -> None:
     first, line = refusal(str(tmp_path), "glue/cola")
     assert f"{tmp_path} lacks files for glue/cola" in first
     assert "--skip-missing" not in first
     assert "no CoLA/train.tsv (train), CoLA/dev.tsv" in line
 
 
-def test_the_rest_runs_and_what_is_left_out_is_named(tmp_path: Path) -> None:
+def test_skip_missing_runs_the_other_tasks_and_names_the_skipped_ones(tmp_path: Path) -> None:
     data = some_of_glue(tmp_path, "CoLA", "RTE")
     plan = plan_jobs([TINY], GLUE, data, skip_missing=True)
     assert [job.task for job in plan.jobs] == ["glue/cola", "glue/rte"]
@@ -77,19 +77,19 @@ def test_the_rest_runs_and_what_is_left_out_is_named(tmp_path: Path) -> None:
     assert alone.left_out == {}
 
 
-def test_something_must_be_left_to_run(tmp_path: Path) -> None:
+def test_skip_missing_without_any_task_left_is_an_error(tmp_path: Path) -> None:
     first, *_ = refusal(str(tmp_path), skip_missing=True)
     assert "lacks files for 10 of the 10 tasks" in first
 
 
-def test_damage_is_not_skipped(tmp_path: Path) -> None:
+def test_skip_missing_does_not_skip_damaged_files(tmp_path: Path) -> None:
     data = some_of_glue(tmp_path, "CoLA", "RTE")
     (tmp_path / "glue_data" / "cola" / "dev.tsv").write_text("damaged")
     (line,) = refusal(data, skip_missing=True)
     assert "dev.tsv line 1" in line
 
 
-def test_a_diagnostic_goes_with_the_task_that_predicts_it(tmp_path: Path) -> None:
+def test_a_diagnostic_is_skipped_with_the_task_that_predicts_it(tmp_path: Path) -> None:
     data = some_of_glue(tmp_path, "CoLA", "diagnostic")
     plan = plan_jobs([TINY], [COLA, MNLI, AX], data, skip_missing=True)
     assert [job.task for job in plan.jobs] == ["glue/cola"]
@@ -99,7 +99,7 @@ def test_a_diagnostic_goes_with_the_task_that_predicts_it(tmp_path: Path) -> Non
     assert "--start-from" not in line
 
 
-def test_a_task_whose_start_is_missing_is_left_out(tmp_path: Path) -> None:
+def test_a_task_whose_start_is_missing_is_skipped(tmp_path: Path) -> None:
     data = some_of_glue(tmp_path, "CoLA", "RTE")
     options = {"start_from": "glue/mnli", "skip_missing": True}
     first, line = refusal(data, "glue/rte", **options)
@@ -115,7 +115,7 @@ def test_a_task_whose_start_is_missing_is_left_out(tmp_path: Path) -> None:
     assert plan.left_out["glue/rte"].startswith("glue/mnli has no MNLI/train.tsv")
 
 
-def test_a_folder_of_no_tasks_name_is_one_tasks_alone(tmp_path: Path) -> None:
+def test_a_folder_not_named_after_a_task_can_be_used_for_one_task_only(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "mine")
     data = str(tmp_path / "mine")
     assert len(plan_jobs([TINY], [RTE], data).jobs) == 1

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError, DataError, ModelError
 from benchharness.leaderboard.job import START_FROM, Job
 from benchharness.models import MODELS, ModelSpec
 from benchharness.models.folder import describe_folder
 from benchharness.recipes.read import packaged_names, read_starts
 from benchharness.recipes.resolve import with_start_tasks
-from benchharness.tasks.errors import BenchError, DataError, ModelError
 from benchharness.tasks.suites import TASKS, find_task
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.plans import TINY, plan_job, plan_jobs, write_rte
@@ -47,7 +47,7 @@ def tasks_of(jobs: list[Job]) -> list[str]:
     return [job.task for job in jobs]
 
 
-def test_a_start_is_planned_once_for_all_that_start_from_it(chain: str) -> None:
+def test_a_start_is_planned_once_for_all_jobs_that_start_from_it(chain: str) -> None:
     mnli, rte, mrpc, cola = plan("glue/rte", "mrpc", "cola", recipe=chain)
     assert [mnli.task, rte.task, mrpc.task, cola.task] == [
         f"glue/{name}" for name in ("mnli", "rte", "mrpc", "cola")
@@ -58,7 +58,7 @@ def test_a_start_is_planned_once_for_all_that_start_from_it(chain: str) -> None:
     assert rte.started_from == f"glue/mnli (run {mnli.key[:12]})"
 
 
-def test_it_is_the_job_that_would_have_been_asked_for(chain: str) -> None:
+def test_a_start_equals_the_job_that_is_requested_directly(chain: str) -> None:
     (alone,) = plan("mnli", recipe=chain)
     assert plan("glue/rte", recipe=chain)[0] == alone
     asked = plan("glue/rte", "mnli", "ax", recipe=chain)
@@ -66,20 +66,20 @@ def test_it_is_the_job_that_would_have_been_asked_for(chain: str) -> None:
     assert asked[0] == alone
 
 
-def test_every_seed_starts_from_its_own(chain: str) -> None:
+def test_every_seed_starts_from_the_same_seed(chain: str) -> None:
     jobs = plan("glue/rte", seeds=(1, 2), recipe=chain)
     pairs = {job.seed: job.key for job in jobs if job.task == "glue/mnli"}
     assert {job.seed: job.start_from for job in jobs if job.task == "glue/rte"} == pairs
     assert len(set(pairs.values())) == 2
 
 
-def test_a_start_may_start_from_another(chain: str) -> None:
+def test_a_start_can_start_from_another_task(chain: str) -> None:
     mnli, swag, copa = plan("copa", recipe=chain)
     assert tasks_of([mnli, swag, copa]) == ["glue/mnli", "swag/regular", "superglue/copa"]
     assert (swag.start_from, copa.start_from) == (mnli.key, swag.key)
 
 
-def test_another_start_is_another_job(chain: str) -> None:
+def test_another_start_changes_the_key(chain: str) -> None:
     keys = {
         plan("glue/rte", recipe=chain, **options)[-1].key
         for options in ({}, {"start_from": "pretrained"}, {"start_from": "snli/snli"})
@@ -88,7 +88,7 @@ def test_another_start_is_another_job(chain: str) -> None:
     assert len(keys | {slower}) == 4
 
 
-def test_pretrained_is_the_job_of_a_recipe_without_a_start(chain: str) -> None:
+def test_start_from_pretrained_equals_a_recipe_without_a_start(chain: str) -> None:
     (pretrained,) = plan("glue/rte", recipe=chain, start_from="pretrained")
     (plain,) = plan("glue/rte")
     assert pretrained.key == plain.key
@@ -96,7 +96,7 @@ def test_pretrained_is_the_job_of_a_recipe_without_a_start(chain: str) -> None:
     assert START_FROM not in plan("cola", recipe=chain, start_from="pretrained")[0].settings
 
 
-def test_any_task_may_be_asked_for_as_the_start() -> None:
+def test_any_task_can_be_the_start() -> None:
     jobs = plan("cola", "glue/rte", "mnli", start_from="glue/mnli")
     assert tasks_of(jobs) == ["glue/mnli", "glue/cola", "glue/rte"]
     assert {job.start_from for job in jobs} == {None, jobs[0].key}
@@ -104,7 +104,7 @@ def test_any_task_may_be_asked_for_as_the_start() -> None:
     assert jobs[0] == plan("mnli")[0]
 
 
-def test_fast_starts_from_nothing_by_its_own_line() -> None:
+def test_the_fast_recipe_starts_from_the_pretrained_checkpoint() -> None:
     spec = MODELS["roberta-base"]
     job = plan_job([spec], [TASKS["superglue/rte"]], recipe="fast", limit=16)
     assert job.settings[START_FROM].value == "pretrained"
@@ -121,7 +121,7 @@ def test_the_tasks_that_recipes_start_from_are_known_without_planning() -> None:
     assert with_start_tasks(specs[1:], tasks) == tasks
 
 
-def test_robertas_published_dev_scores_start_from_mnli_on_superglue_alone() -> None:
+def test_robertas_recipe_starts_from_mnli_on_superglue_only() -> None:
     spec, tasks = MODELS["roberta-base"], [TASKS["superglue/rte"], TASKS["glue/rte"]]
     mnli, superglue, glue = plan_jobs([spec], tasks, limit=16).jobs
     assert (superglue.start_from, glue.start_from) == (mnli.key, None)
@@ -139,7 +139,7 @@ def test_every_start_of_a_recipe_is_a_task_and_has_a_source(name: str) -> None:
 # A checkpoint in place of the model's own
 
 
-def test_a_checkpoint_takes_the_place_of_the_models_weights(tmp_path: Path, chain: str) -> None:
+def test_a_start_checkpoint_replaces_the_weights_of_the_model(tmp_path: Path, chain: str) -> None:
     folder = save_checkpoint(tmp_path / "trained")
     start = describe_folder(folder)
     (job,) = plan("glue/rte", recipe=chain, start_from=start)
@@ -150,13 +150,13 @@ def test_a_checkpoint_takes_the_place_of_the_models_weights(tmp_path: Path, chai
     assert job.key == same.key, "the same weights and values are the same job"
 
 
-def test_a_checkpoint_of_another_family_is_refused(tmp_path: Path) -> None:
+def test_a_start_checkpoint_of_another_family_is_an_error(tmp_path: Path) -> None:
     start = describe_folder(save_checkpoint(tmp_path / "other", "roberta"))
     with pytest.raises(ModelError, match="tiny cannot start from other"):
         plan("cola", start_from=start)
 
 
-def test_what_only_the_hub_knows_is_no_reason_to_refuse() -> None:
+def test_a_start_checkpoint_of_an_unknown_family_is_accepted() -> None:
     start = ModelSpec(name="org/x", checkpoint="org/x", revision="ab" * 20)
     (job,) = plan_jobs([MODELS["bert-base-uncased"]], [TASKS["glue/rte"]], "mini", [1], limit=16,
                        start_from=start).jobs  # fmt: skip
@@ -175,25 +175,27 @@ def test_what_only_the_hub_knows_is_no_reason_to_refuse() -> None:
         ("start_from = 3", "no task to start from is called '3'"),
     ],
 )
-def test_a_start_that_is_none_is_refused(tmp_path: Path, line: str, sentence: str) -> None:
+def test_an_invalid_start_is_an_error(tmp_path: Path, line: str, sentence: str) -> None:
     (tmp_path / "mine.toml").write_text(f"[glue.rte]\n{line}\n")
     with pytest.raises(BenchError, match=sentence):
         plan("glue/rte", recipe=str(tmp_path / "mine.toml"))
 
 
-def test_a_circle_of_starts_is_refused(tmp_path: Path) -> None:
+def test_a_cycle_of_starts_is_an_error(tmp_path: Path) -> None:
     lines = '[glue.rte]\nstart_from = "glue/mnli"\n[glue.mnli]\nstart_from = "glue/rte"\n'
     (tmp_path / "mine.toml").write_text(lines)
     with pytest.raises(BenchError, match="glue/rte starts from glue/mnli"):
         plan("glue/rte", recipe=str(tmp_path / "mine.toml"))
 
 
-def test_start_from_is_no_hyperparameter_to_set() -> None:
+def test_start_from_cannot_be_set_as_a_hyperparameter() -> None:
     with pytest.raises(BenchError, match="no hyperparameter is called 'start_from'"):
         plan("glue/rte", overrides={"start_from": "glue/mnli"})
 
 
-def test_rows_that_only_the_start_needs_are_said_to_be_so(tmp_path: Path, chain: str) -> None:
+def test_the_error_of_missing_start_data_suggests_start_from_pretrained(
+    tmp_path: Path, chain: str
+) -> None:
     data = str(write_rte(tmp_path / "data"))
     error = r"\nglue/mnli: no MNLI/train.* a task starts from it, and --start-from pre"
     with pytest.raises(DataError, match=error):

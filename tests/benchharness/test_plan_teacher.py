@@ -1,4 +1,4 @@
-"""`--teacher`: whose run comes before a student's, who cannot be one, and what rows say of it."""
+"""`--teacher`: the order of teacher and student, invalid teachers, and names of rows."""
 
 import json
 from dataclasses import replace
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.kept_folders import is_whole
 from benchharness.leaderboard.job import Job, Setting, Teacher
 from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import ModelSpec, find_model
 from benchharness.stored import Within, gather_boards
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
@@ -45,7 +45,7 @@ def refusal(*names: str, **options: object) -> str:
 # What is planned.
 
 
-def test_the_teacher_is_the_job_that_it_is_alone() -> None:
+def test_the_teacher_is_planned_as_the_same_job_without_a_student() -> None:
     teacher, student = plan("glue/rte", overrides={**LAYERS, "epochs": "9"}, recipe="fast")
     assert [teacher] == plain("glue/rte", overrides={}), "its own paper's recipe, whatever is set"
     assert student.teacher is not None
@@ -59,7 +59,7 @@ def test_the_teacher_is_the_job_that_it_is_alone() -> None:
     assert all("distillation" in student.settings[name].source for name in added)
 
 
-def test_every_seed_has_a_teacher_of_its_own_and_all_have_one_variant() -> None:
+def test_every_seed_has_its_own_teacher_and_all_share_one_variant() -> None:
     jobs = plan("glue/rte", seeds=(1, 2))
     students = [job for job in jobs if job.teacher]
     assert [job.seed for job in jobs] == [1, 1, 2, 2]
@@ -74,7 +74,7 @@ def test_every_seed_has_a_teacher_of_its_own_and_all_have_one_variant() -> None:
     assert f"--teacher {jobs[0].key[:12]}" in command_of(students[0])
 
 
-def test_a_student_starts_from_a_student(tmp_path: Path) -> None:
+def test_a_student_with_a_start_starts_from_a_student(tmp_path: Path) -> None:
     chain = tmp_path / "chain.toml"
     chain.write_text('[glue.rte]\nstart_from = "glue/mnli"\n')
     jobs = plan("glue/rte", recipe=str(chain))
@@ -87,13 +87,13 @@ def test_a_student_starts_from_a_student(tmp_path: Path) -> None:
     assert plan("mnli", recipe=str(chain))[1] == mnli, "asked for or not"
 
 
-def test_a_row_of_several_students_values_is_a_sweep() -> None:
+def test_several_student_settings_are_a_sweep_with_one_teacher() -> None:
     jobs = plan("glue/rte", overrides={**LAYERS, "temperature": "1,2"})
     assert [job.settings["temperature"].value for job in jobs if job.teacher] == [1.0, 2.0]
     assert len(jobs) == 3, "they share their teacher"
 
 
-def test_values_of_students_are_none_of_others() -> None:
+def test_student_settings_apply_to_students_only() -> None:
     (job,) = plain("glue/rte", overrides={**LAYERS, "temperature": "3", "layer_weight": "1"})
     assert job.key == plain("glue/rte")[0].key
     student = plan("glue/rte", recipe="tinybert-student")[1]
@@ -105,11 +105,11 @@ def test_values_of_students_are_none_of_others() -> None:
 # Who cannot teach.
 
 
-def test_what_is_not_together_with_a_teacher_is_said() -> None:
+def test_options_that_exclude_a_teacher_are_an_error() -> None:
     assert "--teacher and --shots exclude each other" in refusal("glue/rte", shots=(8,))
     shared = [find_task("glue/rte"), find_task("glue/cola")]
     assert "--teacher and --multi-task exclude" in refusal("glue/rte", multi_task=shared)
-    assert "nobody is taught" in refusal(
+    assert "it has no student" in refusal(
         next(name for name, task in TASKS.items() if not task.is_trained)
     )
     assert "is a baseline, which has no network" in refusal(
@@ -128,7 +128,7 @@ def test_what_is_not_together_with_a_teacher_is_said() -> None:
     )
 
 
-def test_what_a_student_cannot_learn_or_begin_with_is_said() -> None:
+def test_a_student_that_cannot_learn_or_copy_from_its_teacher_is_an_error() -> None:
     assert "and layer_weight is 0" in (refusal("glue/rte", overrides={"layer_epochs": "2"}))
     begins = {**LAYERS, "from_teacher": "true"}
     assert plan("glue/rte", overrides=begins)[1].settings["from_teacher"].value is True
@@ -140,7 +140,7 @@ def test_what_a_student_cannot_learn_or_begin_with_is_said() -> None:
     )
 
 
-def test_a_student_begins_in_one_place(tmp_path: Path) -> None:
+def test_a_student_with_a_start_and_from_teacher_is_an_error(tmp_path: Path) -> None:
     chain = tmp_path / "chain.toml"
     chain.write_text('[glue.rte]\nstart_from = "glue/mnli"\n')
     line = refusal("glue/rte", recipe=str(chain), overrides={"from_teacher": "true"})
@@ -148,7 +148,7 @@ def test_a_student_begins_in_one_place(tmp_path: Path) -> None:
     assert line.endswith("or leave from_teacher out.")
 
 
-def test_a_teacher_of_other_labels_is_refused() -> None:
+def test_a_teacher_with_other_labels_is_an_error() -> None:
     line = refusal("glue/rte", teacher=plain("glue/mnli", overrides={}))
     assert line.startswith("a teacher of other labels: tiny on MNLI (run ")
     assert line.endswith("RTE needs entailment, not_entailment.")
@@ -156,13 +156,13 @@ def test_a_teacher_of_other_labels_is_refused() -> None:
     assert "what a span task asks" in refusal("glue/rte", teacher=plain("squad/v1.1"))
 
 
-def test_a_teacher_of_the_same_labels_may_be_of_another_task() -> None:
+def test_a_teacher_with_the_same_labels_may_be_of_another_task() -> None:
     teacher = plain("squad/v1.1", overrides={})
     student = plan("squad/v2.0", teacher=teacher)[-1]
     assert student.needs == (teacher[0].key,)
 
 
-def test_a_teacher_with_another_head_is_refused() -> None:
+def test_a_teacher_with_another_head_is_an_error() -> None:
     line = refusal("squad/v2.0", overrides={"beam_size": "5"})
     assert line.startswith("tiny has a head with beam_size")
 
@@ -178,7 +178,9 @@ def test_a_teacher_with_another_head_is_refused() -> None:
         ({"settings": {"as_text": Setting(value=True, source="x")}}, "answers in words"),
     ],
 )
-def test_runs_without_a_network_are_no_teachers(change: dict[str, object], reason: str) -> None:
+def test_a_run_without_a_network_cannot_be_a_teacher(
+    change: dict[str, object], reason: str
+) -> None:
     (job,) = plain("glue/rte")
     assert reason in refusal("glue/rte", teacher=(replace(job, **change),))  # type: ignore[arg-type]
 
@@ -190,7 +192,7 @@ def asked(word: str, db: Path) -> object:
     return request_of(suite="glue", task="rte", data="mini", teacher=word, db=db).teacher
 
 
-def test_a_word_is_a_model_or_the_beginning_of_a_key(tmp_path: Path) -> None:
+def test_a_teacher_is_given_by_model_or_by_a_prefix_of_its_key(tmp_path: Path) -> None:
     db = tmp_path / "x.sqlite"
     start, teacher = plan("glue/rte")
     with open_store(db) as store:
@@ -218,7 +220,7 @@ def student_of(teacher: Job, how: str = "ok") -> Job:
     return replace(job, teacher=Teacher(run=teacher.key, model="large", variant="v", alone="a"))
 
 
-def test_a_teacher_goes_first_and_its_failure_is_its_students(bench, fake_jobs) -> None:  # type: ignore[no-untyped-def]
+def test_a_teacher_is_run_first_and_its_failure_fails_its_students(bench, fake_jobs) -> None:  # type: ignore[no-untyped-def]
     teacher = replace(make_job("fail-once:tried", "glue/rte"), model="large")
     student = student_of(teacher)
     fake_jobs([student, teacher])
@@ -231,7 +233,7 @@ def test_a_teacher_goes_first_and_its_failure_is_its_students(bench, fake_jobs) 
     assert not any(Path("models").iterdir())
 
 
-def test_a_teacher_that_is_gone_is_trained_again(bench, fake_jobs) -> None:  # type: ignore[no-untyped-def]
+def test_a_teacher_whose_model_is_lost_is_trained_again(bench, fake_jobs) -> None:  # type: ignore[no-untyped-def]
     teacher = replace(make_job("ok", "glue/rte"), model="large")
     fake_jobs([teacher])
     assert bench(*RUN).code == 0
@@ -245,7 +247,7 @@ def test_a_teacher_that_is_gone_is_trained_again(bench, fake_jobs) -> None:  # t
     assert ended.code == 0, ended.err
 
 
-def test_a_plan_says_whose_student_a_job_is(bench) -> None:  # type: ignore[no-untyped-def]
+def test_the_plan_names_the_teacher_of_a_job(bench) -> None:  # type: ignore[no-untyped-def]
     words = ("--task", "rte", "--seeds", "1", "--no-baselines", "--set", "layers=1", "--dry-run")
     shown = bench(*RUN, *words, "--teacher", "tiny")
     teacher, student = json.loads(bench(*RUN, *words, "--teacher", "tiny", "--json").out)["jobs"]
@@ -261,7 +263,7 @@ def test_a_plan_says_whose_student_a_job_is(bench) -> None:  # type: ignore[no-u
 
 @pytest.fixture
 def board(tmp_path: Path) -> Path:
-    """A teacher, its student and the same student alone, with a seed each."""
+    """Store a teacher, its student and the same student without a teacher, with one seed each."""
     db, short = tmp_path / "board.sqlite", QUICK | LAYERS
     teacher = plain("glue/rte", overrides=QUICK)
     _, student = plan("glue/rte", overrides=short, teacher=teacher)
@@ -274,7 +276,7 @@ def board(tmp_path: Path) -> Path:
     return db
 
 
-def test_a_row_says_its_teacher_and_stands_apart(bench, board: Path) -> None:  # type: ignore[no-untyped-def]
+def test_a_student_is_a_separate_row_that_names_its_teacher(bench, board: Path) -> None:  # type: ignore[no-untyped-def]
     shown = bench("leaderboard", "--db", str(board), "--json")
     entries = {entry["name"]: entry for entry in json.loads(shown.out)[0]["entries"]}
     assert len(entries) == 3
@@ -292,10 +294,10 @@ def test_a_row_says_its_teacher_and_stands_apart(bench, board: Path) -> None:  #
     said = " ".join(bench("leaderboard", "--db", str(board)).out.split())
     assert f"RTE {100 * gain['difference']:+.1f} (p" in said
     assert bench("report", "--db", str(board), "--out", "x.html").code == 0
-    assert "over the same without a teacher" in Path("x.html").read_text()
+    assert "over the same model without a teacher" in Path("x.html").read_text()
 
 
-def test_students_of_several_tasks_are_one_row(tmp_path: Path) -> None:
+def test_students_on_several_tasks_are_one_row(tmp_path: Path) -> None:
     scores = {"glue/rte": {"accuracy": 0.5}, "glue/cola": {"mcc": 0.5}}
     with open_store(tmp_path / "x.sqlite") as store:
         for job in plan("glue/rte", "cola", seeds=(1, 2)):
@@ -308,7 +310,7 @@ def test_students_of_several_tasks_are_one_row(tmp_path: Path) -> None:
     assert found == {"": both, "layers 1, student of tiny": both}
 
 
-def test_a_failure_keeps_its_teacher(tmp_path: Path) -> None:
+def test_a_stored_failure_keeps_its_teacher(tmp_path: Path) -> None:
     student = plan("glue/rte")[1]
     with open_store(tmp_path / "x.sqlite") as store:
         store.add_failure(make_failure(student))

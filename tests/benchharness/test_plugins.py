@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchharness import plugins as load
+from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.load import load_trained
 from benchharness.leaderboard.job import Job
 from benchharness.loggers import METHODS
@@ -15,7 +16,6 @@ from benchharness.models import MODELS, find_model
 from benchharness.models.weights import file_digest
 from benchharness.plugins import VARIABLE, load_plugins, plugins_for, plugins_of
 from benchharness.tasks import suites
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, TASKS, find_task
 from benchharness.worker.job import run_job
 from tests.helpers.doc_blocks import block, blocks
@@ -32,7 +32,7 @@ from benchharness.tasks.suites import SUITES as SUITES_, TASKS as TASKS_
 
 @pytest.fixture(autouse=True)
 def forget(monkeypatch):
-    """Puts the tables as they were before, as another process has them; also afterwards."""
+    """Reset the tables of plugins, before and after each test."""
     monkeypatch.setattr(load, "_loaded", {})
     monkeypatch.setattr(load, "entry_points", lambda group: ())
     monkeypatch.setenv(VARIABLE, "")
@@ -55,7 +55,7 @@ def forget(monkeypatch):
 
 @pytest.fixture
 def irony(tmp_path: Path) -> Path:
-    """The plugin of the documentation, and rows for it in DATA."""
+    """Write the plugin of the documentation, and rows for it in DATA."""
     file = tmp_path / "irony.py"
     file.write_text(next(block for block in blocks("plugins.md") if "TASKS = (IRONY,)" in block))
     folder = tmp_path / "DATA" / "Irony"
@@ -86,7 +86,7 @@ def test_the_task_of_the_documentation_has_eight_lines():
     assert len(declaration.splitlines()) == 8
 
 
-def test_a_task_makes_its_suite(irony: Path):
+def test_a_task_of_a_plugin_creates_its_suite(irony: Path):
     load_plugins([irony])
     assert TASKS["mine/irony"].labels == ("plain", "ironic")
     assert SUITES["mine"].tasks == ("mine/irony",)
@@ -95,7 +95,7 @@ def test_a_task_makes_its_suite(irony: Path):
     load_plugins([irony])  # once is enough
 
 
-def test_the_models_and_metrics_of_the_documentation(tmp_path: Path):
+def test_the_models_and_metrics_of_the_documentation_can_be_loaded(tmp_path: Path):
     text = next(block for block in blocks("plugins.md") if "METRICS = " in block)
     load_plugins([write(tmp_path, text)])
     spec = find_model("mine-small")
@@ -105,13 +105,13 @@ def test_the_models_and_metrics_of_the_documentation(tmp_path: Path):
     assert plugins_of(["glue/cola"]) == {}
 
 
-def test_the_environment_names_plugins(irony: Path, monkeypatch):
+def test_an_environment_variable_names_plugins(irony: Path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(irony))
     load_plugins()
     assert "mine/irony" in TASKS
 
 
-def test_an_installed_package_is_a_plugin(irony: Path, monkeypatch):
+def test_an_installed_package_can_be_a_plugin(irony: Path, monkeypatch):
     monkeypatch.syspath_prepend(str(irony.parent))
     point = EntryPoint(name="theirs", value="irony", group="benchharness.plugins")
     monkeypatch.setattr(load, "entry_points", lambda group: (point,))
@@ -123,7 +123,7 @@ def test_an_installed_package_is_a_plugin(irony: Path, monkeypatch):
 # the key
 
 
-def test_a_job_depends_on_the_plugins_file(irony: Path, monkeypatch):
+def test_the_key_of_a_job_includes_the_digest_of_its_plugin(irony: Path, monkeypatch):
     load_plugins([irony])
     (job,) = jobs(irony.parent)
     assert set(job.plugins) == {"irony.py"}
@@ -133,7 +133,7 @@ def test_a_job_depends_on_the_plugins_file(irony: Path, monkeypatch):
     assert replace(job, plugins={}).key != job.key
 
 
-def test_tasks_of_ours_keep_their_keys(irony: Path):
+def test_plugins_do_not_change_the_keys_of_built_in_tasks(irony: Path):
     before = plan_job("tiny", "cola", limit=8)
     load_plugins([irony])
     after = plan_job("tiny", "cola", limit=8)
@@ -152,7 +152,7 @@ LOGGERS = {"mine": dict}
 
 
 def digest_of(name: object, forget) -> str:
-    """The digest of a plugin as another process finds it."""
+    """Return the digest of a plugin, as computed in another process."""
     forget()
     load_plugins([name] if isinstance(name, Path) else ())
     found = load._loaded[str(name)].digest
@@ -197,7 +197,7 @@ def test_a_changed_module_that_a_plugin_imports_changes_its_digest(
     assert digest_of(file, forget) != before
 
 
-def test_a_package_is_a_plugin_of_all_that_it_imports_of_itself(
+def test_the_digest_of_a_plugin_package_includes_its_imported_modules(
     tmp_path: Path, monkeypatch, forget
 ):
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -217,8 +217,10 @@ def test_a_package_is_a_plugin_of_all_that_it_imports_of_itself(
     assert found[-1] == found[-2], "what it does not import is not its code"
 
 
-def test_a_plugin_of_one_file_has_the_digest_of_the_file(tmp_path: Path, monkeypatch, forget):
-    """Also beside other modules, so that stored keys stay, and another plugin changes none."""
+def test_the_digest_of_a_plugin_without_helpers_is_that_of_its_file(
+    tmp_path: Path, monkeypatch, forget
+):
+    """Stored keys stay valid, and other modules or plugins do not change the digest."""
     monkeypatch.syspath_prepend(str(tmp_path))
     write(tmp_path, "WORD = 1\n", "helper.py")
     alone = write(tmp_path, "import json\nimport numpy.linalg\nLOGGERS = {'a': dict}\n")
@@ -228,7 +230,9 @@ def test_a_plugin_of_one_file_has_the_digest_of_the_file(tmp_path: Path, monkeyp
     assert load._loaded[str(other)].digest not in (file_digest(other), file_digest(alone))
 
 
-def test_a_changed_helper_of_a_plugin_makes_other_jobs(irony: Path, monkeypatch, forget):
+def test_a_changed_helper_of_a_plugin_changes_the_keys_of_its_jobs(
+    irony: Path, monkeypatch, forget
+):
     monkeypatch.syspath_prepend(str(irony.parent))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     labels = write(irony.parent, 'LABELS = ("plain", "ironic")\n', "labels_of_irony.py")
@@ -248,7 +252,7 @@ def test_a_changed_helper_of_a_plugin_makes_other_jobs(irony: Path, monkeypatch,
 
 @pytest.fixture
 def kept(irony: Path) -> Path:
-    """The folder of a model that has learned the plugin's task."""
+    """Train a model on the plugin's task and return its folder."""
     load_plugins([irony])
     quick = {"epochs": "1", "batch_size": "16"}
     job = plan_job("tiny", "mine/irony", str(irony.parent / "DATA"), overrides=quick)
@@ -256,7 +260,7 @@ def kept(irony: Path) -> Path:
     return irony.parent / "kept"
 
 
-def test_a_model_whose_labels_a_plugin_has_turned_round_is_refused(
+def test_a_kept_model_is_an_error_if_its_plugin_changed_the_labels(
     bench, irony: Path, kept: Path, forget
 ):
     rows = write(irony.parent, '{"remark": "It rains."}\n', "rows.jsonl")
@@ -298,7 +302,7 @@ def test_a_metric_of_a_plugin_is_not_needed_to_predict(tmp_path: Path, forget):
 
 @pytest.fixture
 def installed(monkeypatch):
-    """A checkout on the path has folders of the old names; an installation has not."""
+    """Remove checkouts from the path, which have folders of the old names."""
     outside = [path for path in sys.path if not (Path(path) / "tasks").is_dir()]
     monkeypatch.setattr("sys.path", outside)
     for name in [name for name in sys.modules if name.partition(".")[0] == "tasks"]:
@@ -402,7 +406,7 @@ def installed(monkeypatch):
         ),
     ],
 )
-def test_a_plugin_that_is_wrong_is_one_sentence(
+def test_an_invalid_plugin_is_an_error_of_one_sentence(
     tmp_path: Path, installed, text: str, sentence: str
 ):
     file = write(tmp_path, text)
@@ -414,7 +418,9 @@ def test_a_plugin_that_is_wrong_is_one_sentence(
     assert caught.value.exit_code == 2
 
 
-def test_a_users_own_tasks_hide_nothing_of_ours(tmp_path: Path, installed, monkeypatch):
+def test_a_users_tasks_module_does_not_hide_the_hint_about_the_renamed_package(
+    tmp_path: Path, installed, monkeypatch
+):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "tasks.py").write_text("mine = 1\n")
     file = write(tmp_path, "from tasks import mine\nfrom tasks.glue import pair_task\n")
@@ -423,7 +429,7 @@ def test_a_users_own_tasks_hide_nothing_of_ours(tmp_path: Path, installed, monke
     monkeypatch.delitem(sys.modules, "tasks")
 
 
-def test_a_plugin_that_is_not_there(tmp_path: Path):
+def test_a_missing_plugin_is_an_error(tmp_path: Path):
     for name in ("nowhere.py", "."):
         with pytest.raises(BenchError, match=r"there is no plugin .*: give the path of a Python"):
             load_plugins([tmp_path / name])
@@ -432,13 +438,13 @@ def test_a_plugin_that_is_not_there(tmp_path: Path):
 # the command line
 
 
-def test_the_command_line_reads_plugins_first(bench, irony: Path):
+def test_commands_load_plugins_before_anything_else(bench, irony: Path):
     listed = json.loads(bench("show", "tasks", "--plugin", irony, "--suite", "mine", "--json").out)
     assert [row["name"] for row in listed] == ["mine/irony"]
     assert bench("show", "tasks", "--plugin", "gone.py").code == 2
 
 
-def test_a_plugins_task_runs_in_a_worker_and_stands_on_a_board(bench, irony: Path, monkeypatch):
+def test_a_task_of_a_plugin_runs_in_a_worker_and_is_on_a_board(bench, irony: Path, monkeypatch):
     monkeypatch.chdir(irony.parent)
     words = ("--plugin", "irony.py", "--db", "board.sqlite")
     ended = bench(
@@ -455,7 +461,7 @@ def test_a_plugins_task_runs_in_a_worker_and_stands_on_a_board(bench, irony: Pat
     assert set(stored["provenance"]["plugins"]) == {"irony.py"}
 
 
-def test_a_plugin_that_changes_under_a_run_stops_its_jobs(irony: Path):
+def test_a_plugin_that_changes_during_a_run_stops_its_jobs(irony: Path):
     load_plugins([irony])
     (job,) = jobs(irony.parent)
     plugins_for(job)
@@ -468,11 +474,11 @@ def test_a_plugin_that_changes_under_a_run_stops_its_jobs(irony: Path):
 
 @pytest.fixture
 def lines(tmp_path: Path) -> Path:
-    """The plugin of docs/loggers.md."""
+    """Write the plugin of docs/loggers.md."""
     return write(tmp_path, block("loggers.md", "LOGGERS ="), "lines.py")
 
 
-def test_the_logger_of_the_documentation_is_told_everything(bench, lines: Path):
+def test_the_logger_of_the_documentation_gets_all_events(bench, lines: Path):
     asked = ("--model", "majority", "--task", "glue/rte", "--data", "mini", "--limit", "8")
     ended = bench("run", "--plugin", lines, "--log", "lines", *asked)
     assert ended.code == 0, ended.err
@@ -485,7 +491,7 @@ def test_the_logger_of_the_documentation_is_told_everything(bench, lines: Path):
     assert plugins_of(["glue/rte"]) == {}, "a logger is part of no key"
 
 
-def test_a_logger_that_raises_stops_nothing(bench, tmp_path: Path):
+def test_a_logger_that_raises_does_not_stop_the_run(bench, tmp_path: Path):
     methods = "".join(f"    def {name}(self, *a, **o): 1 / 0\n" for name in METHODS)
     text = f"class Bad:\n    def __init__(self, folder): pass\n{methods}LOGGERS = {{'bad': Bad}}\n"
     file = write(tmp_path, text)
@@ -509,7 +515,7 @@ def test_a_logger_that_raises_stops_nothing(bench, tmp_path: Path):
         ("LOGGERS = {'lines': dict}\n", ("--log", "line"), "Did you mean 'lines'?"),
     ],
 )
-def test_a_logger_that_is_wrong_is_one_sentence(
+def test_an_invalid_logger_is_an_error_of_one_sentence(
     bench, tmp_path: Path, text: str, words: tuple[str, ...], sentence: str
 ):
     file = write(tmp_path, text)
@@ -518,7 +524,7 @@ def test_a_logger_that_is_wrong_is_one_sentence(
     assert sentence.format(file=file) in ended.err
 
 
-def test_two_plugins_cannot_bring_one_name(lines: Path, tmp_path: Path):
+def test_two_plugins_with_the_same_logger_name_are_an_error(lines: Path, tmp_path: Path):
     again = write(tmp_path, lines.read_text(), "again.py")
     with pytest.raises(BenchError, match="there is a logger 'lines'"):
         load_plugins([lines, again])

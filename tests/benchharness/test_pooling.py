@@ -1,4 +1,4 @@
-"""Where a text's classifier gets its layers and rates from, and what it leaves of the encoder."""
+"""Layers and dropout rates of a text classifier, and what it removes from the encoder."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def make_classifier(family: str, outputs: int = 2, **settings: object) -> TextCl
     return TextClassifier.on(encoder_of(make_network(config), config), outputs)
 
 
-def test_every_family_has_its_pooling():
+def test_every_supported_family_has_a_pooling():
     assert set(POOLINGS) == {*FAMILIES, "mt5", "umt5", "neobert", "new", "nomic_bert"} == CHECKED
 
 
@@ -51,7 +51,7 @@ def test_every_family_has_its_pooling():
         ("t5", {"classifier_dropout": 0.3}, 0.3, 0.3),
     ],
 )
-def test_dropout_rate_is_the_configs(
+def test_dropout_rates_are_those_of_the_config(
     family: str, settings: dict[str, float], first: float, rate: float
 ):
     classifier = make_classifier(family, **settings)
@@ -59,7 +59,7 @@ def test_dropout_rate_is_the_configs(
 
 
 @pytest.mark.parametrize("family", ["bert", "ernie", "megatron-bert", "mobilebert", "albert"])
-def test_a_pretrained_pooler_moves_into_the_classifier(family: str):
+def test_a_pretrained_pooler_is_moved_into_the_classifier(family: str):
     config = make_config(family)
     body = make_network(config)
     dense = body.pooler if family == "albert" else body.pooler.dense
@@ -69,7 +69,7 @@ def test_a_pretrained_pooler_moves_into_the_classifier(family: str):
 
 
 @pytest.mark.parametrize("family", ["roberta", "mpnet", "longformer", "big_bird"])
-def test_an_unused_pooler_goes_away(family: str):
+def test_an_unused_pooler_is_removed(family: str):
     config = make_config(family)
     body = make_network(config)
     unused = {id(weight) for weight in body.pooler.parameters()}
@@ -78,7 +78,7 @@ def test_an_unused_pooler_goes_away(family: str):
     assert body.pooler is None
 
 
-def test_a_funnel_loses_its_decoder_where_one_state_is_read():
+def test_a_funnel_loses_its_decoder_only_if_one_state_is_classified():
     config = make_config("funnel")
     for_text, for_tags = make_network(config), make_network(config)
     TextClassifier.on(encoder_of(for_text, config), 2)
@@ -87,13 +87,13 @@ def test_a_funnel_loses_its_decoder_where_one_state_is_read():
     assert len(layers_of(for_tags).layers) == 3
 
 
-def test_gpts_output_layer_has_no_bias_and_nothing_below():
+def test_the_output_layer_of_gpt_has_no_bias_and_no_dense_layer():
     classifier = make_classifier("gpt2")
     assert classifier.output.bias is None
     assert isinstance(classifier.dense, nn.Identity)
 
 
-def test_an_unknown_family_gets_the_default():
+def test_an_unknown_family_has_the_default_pooling():
     config = transformers.RoFormerConfig(hidden_size=16, embedding_size=16, num_hidden_layers=1)
     classifier = TextClassifier.on(
         encoder_of(transformers.AutoModel.from_config(config), config), 2
@@ -105,12 +105,12 @@ def test_an_unknown_family_gets_the_default():
 @pytest.mark.parametrize(
     ("name", "expected"), [("first", [0.0, 4.0]), ("last", [2.0, 7.0]), ("mean", [1.0, 5.5])]
 )
-def test_a_state_is_that_of_real_tokens(name: str, expected: list[float]):
+def test_pooling_ignores_padding(name: str, expected: list[float]):
     hidden = torch.arange(8.0).reshape(2, 4, 1)
     assert STATES[name](hidden, MASK).flatten().tolist() == expected
 
 
-def test_a_mean_is_exact_in_half_precision():
+def test_the_mean_is_exact_in_half_precision():
     hidden = torch.full((1, 1000, 1), 1.0, dtype=torch.bfloat16)
     assert STATES["mean"](hidden, torch.ones(1, 1000)).item() == 1.0
 
@@ -124,7 +124,7 @@ def test_a_mean_is_exact_in_half_precision():
         ("modernbert", {}, 32**-0.5),
     ],
 )
-def test_fresh_layers_start_as_in_transformers(
+def test_new_layers_are_initialized_as_in_transformers(
     family: str, settings: dict[str, float], spread: float
 ):
     torch.manual_seed(0)

@@ -12,10 +12,10 @@ from benchharness.driver.plan import plan, resolve_precision
 from benchharness.driver.request import Request
 from benchharness.engines.local import LocalEngine, Placement
 from benchharness.engines.slots import Slot
+from benchharness.errors import BenchError, JobError
 from benchharness.leaderboard.result import Result
 from benchharness.machine import cpu_flags, cpu_has_bf16, main_memory
 from benchharness.models import find_model
-from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.suites import find_task
 from benchharness.training.compute import Compute, choose_kernels
 from benchharness.training.predict import MemoryRanOutError
@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("precision", ["auto", "fp16", ""])
-def test_unresolved_and_unknown_precisions_are_refused(precision: str):
+def test_unresolved_and_unknown_precisions_are_an_error(precision: str):
     with pytest.raises(BenchError, match="no precision is called"):
         Compute(device=CPU, precision=precision)
 
@@ -35,7 +35,9 @@ def test_unresolved_and_unknown_precisions_are_refused(precision: str):
 @pytest.mark.parametrize(
     ("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)]
 )
-def test_matrix_products_have_the_precision_and_weights_stay(precision: str, dtype: torch.dtype):
+def test_matrix_products_have_the_precision_and_weights_stay_fp32(
+    precision: str, dtype: torch.dtype
+):
     layer = torch.nn.Linear(4, 4)
     with Compute(device=CPU, precision=precision).autocast():
         assert layer(torch.randn(2, 4)).dtype == dtype
@@ -44,7 +46,7 @@ def test_matrix_products_have_the_precision_and_weights_stay(precision: str, dty
     assert layer.weight.dtype == torch.float32
 
 
-def test_a_gpu_without_bf16_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_a_gpu_without_bf16_is_an_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla K80")
     with pytest.raises(BenchError, match="Tesla K80 has no bf16: use --precision fp32"):
@@ -52,7 +54,7 @@ def test_a_gpu_without_bf16_is_refused(monkeypatch: pytest.MonkeyPatch):
     assert Compute(device=torch.device("cuda"), precision="fp32").on_gpu
 
 
-def test_tf32_is_for_gpus(monkeypatch: pytest.MonkeyPatch):
+def test_tf32_is_available_on_gpus_only(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(BenchError, match="a CPU has no tf32: use --precision fp32"):
         Compute(device=CPU, precision="tf32")
     with pytest.raises(BenchError, match="tf32 is a number format of GPUs"):
@@ -75,10 +77,10 @@ def test_tf32_is_for_gpus(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("name", "on", "off"), [("allow_tf32", True, False), ("fp32_precision", "tf32", "none")]
 )
-def test_others_may_set_tf32_by_its_old_name_or_its_new_one(
+def test_tf32_set_by_another_library_is_overridden_and_restored(
     name: str, on: bool | str, off: bool | str
 ):
-    """torch refuses to read the old one where a process has set the new one."""
+    """torch raises an error if the old name is read after a process has set the new one."""
     products = torch.backends.cuda.matmul
     setattr(products, name, on)
     try:
@@ -89,8 +91,8 @@ def test_others_may_set_tf32_by_its_old_name_or_its_new_one(
         setattr(products, name, off)
 
 
-def test_a_gpu_that_torch_cannot_use_is_said(monkeypatch: pytest.MonkeyPatch):
-    """Its driver is too old, or torch is made for CPUs: not hours on a CPU instead."""
+def test_a_gpu_that_torch_cannot_use_is_an_error(monkeypatch: pytest.MonkeyPatch):
+    """The driver may be too old, or torch built for CPUs: the job must not run on a CPU."""
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     for told in ("0", "3,5", "GPU-1a2b", "MIG-1a2b"):
@@ -105,10 +107,10 @@ def test_a_gpu_that_torch_cannot_use_is_said(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     "said", ["out of memory", "CUDA-capable device(s) is/are busy or unavailable"]
 )
-def test_a_gpu_that_takes_no_other_process_is_a_lack_of_memory(
+def test_a_gpu_that_accepts_no_other_process_is_an_out_of_memory_error(
     said: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """So that `--jobs auto` runs the job again alone."""
+    """Then `--jobs auto` runs the job again alone."""
 
     def refuse(_: int) -> None:
         raise torch.AcceleratorError(f"CUDA error: {said}\nCompile with TORCH_USE_CUDA_DSA")
@@ -121,7 +123,7 @@ def test_a_gpu_that_takes_no_other_process_is_a_lack_of_memory(
 
 
 @pytest.mark.parametrize(("has_bf16", "precision"), [(True, "bf16"), (False, "fp32")])
-def test_auto_is_what_the_gpus_of_the_slots_compute_themselves(
+def test_auto_precision_is_bf16_if_the_gpus_of_the_slots_support_it(
     has_bf16: bool, precision: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("benchharness.driver.plan.have_bf16", lambda _: has_bf16)
@@ -140,7 +142,7 @@ def test_auto_is_what_the_gpus_of_the_slots_compute_themselves(
     assert [job.precision for job in plan(as_bf16).jobs] == ["bf16"]
 
 
-def test_tf32_is_in_the_key():
+def test_tf32_is_part_of_the_key():
     planned = partial(
         plan_jobs, [find_model("tiny")], [find_task("glue/rte")], "mini", [1], limit=8
     )
@@ -149,7 +151,7 @@ def test_tf32_is_in_the_key():
     assert jobs[0].key != jobs[1].key
 
 
-def test_deterministic_kernels_are_asked_for_on_a_gpu_alone(monkeypatch: pytest.MonkeyPatch):
+def test_deterministic_kernels_are_requested_on_a_gpu_only(monkeypatch: pytest.MonkeyPatch):
     asked: list[bool] = []
     monkeypatch.setattr(torch, "use_deterministic_algorithms", asked.append)
     monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: asked[-1:] == [True])
@@ -165,7 +167,7 @@ def test_deterministic_kernels_are_asked_for_on_a_gpu_alone(monkeypatch: pytest.
     assert asked == [True, False], "only what changes: it imports a compiler"
 
 
-def test_an_operation_without_such_a_kernel_is_named_in_a_sentence():
+def test_an_operation_without_a_deterministic_kernel_is_an_error():
     def attempt(*_: int) -> Result:
         raise RuntimeError("cumsum_cuda_kernel does not have a deterministic implementation, but")
 
@@ -177,7 +179,7 @@ def test_an_operation_without_such_a_kernel_is_named_in_a_sentence():
     ("flags", "able"),
     [("fpu avx512f amx_bf16 amx_tile", True), ("avx512_bf16", True), ("avx2 avx512f", False)],
 )
-def test_bf16_by_processor_flags(tmp_path: Path, flags: str, able: bool):
+def test_bf16_support_is_read_from_processor_flags(tmp_path: Path, flags: str, able: bool):
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\nprocessor\t: 1\nflags\t\t: none\n")
     assert cpu_has_bf16(cpuinfo) is able
@@ -189,7 +191,7 @@ def test_a_system_without_cpuinfo_has_no_flags(tmp_path: Path):
     assert not cpu_has_bf16(tmp_path / "absent")
 
 
-def test_memory_is_the_machines_or_the_containers(tmp_path: Path):
+def test_main_memory_is_limited_by_the_container(tmp_path: Path):
     physical = main_memory(tmp_path / "none")
     assert physical > 1 << 28
     limit = tmp_path / "memory.max"

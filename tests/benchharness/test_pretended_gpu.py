@@ -1,6 +1,6 @@
-"""Whole jobs by the code that runs on a GPU, on one that is pretended: the results of a CPU.
+"""Whole jobs on a simulated GPU have the results of a CPU.
 
-Kernels and speed are for `pytest -m gpu`.
+Kernels and speed are tested with `pytest -m gpu`.
 """
 
 from collections import Counter
@@ -66,7 +66,7 @@ WAITING_FAMILIES = {
 
 
 def compare(job: Job, **options: Path) -> Counter[str]:
-    """Runs a job in both places; gives what the host waited for in the steps after the first."""
+    """Run a job on both devices; return the synchronizations of all steps after the first."""
     waits: Counter[str] = Counter()
     step = Training._step
 
@@ -89,7 +89,7 @@ def compare(job: Job, **options: Path) -> Counter[str]:
 
 @pytest.mark.parametrize("graphs", ["0", "1"], ids=["computed", "recorded"])
 @pytest.mark.parametrize("job", JOBS)
-def test_a_job_gives_what_it_gives_on_a_cpu(
+def test_a_job_has_the_same_result_as_on_a_cpu(
     job: str, graphs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(GRAPHS, graphs)
@@ -99,20 +99,20 @@ def test_a_job_gives_what_it_gives_on_a_cpu(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_gives_what_it_gives_on_a_cpu(family: str, tmp_path: Path) -> None:
+def test_a_family_has_the_same_result_as_on_a_cpu(family: str, tmp_path: Path) -> None:
     save_family(tmp_path / family, family)
     waits = compare(make_job("cola", limit=8, model=str(tmp_path / family), **SHORT))
     assert (family in WAITING_FAMILIES) == bool(waits), waits
 
 
 @pytest.mark.parametrize("task", ["glue/cola", "squad/v1.1"])
-def test_text_to_text_gives_what_it_gives_on_a_cpu(task: str, tmp_path: Path) -> None:
+def test_a_text_to_text_job_has_the_same_result_as_on_a_cpu(task: str, tmp_path: Path) -> None:
     waits = compare(text_job(save_text_model(tmp_path / "t5"), task, limit=4, dropout="0"))
     # In each of five steps: two masks, and how long the longest answer is.
     assert waits == {"aten._local_scalar_dense": 15}
 
 
-def test_a_zero_shot_job_gives_what_it_gives_on_a_cpu() -> None:
+def test_a_zero_shot_job_has_the_same_result_as_on_a_cpu() -> None:
     job = plan_job("tiny", "copa", shots=[0], limit=4, precision="fp32")
     with pretended_gpu() as gpu:
         found = run_zero_shot(job)
@@ -122,7 +122,7 @@ def test_a_zero_shot_job_gives_what_it_gives_on_a_cpu() -> None:
 
 
 @pytest.mark.parametrize("task", ["stsb", "squad/v2.0"])
-def test_a_student_learns_what_it_learns_on_a_cpu(task: str, tmp_path: Path) -> None:
+def test_a_student_has_the_same_result_as_on_a_cpu(task: str, tmp_path: Path) -> None:
     teacher = make_job(task, limit=8, **SHORT)
     (_, student) = plan_jobs(
         "tiny",
@@ -136,8 +136,8 @@ def test_a_student_learns_what_it_learns_on_a_cpu(task: str, tmp_path: Path) -> 
     compare(student, teacher=tmp_path)
 
 
-def test_a_stopped_job_resumes_to_the_same_bits(tmp_path: Path) -> None:
-    """With dropout; its generators are a GPU's, which snapshots keep by name."""
+def test_an_interrupted_job_resumes_bit_for_bit(tmp_path: Path) -> None:
+    """With dropout: its generators are those of a GPU, which snapshots store by name."""
     job = small_job(limit=8)
     with pretended_gpu():
         expected = run_job(job)
@@ -147,7 +147,7 @@ def test_a_stopped_job_resumes_to_the_same_bits(tmp_path: Path) -> None:
     assert deterministic(found) == deterministic(expected)
 
 
-def test_what_a_gpu_refuses_is_refused() -> None:
+def test_the_simulated_gpu_refuses_mixed_devices_and_numpy() -> None:
     with pretended_gpu() as gpu:
         there, here = torch.ones(3, device=GPU), torch.ones(3)
         assert (there.device, (there + 1).device, here.device) == (GPU, GPU, CPU)
@@ -159,7 +159,7 @@ def test_what_a_gpu_refuses_is_refused() -> None:
         assert not gpu.waits
 
 
-def test_what_waits_is_seen() -> None:
+def test_the_simulated_gpu_counts_synchronizations() -> None:
     with pretended_gpu() as gpu:
         values, ones = torch.arange(4).to(GPU), torch.ones(2, requires_grad=True).to(GPU)
         for waiting in (

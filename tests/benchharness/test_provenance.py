@@ -60,7 +60,7 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def test_it_says_what_a_reader_asks_for() -> None:
+def test_provenance_has_code_model_data_recipe_versions_and_machine() -> None:
     found = json.loads(json.dumps(collected(), allow_nan=False))
     assert found["code"]["version"] == __version__
     assert found["model"] == {
@@ -84,7 +84,7 @@ def test_it_says_what_a_reader_asks_for() -> None:
     assert found["started"].endswith("+00:00")
 
 
-def test_nothing_of_the_user_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_provenance_has_no_personal_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_verysecret")
     monkeypatch.setattr(platform, "node", lambda: "alices-laptop")
     text = json.dumps(collected())
@@ -101,27 +101,27 @@ def test_a_checkout_is_clean_until_a_file_changes(checkout: Path) -> None:
     assert source_commit(checkout) == {"commit": clean["commit"], "dirty": True}
 
 
-def test_a_package_inside_somebody_elses_checkout_has_no_commit(checkout: Path) -> None:
+def test_a_package_inside_another_checkout_has_no_commit(checkout: Path) -> None:
     installed = checkout / "site-packages"
     installed.mkdir()
     (installed / "__init__.py").write_text("")
     assert source_commit(installed) == {"commit": None, "dirty": None}
 
 
-def test_without_git_there_is_no_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_git_the_commit_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert source_commit(tmp_path) == {"commit": None, "dirty": None}
     monkeypatch.setenv("PATH", str(tmp_path))
     assert source_commit() == {"commit": None, "dirty": None}
 
 
-def test_versions_are_read_without_importing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_versions_are_read_without_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provenance, "LIBRARIES", ("numpy", "no-such-library"))
     versions = library_versions()
     assert versions["numpy"]
     assert versions["no-such-library"] is None
 
 
-def test_the_processor_has_a_name(tmp_path: Path) -> None:
+def test_the_name_of_the_processor_is_read(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nmodel name\t: again\n")
     assert cpu_model(cpuinfo) == "Some CPU @ 2 GHz"

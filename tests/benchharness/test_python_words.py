@@ -1,4 +1,4 @@
-"""What Python says of options and commands, over every message that can reach it."""
+"""Error messages in Python name options and commands in the form of Python."""
 
 import ast
 import re
@@ -14,11 +14,14 @@ ROOT = Path(__file__).parents[2]
 OF_PAGES = {"cli", "report", "verdict_text.py"}
 """What is printed by commands or stands in pages and verdicts, and is no error in Python."""
 
+EXAMPLES = {line.example for line in commands().values()}
+"""The examples of the help, which are typed in a shell."""
+
 COMMAND = re.compile(rf"\bbench ({'|'.join(name for name in commands() if ' ' not in name)})\b")
 
 
 def _parts(node):
-    """The text of a string, with what is filled in as a word or, by !r, in quotes."""
+    """Return the text of a string node, with fields replaced by a word (quoted for !r)."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
@@ -32,7 +35,7 @@ def _parts(node):
 
 
 def messages():
-    """Every text of the modules that Python code reaches, but for docstrings."""
+    """Yield every string of the modules that Python code can reach, except docstrings."""
     for folder in ("benchharness", "leaderboard", "tasks"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             if OF_PAGES.intersection(path.parts) or path != path.resolve():
@@ -46,12 +49,12 @@ def messages():
             inner = {id(part) for node in joined for part in node.values}
             for node in nodes:
                 text = "" if id(node) in alone | inner else _parts(node)
-                if " " in text and ("--" in text or "bench " in text):
+                if " " in text and ("--" in text or "bench " in text) and text not in EXAMPLES:
                     yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}", text
 
 
 def faults(text):
-    """What is wrong with a message as Python has it."""
+    """Yield the faults of a message in its Python form."""
     said = in_python(text)
     plain = re.sub(r"`[^`]*`", "", said)
     if found := COMMAND.search(plain):
@@ -69,7 +72,7 @@ def faults(text):
             yield f"no argument of Python: {name}="
 
 
-def test_every_message_has_the_words_of_python():
+def test_every_message_is_valid_in_its_python_form():
     found, count = [], 0
     for place, text in messages():
         count += 1
@@ -98,11 +101,11 @@ def test_every_message_has_the_words_of_python():
         ("(--model NAME='DIR/step-*')", "(model=\"NAME='DIR/step-*'\")"),
     ],
 )
-def test_words_of_the_shell_are_those_of_python(said, python):
+def test_options_of_the_shell_are_translated_to_python(said, python):
     assert in_python(said) == python
 
 
-def test_a_command_that_python_has_not_stays_as_it_is(tmp_path, monkeypatch):
+def test_a_command_without_a_python_function_is_not_translated(tmp_path, monkeypatch):
     from benchharness.leaderboard.store.store import open_store
     from tests.helpers.results import make_job, make_result
 

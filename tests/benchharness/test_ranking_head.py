@@ -1,4 +1,4 @@
-"""The ranking head: its loss is that of the whole batch, its search exact."""
+"""The ranking head: its loss is over the whole batch, and its search is exact."""
 
 import json
 from typing import Any
@@ -9,12 +9,12 @@ import torch
 from torch.nn import functional
 
 from benchharness.encoder import load_encoder, set_dropout
+from benchharness.errors import ModelError
 from benchharness.heads import Limits, head_for
 from benchharness.heads.ranking import KEPT, decode, learned, loss
 from benchharness.models import find_model
 from benchharness.recipes.recipe import RankingOptions
 from benchharness.recipes.zero_shot import zero_shot_recipe
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.examples import Corpus, QueryExample
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
@@ -45,7 +45,7 @@ def test_the_loss_is_a_softmax_over_the_documents_of_the_batch() -> None:
 
 
 def losses(accumulation: int) -> list[float]:
-    """The losses of a few steps, without dropout, whose batches are computed in some parts."""
+    """Return the losses of a few steps without dropout, whose batches are computed in parts."""
     encoder = load_encoder("builtin:tiny", None, 1)
     set_dropout(encoder, 0.0, None)
     head = head_for(TASK, RankingOptions())
@@ -61,14 +61,14 @@ def losses(accumulation: int) -> list[float]:
     return [point.loss for point in training.meter.curve]
 
 
-def test_a_batch_in_parts_has_the_losses_of_the_whole() -> None:
+def test_a_batch_in_parts_has_the_losses_of_the_whole_batch() -> None:
     whole = losses(1)
     assert whole[-1] < whole[0]
     assert losses(2) == pytest.approx(whole, abs=1e-5)
     assert losses(4) == pytest.approx(whole, abs=1e-5)
 
 
-def test_a_search_is_exact_and_equal_scores_go_by_id() -> None:
+def test_search_is_exact_and_ties_are_ordered_by_id() -> None:
     rng = np.random.default_rng(3)
     documents = rng.integers(-1, 2, (300, 4)).astype(np.float32)  # many are alike
     queries = rng.integers(-1, 2, (5, 4)).astype(np.float32)
@@ -82,14 +82,14 @@ def test_a_search_is_exact_and_equal_scores_go_by_id() -> None:
         assert list(zip(prediction.scores, prediction.documents, strict=True)) == best
 
 
-def test_a_training_pair_is_made_of_each_relevant_document() -> None:
+def test_each_relevant_document_is_a_training_pair() -> None:
     corpus = Corpus(ids=("a", "b"), texts=("A", "B"), digest="")
     rows = SplitRows(examples=(ask("q", corpus, "a", "b"), ask("r", corpus)), fingerprint="")
     made: Any = learned(rows).examples
     assert [(each.id, each.positive) for each in made] == [("q/a", "a"), ("q/b", "b")]
 
 
-def test_a_vector_is_made_as_the_folder_says(tmp_path: Any) -> None:
+def test_the_pooling_is_read_from_the_folder(tmp_path: Any) -> None:
     def pooling(**stated: bool) -> object:
         (tmp_path / "1_Pooling").mkdir(exist_ok=True)
         if stated:
@@ -105,7 +105,7 @@ def test_a_vector_is_made_as_the_folder_says(tmp_path: Any) -> None:
         pooling(pooling_mode_max_tokens=True)
 
 
-def test_a_frozen_encoder_is_taken_as_it_is_instead(bench: Any) -> None:
+def test_ranking_with_frozen_features_is_an_error_that_suggests_zero_shot(bench: Any) -> None:
     ended = bench(
         *("run", "--model", "tiny", "--task", "retrieval/folder", "--data", "mini"),
         *("--set", "features=last", "--dry-run"),
@@ -114,7 +114,7 @@ def test_a_frozen_encoder_is_taken_as_it_is_instead(bench: Any) -> None:
     assert "reads a frozen encoder, as --shots 0 does: give one of them" in ended.err
 
 
-def test_training_beats_the_same_encoder_untrained(bench: Any) -> None:
+def test_a_trained_encoder_ranks_better_than_the_untrained_one(bench: Any) -> None:
     both = ("--model", "tiny", "--task", "retrieval/folder", "--data", "mini", "--seeds", "1")
     for more in (["--shots", "0"], ["--set", "epochs=4", "--no-baselines"]):
         ended = bench("run", *both, *more, "--jobs", "1", "--db", "board.sqlite")

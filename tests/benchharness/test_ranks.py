@@ -1,4 +1,4 @@
-"""Several processes train as one does: by our launcher's file, by torchrun's port."""
+"""Training in several processes equals training in one, with our launcher and with torchrun."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ GRADUAL = having(RECIPE, epochs=3, unfreeze="gradual", accumulation=2)
 
 
 def train(ranks, dropout):
-    """The weights, the losses and the logits of a short training."""
+    """Return the weights, the losses and the logits of a short training."""
     compute = Compute(device=torch.device("cpu"), precision="fp32", ranks=ranks)
     network, data = make_network(dropout), make_data(ROWS)
     training = begin(network, GRADUAL, data, compute=compute)
@@ -32,7 +32,7 @@ def train(ranks, dropout):
 
 
 def run_out_on_rank_1(ranks):
-    """What every rank raises where memory runs out on one of them."""
+    """Return the number of items in the error that every rank raises if one runs out of memory."""
     compute = Compute(device=torch.device("cpu"), precision="fp32", ranks=ranks)
     training = begin(make_network(), RECIPE, compute=compute)
     if ranks.rank == 1:
@@ -46,7 +46,7 @@ def run_out_on_rank_1(ranks):
 
 
 def main():
-    """One of the processes: `-m` this FILE COUNT."""
+    """Run one of the processes: `-m` this FILE COUNT."""
     file, count = Path(sys.argv[1]), int(sys.argv[2])
     # Forked, because importing torch takes each of them longer than all that follows.
     rank = next((rank for rank in range(1, count) if os.fork() == 0), 0)
@@ -76,7 +76,7 @@ def train_and_save(file):
 
 
 def train_together(folder, count):
-    """What each of the processes has at the end."""
+    """Return the final state of each process."""
     environment = os.environ | {
         "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo",
@@ -98,7 +98,7 @@ def together(tmp_path_factory):
     return train_together(tmp_path_factory.mktemp("ranks"), 2)
 
 
-def test_two_processes_have_the_weights_of_one(together):
+def test_two_processes_have_the_same_weights_as_one(together):
     weights, losses, logits = train(ALONE, 0.0)
     for rank in together:
         np.testing.assert_allclose(rank["weights"], weights, atol=1e-5)
@@ -106,36 +106,36 @@ def test_two_processes_have_the_weights_of_one(together):
         np.testing.assert_allclose(rank["logits"], logits, atol=1e-5)
 
 
-def test_all_of_them_have_the_same_weights(together):
+def test_all_processes_have_the_same_weights(together):
     assert np.array_equal(together[0]["weights"], together[1]["weights"])
     assert np.array_equal(together[0]["logits"], together[1]["logits"])
     assert together[0]["apart"] < 1e-6
 
 
-def test_where_memory_runs_out_on_one_all_of_them_stop(together):
+def test_out_of_memory_in_one_process_stops_all_of_them(together):
     assert int(together[0]["lost"]) == int(together[1]["lost"]) > 0
 
 
-def test_all_of_them_decide_by_the_number_of_the_first(together):
-    """An evaluation may differ in its last bits between two GPUs, and a best one or a stop not."""
+def test_all_processes_use_the_evaluation_of_the_first(together):
+    """Evaluations may differ in their last bits between two GPUs, but decisions must be equal."""
     for rank in together:
         assert rank["decided"][0] == 0.25
         assert np.isnan(rank["decided"][1]), "None"
 
 
-def test_with_dropout_they_draw_differently_and_stay_the_same(together):
+def test_processes_have_different_dropout_and_the_same_weights(together):
     assert np.array_equal(together[0]["dropped"], together[1]["dropped"])
     alone, _, _ = train(ALONE, 0.1)
     assert not np.allclose(together[0]["dropped"], alone, atol=1e-5)
 
 
-def test_draws_follow_from_rank_and_step_alone():
+def test_random_seeds_depend_on_rank_and_step_only():
     seeds = {Ranks(rank=rank, count=2).own_seed(7, step) for rank in (0, 1) for step in range(50)}
     assert len(seeds) == 100
     assert Ranks(rank=1, count=2).own_seed(7, 3) == Ranks(rank=1, count=4).own_seed(7, 3)
 
 
-def test_every_row_is_the_share_of_one_and_shares_are_of_like_work():
+def test_each_row_is_in_one_share_and_shares_have_similar_work():
     lengths = np.random.default_rng(1).integers(3, 500, 64)
     batch = np.random.default_rng(2).permutation(64)[:31]
     shares = [Ranks(rank=rank, count=4).share(batch, lengths) for rank in range(4)]
@@ -145,7 +145,7 @@ def test_every_row_is_the_share_of_one_and_shares_are_of_like_work():
     assert np.array_equal(ALONE.share(batch, lengths), batch)
 
 
-def test_alone_nothing_is_exchanged():
+def test_a_single_process_exchanges_nothing():
     values = torch.ones(3)
     assert ALONE.add_up(values) is values
     assert ALONE.greatest(5) == 5

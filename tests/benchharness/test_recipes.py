@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import Protocol, packaged_names, read_recipe
 from benchharness.recipes.recipe import DISTILLATION, SETTINGS
 from benchharness.recipes.resolve import protocol_of, start_task, with_start
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS
 
 BERT = MODELS["bert-base-uncased"]
@@ -56,14 +56,14 @@ def test_every_packaged_value_has_a_source(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", packaged_names())
-def test_every_table_of_a_packaged_file_is_read_for_some_task(name: str) -> None:
+def test_every_table_of_a_packaged_recipe_applies_to_some_task(name: str) -> None:
     heads = {f"head/{task.head}" for task in TASKS.values()}
     tables = set(read_recipe(packaged_names()[name]))
     assert tables <= {"default", "like", "protocol", "frozen", "together", *heads, *TASKS}
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_every_recipe_gives_every_value_for_every_task(name: str) -> None:
+def test_every_recipe_has_every_required_setting_for_every_task(name: str) -> None:
     spec = ModelSpec(name="x", checkpoint="org/x", recipe=name)
     for task in TASKS.values():
         resolved = resolve_recipe(spec, task.name, None, {})
@@ -91,7 +91,7 @@ OF_OTHERS = {
 
 
 def tasks_named(source: str) -> set[str]:
-    """The tasks that a source names: "XNLI", "run_wikiann.sh"."""
+    """Return the tasks that a source names, for example "XNLI" or "run_wikiann.sh"."""
     known = dict(SCRIPTS)
     for task in reversed(TASKS.values()):  # the first of two that are called so
         known |= {word.lower(): task.name for word in (task.title, task.name.partition("/")[2])}
@@ -100,7 +100,7 @@ def tasks_named(source: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_a_source_that_names_a_task_is_what_that_task_resolves_to(name: str) -> None:
+def test_a_value_whose_source_names_a_task_applies_to_that_task(name: str) -> None:
     spec = ModelSpec(name="x", checkpoint="org/x", recipe=name)
     values = [
         (setting, said, task)
@@ -117,7 +117,7 @@ def test_a_source_that_names_a_task_is_what_that_task_resolves_to(name: str) -> 
         assert float(found.value) == pytest.approx(float(said.value)), (setting, task, found)
 
 
-def test_every_recipe_of_a_suites_tasks_is_held_to_its_sources() -> None:
+def test_sources_of_all_suites_are_checked() -> None:
     named = {
         (name, task)
         for name in PAPERS
@@ -137,10 +137,10 @@ def test_every_recipe_of_a_suites_tasks_is_held_to_its_sources() -> None:
         ("eurobert-2.1b", 2.8e-5, 3.6e-5),
     ],
 )
-def test_eurobert_has_its_authors_values_on_xnli_and_paws_x(
+def test_eurobert_has_its_authors_settings_on_xnli_and_paws_x(
     model: str, xnli: float, pawsx: float
 ) -> None:
-    """Nicolas-BZRD/EuroBERT issue 3."""
+    """The settings are those of Nicolas-BZRD/EuroBERT, issue 3."""
     for task, rate in (("xtreme/xnli", xnli), ("xtreme/pawsx", pawsx)):
         found = {
             n: s.value for n, s in resolve_recipe(MODELS[model], task, None, {}).settings.items()
@@ -151,21 +151,21 @@ def test_eurobert_has_its_authors_values_on_xnli_and_paws_x(
         assert found["evaluations"] == found["epochs"]  # "at each epoch"
 
 
-def test_gte_says_that_its_authors_start_copa_from_siqa() -> None:
+def test_the_source_of_gtes_copa_recipe_notes_the_start_from_siqa() -> None:
     for model in ("gte-en-mlm-base", "mmbert-base"):
         found = resolve_recipe(MODELS[model], "superglue/copa", None, {}).settings["epochs"]
         assert "SIQA" in found.source
 
 
 @pytest.mark.parametrize("spec", [s for s in MODELS.values() if s.family], ids=lambda s: s.name)
-def test_every_known_model_has_a_recipe(spec: ModelSpec) -> None:
+def test_every_registered_model_has_a_recipe(spec: ModelSpec) -> None:
     names = set(resolve_recipe(spec, "glue/rte", "fast", {}).settings)
     assert names >= REQUIRED
     assert not names & WINDOWS
     assert not spec.recipe or spec.recipe in packaged_names()
 
 
-def test_bert_decays_and_clips_as_its_released_code() -> None:
+def test_bert_has_the_weight_decay_and_clipping_of_its_released_code() -> None:
     recipe = Recipe.from_settings(resolve_recipe(BERT, "glue/mrpc", None, {}).settings)
     assert (recipe.optim.weight_decay, recipe.optim.max_grad_norm) == (0.01, 1.0)
     assert recipe.adam.adam_epsilon == 1e-6
@@ -174,7 +174,9 @@ def test_bert_decays_and_clips_as_its_released_code() -> None:
 @pytest.mark.parametrize(
     ("task", "rate", "epochs", "batch"), [("v1.1", 5e-5, 3.0, 32), ("v2.0", 5e-5, 2.0, 48)]
 )
-def test_bert_reads_squad_as_in_its_paper(task: str, rate: float, epochs: float, batch: int):
+def test_bert_has_the_squad_settings_of_its_paper(
+    task: str, rate: float, epochs: float, batch: int
+):
     resolved = resolve_recipe(BERT, f"squad/{task}", None, {})
     recipe = Recipe.from_settings(resolved.settings)
     assert (recipe.optim.learning_rate, recipe.schedule.epochs, recipe.optim.batch_size) == (
@@ -190,14 +192,14 @@ def test_bert_reads_squad_as_in_its_paper(task: str, rate: float, epochs: float,
 
 
 @pytest.mark.parametrize("task", ["boolq", "cb", "multirc", "record", "rte"])
-def test_bert_reads_superglue_long(task: str) -> None:
-    """At the length of the official baseline."""
+def test_bert_has_a_maximum_length_of_256_on_superglue(task: str) -> None:
+    """The official baseline uses that length."""
     assert value(BERT, f"superglue/{task}", "max_tokens") == 256
 
 
 @pytest.mark.parametrize("name", ["roberta-large", "electra-base", "deberta-v3-base", "modernbert"])
-def test_few_shots_are_trained_on_as_in_lm_bff(name: str) -> None:
-    """run_experiment.sh and README.md of princeton-nlp/LM-BFF, whatever the model's own recipe."""
+def test_the_few_shot_recipe_is_that_of_lm_bff(name: str) -> None:
+    """See run_experiment.sh and README.md of princeton-nlp/LM-BFF."""
     spec = find_model(name)
     resolved = resolve_recipe(spec, "glue/rte", "few-shot", {"shots": "16"})
     recipe = Recipe.from_settings(resolved.settings)
@@ -221,7 +223,7 @@ def test_few_shots_are_trained_on_as_in_lm_bff(name: str) -> None:
     assert recipe.rows.max_tokens == value(spec, "glue/rte", "max_tokens")
 
 
-def test_bert_large_has_a_lower_rate_than_base_but_on_squad() -> None:
+def test_bert_large_has_a_lower_learning_rate_than_base_except_on_squad() -> None:
     large = MODELS["bert-large-uncased"]
     assert value(large, "glue/rte", "learning_rate") == 2e-5
     assert value(large, "glue/rte", "epochs") == value(BERT, "glue/rte", "epochs")
@@ -231,27 +233,27 @@ def test_bert_large_has_a_lower_rate_than_base_but_on_squad() -> None:
     assert value(large, "superglue/record", "epochs") == 3.0
 
 
-def test_no_clipping_is_an_infinite_bound() -> None:
-    """The README's --clip-norm 0.0; a bound of zero would wipe out every gradient."""
+def test_max_grad_norm_0_disables_clipping() -> None:
+    """The README has --clip-norm 0.0; a bound of zero would remove every gradient."""
     settings = resolve_recipe(ROBERTA, "glue/rte", None, {}).settings
     assert settings["max_grad_norm"].value == 0.0
     assert Recipe.from_settings(settings).optim.max_grad_norm == math.inf
 
 
-def test_distilbert_trains_the_smallest_tasks_for_longer() -> None:
+def test_distilbert_trains_longer_on_the_smallest_tasks() -> None:
     spec = MODELS["distilbert-base-uncased"]
     epochs = {task: value(spec, f"glue/{task}", "epochs") for task in ("cola", "mrpc", "wnli")}
     assert epochs == {"cola": 3.0, "mrpc": 5.0, "wnli": 5.0}
 
 
-def test_a_family_without_a_file_gets_berts() -> None:
+def test_a_family_without_a_recipe_has_berts() -> None:
     unknown = ModelSpec(name="x", checkpoint="org/x", family="unknown")
     assert resolve_recipe(unknown, "glue/rte", None, {}) == resolve_recipe(
         BERT, "glue/rte", None, {}
     )
 
 
-def test_a_models_own_recipe_goes_before_its_familys() -> None:
+def test_the_recipe_of_a_model_has_precedence_over_that_of_its_family() -> None:
     assert MODELS["tiny"].family == "bert"
     assert (
         "mini data"
@@ -259,7 +261,7 @@ def test_a_models_own_recipe_goes_before_its_familys() -> None:
     )
 
 
-def test_a_recipe_says_whose_values_it_takes_over() -> None:
+def test_an_inherited_value_names_the_recipe_that_it_is_from() -> None:
     spec = ModelSpec(name="x", checkpoint="org/x", family="xlm-roberta")
     theirs = resolve_recipe(ROBERTA, "glue/rte", None, {}).settings
     ours = resolve_recipe(spec, "glue/rte", None, {}).settings
@@ -270,12 +272,12 @@ def test_a_recipe_says_whose_values_it_takes_over() -> None:
 
 
 @pytest.mark.parametrize("name", ["xlnet", "bert"])
-def test_layers_have_one_rate_where_papers_say_nothing_else(name: str) -> None:
+def test_recipes_have_no_layer_decay_if_their_papers_have_none(name: str) -> None:
     spec = ModelSpec(name="x", checkpoint="org/x", recipe=name)
     assert "layer_decay" not in resolve_recipe(spec, "glue/rte", None, {}).settings
 
 
-def test_papers_that_start_from_mnli_say_so_themselves() -> None:
+def test_recipes_start_from_mnli_only_if_their_papers_do() -> None:
     def started(recipe: str) -> set[str]:
         spec = ModelSpec(name="x", checkpoint="org/x", recipe=recipe)
         recipes = {
@@ -294,7 +296,7 @@ def test_papers_that_start_from_mnli_say_so_themselves() -> None:
     assert started("deberta-v3-large") == set()
 
 
-def test_a_size_has_its_own_values_over_those_of_its_family() -> None:
+def test_settings_of_a_model_size_override_those_of_its_family() -> None:
     large = ModelSpec(name="x", checkpoint="org/x", family="electra", recipe="electra-large")
     settings = resolve_recipe(large, "glue/rte", None, {}).settings
     assert (settings["learning_rate"].value, settings["epochs"].value) == (5e-5, 10.0)
@@ -311,14 +313,14 @@ def test_a_size_has_its_own_values_over_those_of_its_family() -> None:
 # layers
 
 
-def test_fast_shortens_and_leaves_the_rest() -> None:
+def test_the_fast_recipe_shortens_training_and_keeps_other_settings() -> None:
     assert value(ROBERTA, "glue/rte", "epochs", "fast") == 1.0
     assert value(ROBERTA, "glue/rte", "max_tokens", "fast") == 128
     assert value(ROBERTA, "glue/rte", "learning_rate", "fast") == 2e-5
     assert resolve_recipe(ROBERTA, "glue/rte", "fast", {}).name == "fast"
 
 
-def test_a_file_lies_over_the_familys_recipe(tmp_path: Path) -> None:
+def test_a_recipe_file_overrides_the_recipe_of_the_family(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(
         "[default]\nepochs = 7\n[glue.rte]\n"
@@ -333,14 +335,14 @@ def test_a_file_lies_over_the_familys_recipe(tmp_path: Path) -> None:
     assert value(BERT, "glue/cola", "batch_size", str(path)) == 32
 
 
-def test_set_goes_before_everything_and_says_so() -> None:
+def test_set_has_precedence_over_every_recipe() -> None:
     resolved = resolve_recipe(ROBERTA, "glue/rte", "fast", {"epochs": "2", "batch_size": "4"})
     assert resolved.label == "fast+set"
     assert (resolved.settings["epochs"].value, resolved.settings["epochs"].source) == (2.0, "--set")
     assert resolved.settings["batch_size"].value == 4
 
 
-def test_a_heads_values_lie_between_the_defaults_and_the_tasks(tmp_path: Path) -> None:
+def test_head_settings_override_the_defaults_and_are_overridden_by_tasks(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("[default]\nepochs = 7\n[head.tag]\nepochs = 8\n[conll2003.ner]\nepochs = 9\n")
     resolved = [
@@ -350,7 +352,7 @@ def test_a_heads_values_lie_between_the_defaults_and_the_tasks(tmp_path: Path) -
     assert resolved == [7.0, 8.0, 9.0]
 
 
-def test_a_stride_is_no_part_of_a_job_without_windows() -> None:
+def test_a_job_without_windows_has_no_stride() -> None:
     plain = resolve_recipe(BERT, "glue/rte", None, {})
     strided = resolve_recipe(BERT, "glue/rte", None, {"stride": "32"})
     assert strided.settings == plain.settings
@@ -360,7 +362,7 @@ def test_a_stride_is_no_part_of_a_job_without_windows() -> None:
     assert "at least 1" in line
 
 
-def test_three_epochs_are_one_value_however_they_are_written(tmp_path: Path) -> None:
+def test_an_integer_and_a_float_of_the_same_value_are_equal(tmp_path: Path) -> None:
     path = tmp_path / "r.toml"
     path.write_text("[default]\nepochs = 3\n")
     values = [
@@ -405,17 +407,19 @@ def test_three_epochs_are_one_value_however_they_are_written(tmp_path: Path) -> 
         ),
     ],
 )
-def test_a_wrong_value_says_what_was_expected(name: str, text: str, expected: str) -> None:
+def test_an_invalid_value_is_an_error_with_the_expected_range(
+    name: str, text: str, expected: str
+) -> None:
     (line,) = problems(BERT, None, {name: text})
     assert line == f"{name} is {text!r} (--set), expected {expected}."
 
 
-def test_an_unknown_name_gets_a_close_one() -> None:
+def test_an_unknown_setting_gets_a_suggestion() -> None:
     (line,) = problems(BERT, None, {"learning_rat": "1e-5"})
     assert "Did you mean 'learning_rate'?" in line
 
 
-def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
+def test_all_invalid_settings_are_reported_at_once(tmp_path: Path) -> None:
     path = tmp_path / "r.toml"
     path.write_text("[default]\nmax_tokens = true\naccumulation = 64\n[glue.cola]\nepoch = 1\n")
     lines = problems(BERT, str(path), {"warmup_ratio": "2"})
@@ -428,19 +432,19 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
     ("name", "ours"),
     [("lr", "learning_rate"), ("LR", "learning_rate"), ("num_train_epochs", "epochs")],
 )
-def test_a_name_of_others_gets_ours(name: str, ours: str) -> None:
+def test_a_setting_name_of_another_library_gets_a_suggestion(name: str, ours: str) -> None:
     assert problems(BERT, None, {name: "1"}) == [
         f"no hyperparameter is called {name!r}. Did you mean {ours!r}?"
     ]
 
 
-def test_every_name_of_others_is_for_one_of_ours() -> None:
+def test_setting_names_of_other_libraries_are_unambiguous() -> None:
     aliases = [alias for facts in SETTINGS.values() for alias in facts.aliases]
     assert len(aliases) == len({*aliases}) > 25
     assert not {*NAMES} & {*aliases}
 
 
-def test_an_unknown_recipe_gets_a_close_one() -> None:
+def test_an_unknown_recipe_gets_a_suggestion() -> None:
     assert problems(BERT, "papr", {}) == ["no recipe is called 'papr'. Did you mean 'paper'?"]
 
 
@@ -458,7 +462,7 @@ def test_an_unknown_recipe_gets_a_close_one() -> None:
         (b"[like]\nrecipe = 'roberta'\n", "leave the table [like] out"),
     ],
 )
-def test_a_file_of_another_layout_is_refused(tmp_path: Path, text: bytes, message: str) -> None:
+def test_an_invalid_recipe_file_is_an_error(tmp_path: Path, text: bytes, message: str) -> None:
     path = tmp_path / "bad.toml"
     path.write_bytes(text)
     (line,) = problems(BERT, str(path), {})
@@ -466,7 +470,7 @@ def test_a_file_of_another_layout_is_refused(tmp_path: Path, text: bytes, messag
     assert "bad.toml" in line
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_recipe_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     (line,) = problems(BERT, str(tmp_path / "none.toml"), {})
     assert "none.toml cannot be read" in line
 
@@ -474,7 +478,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 # what a recipe runs where its user does not say
 
 
-def test_the_protocol_of_checkpoints_names_tasks_that_exist() -> None:
+def test_the_protocol_of_the_checkpoints_recipe_names_existing_tasks() -> None:
     protocol = protocol_of("checkpoints")
     assert protocol.limit
     assert protocol.seeds
@@ -483,7 +487,7 @@ def test_the_protocol_of_checkpoints_names_tasks_that_exist() -> None:
     assert protocol_of(None) == protocol_of("paper") == protocol_of("fast") == Protocol()
 
 
-def test_a_recipe_of_ones_own_may_have_a_protocol(tmp_path: Path) -> None:
+def test_a_recipe_file_may_have_a_protocol(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('[protocol]\nlimit = 10\nseeds = 2\ntasks = ["glue/rte", "glue/cola"]\n')
     assert protocol_of(str(path)) == Protocol(limit=10, seeds=2, tasks=("glue/rte", "glue/cola"))
@@ -494,11 +498,17 @@ def test_a_recipe_of_ones_own_may_have_a_protocol(tmp_path: Path) -> None:
     ("line", "sentence"),
     [
         ("limit = 0", "mine.toml, protocol limit: expected a whole number from 1 up, found 0."),
+        (
+            "limit = true",
+            "mine.toml, protocol limit: expected a whole number from 1 up, found True.",
+        ),
         ("seeds = 1.5", "mine.toml, protocol seeds: expected a whole number from 1 up, found 1.5."),
         ("rows = 5", "mine.toml has 'rows' in [protocol]; expected limit, seeds or tasks."),
     ],
 )
-def test_a_protocol_that_is_none_is_named(tmp_path: Path, line: str, sentence: str) -> None:
+def test_an_invalid_protocol_is_an_error_that_names_it(
+    tmp_path: Path, line: str, sentence: str
+) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(f"[protocol]\n{line}\n")
     with pytest.raises(BenchError, match=re.escape(sentence)):

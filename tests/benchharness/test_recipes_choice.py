@@ -1,10 +1,11 @@
-"""The settings of how a run chooses its weights: who does so, what is refused, what is in a key."""
+"""Settings that select the final weights: their recipes, their errors, and their part in a key."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.job import Setting
 from benchharness.models import MODELS, ModelSpec
 from benchharness.recipes import Recipe, resolve_recipe
@@ -16,7 +17,6 @@ from benchharness.recipes.resolve import (
     resolve_sweep,
     unused_settings,
 )
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS as EVERY_TASK
 
 BERT = MODELS["bert-base-uncased"]
@@ -51,7 +51,7 @@ def problem(name: str = "bert", recipe: str | None = None, **overrides: str) -> 
 
 
 def chooses(name: str) -> set[str]:
-    """The tasks on which a recipe's runs end with their best checkpoint."""
+    """Return the tasks on which a recipe's runs end with their best checkpoint."""
     return {task for task in TASKS if values(name, task).get("best_checkpoint")}
 
 
@@ -63,11 +63,11 @@ WHOLE = {name for name in packaged_names() if name.startswith(("deberta", "mdebe
 """The recipes of which it holds for every task; of the others see below."""
 
 
-def test_a_model_that_names_a_recipe_which_is_not_there_is_not_trained_by_another() -> None:
+def test_a_model_whose_recipe_does_not_exist_is_an_error() -> None:
     assert problem("minlm").endswith("Did you mean 'minilm'?")
 
 
-def test_the_recipes_of_those_who_chose_the_best_do_so_and_no_other():
+def test_only_recipes_whose_authors_selected_the_best_checkpoint_do_so():
     found = {name for name in NAMED if name != "fast" and chooses(name)}
     assert found == {*WHOLE, "roberta", "mpnet", "xlnet", "xlnet-base", "text", "neobert"}
     for name in WHOLE:
@@ -75,7 +75,7 @@ def test_the_recipes_of_those_who_chose_the_best_do_so_and_no_other():
 
 
 @pytest.mark.parametrize("name", ["roberta", "mpnet"])
-def test_fairseq_says_so_of_glue_and_race_and_not_of_spans(name: str):
+def test_fairseq_recipes_select_the_best_checkpoint_except_on_spans_and_tags(name: str):
     found = chooses(name)
     assert found >= GLUE | {"race/all"}
     assert not {task for task in found if TASKS[task].head in ("span", "tag")}
@@ -84,27 +84,27 @@ def test_fairseq_says_so_of_glue_and_race_and_not_of_spans(name: str):
     assert values(name)["evaluations"] == values(name)["epochs"] == 10
 
 
-def test_xlnets_authors_say_so_task_by_task():
+def test_xlnet_selects_the_best_checkpoint_only_on_the_tasks_of_its_paper():
     tasks = {"qqp", "mnli", "sst2", "cola", "stsb", "mrpc", "rte"}
     assert chooses("xlnet") == {f"glue/{task}" for task in tasks}
     assert values("xlnet", "glue/stsb")["evaluations"] == 2
 
 
-def test_only_eurobert_stops_early():
+def test_only_eurobert_recipes_have_early_stopping():
     stopping = {name for name in NAMED if values(name).get("early_stopping")}
     assert stopping == {"eurobert", "eurobert-610m", "eurobert-2.1b"}
     assert values("eurobert")["early_stopping"] == 1
 
 
 @pytest.mark.parametrize("name", sorted(NAMED))
-def test_a_first_look_chooses_nothing(name: str):
+def test_the_fast_recipe_selects_no_checkpoint(name: str):
     assert not {"best_checkpoint", "early_stopping"} & settings(name, recipe="fast").keys()
 
 
 # what is in a key
 
 
-def test_a_default_that_is_said_is_no_part_of_a_job():
+def test_a_setting_with_its_default_value_is_not_part_of_a_job():
     said = {
         "schedule": "linear",
         "schedule_power": "1",
@@ -121,7 +121,7 @@ def test_a_default_that_is_said_is_no_part_of_a_job():
     assert not set(NEW) & values("bert").keys()
 
 
-def test_one_value_however_it_is_written(tmp_path: Path):
+def test_equal_values_in_different_notations_are_equal(tmp_path: Path):
     path = tmp_path / "r.toml"
     path.write_text('[default]\nbest_checkpoint = true\nselect_on = "train:0.10"\n')
     found = settings("bert", recipe=str(path))
@@ -135,19 +135,19 @@ def test_one_value_however_it_is_written(tmp_path: Path):
     assert Recipe.from_settings(settings("bert")).selection.held_out == 0.0
 
 
-def test_of_a_single_evaluation_there_is_no_best():
+def test_best_checkpoint_with_a_single_evaluation_is_not_part_of_a_job():
     assert values("bert", evaluations="1", best_checkpoint="true") == values(
         "bert", evaluations="1"
     )
 
 
-def test_a_power_is_only_a_polynomials():
+def test_schedule_power_applies_to_the_polynomial_schedule_only():
     assert values("bert", schedule_power="2") == values("bert")
     assert values("bert", schedule="polynomial", schedule_power="2")["schedule_power"] == 2.0
 
 
-def test_points_of_a_grid_are_told_apart_by_name():
-    """True is 1 for Python: the best checkpoint and a patience of 1 are two points all the same."""
+def test_points_of_a_grid_with_true_and_1_are_different():
+    """In Python, True equals 1, but best_checkpoint and early_stopping are different settings."""
     grid = {"best_checkpoint": "true,false", "early_stopping": "0,1"}
     points = resolve_sweep(BERT, "glue/rte", None, grid)
     chosen = [
@@ -164,13 +164,13 @@ def test_points_of_a_grid_are_told_apart_by_name():
 # two units: the later layer holds
 
 
-def test_a_warm_up_in_steps_takes_the_place_of_its_share():
+def test_warmup_steps_replace_warmup_ratio():
     found = settings("bert", warmup_steps="100")
     assert (found["warmup_steps"].value, found["warmup_ratio"].value) == (100, 0.0)
     assert found["warmup_ratio"].source == "warmup_steps is in its place"
 
 
-def test_the_later_layer_says_it_in_its_unit(tmp_path: Path):
+def test_a_later_layer_replaces_a_setting_in_another_unit(tmp_path: Path):
     path = tmp_path / "r.toml"
     path.write_text("[default]\nwarmup_steps = 100\ndecoupled_weight_decay = 1e-5\n")
     layered = settings("bert", recipe=str(path), warmup_ratio="0.2", weight_decay="0.3")
@@ -184,18 +184,18 @@ def test_the_later_layer_says_it_in_its_unit(tmp_path: Path):
 # what is refused
 
 
-def test_a_patience_without_evaluations_is_refused():
+def test_early_stopping_without_more_evaluations_is_an_error():
     assert "but evaluations is 1 (--set)" in problem(early_stopping="1", evaluations="1")
     assert "but evaluations is 3 (ours: " in problem(early_stopping="3")
     assert values("bert", early_stopping="2")["early_stopping"] == 2
 
 
 @pytest.mark.parametrize("more", [{}, {"best_checkpoint": "true", "evaluations": "1"}])
-def test_rows_that_nothing_is_chosen_on_are_refused(more: dict[str, str]):
+def test_select_on_without_a_selection_is_an_error(more: dict[str, str]):
     assert "chooses among no evaluations" in problem(select_on="train:0.1", **more)
 
 
-def test_an_average_is_of_what_there_is_and_is_no_best():
+def test_invalid_combinations_with_average_last_are_an_error():
     assert "but evaluations is 3" in problem(average_last="4")
     sentence = problem("roberta", average_last="3")
     assert "but best_checkpoint is True (fairseq" in sentence
@@ -211,7 +211,7 @@ def test_an_average_is_of_what_there_is_and_is_no_best():
         *[("best_checkpoint=false", False), ("best_checkpoint=false,true", True)],
     ],
 )
-def test_what_no_job_has_is_said_unless_it_is_the_default(text: str, is_on: bool):
+def test_an_unused_setting_is_a_note_unless_it_is_the_default(text: str, is_on: bool):
     name, _, value = text.partition("=")
     said = [*unused_settings({name: value}, None, set())]
     assert [sentence.partition(" ")[0] for sentence in said] == [name] * is_on
@@ -219,19 +219,19 @@ def test_what_no_job_has_is_said_unless_it_is_the_default(text: str, is_on: bool
     check_override(name, value)
 
 
-def test_a_students_values_are_said_where_no_job_has_them():
+def test_unused_student_settings_of_a_recipe_are_a_note():
     (said,) = unused_settings({}, "tinybert-student", {"learning_rate"})
     assert "there is no --teacher: teacher_weight" in said
     assert [*unused_settings({}, "tinybert-student", {"teacher_weight"})] == []
 
 
-def test_values_that_fit_no_model_are_refused_before_any_is_known():
+def test_values_that_are_invalid_for_every_model_are_an_error_at_once():
     for text in ("much", "x2,-1"):
         with pytest.raises(BenchError, match="learning_rate"):
             check_override("learning_rate", text)
 
 
-def test_a_difference_has_both_sides_and_none_where_one_leaves_it_out():
+def test_a_difference_of_recipes_has_both_values_or_none_for_an_omitted_one():
     found = compare_recipes(BERT, MODELS["xlnet-base-cased"], [TASKS["glue/rte"]])
     ours, theirs = (
         settings(spec.recipe or spec.family or "") for spec in (BERT, MODELS["xlnet-base-cased"])
@@ -246,7 +246,9 @@ def test_a_difference_has_both_sides_and_none_where_one_leaves_it_out():
 
 
 @pytest.mark.parametrize("said", ["true", "false"])
-def test_a_file_that_asks_for_words_has_their_values_below_its_own(tmp_path: Path, said: str):
+def test_a_recipe_file_with_text_to_text_has_the_text_settings_as_defaults(
+    tmp_path: Path, said: str
+):
     file, spec = tmp_path / "words.toml", MODELS["t5-small"]
     file.write_text(f'[default]\n{AS_TEXT} = {{ value = {said}, source = "ours" }}\n')
     found, asked = (

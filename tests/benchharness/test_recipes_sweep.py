@@ -1,12 +1,12 @@
-"""A hyperparameter with several values is a recipe by each of them."""
+"""Settings with several values: one recipe per value."""
 
 from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.models import MODELS
 from benchharness.recipes import ResolvedRecipe, resolve_recipe, resolve_sweep
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import find_task
 from tests.helpers.plans import plan_job, plan_jobs
 
@@ -25,7 +25,7 @@ def write(tmp_path: Path, text: str) -> str:
     return str(path)
 
 
-def test_values_with_commas_are_a_point_each() -> None:
+def test_values_separated_by_commas_are_one_point_each() -> None:
     points = resolve_sweep(BERT, "glue/rte", None, RATES)
     assert values(points, "learning_rate") == [2e-5, 3e-5, 5e-5]
     assert values(points, "epochs") == [3.0, 3.0, 3.0]
@@ -40,7 +40,7 @@ def test_several_grids_are_every_combination() -> None:
     assert found == [(rate, batch) for rate in (2e-5, 3e-5, 5e-5) for batch in (16, 32)]
 
 
-def test_a_list_in_a_file_is_the_same_grid(tmp_path: Path) -> None:
+def test_a_list_in_a_recipe_file_is_a_grid(tmp_path: Path) -> None:
     text = '[default]\nlearning_rate = { value = [2e-5, 3e-5, 5e-5], source = "A.3" }\n'
     points = resolve_sweep(BERT, "glue/rte", write(tmp_path, text), {})
     assert values(points, "learning_rate") == [2e-5, 3e-5, 5e-5]
@@ -49,14 +49,14 @@ def test_a_list_in_a_file_is_the_same_grid(tmp_path: Path) -> None:
     assert (rate.source, rate.one_of) == ("A.3", ("2e-05", "3e-05", "5e-05"))
 
 
-def test_a_grid_of_one_task_is_no_others(tmp_path: Path) -> None:
+def test_a_grid_of_one_task_does_not_apply_to_others(tmp_path: Path) -> None:
     path = write(tmp_path, "[glue.rte]\nepochs = [3, 10]\n")
     assert values(resolve_sweep(BERT, "glue/rte", path, {}), "epochs") == [3.0, 10.0]
     (only,) = resolve_sweep(BERT, "glue/cola", path, {})
     assert (only.label, only.settings["epochs"].value) == ("grid", 3.0)
 
 
-def test_later_layers_replace_a_grid(tmp_path: Path) -> None:
+def test_a_later_layer_replaces_a_grid(tmp_path: Path) -> None:
     path = write(tmp_path, "[default]\nepochs = [3, 10]\n")
     (only,) = resolve_sweep(BERT, "glue/rte", path, {"epochs": "2"})
     assert (only.label, only.settings["epochs"].value) == ("grid+set", 2.0)
@@ -69,7 +69,7 @@ def test_equal_values_are_one_point() -> None:
     assert "stride" not in only.settings
 
 
-def test_every_wrong_value_is_said_once() -> None:
+def test_every_invalid_value_is_reported_once() -> None:
     with pytest.raises(BenchError) as caught:
         resolve_sweep(BERT, "glue/rte", None, {**RATES, "epochs": "0,3,", "batch_size": "8"})
     first, second = str(caught.value).splitlines()
@@ -77,7 +77,7 @@ def test_every_wrong_value_is_said_once() -> None:
     assert second.startswith("epochs is '' (--set)")
 
 
-def test_where_one_recipe_is_needed_a_grid_is_refused() -> None:
+def test_a_grid_is_an_error_if_one_recipe_is_needed() -> None:
     with pytest.raises(BenchError, match="has 3 points for glue/rte"):
         resolve_recipe(BERT, "glue/rte", None, RATES)
 
@@ -108,7 +108,7 @@ def test_a_point_starts_from_the_same_point() -> None:
             assert start.settings["epochs"].value == job.settings["epochs"].value
 
 
-def test_a_multiple_is_of_the_recipes_own_value() -> None:
+def test_a_multiple_is_relative_to_the_value_of_the_recipe() -> None:
     points = resolve_sweep(BERT, "glue/rte", None, {"learning_rate": "x1,x2, x0.5, 1e-4"})
     assert values(points, "learning_rate") == [5e-5, 1e-4, 2.5e-5]
     (own,) = resolve_sweep(BERT, "glue/rte", None, {"learning_rate": "x1"})
@@ -117,6 +117,6 @@ def test_a_multiple_is_of_the_recipes_own_value() -> None:
 
 
 @pytest.mark.parametrize("name", ["schedule", "lora_rank"])
-def test_a_multiple_of_what_is_no_number_is_refused(name: str) -> None:
+def test_a_multiple_of_a_setting_that_is_not_a_real_number_is_an_error(name: str) -> None:
     with pytest.raises(BenchError, match=f"{name}=x2 is a multiple"):
         resolve_sweep(BERT, "glue/rte", None, {name: "x2"})

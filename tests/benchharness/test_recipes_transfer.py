@@ -1,12 +1,12 @@
-"""The settings of the ways of transfer: off by default, and then no part of a job."""
+"""Settings of transfer methods: off by default, and then not part of a job."""
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.job import Job
 from benchharness.models import MODELS
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
-from benchharness.tasks.errors import BenchError
 from tests.helpers.plans import plan_job
 
 BERT = MODELS["bert-base-uncased"]
@@ -25,7 +25,7 @@ def settings(**overrides: str) -> dict[str, object]:
 
 
 def added(**overrides: str) -> dict[str, object]:
-    """What a job has that one of the plain recipe has not."""
+    """Return the settings that a job has in addition to those of the plain recipe."""
     plain = settings()
     return {name: value for name, value in settings(**overrides).items() if name not in plain}
 
@@ -34,8 +34,8 @@ def make_job(**overrides: str) -> Job:
     return plan_job("tiny", "glue/rte", overrides=overrides, limit=8)
 
 
-def test_a_job_without_them_is_the_same_as_before_they_were_known():
-    """Its settings, and so its key, name none of them: older results stay valid."""
+def test_transfer_settings_with_default_values_do_not_change_the_key():
+    """Neither its settings nor its key contain them, so stored results stay valid."""
     assert not set(settings()) & set(OFF)
     assert added(**OFF) == {}
     assert make_job(**OFF).key == make_job().key
@@ -51,7 +51,7 @@ def test_a_job_without_them_is_the_same_as_before_they_were_known():
         ("layer_decay", "0.8", 0.8),
     ],
 )
-def test_each_makes_another_job(name: str, text: str, value: object):
+def test_each_transfer_setting_changes_the_key(name: str, text: str, value: object):
     assert added(**{name: text}) == {name: value}
     if not text.endswith("last-4") and name + text != "featureslayer-07":  # tiny has two layers
         assert make_job(**{name: text}).key != make_job().key
@@ -61,12 +61,12 @@ def test_each_makes_another_job(name: str, text: str, value: object):
 
 
 @pytest.mark.parametrize("word", ["layer-0", "layer-", "layer-x", "layer--1", "layer"])
-def test_a_layer_is_counted_from_1(word: str):
+def test_an_invalid_layer_is_an_error(word: str):
     with pytest.raises(BenchError, match="layer-N with N from 1, or each"):
         added(features=word)
 
 
-def test_an_lstm_is_for_tags_on_frozen_features():
+def test_an_lstm_can_only_be_used_for_tags_on_frozen_features():
     def tags(**texts: str) -> Recipe:
         found = resolve_recipe(BERT, "conll2003/ner", None, texts).settings
         return Recipe.from_settings(found)
@@ -77,7 +77,7 @@ def test_an_lstm_is_for_tags_on_frozen_features():
         tags(lstm_size="768")
 
 
-def test_the_top_layers_depth_means_nothing_without_a_decay():
+def test_top_layer_depth_applies_with_layer_decay_only():
     assert added(top_layer_depth="1") == {}
     assert added(top_layer_depth="1", layer_decay="0.5") == {
         "layer_decay": 0.5,
@@ -85,7 +85,7 @@ def test_the_top_layers_depth_means_nothing_without_a_decay():
     }
 
 
-def test_what_trains_the_encoder_means_nothing_where_it_is_frozen():
+def test_settings_of_encoder_training_do_not_apply_to_frozen_features():
     frozen = {"features": "last"}
     assert added(**frozen, layer_decay="0.8", dropout="0.2") == frozen
     assert added(**frozen, classifier_dropout="0.2") == {**frozen, "classifier_dropout": 0.2}
@@ -123,7 +123,7 @@ def test_what_trains_the_encoder_means_nothing_where_it_is_frozen():
         ),
     ],
 )
-def test_what_is_wrong_is_said(overrides: dict[str, str], sentence: str):
+def test_invalid_transfer_settings_are_an_error(overrides: dict[str, str], sentence: str):
     with pytest.raises(BenchError) as error:
         resolve_recipe(BERT, "glue/rte", None, overrides)
     assert str(error.value) == sentence

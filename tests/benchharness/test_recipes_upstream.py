@@ -1,8 +1,8 @@
-"""The recipes against the scripts of the models' authors, whose values are in recipes_upstream.csv.
+"""Recipes compared with the scripts of the models' authors, listed in recipes_upstream.csv.
 
-A line of that file is one value: of which recipe and task, as a script, README or configuration has
-it at a pinned commit, and in which line. Steps stand as they are printed and are counted again.
-Where a recipe differs, its table [[unlike]] says from which file, in what and why.
+A line of that file is one value of a recipe and task, in a script, README or configuration at a
+pinned commit, with its line number. Steps are listed as printed and computed again here. If a
+recipe differs, its table [[unlike]] names the file, the settings and the reason.
 """
 
 import csv
@@ -112,7 +112,7 @@ def settings_of(recipe: str, task: str) -> Mapping[str, Setting]:
 
 
 def differs(fact: Fact, task: str) -> str:
-    """What the recipe has in a fact's place where it is something else; "" where it is the same."""
+    """Return the recipe's value if it differs from the upstream value, else ""."""
     settings = settings_of(fact.recipe, task)
     if fact.setting in _WORDS:
         found = settings.get(fact.setting)
@@ -127,7 +127,7 @@ def differs(fact: Fact, task: str) -> str:
 
 
 def differs_in_batch(fact: Fact, settings: Mapping[str, Setting]) -> str:
-    """Whether the batches of all devices together are the recipe's."""
+    """Return the total batch size of the recipe if it differs from that of all devices, else ""."""
     place = (fact.recipe, fact.task, fact.file)
     (devices, each) = (
         next(int(f.value) for f in FACTS if (f.recipe, f.task, f.file, f.setting) == (*place, name))
@@ -138,10 +138,9 @@ def differs_in_batch(fact: Fact, settings: Mapping[str, Setting]) -> str:
 
 
 def differs_in_steps(fact: Fact, task: str, settings: Mapping[str, Setting]) -> str:
-    """Whether epochs and share give the printed steps on the whole data.
+    """Return the recipe's steps if they differ from the printed ones on the whole data, else "".
 
-    fairseq's "updates" leave rows out that are too long, and cut what remains into batches by
-    tokens: they are the recipe's to 2 %.
+    fairseq omits rows that are too long, and makes batches by tokens: its steps may differ by 2 %.
     """
     epochs, ratio, batch = (settings[n].value for n in ("epochs", "warmup_ratio", "batch_size"))
     steps = count_steps([TRAIN_ROWS[task]], int(batch), float(epochs))
@@ -151,7 +150,7 @@ def differs_in_steps(fact: Fact, task: str, settings: Mapping[str, Setting]) -> 
 
 
 @pytest.mark.parametrize("recipe", sorted({fact.recipe for fact in FACTS}))
-def test_a_recipe_has_its_authors_values_or_says_why_not(recipe: str) -> None:
+def test_a_recipe_has_the_values_of_its_authors_or_a_reason(recipe: str) -> None:
     unexplained = {
         f"{task} {fact.setting} {fact.value} ({fact.file}:{fact.line})": difference
         for fact in FACTS
@@ -163,8 +162,8 @@ def test_a_recipe_has_its_authors_values_or_says_why_not(recipe: str) -> None:
 
 
 @pytest.mark.parametrize("unlike", UNLIKE, ids=lambda unlike: f"{unlike.recipe}-{unlike.file}")
-def test_what_a_recipe_says_of_a_difference_is_so(unlike: Unlike) -> None:
-    """Each of its tasks and settings differs in some fact, and it has a sentence for it."""
+def test_each_listed_difference_of_a_recipe_exists(unlike: Unlike) -> None:
+    """Each of its tasks and settings differs in some upstream value, and it has a reason."""
     found = [
         (task, fact.setting)
         for fact in FACTS
@@ -177,7 +176,7 @@ def test_what_a_recipe_says_of_a_difference_is_so(unlike: Unlike) -> None:
     assert len(unlike.reason.split()) > 5
 
 
-def test_the_facts_are_many_and_each_is_there_once() -> None:
+def test_upstream_values_are_unique_and_pinned() -> None:
     places = Counter((f.recipe, f.task, f.setting, f.repository, f.file) for f in FACTS)
     assert [place for place, count in places.items() if count > 1] == []
     assert len(FACTS) >= 400
@@ -189,7 +188,7 @@ def test_the_facts_are_many_and_each_is_there_once() -> None:
     ("setting", "wrong"),
     [("learning_rate", "1"), ("warmup_steps", "7"), ("start_from", "glue/rte")],
 )
-def test_a_wrong_value_is_found(setting: str, wrong: str) -> None:
+def test_a_wrong_value_is_detected(setting: str, wrong: str) -> None:
     (right,) = (
         f for f in FACTS if (f.recipe, f.task, f.setting) == ("deberta", "glue/mrpc", setting)
     )
@@ -204,7 +203,7 @@ STEPS = re.compile(r"(\d+) of (\d+) steps")
 @pytest.mark.parametrize(
     "name", ["albert", "xlnet", *(name for name in packaged_names() if name.startswith("deberta"))]
 )
-def test_printed_steps_are_just_the_steps_of_the_whole_data(name: str, task: str) -> None:
+def test_printed_steps_match_the_size_of_the_training_data(name: str, task: str) -> None:
     settings = settings_of(name, task)
     recipe = Recipe.from_settings(settings)
     printed = STEPS.search(settings["warmup_ratio"].source)

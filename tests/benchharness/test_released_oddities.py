@@ -1,4 +1,4 @@
-"""What is odd about a set as it was released is said before a run, stored, and said of a score."""
+"""Anomalies of a released data set are printed before a run, stored, and shown with a score."""
 
 import json
 import shutil
@@ -13,14 +13,14 @@ from benchharness.tasks.sources.files import mini_folder
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """ArguAna's oddity, and a doubled judgement."""
+    """Return a data set with ArguAna's anomaly and a duplicated judgement."""
     found = Path(shutil.copytree(mini_folder() / "beir" / "mini", tmp_path / "mine"))
     with (found / "qrels" / "test.tsv").open("a") as file:
         file.write("test190a\tabsent\t1\ntest190a\tabsent\t1\n")
     return found
 
 
-def test_a_run_says_stores_and_submits_what_is_odd(bench: Any, folder: Path) -> None:
+def test_anomalies_are_printed_stored_and_noted_by_score(bench: Any, folder: Path) -> None:
     task = ("--task", "retrieval/folder", "--data", str(folder))
     ran = bench("run", "--model", "bag-of-words", *task, "--no-baselines", "--db", "b.sqlite")
     assert ran.code == 0, ran.err
@@ -41,7 +41,7 @@ def test_a_run_says_stores_and_submits_what_is_odd(bench: Any, folder: Path) -> 
     assert found["notes"] == [f"{NO_DOCUMENT}: {place}.", f"{AGAIN}: {place}."]
 
 
-def test_every_message_stays_one_line(bench: Any, folder: Path) -> None:
+def test_an_invalid_data_set_is_an_error_without_a_traceback(bench: Any, folder: Path) -> None:
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nnobody\td1\t1\n")
     ended = bench(
         "run", "--model", "bag-of-words", "--task", "retrieval/folder", "--data", str(folder)

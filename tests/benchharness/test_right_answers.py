@@ -1,4 +1,4 @@
-"""`bench check` and `bench compare` count the same answers as right: those of the official EM."""
+"""`bench check` and `bench compare` use the right answers of the official exact match."""
 
 import json
 from dataclasses import replace
@@ -19,7 +19,7 @@ CALL = ("--task", "squad/v2.0", "--db", "board.sqlite")
 
 
 def store_run(model, seed, answer):
-    """A run on the mini data whose answer to the n-th question is `answer(n, gold text)`."""
+    """Store a run on mini data whose answer to the n-th question is `answer(n, gold text)`."""
     splits = {f"squad/v2.0:{s}": read(TASK, s, parse_data("mini")) for s in ("train", "dev")}
     job = make_job(
         model=model,
@@ -39,7 +39,7 @@ def store_run(model, seed, answer):
 
 
 def abstaining(n, gold):
-    """The right text for every question; every third is left unanswered all the same."""
+    """Return the right text for every question, but no answer for every third."""
     return {"text": gold or "the", "no_answer_score": 1.0 if n % 3 == 0 else -1.0}
 
 

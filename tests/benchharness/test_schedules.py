@@ -1,4 +1,4 @@
-"""The learning rates of every schedule, held against transformers' own and ULMFiT's formula."""
+"""Learning rates of every schedule, compared with transformers and with ULMFiT's formula."""
 
 import math
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def rates(recipe: Recipe, steps: int = STEPS) -> list[float]:
 
 
 def stepped(make: Callable[[torch.optim.Optimizer], Any]) -> list[float]:
-    """The rates that a scheduler gives an optimizer, step by step."""
+    """Return the learning rates that a scheduler sets, step by step."""
     optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=RECIPE.optim.learning_rate)
     scheduler, found = make(optimizer), []
     for _ in range(STEPS):
@@ -47,7 +47,7 @@ def stepped(make: Callable[[torch.optim.Optimizer], Any]) -> list[float]:
 
 @pytest.mark.parametrize("warmup", [0, 1, 7, STEPS - 1])
 @pytest.mark.parametrize("name", THEIRS)
-def test_it_is_the_one_of_transformers(name: str, warmup: int):
+def test_schedules_equal_those_of_transformers(name: str, warmup: int):
     recipe = having(RECIPE, schedule=name, schedule_power=2.5, warmup_ratio=warmup / STEPS)
     theirs = stepped(lambda optimizer: THEIRS[name](optimizer, warmup))
     assert rates(recipe) == pytest.approx(theirs, rel=1e-9, abs=1e-15)
@@ -55,7 +55,7 @@ def test_it_is_the_one_of_transformers(name: str, warmup: int):
     assert rates(by_number) == rates(recipe)
 
 
-def test_without_a_warmup_they_are_those_of_torch():
+def test_schedules_without_warmup_equal_those_of_torch():
     plain = having(RECIPE, warmup_ratio=0.0)
     cosine = stepped(lambda optimizer: CosineAnnealingLR(optimizer, T_max=STEPS))
     assert rates(having(plain, schedule="cosine")) == pytest.approx(cosine, rel=1e-6)
@@ -65,14 +65,14 @@ def test_without_a_warmup_they_are_those_of_torch():
 
 
 def slanted(step: int, steps: int, cut_frac: float, ratio: float = 32.0) -> float:
-    """Equation 3 of arXiv:1801.06146, as it is printed."""
+    """Compute equation 3 of arXiv:1801.06146."""
     cut = math.floor(steps * cut_frac)
     p = step / cut if step < cut else 1 - (step - cut) / (cut * (1 / cut_frac - 1))
     return RECIPE.optim.learning_rate * (1 + p * (ratio - 1)) / ratio
 
 
 @pytest.mark.parametrize(("steps", "cut_frac"), [(40, 0.1), (1000, 0.1), (200, 0.25)])
-def test_the_slanted_triangle_is_ulmfits(steps: int, cut_frac: float):
+def test_the_slanted_triangular_schedule_equals_that_of_ulmfit(steps: int, cut_frac: float):
     recipe = having(RECIPE, schedule="slanted-triangular", warmup_ratio=cut_frac)
     expected = [slanted(step, steps, cut_frac) for step in range(steps)]
     assert rates(recipe, steps) == pytest.approx(expected)
@@ -80,12 +80,12 @@ def test_the_slanted_triangle_is_ulmfits(steps: int, cut_frac: float):
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_every_schedule_lets_a_run_of_one_step_learn(name: str):
+def test_every_schedule_has_the_full_rate_in_a_run_of_one_step(name: str):
     for recipe in (RECIPE, having(RECIPE, warmup_ratio=0.0, warmup_steps=100)):
         assert learning_rate(0, 1, having(recipe, schedule=name)) == RECIPE.optim.learning_rate
 
 
-def test_the_default_has_the_bits_that_it_had():
+def test_the_default_schedule_is_unchanged_bit_for_bit():
     recipe = having(RECIPE, learning_rate=3e-5, warmup_ratio=0.06)
     expected = [
         3e-5 * step / 3 if step < 3 else 3e-5 * (STEPS - step) / (STEPS - 3)

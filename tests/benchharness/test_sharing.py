@@ -1,4 +1,4 @@
-"""As many jobs on a GPU as its memory has room for: by a made nvidia-smi, and in the engine."""
+"""Several jobs on one GPU as far as its memory allows, with a fake nvidia-smi and in the engine."""
 
 import itertools
 from collections.abc import Callable
@@ -24,7 +24,7 @@ IDLE, FULL = (2000.0, 78_000.0), (50_000.0, 30_000.0)
 """Memory used and free."""
 
 
-def test_memory_is_what_nvidia_smi_tells(
+def test_gpu_memory_is_read_from_nvidia_smi(
     nvidia_smi: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvidia_smi(
@@ -50,7 +50,7 @@ def test_memory_is_what_nvidia_smi_tells(
         (None, 1, False),
     ],
 )
-def test_another_job_begins_where_what_one_holds_is_free_once_and_a_half(
+def test_another_job_starts_if_one_and_a_half_times_the_memory_of_a_job_is_free(
     monkeypatch: pytest.MonkeyPatch,
     memory: tuple[float, float] | None,
     running: int,
@@ -60,7 +60,7 @@ def test_another_job_begins_where_what_one_holds_is_free_once_and_a_half(
     assert Sharing().has_room(SLOT, [True] * running) is has_room
 
 
-def test_memory_is_read_when_all_have_made_steps_for_a_while_and_then_now_and_again(
+def test_memory_is_read_only_after_all_jobs_have_settled_and_then_periodically(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seconds, read = 0.0, list[float]()
@@ -88,14 +88,14 @@ def test_memory_is_read_when_all_have_made_steps_for_a_while_and_then_now_and_ag
 
 
 def engine_of(monkeypatch: pytest.MonkeyPatch, memory: tuple[float, float] = IDLE) -> LocalEngine:
-    """On its clock jobs settle between two looks."""
+    """Return an engine whose clock lets jobs settle between two checks."""
     monkeypatch.setattr(slots, "memory_of", lambda _: memory)
     monkeypatch.setattr(slots, "monotonic", itertools.count(step=SETTLING_SECONDS).__next__)
     return LocalEngine([SLOT] * 4, Orders(), COMMAND)
 
 
-def test_an_idle_gpu_takes_more_jobs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """They end only when all of them run."""
+def test_an_idle_gpu_runs_several_jobs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The jobs end only when all of them run."""
     go, begun = tmp_path / "go", set[str]()
 
     def hear(job: Job, _: Progress) -> None:
@@ -108,7 +108,7 @@ def test_an_idle_gpu_takes_more_jobs(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert [type(outcome) for outcome in outcomes] == [Result] * 4
 
 
-def test_a_full_gpu_takes_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_gpu_runs_one_job_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[int] = []
 
     def hear(job: Job, progress: Progress) -> None:
@@ -123,7 +123,7 @@ def test_a_full_gpu_takes_one_after_another(monkeypatch: pytest.MonkeyPatch) -> 
     assert not list(ends)
 
 
-def test_a_job_that_lacks_memory_beside_others_runs_again_alone(
+def test_a_job_that_runs_out_of_memory_next_to_others_runs_again_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     go, events = tmp_path / "go", list[tuple[str, int]]()
@@ -144,7 +144,7 @@ def test_a_job_that_lacks_memory_beside_others_runs_again_alone(
     ]
 
 
-def test_a_schedule_counts_one_job_on_each_shared_gpu_and_says_that_more_may_run(
+def test_a_schedule_counts_one_job_per_shared_gpu(
     tmp_path: Path,
 ) -> None:
     plan = Plan(jobs=tuple(make_job(seed=seed) for seed in range(3)), rows={})
@@ -157,7 +157,9 @@ def test_a_schedule_counts_one_job_on_each_shared_gpu_and_says_that_more_may_run
     assert "3 to run, 2 at once on GPU 0, about" in sure.sentence()
 
 
-def test_one_that_lacks_memory_alone_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_job_that_runs_out_of_memory_alone_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     jobs = iter([make_job(f"memory-once:{tmp_path / 'tried'}")])
     (outcome,) = engine_of(monkeypatch).run(jobs, lambda *_: None)
     assert isinstance(outcome, Failure)

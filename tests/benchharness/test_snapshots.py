@@ -1,4 +1,4 @@
-"""Which states of a job are kept, and which one is taken up."""
+"""Snapshots of a job: which are kept, and from which a job resumes."""
 
 import json
 import random
@@ -71,7 +71,7 @@ def newest_step(folder: Path, said: list[str] | None = None, **changes: Any) -> 
     return None if found is None else found.step
 
 
-def test_a_state_comes_back_bit_for_bit(tmp_path: Path):
+def test_a_snapshot_is_restored_bit_for_bit(tmp_path: Path):
     save(tmp_path, 7)
     said: list[str] = []
     found = snapshots(tmp_path, said).newest()
@@ -81,13 +81,13 @@ def test_a_state_comes_back_bit_for_bit(tmp_path: Path):
     assert said == [f"resumes after step 7, from {tmp_path / KEY / 'step-0000000007'}"]
 
 
-def test_the_newest_two_are_kept(tmp_path: Path):
+def test_the_newest_two_snapshots_are_kept(tmp_path: Path):
     names = [path.name for path in save(tmp_path, 5, 20, 100)]
     assert names == ["step-0000000020", "step-0000000100"]
     assert newest_step(tmp_path) == 100
 
 
-def test_the_one_that_was_taken_up_is_kept_beside_the_first_new_one(tmp_path: Path):
+def test_the_snapshot_that_was_restored_is_kept_with_the_first_new_one(tmp_path: Path):
     save(tmp_path, 5, 20)
     again = snapshots(tmp_path)
     assert again.newest()
@@ -110,7 +110,7 @@ def flip(file: Path) -> None:
     "name",
     ["weights.safetensors", "optimizer.safetensors", "random.safetensors", "numbers.json"],
 )
-def test_a_damaged_one_is_skipped_with_a_sentence(
+def test_a_damaged_snapshot_is_skipped_with_a_note(
     tmp_path: Path, damage: Callable[[Path], None], name: str
 ):
     _, newest = save(tmp_path, 5, 20)
@@ -122,7 +122,7 @@ def test_a_damaged_one_is_skipped_with_a_sentence(
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"files": {}}', '{"run": 1, "files": []}', "\x00"])
-def test_a_damaged_manifest_is_a_damaged_snapshot(tmp_path: Path, text: str):
+def test_a_snapshot_with_a_damaged_manifest_is_skipped(tmp_path: Path, text: str):
     _, newest = save(tmp_path, 5, 20)
     (newest / MANIFEST).write_text(text)
     said: list[str] = []
@@ -149,20 +149,22 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("change", "told"), CHANGES.values(), ids=CHANGES)
-def test_what_changes_bits_makes_it_start_over(tmp_path: Path, change: dict[str, Any], told: str):
+def test_a_change_that_affects_results_restarts_the_job(
+    tmp_path: Path, change: dict[str, Any], told: str
+):
     save(tmp_path, 5)
     said: list[str] = []
     assert newest_step(tmp_path, said, provenance={**PROVENANCE, **change}) is None
     assert said == [f"starts over, because its snapshot no longer fits: {told}"]
 
 
-def test_another_host_alone_changes_no_bit(tmp_path: Path):
+def test_another_host_with_the_same_hardware_can_resume(tmp_path: Path):
     save(tmp_path, 5)
     moved = {**PROVENANCE, "machine": {**PROVENANCE["machine"], "host": "y"}}
     assert newest_step(tmp_path, provenance=moved) == 5
 
 
-def test_what_does_not_fit_is_deleted_when_there_is_a_new_one(tmp_path: Path):
+def test_a_snapshot_that_does_not_fit_is_deleted_after_a_new_one(tmp_path: Path):
     save(tmp_path, 500)
     other = {**PROVENANCE, "versions": {}}
     again = snapshots(tmp_path, provenance=other)
@@ -171,7 +173,7 @@ def test_what_does_not_fit_is_deleted_when_there_is_a_new_one(tmp_path: Path):
     assert [path.name for path in (tmp_path / KEY).iterdir()] == ["step-0000000003"]
 
 
-def test_smaller_micro_batches_are_taken_over_and_larger_ones_not(tmp_path: Path):
+def test_a_resumed_job_keeps_smaller_micro_batches(tmp_path: Path):
     save(tmp_path, 5, accumulation=4)
     after = snapshots(tmp_path, accumulation=1)
     assert after.newest()
@@ -179,7 +181,7 @@ def test_smaller_micro_batches_are_taken_over_and_larger_ones_not(tmp_path: Path
     assert newest_step(tmp_path, accumulation=8) is None
 
 
-def test_edited_code_is_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_edited_code_changes_the_source_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for package in ("benchharness", "benchharness.leaderboard", "benchharness.tasks"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "a.py").write_text("x = 1\n")
@@ -195,14 +197,14 @@ def test_edited_code_is_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert source_digest() != before, "edited since it was loaded: nobody knows what runs"
 
 
-def test_what_differs_names_every_condition():
+def test_what_differs_names_each_changed_condition():
     found = conditions(PROVENANCE)
     assert {"the code", "python", "torch", "device", "capability", "threads"} < set(found)
     assert what_differs(found, found) == ""
     assert what_differs({}, {"torch": "2"}) == "torch (None then, 2 now)"
 
 
-def test_one_is_saved_when_the_last_is_old_enough(tmp_path: Path, monkeypatch):
+def test_a_snapshot_is_saved_when_the_interval_has_passed(tmp_path: Path, monkeypatch):
     now = 1000.0
     monkeypatch.setattr(snapshots_module.time, "monotonic", lambda: now)
     kept = snapshots(tmp_path, saved=now)
@@ -219,13 +221,13 @@ def interrupt(kept: Snapshots) -> None:
         raise Interrupted(signal.SIGTERM)
 
 
-def test_a_signal_saves_first(tmp_path: Path):
+def test_a_signal_saves_a_snapshot_first(tmp_path: Path):
     with pytest.raises(Interrupted):
         interrupt(snapshots(tmp_path))
     assert newest_step(tmp_path) == 9
 
 
-def test_what_was_just_saved_is_not_saved_again(tmp_path: Path):
+def test_a_snapshot_of_the_same_step_is_not_saved_again(tmp_path: Path):
     (only,) = save(tmp_path, 9)
     written = (only / MANIFEST).stat().st_mtime_ns
     again = snapshots(tmp_path)
@@ -235,7 +237,9 @@ def test_what_was_just_saved_is_not_saved_again(tmp_path: Path):
     assert (only / MANIFEST).stat().st_mtime_ns == written
 
 
-def test_a_signal_waits_for_what_is_being_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_signal_during_saving_waits_for_the_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def write_and_be_told(folder: Path, kept: State) -> None:
         SIGNALS.take(signal.SIGTERM)
         write_state(folder, kept)
@@ -247,12 +251,12 @@ def test_a_signal_waits_for_what_is_being_saved(tmp_path: Path, monkeypatch: pyt
     assert newest_step(tmp_path) == 5
 
 
-def test_of_several_processes_one_writes(tmp_path: Path):
+def test_only_one_of_several_processes_writes_snapshots(tmp_path: Path):
     snapshots(tmp_path, is_writer=False).save(lambda: state(5))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_stops_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_full_disk_does_not_stop_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def fail(folder: Path, state: State) -> None:
         (folder / "weights.safetensors").write_bytes(b"half")
         raise OSError(28, "No space left on device")
@@ -272,7 +276,7 @@ def test_a_full_disk_stops_no_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert newest_step(tmp_path) == 8
 
 
-def test_the_folder_of_all_jobs(tmp_path: Path):
+def test_the_folder_of_snapshots_lists_and_deletes_jobs(tmp_path: Path):
     assert SnapshotFolder.of(tmp_path, 0) is None
     folder = SnapshotFolder.of(tmp_path, 60)
     assert folder is not None
@@ -286,7 +290,7 @@ def test_the_folder_of_all_jobs(tmp_path: Path):
     assert Path(relative[1]).is_absolute()
 
 
-def test_every_generator_goes_back_to_where_it_was():
+def test_all_random_generators_are_restored():
     def draw() -> list[float]:
         return [random.random(), random.gauss(0, 1), np.random.normal(), float(torch.rand(()))]
 
@@ -297,8 +301,8 @@ def test_every_generator_goes_back_to_where_it_was():
     assert [draw() for _ in range(3)] == expected
 
 
-def test_of_several_gpus_the_jobs_own_generator_is_kept(monkeypatch: pytest.MonkeyPatch):
-    """So that it goes on where fewer are visible, or it has another one's number."""
+def test_only_the_random_generator_of_the_jobs_own_gpu_is_stored(monkeypatch: pytest.MonkeyPatch):
+    """Then a job can resume if fewer GPUs are visible, or if its GPU has another number."""
     made = torch.Generator().manual_seed(5)
     own = made.get_state()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

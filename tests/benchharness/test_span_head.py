@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import DataError
 from benchharness.heads import Limits
 from benchharness.heads.span import SpanFeatures, decode, encode, loss, network, targets
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import SpanExample
 from benchharness.training.batching import pad
 from tests.helpers.made_tokenizers import CORPUS, KINDS, make_tokenizer
@@ -25,7 +25,7 @@ from tests.helpers.span_features import CONTEXT, NASTY, TASK, points, question, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_windows_are_question_and_context_within_the_limit(kind: str):
+def test_windows_are_question_and_context_within_the_maximum_length(kind: str):
     tokenizer = make_tokenizer(kind)
     example = question(CONTEXT)
     features = encode([example], tokenizer, Limits(max_tokens=60, stride=20))
@@ -40,7 +40,7 @@ def test_windows_are_question_and_context_within_the_limit(kind: str):
     assert all(text in CONTEXT for text in texts)
 
 
-def test_windows_of_several_questions():
+def test_windows_of_several_questions_are_separate():
     examples = [question(CONTEXT), question("A storm."), question(CONTEXT)]
     features = encode(examples, make_tokenizer("bytes"), Limits(max_tokens=64, stride=30))
     counts = np.diff(features.windows)
@@ -60,7 +60,7 @@ def test_every_token_of_the_context_has_one_best_window():
 # What is learned
 
 
-def test_targets_are_the_first_answers_tokens():
+def test_targets_are_the_tokens_of_the_first_answer():
     tokenizer = make_tokenizer("wordpiece")
     start = CONTEXT.index("Warsaw")
     example = SpanExample(
@@ -72,14 +72,14 @@ def test_targets_are_the_first_answers_tokens():
     assert tokenizer.decode(ids) == "warsaw"
 
 
-def test_hidden_answers_are_not_trained_on():
+def test_training_on_hidden_answers_is_an_error():
     example = SpanExample(id="7", question="?", context="A storm.")
     features = encode([example], make_tokenizer("bytes"), Limits(max_tokens=64))
     with pytest.raises(DataError, match=r"squad/v2.0 hides the answer of 7"):
         targets(features, [example], TASK)
 
 
-def test_loss_is_the_mean_of_both_ends():
+def test_the_loss_is_the_mean_over_start_and_end():
     logits = torch.tensor([[[2.0, 0.0], [1.0, 3.0], [-torch.inf, -torch.inf]]])
     first, last = np.log(np.exp([2, 1]).sum()) - 2, np.log(np.exp([0, 3]).sum()) - 3
     rows = loss(logits.bfloat16(), torch.tensor([[0, 1]]))
@@ -87,7 +87,7 @@ def test_loss_is_the_mean_of_both_ends():
     assert rows.dtype == torch.float32
 
 
-def test_padding_is_no_place_for_an_answer():
+def test_padding_cannot_be_an_answer():
     encoder = load_encoder("builtin:tiny", None, seed=1)
     examples = [question("A storm."), question(CONTEXT)]
     features = encode(examples, encoder.tokenizer, Limits(max_tokens=64))
@@ -109,7 +109,7 @@ def test_padding_is_no_place_for_an_answer():
 def oracle(
     logits: np.ndarray, features: SpanFeatures, example: int, longest: int = 30
 ) -> tuple[float, set[tuple[int, int]]]:
-    """The best score of an answer and the characters of all answers that have it, span by span."""
+    """Return the best score and the character spans of all answers with it, by brute force."""
     found: dict[tuple[int, int], float] = {}
     for row in range(features.windows[example], features.windows[example + 1]):
         tokens = range(features.starts[row], features.starts[row + 1])
@@ -125,7 +125,7 @@ def oracle(
 
 @given(st.integers(0, 10**6), st.integers(1, 40), st.sampled_from(KINDS))
 @settings(max_examples=25, deadline=None)
-def test_the_best_answer_is_that_of_trying_them_all(seed: int, stride: int, kind: str):
+def test_the_decoded_answer_is_the_best_of_all_spans(seed: int, stride: int, kind: str):
     examples = [question(CONTEXT[:200]), question("A storm."), question(CONTEXT[100:260])]
     limits = Limits(max_tokens=48, stride=stride, max_question_tokens=2)
     features = encode(examples, make_tokenizer(kind), limits)
@@ -139,7 +139,7 @@ def test_the_best_answer_is_that_of_trying_them_all(seed: int, stride: int, kind
         assert prediction.no_answer_score == pytest.approx(nulls.min() - best, abs=1e-6)
 
 
-def test_an_answer_ends_after_it_begins_and_is_not_too_long():
+def test_an_answer_has_at_most_30_tokens_and_ends_after_its_start():
     example = question("one two " * 40)
     features = encode([example], make_tokenizer("wordpiece"), Limits(max_tokens=384))
     words = np.flatnonzero(features.is_answer)
@@ -155,7 +155,7 @@ def test_an_answer_ends_after_it_begins_and_is_not_too_long():
     assert margin(21, 50) == margin(20, 20) == -18.0
 
 
-def test_an_answer_does_not_run_into_the_next_window_or_question():
+def test_an_answer_does_not_cross_windows_or_questions():
     examples = [question("one two"), question("one two")]
     features = encode(examples, make_tokenizer("wordpiece"), Limits(max_tokens=64))
     words = np.flatnonzero(features.is_answer)
@@ -165,7 +165,7 @@ def test_an_answer_does_not_run_into_the_next_window_or_question():
     assert (first.no_answer_score, second.no_answer_score) == (-9.0, -9.0)
 
 
-def test_no_answer_is_the_smallest_of_the_windows():
+def test_the_no_answer_score_is_the_minimum_over_the_windows():
     example = question(CONTEXT)
     features = encode([example], make_tokenizer("unigram"), Limits(max_tokens=64, stride=20))
     logits = np.zeros((len(features.token_ids), 2), dtype=np.float32)
@@ -175,7 +175,7 @@ def test_no_answer_is_the_smallest_of_the_windows():
     assert prediction.no_answer_score == 6.0
 
 
-def test_an_empty_context_has_no_answer():
+def test_an_empty_context_has_the_empty_answer():
     examples = [question("A storm."), question(""), question(" ")]
     features = encode(examples, make_tokenizer("bytes"), Limits(max_tokens=64))
     logits = np.ones((len(features.token_ids), 2), dtype=np.float32)
@@ -188,7 +188,7 @@ def test_an_empty_context_has_no_answer():
 
 
 def words_of(text: str) -> Iterator[tuple[int, int]]:
-    """Stretches of one to three words."""
+    """Yield spans of one to three words."""
     edges, place = [], 0
     for word in text.split():
         place = text.index(word, place)
@@ -200,7 +200,7 @@ def words_of(text: str) -> Iterator[tuple[int, int]]:
 
 
 def assert_golds_come_back(examples: list[SpanExample], tokenizer: Any, limits: Limits) -> float:
-    """Checks that every gold answer is read back; gives the share that is the exact text."""
+    """Check that every gold answer is decoded; return the share with exactly the same text."""
     survivors = 0
     features = encode(examples, tokenizer, limits)
     places = targets(features, examples, TASK)
@@ -231,7 +231,7 @@ MADE = [*CORPUS[:5], *NASTY[5:8], CONTEXT]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("max_tokens", "stride"), [(384, 128), (70, 25), (48, 100)])
-def test_gold_answers_come_back_as_they_stand(kind: str, max_tokens: int, stride: int):
+def test_gold_answers_are_decoded_with_their_original_text(kind: str, max_tokens: int, stride: int):
     examples = [
         SpanExample(
             id=f"{number}:{start}", question="?", context=text, answers=((text[start:end], start),)
@@ -247,7 +247,7 @@ def test_gold_answers_come_back_as_they_stand(kind: str, max_tokens: int, stride
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
-def test_squads_gold_answers_come_back(kind: str, version: str):
+def test_gold_answers_of_squad_are_decoded(kind: str, version: str):
     folder = os.environ.get("BENCH_TEST_DATA")
     if not folder:
         pytest.skip("BENCH_TEST_DATA is not set")
@@ -272,7 +272,7 @@ def test_squads_gold_answers_come_back(kind: str, version: str):
 
 
 @pytest.mark.soak
-def test_ten_thousand_questions_are_decoded_in_seconds():
+def test_ten_thousand_questions_are_decoded_in_under_20_seconds():
     count, tokens = 20_000, 300
     examples = [question("x" * 600)] * (count // 2)
     chars = np.tile(np.arange(tokens, dtype=np.int32), count) * 2

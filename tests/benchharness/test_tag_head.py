@@ -10,6 +10,7 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import DataError
 from benchharness.heads import Limits
 from benchharness.heads.tag import (
     TagFeatures,
@@ -20,7 +21,6 @@ from benchharness.heads.tag import (
     network,
     targets,
 )
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import TagExample
 from benchharness.tasks.task import TagTask
 from benchharness.training.predict import predict
@@ -39,12 +39,12 @@ def sentence(words: tuple[str, ...], tags: tuple[str, ...] | None = None) -> Tag
 
 
 def carried(features: TagFeatures) -> list[int]:
-    """The words that are learned and predicted, in the order of the rows."""
+    """Return the words that are trained on and predicted, in the order of the rows."""
     return features.words[features.words >= 0].tolist()
 
 
 def answer(features: TagFeatures, examples: list[TagExample]) -> tuple[tuple[str, ...], ...]:
-    """What is predicted where the logits are sure of the targets."""
+    """Return the predictions for logits that equal the targets."""
     table = targets(features, examples, TASK)
     flat = np.concatenate([row[:n] for row, n in zip(table, features.lengths, strict=True)])
     logits = np.eye(len(TAGS), dtype=np.float32)[np.maximum(flat, 0)]
@@ -56,7 +56,7 @@ def answer(features: TagFeatures, examples: list[TagExample]) -> tuple[tuple[str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_words_first_token_carries_its_tag(kind: str):
+def test_the_first_token_of_a_word_has_its_tag(kind: str):
     tokenizer = make_tokenizer(kind)
     features = encode([sentence(WORDS)], tokenizer, Limits(max_tokens=64))
     assert features.token_ids.tolist() == tokenizer(" ".join(WORDS))["input_ids"]
@@ -71,7 +71,7 @@ def test_a_words_first_token_carries_its_tag(kind: str):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_tokens", [6, 9, 16, 40])
-def test_a_long_sentence_loses_no_word(kind: str, max_tokens: int):
+def test_every_word_of_a_long_sentence_is_tagged(kind: str, max_tokens: int):
     examples = [sentence(WORDS * 9, GOLD * 9), sentence(WORDS, GOLD)]
     features = encode(examples, make_tokenizer(kind), Limits(max_tokens=max_tokens))
     assert features.lengths.max() <= max_tokens
@@ -79,7 +79,7 @@ def test_a_long_sentence_loses_no_word(kind: str, max_tokens: int):
     assert answer(features, examples) == (GOLD * 9, GOLD)
 
 
-def test_a_word_is_read_where_it_has_context():
+def test_a_word_is_tagged_in_the_window_with_the_most_context():
     features = encode([sentence(WORDS * 9)], make_tokenizer("bytes"), Limits(max_tokens=42))
     for row, start in enumerate(features.starts[1:-2], start=1):
         places = np.flatnonzero(features.words[start : features.starts[row + 1]] >= 0)
@@ -88,14 +88,14 @@ def test_a_word_is_read_where_it_has_context():
 
 
 @pytest.mark.parametrize("nothing", ["", " ", "\u200b", "\x00", "\ufeff"])
-def test_a_word_that_is_no_token_is_outside(nothing: str):
+def test_a_word_without_tokens_is_tagged_as_outside(nothing: str):
     example = sentence(("in", nothing, "Warsaw"), ("O", "B-PER", "B-LOC"))
     features = encode([example], make_tokenizer("wordpiece"), Limits(max_tokens=64))
     assert carried(features) == [0, 2]
     assert answer(features, [example]) == (("O", "O", "B-LOC"),)
 
 
-def test_a_sentence_without_words():
+def test_a_sentence_without_words_has_no_tags():
     examples = [sentence((), ()), sentence(WORDS, GOLD), sentence(("",), ("O",))]
     features = encode(examples, make_tokenizer("bytes"), Limits(max_tokens=64))
     assert answer(features, examples) == ((), GOLD, ("O",))
@@ -106,7 +106,7 @@ any_words = st.lists(st.text(st.characters(codec=None), max_size=12), max_size=1
 
 @given(st.lists(any_words, min_size=1, max_size=3), st.sampled_from(KINDS), st.integers(6, 30))
 @settings(deadline=None)
-def test_any_words_get_one_tag_each(sentences: list[tuple[str, ...]], kind: str, tokens: int):
+def test_any_words_have_one_tag_each(sentences: list[tuple[str, ...]], kind: str, tokens: int):
     examples = [sentence(words, ("B-LOC",) * len(words)) for words in sentences]
     features = encode(examples, make_tokenizer(kind), Limits(max_tokens=tokens))
     assert len(carried(features)) == len(set(carried(features)))
@@ -119,7 +119,7 @@ def test_any_words_get_one_tag_each(sentences: list[tuple[str, ...]], kind: str,
 # What is learned
 
 
-def test_targets_are_tags_where_a_word_begins():
+def test_targets_are_tags_at_first_tokens_of_words():
     example = sentence(WORDS, GOLD)
     features = encode([example], make_tokenizer("wordpiece"), Limits(max_tokens=64))
     (row,) = targets(features, [example], TASK)
@@ -128,7 +128,7 @@ def test_targets_are_tags_where_a_word_begins():
     assert set(row[row < 0].tolist()) == {-100}
 
 
-def test_hidden_or_missing_tags_are_not_trained_on():
+def test_training_on_hidden_or_missing_tags_is_an_error():
     features = encode([sentence(WORDS)], make_tokenizer("bytes"), Limits(max_tokens=64))
     with pytest.raises(DataError, match="conll2003/ner hides the tags of s"):
         targets(features, [sentence(WORDS)], TASK)
@@ -138,7 +138,7 @@ def test_hidden_or_missing_tags_are_not_trained_on():
 
 @pytest.mark.parametrize("width", [3, 8])
 def test_the_loss_of_a_batch_is_the_mean_over_its_words(width: int):
-    """Whether the longest row is padded beyond the targets or the targets beyond the rows."""
+    """Either the logits or the targets may be padded further."""
     torch.manual_seed(1)
     logits, goals = torch.randn(2, 5, 4), torch.tensor([[-100, 3, 1, 0, -100], [2, -100, 0, 0, 0]])
     goals[:, 3:] = -100
@@ -148,7 +148,7 @@ def test_the_loss_of_a_batch_is_the_mean_over_its_words(width: int):
     assert loss(logits.bfloat16(), padded).dtype == torch.float32
 
 
-def test_it_learns_tags():
+def test_the_network_learns_tags():
     encoder = load_encoder("builtin:tiny", None, seed=1)
     words = ("the", "bird", "not", "a")
     tags = {"the": "O", "bird": "B-PER", "not": "B-LOC", "a": "O"}
@@ -189,13 +189,13 @@ def test_it_learns_tags():
         (("O", "I-LOC", "O"), ("O", "B-LOC", "O")),
     ],
 )
-def test_tags_are_given_in_iob2(predicted: tuple[str, ...], repaired: tuple[str, ...]):
+def test_predicted_tags_are_repaired_to_iob2(predicted: tuple[str, ...], repaired: tuple[str, ...]):
     example = sentence(("in", "old", "Warsaw"), predicted)
     features = encode([example], make_tokenizer("bytes"), Limits(max_tokens=64))
     assert answer(features, [example]) == (repaired,)
 
 
-def test_without_an_outside_tag_the_first_one_stands_for_nothing():
+def test_a_word_without_tokens_has_the_first_tag_if_there_is_no_outside_tag():
     task: TagTask = SimpleNamespace(name="x/pos", tags=("NOUN", "VERB"))  # type: ignore[assignment]
     example = sentence(("", "in"))
     features = encode([example], make_tokenizer("bytes"), Limits(max_tokens=64))
@@ -205,8 +205,8 @@ def test_without_an_outside_tag_the_first_one_stands_for_nothing():
 
 
 @pytest.mark.parametrize("lengths", [[3, 9, 1, 9, 4], [5], [2, 2, 2]])
-def test_an_lstm_reads_what_torch_would_have_it_read(lengths: list[int]):
-    """To the bit, gradients too. On a GPU, where torch would wait, see test_pretended_gpu.py."""
+def test_the_lstm_equals_torchs_lstm_on_packed_sequences(lengths: list[int]):
+    """Outputs and gradients are equal bit for bit. For GPUs see test_pretended_gpu.py."""
     torch.manual_seed(2)
     lstm, counts = nn.LSTM(6, 4, batch_first=True, bidirectional=True), torch.tensor(lengths)
     found = []

@@ -1,4 +1,4 @@
-"""Students in training: what they learn from their teacher, and what they leave alone."""
+"""Training of students: what they learn from their teacher, and what stays unchanged."""
 
 import json
 from dataclasses import replace
@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import load_file
 
 from benchharness.encoder import keep_layers, layers_of, load_encoder
+from benchharness.errors import BenchError, JobError, ModelError
 from benchharness.heads import head_for
 from benchharness.heads.teacher import Teacher, with_teacher
 from benchharness.kept_folders import HEAD
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
-from benchharness.tasks.errors import BenchError, JobError, ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
@@ -29,7 +29,7 @@ SHORT = QUICK | {"layers": "1"}
 
 
 def plan(task: str, model: str = "tiny", teacher: str = "tiny", **settings: str) -> list[Job]:
-    """The job of a teacher that learns for an epoch, and its student's of one layer."""
+    """Return the jobs of a teacher that trains for one epoch, and of its student with one layer."""
     longest = {"max_tokens": settings["max_tokens"]} if "max_tokens" in settings else {}
     return list(
         plan_jobs(
@@ -45,12 +45,12 @@ def plan(task: str, model: str = "tiny", teacher: str = "tiny", **settings: str)
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which teachers leave their networks, each once."""
+    """Return a folder in which each teacher's network is stored once."""
     return tmp_path_factory.mktemp("teachers")
 
 
 def taught(kept: Path, task: str, **settings: str) -> tuple[Job, Path]:
-    """A student, and the folder of its teacher."""
+    """Return a student's job, and the folder of its teacher."""
     teacher, student = plan(task, **settings)
     folder = kept / teacher.key
     if not folder.exists():
@@ -74,7 +74,7 @@ HEADS = (
 
 
 @pytest.mark.parametrize("task", HEADS)
-def test_every_head_learns_from_its_teacher(kept: Path, task: str) -> None:
+def test_students_of_every_head_learn_from_their_teacher(kept: Path, task: str) -> None:
     student, folder = taught(kept, task)
     found = run_job(student, teacher=folder)
     assert all(np.isfinite(losses(found)))
@@ -84,7 +84,7 @@ def test_every_head_learns_from_its_teacher(kept: Path, task: str) -> None:
 @pytest.mark.parametrize(
     "task", ["glue/rte", pytest.param("superglue/copa", marks=pytest.mark.soak)]
 )
-def test_a_teacher_without_weight_changes_no_bit(kept: Path, task: str) -> None:
+def test_teacher_weight_0_gives_the_result_without_a_teacher(kept: Path, task: str) -> None:
     student, folder = taught(kept, task, teacher_weight="0")
     found, own = run_job(student, teacher=folder), run_job(alone(student))
     assert losses(found) == losses(own)
@@ -94,7 +94,7 @@ def test_a_teacher_without_weight_changes_no_bit(kept: Path, task: str) -> None:
     assert losses(run_job(student, teacher=folder)) != losses(own)
 
 
-def test_its_key_is_told_by_its_teacher_and_its_own_is_as_ever(kept: Path) -> None:
+def test_the_key_of_a_student_includes_the_run_of_its_teacher(kept: Path) -> None:
     student, _ = taught(kept, "glue/rte")
     own = alone(student)
     assert student.teacher is not None
@@ -109,7 +109,7 @@ def test_its_key_is_told_by_its_teacher_and_its_own_is_as_ever(kept: Path) -> No
     assert renamed.key == student.key
 
 
-def test_a_stopped_student_goes_on_to_the_same_bits(kept: Path, tmp_path: Path) -> None:
+def test_an_interrupted_student_resumes_bit_for_bit(kept: Path, tmp_path: Path) -> None:
     student, folder = taught(kept, "glue/rte", epochs="4", batch_size="8", layer_weight="1")
     expected = run_job(student, teacher=folder)
     stop(student, tmp_path, step=3, teacher=folder)
@@ -120,10 +120,10 @@ def test_a_stopped_student_goes_on_to_the_same_bits(kept: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("step", [2, 4, 6])
-def test_a_student_that_learns_in_turn_goes_on_to_the_same_bits(
+def test_a_student_with_separate_layer_epochs_resumes_bit_for_bit(
     kept: Path, tmp_path: Path, step: int
 ) -> None:
-    """Stopped among the layers' four steps, after the last of them, and behind them."""
+    """It is interrupted during the four steps of the layers, after the last of them, and later."""
     values = {"epochs": "2", "layer_epochs": "2", "layer_learning_rate": "1e-3"}
     student, folder = taught(kept, "glue/rte", batch_size="8", layer_weight="1", **values)
     expected = run_job(student, teacher=folder)
@@ -134,8 +134,8 @@ def test_a_student_that_learns_in_turn_goes_on_to_the_same_bits(
     assert found.provenance["resumed"] == {"times": 1, "steps": [step]}
 
 
-def test_outputs_are_learned_behind_the_layers(kept: Path) -> None:
-    """The rate is constant at first, and what is evaluated has learned outputs."""
+def test_outputs_are_learned_after_the_layer_epochs(kept: Path) -> None:
+    """The learning rate is constant at first, and only learned outputs are evaluated."""
     values = {"epochs": "2", "layer_epochs": "3", "layer_learning_rate": "0.125"}
     student, folder = taught(kept, "glue/rte", batch_size="8", layer_weight="1", **values)
     found = run_job(student, teacher=folder)
@@ -145,7 +145,7 @@ def test_outputs_are_learned_behind_the_layers(kept: Path) -> None:
     assert [point.step for point in found.curve if point.scores] == [8, 10]
 
 
-def test_a_student_of_all_layers_begins_as_its_teacher(kept: Path) -> None:
+def test_a_student_with_all_layers_starts_with_its_teachers_predictions(kept: Path) -> None:
     values = {"layers": "0", "learning_rate": "1e-30", "from_teacher": "true"}
     student, folder = taught(kept, "glue/rte", **values)
     teacher, _ = plan("glue/rte")
@@ -156,7 +156,7 @@ def test_a_student_of_all_layers_begins_as_its_teacher(kept: Path) -> None:
     assert run_job(student, teacher=folder).evaluations[0].predictions != theirs.predictions
 
 
-def test_a_student_begins_with_the_layers_that_it_keeps(kept: Path, tmp_path: Path) -> None:
+def test_a_student_starts_with_the_weights_of_the_kept_layers(kept: Path, tmp_path: Path) -> None:
     values = {"layers": "1", "learning_rate": "1e-30", "from_teacher": "true"}
     student, folder = taught(kept, "glue/rte", **values)
     run_job(student, teacher=folder, keep=tmp_path / student.key)
@@ -171,7 +171,7 @@ def test_a_student_begins_with_the_layers_that_it_keeps(kept: Path, tmp_path: Pa
         assert torch.allclose(heads[0][name], weight, rtol=0, atol=1e-20), name
 
 
-def test_a_damaged_teacher_is_refused(kept: Path, tmp_path: Path) -> None:
+def test_a_damaged_or_missing_teacher_is_an_error(kept: Path, tmp_path: Path) -> None:
     student, folder = taught(kept, "glue/rte")
     assert student.teacher is not None
     copy = tmp_path / student.teacher.run
@@ -179,7 +179,7 @@ def test_a_damaged_teacher_is_refused(kept: Path, tmp_path: Path) -> None:
     for file in folder.iterdir():
         (copy / file.name).write_bytes(file.read_bytes())
     (copy / HEAD).write_bytes((copy / HEAD).read_bytes()[:-1] + b"x")
-    with pytest.raises(JobError, match="is not what was written"):
+    with pytest.raises(JobError, match="differs from the file that was written"):
         run_job(student, teacher=copy)
     with pytest.raises(JobError, match="no folder was given with the network of tiny"):
         run_job(student)
@@ -189,7 +189,7 @@ def test_a_damaged_teacher_is_refused(kept: Path, tmp_path: Path) -> None:
 
 
 class Same:
-    """Networks of one task on one encoder's weights: a student's, and its teacher's."""
+    """Networks of a student and its teacher with the same encoder weights."""
 
     def __init__(self, task: str, **values: float) -> None:
         self.task = find_task(task)
@@ -221,14 +221,14 @@ RECIPE = having(
 
 
 def quiet(network: torch.nn.Module) -> torch.nn.Module:
-    """The network in training, without dropout."""
+    """Return the network in training mode, without dropout."""
     for module in network.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
     return network.train()
 
 
-def test_the_loss_is_the_weighted_sum() -> None:
+def test_the_loss_is_the_weighted_sum_of_hard_and_soft_losses() -> None:
     same = Same("glue/rte")
     student = quiet(same.student)
     with torch.no_grad():
@@ -243,7 +243,7 @@ def test_the_loss_is_the_weighted_sum() -> None:
     assert torch.allclose(same.head.loss(logits, targets), 0.5 * own + 0.5 * soft, atol=1e-6)
 
 
-def test_gradients_do_not_reach_the_teacher() -> None:
+def test_the_teacher_gets_no_gradients() -> None:
     same = Same("glue/rte", layer_weight=1.0)
     student = quiet(same.student)
     same.head.loss(student(**same.inputs), torch.tensor([0, 1, 0])).sum().backward()
@@ -253,12 +253,12 @@ def test_gradients_do_not_reach_the_teacher() -> None:
     assert not known & {id(weight) for weight in same.network.parameters()}
 
 
-def test_a_prediction_knows_no_teacher() -> None:
+def test_prediction_does_not_use_the_teacher() -> None:
     same = Same("glue/rte")
     assert same.student.eval()(**same.inputs).shape == (3, 2)
 
 
-def test_layers_like_the_teachers_lose_nothing() -> None:
+def test_the_layer_loss_of_equal_layers_is_zero() -> None:
     same = Same("glue/rte", layer_weight=1.0)
     logits = quiet(same.student)(**same.inputs)
     assert logits.shape == (3, 5)
@@ -268,8 +268,8 @@ def test_layers_like_the_teachers_lose_nothing() -> None:
     assert same.student(**same.inputs)[:, 2].min() > 0
 
 
-def test_layers_are_compared_state_by_state() -> None:
-    """By transformers' own states and attention, of a student with half of its teacher's layers."""
+def test_the_layer_loss_compares_states_and_attention_scores() -> None:
+    """The reference uses transformers' states, for a student with half of its teacher's layers."""
     same = Same("glue/rte", layer_weight=1.0)
     encoder = load_encoder("builtin:tiny", None, 2)
     keep_layers(encoder, 1)
@@ -304,8 +304,8 @@ def test_layers_are_compared_state_by_state() -> None:
     assert found.tolist() == pytest.approx(expected, rel=1e-4)
 
 
-def test_layers_alone_have_no_other_loss() -> None:
-    """And the rest has none of theirs, where they are learned in turn."""
+def test_the_loss_of_layer_epochs_is_the_layer_loss_only() -> None:
+    """After the layer epochs, the loss has no layer loss."""
     same, targets = Same("glue/rte", layer_weight=2.0, layer_epochs=1.0), torch.tensor([0, 1, 0])
     student = quiet(same.student)
     with torch.no_grad():
@@ -326,7 +326,7 @@ def test_layers_alone_have_no_other_loss() -> None:
     assert torch.equal(same.head.loss(logits, targets), plain.loss(logits, targets))
 
 
-def test_states_of_another_size_are_fitted(tmp_path: Path) -> None:
+def test_a_student_with_another_hidden_size_has_a_projection(tmp_path: Path) -> None:
     wide = save_checkpoint(tmp_path / "wide", hidden_size=24)
     teacher, student = plan("glue/rte", teacher=str(wide), layer_weight="1", max_tokens="32")
     run_job(teacher, keep=tmp_path / teacher.key)
@@ -337,13 +337,15 @@ def test_states_of_another_size_are_fitted(tmp_path: Path) -> None:
     assert all(np.isfinite(losses(found)))
 
 
-def test_a_student_that_reads_no_types_has_a_teacher_that_does(kept: Path, tmp_path: Path) -> None:
+def test_a_student_without_token_types_can_have_a_teacher_with_them(
+    kept: Path, tmp_path: Path
+) -> None:
     checkpoint = save_checkpoint(tmp_path / "student", "distilbert")
     student, folder = taught(kept, "glue/rte", model=str(checkpoint), layers="0")
     assert all(np.isfinite(losses(run_job(student, teacher=folder))))
 
 
-def test_a_teacher_of_other_tokens_is_refused(tmp_path: Path) -> None:
+def test_a_teacher_with_another_tokenizer_is_an_error(tmp_path: Path) -> None:
     checkpoint = save_checkpoint(tmp_path / "other")
     tokenizer = json.loads((checkpoint / "tokenizer.json").read_text())
     words = list(tokenizer["model"]["vocab"])
@@ -371,7 +373,7 @@ def _left(job: Job, folder: Path) -> Path:
     ("wanted", "kept_layers"),
     [(6, [0, 2, 4, 7, 9, 11]), (3, [0, 6, 11]), (1, [0]), (12, [*range(12)]), ("0+2", [0, 2])],
 )
-def test_layers_are_kept_as_distilbert_was_made(wanted: int | str, kept_layers: list[int]) -> None:
+def test_kept_layers_are_spaced_as_in_distilbert(wanted: int | str, kept_layers: list[int]) -> None:
     encoder = load_encoder("builtin:tiny", None, 1)
     first = layers_of(encoder.network).layers[0]
     more = (type(first)(encoder.config) for _ in range(11))
@@ -384,7 +386,7 @@ def test_layers_are_kept_as_distilbert_was_made(wanted: int | str, kept_layers: 
 
 
 @pytest.mark.parametrize("family", ["deberta", "deberta-v2", "convbert", "distilbert", "electra"])
-def test_an_encoder_of_some_layers_computes(tmp_path: Path, family: str) -> None:
+def test_an_encoder_with_fewer_layers_can_be_computed(tmp_path: Path, family: str) -> None:
     encoder = load_encoder(str(save_checkpoint(tmp_path, family)), None, 1)
     whole = len(layers_of(encoder.network).layers)
     keep_layers(encoder, 1)
@@ -394,7 +396,7 @@ def test_an_encoder_of_some_layers_computes(tmp_path: Path, family: str) -> None
     assert whole > len(layers_of(encoder.network).layers) == 1
 
 
-def test_layers_that_are_not_there_are_refused(tmp_path: Path) -> None:
+def test_layers_that_do_not_exist_are_an_error(tmp_path: Path) -> None:
     for wanted in (3, "0+2"):
         with pytest.raises(ModelError, match=r"has 2 layers, from 0 to 1"):
             keep_layers(load_encoder("builtin:tiny", None, 1), wanted)
@@ -404,12 +406,12 @@ def test_layers_that_are_not_there_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", ["3", "0+2", "1,3"])
-def test_layers_that_are_not_there_are_refused_before_anything_is_read(words: str) -> None:
+def test_layers_that_do_not_exist_are_an_error_at_planning(words: str) -> None:
     with pytest.raises(BenchError, match=r"tiny: layers is .*has 2 layers, from 0 to 1"):
         plan("glue/rte", layers=words)
 
 
 @pytest.mark.parametrize("words", ["2+1", "1+1", "x", "-1", "1.5", "1+"])
-def test_odd_layers_are_refused(words: str) -> None:
+def test_an_invalid_list_of_layers_is_an_error(words: str) -> None:
     with pytest.raises(BenchError, match="expected a number of layers, or those to keep"):
         plan("glue/rte", layers=words)

@@ -1,4 +1,4 @@
-"""What a student's loss towards its teacher's logits is, by hand."""
+"""The loss between a student's and its teacher's logits, compared with formulas."""
 
 import numpy as np
 import pytest
@@ -12,14 +12,14 @@ from benchharness.tasks.suites import find_task
 
 
 def drawn(*shape: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """A student's logits, which need a gradient, and its teacher's."""
+    """Return a student's logits, which need a gradient, and its teacher's."""
     generator = torch.Generator().manual_seed(seed)
     mine, theirs = torch.randn(2, *shape, generator=generator).unbind(0)
     return mine.requires_grad_(), theirs
 
 
 def kl(mine: Tensor, theirs: Tensor, temperature: float) -> float:
-    """Of one row, over its finite classes, in 64 bits."""
+    """Return the divergence of one row, over its finite classes, in fp64."""
     rows = [row.detach().double().numpy() / temperature for row in (mine, theirs)]
     p, q = (np.exp(row) / np.exp(row).sum() for row in reversed(rows))
     there = p > 0
@@ -36,14 +36,14 @@ def soft(task: str, *tensors: Tensor, temperature: float = 2.0, **values: float)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.0, 5.0])
-def test_classes(temperature: float) -> None:
+def test_class_losses_equal_the_divergence_at_each_temperature(temperature: float) -> None:
     mine, theirs = drawn(4, 3)
     losses = soft("glue/mnli", mine, theirs, torch.zeros(4).long(), temperature=temperature)
     expected = [kl(a, b, temperature) for a, b in zip(mine, theirs, strict=True)]
     assert losses.tolist() == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
-def test_the_gradient_is_that_of_soft_targets() -> None:
+def test_the_gradient_equals_that_of_soft_targets() -> None:
     mine, theirs = drawn(4, 3)
     divergence(mine, theirs, 2.0).sum().backward()
     shares = [(logits / 2.0).softmax(-1) for logits in (mine, theirs)]
@@ -51,13 +51,13 @@ def test_the_gradient_is_that_of_soft_targets() -> None:
     assert torch.allclose(mine.grad, 2.0 * (shares[0] - shares[1]).detach(), atol=1e-6)
 
 
-def test_numbers_learn_the_difference() -> None:
+def test_the_loss_of_numbers_is_the_squared_difference() -> None:
     mine, theirs = drawn(4, 1)
     losses = soft("glue/stsb", mine, theirs, torch.zeros(4))
     assert losses.tolist() == pytest.approx(((mine - theirs) ** 2)[:, 0].tolist())
 
 
-def test_each_of_several_labels_is_a_yes_or_a_no() -> None:
+def test_the_loss_of_several_labels_is_binary_for_each() -> None:
     mine, theirs = drawn(4, 3)
     pairs = [torch.stack([x, torch.zeros_like(x)], -1) for x in (mine, theirs)]
     expected = [
@@ -68,7 +68,7 @@ def test_each_of_several_labels_is_a_yes_or_a_no() -> None:
     assert np.allclose(found.detach().numpy(), expected, rtol=1e-4, atol=1e-6)
 
 
-def test_options_that_are_not_there_count_for_nothing() -> None:
+def test_missing_options_do_not_contribute() -> None:
     mine, theirs = drawn(2, 4)
     gone = torch.tensor([[False] * 4, [False, False, True, True]])
     padded = [logits.masked_fill(gone, -torch.inf) for logits in (mine, theirs)]
@@ -80,7 +80,7 @@ def test_options_that_are_not_there_count_for_nothing() -> None:
     assert not mine.grad[gone].any()
 
 
-def test_spans_learn_first_and_last_tokens() -> None:
+def test_the_loss_of_spans_is_the_mean_over_start_and_end() -> None:
     mine, theirs = drawn(2, 5, 2)
     gone = torch.zeros(2, 5, 1, dtype=torch.bool)
     gone[1, 3:] = True
@@ -93,7 +93,7 @@ def test_spans_learn_first_and_last_tokens() -> None:
     assert mine.grad.isfinite().all()
 
 
-def test_a_classifier_of_no_answer_learns_beside_them() -> None:
+def test_the_loss_of_a_no_answer_classifier_is_added() -> None:
     mine, theirs = drawn(2, 5, 3)
     targets = torch.zeros(2, 3).long()
     losses = soft("squad/v2.0", mine, theirs, targets, answerable_weight=0.5, beam_size=2)
@@ -102,7 +102,7 @@ def test_a_classifier_of_no_answer_learns_beside_them() -> None:
     assert losses[0].item() == pytest.approx(np.mean(ends) + 0.5 * kl(*yes, 2.0), rel=1e-4)
 
 
-def test_tags_count_by_words() -> None:
+def test_the_loss_of_tags_is_the_sum_over_words() -> None:
     mine, theirs = drawn(2, 4, 9)
     targets = torch.tensor([[1, IGNORED, 2, IGNORED], [0, 0, 0, 0]])
     losses = soft("conll2003/ner", mine, theirs, targets)
@@ -110,7 +110,7 @@ def test_tags_count_by_words() -> None:
     assert losses[0].item() == pytest.approx(expected, rel=1e-5)
 
 
-def test_what_is_asked_beside_an_answer_is_learned_too() -> None:
+def test_the_loss_of_evidence_sentences_is_added() -> None:
     task = find_task("hotpotqa/distractor")
     mine, theirs = drawn(1, 6, 3)
     # The answer's two, the place of the classification token, two sentences and which support it.
@@ -121,7 +121,7 @@ def test_what_is_asked_beside_an_answer_is_learned_too() -> None:
     assert losses[0].item() == pytest.approx(np.mean(ends) + kl(*fact, 2.0), rel=1e-4)
 
 
-def test_a_class_beside_an_answer_is_read_where_it_is_said() -> None:
+def test_the_loss_of_dialog_acts_is_read_at_the_classification_token() -> None:
     groups = [len(names) for names in find_task("quac/quac").classes]  # type: ignore[attr-defined]
     mine, theirs = drawn(1, 4, 2 + sum(groups))
     targets = torch.tensor([[1, 2, 3, *[0] * len(groups)]])
@@ -134,7 +134,7 @@ def test_a_class_beside_an_answer_is_read_where_it_is_said() -> None:
     assert losses[0].item() == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_student_as_its_teacher_has_nothing_to_learn() -> None:
+def test_a_student_equal_to_its_teacher_has_no_loss() -> None:
     logits, _ = drawn(4, 3)
     assert divergence(logits, logits.detach(), 2.0).abs().max() < 1e-6
     assert binary_divergence(logits, logits.detach(), 2.0).abs().max() < 1e-6

@@ -1,4 +1,4 @@
-"""What a new technique takes: a class of hooks that a job asks, and one that a plan asks."""
+"""The parts of a new technique: hooks of a job, and hooks of a plan."""
 
 import sys
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ import pytest
 
 from benchharness.driver import technique as planned
 from benchharness.driver.request import Request
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.task import Task
 from benchharness.worker import technique as worked
@@ -26,7 +26,7 @@ class EveryOtherRow(worked.Technique):
         self.provenance = {"every other row": [setup.task.name for setup in prepared.setups]}
 
 
-def test_a_job_asks_the_technique_of_a_module_that_it_has(monkeypatch: pytest.MonkeyPatch):
+def test_a_job_calls_the_hooks_of_its_technique(monkeypatch: pytest.MonkeyPatch):
     job = make_job("cola", limit=16, batch_size="4", evaluations="1")
     other = replace(job, seed=2)
     name = "benchharness.worker.every_other_row"
@@ -48,7 +48,7 @@ class TwoRates(planned.Technique):
         return [{"learning_rate": rate} for rate in ("1e-3", "2e-3")]
 
 
-def test_a_plan_asks_the_techniques_of_its_request(monkeypatch: pytest.MonkeyPatch):
+def test_a_plan_calls_the_hooks_of_its_techniques(monkeypatch: pytest.MonkeyPatch):
     def with_rates(request: Request) -> tuple[planned.Technique, ...]:
         return (*planned.techniques_of(request), TwoRates())
 

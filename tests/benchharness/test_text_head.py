@@ -1,4 +1,4 @@
-"""The text head, beside transformers' own loss and `generate` row by row."""
+"""The text head, compared with transformers' loss and `generate`, row by row."""
 
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,9 @@ import torch
 import transformers
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import DataError, ModelError
 from benchharness.heads import Limits
 from benchharness.heads.text import IGNORED, SILENT, TextFeatures, TextNetwork, text_head
-from benchharness.tasks.errors import DataError, ModelError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
@@ -55,8 +55,8 @@ def ids_of(features: TextFeatures, row: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_loss_is_transformers_own(folders: dict[str, Path], kind: str):
-    """Row by row, without padding; the sum over a target's tokens where theirs is the mean."""
+def test_the_loss_equals_that_of_transformers(folders: dict[str, Path], kind: str):
+    """The loss of a row without padding is the sum over its target's tokens; theirs is the mean."""
     head, encoder, network, features, examples = made(folders[kind], "glue/mnli", 12)
     targets = torch.from_numpy(head.targets(features, examples, find_task("glue/mnli")))
     network.eval()
@@ -75,14 +75,16 @@ def test_the_loss_is_transformers_own(folders: dict[str, Path], kind: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_batches_say_what_each_row_says_alone(folders: dict[str, Path], kind: str):
-    """Greedy tokens of padded batches against `generate` on one row, for every kind."""
+def test_a_batch_generates_the_same_text_as_single_rows(folders: dict[str, Path], kind: str):
+    """Greedy tokens of padded batches are compared with `generate` on one row."""
     _agree(folders[kind], "glue/mnli", 12)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", TASKS)
-def test_200_rows_of_each_task_too(folders: dict[str, Path], name: str):
+def test_a_batch_of_200_rows_of_each_task_generates_the_same_text(
+    folders: dict[str, Path], name: str
+):
     _agree(folders["t5"], name, 200)
 
 
@@ -106,7 +108,7 @@ def _agree(folder: Path, name: str, rows: int) -> None:
     assert len({tuple(answer) for answer in answers.tolist()}) > rows // 4, "rows are told apart"
 
 
-def test_special_tokens_frame_input_and_target(folders: dict[str, Path]):
+def test_inputs_and_targets_have_their_special_tokens(folders: dict[str, Path]):
     for kind, first in (("t5", None), ("bart", 0)):
         head, encoder, network, features, examples = made(folders[kind], "glue/sst2", 4)
         eos = encoder.config.eos_token_id
@@ -123,7 +125,7 @@ def test_special_tokens_frame_input_and_target(folders: dict[str, Path]):
         )
 
 
-def test_answers_are_read_from_their_tokens(folders: dict[str, Path]):
+def test_generated_tokens_are_decoded_to_labels(folders: dict[str, Path]):
     head, encoder, network, features, examples = made(folders["t5"], "glue/sst2", 3)
     said = ("positive", "negativ", "negative")
     rows = np.full((3, network.room), SILENT, dtype=np.float32)
@@ -138,7 +140,7 @@ def test_answers_are_read_from_their_tokens(folders: dict[str, Path]):
     ]
 
 
-def test_long_rows_are_cut_at_their_end(folders: dict[str, Path]):
+def test_long_inputs_and_targets_are_truncated_at_their_end(folders: dict[str, Path]):
     encoder, task = load(folders["t5"]), find_task("squad/v1.1")
     head = text_head(task, encoder.tokenizer, 6)
     examples = examples_of("squad/v1.1", 8)
@@ -152,7 +154,9 @@ def test_long_rows_are_cut_at_their_end(folders: dict[str, Path]):
     assert head.network(encoder, task).room == 6, "an answer that is free is bounded by that alone"
 
 
-def test_hidden_answers_are_predicted_and_not_trained_on(folders: dict[str, Path]):
+def test_training_on_hidden_answers_is_an_error_and_predicting_them_is_not(
+    folders: dict[str, Path],
+):
     encoder, task = load(folders["t5"]), find_task("glue/sst2")
     head = text_head(task, encoder.tokenizer, 20)
     rows = [
@@ -166,7 +170,7 @@ def test_hidden_answers_are_predicted_and_not_trained_on(folders: dict[str, Path
         head.targets(features, rows, task)
 
 
-def test_nan_is_a_divergence(folders: dict[str, Path]):
+def test_nan_weights_are_a_divergence_error(folders: dict[str, Path]):
     _, _, network, features, _ = made(folders["t5"], "glue/sst2", 4)
     with torch.no_grad():
         next(network.parameters()).fill_(torch.nan)
@@ -174,8 +178,8 @@ def test_nan_is_a_divergence(folders: dict[str, Path]):
         predict(network, features, CPU, lambda _: None)
 
 
-def test_what_a_checkpoint_says_of_generating_does_not_count(folders: dict[str, Path]):
-    """BART's for summaries has four beams, a least length and a first token of its own."""
+def test_the_generation_config_of_a_checkpoint_is_ignored(folders: dict[str, Path]):
+    """BART's checkpoint for summaries has four beams, a minimum length and a forced first token."""
     encoder = load(folders["bart"])
     encoder.network.generation_config = transformers.GenerationConfig(
         num_beams=4, min_length=30, forced_bos_token_id=0, no_repeat_ngram_size=3
@@ -187,24 +191,24 @@ def test_what_a_checkpoint_says_of_generating_does_not_count(folders: dict[str, 
     assert not known.no_repeat_ngram_size
 
 
-def test_a_cast_is_the_tasks(folders: dict[str, Path]):
+def test_the_input_text_is_formatted_by_the_task(folders: dict[str, Path]):
     _, encoder, _, features, examples = made(folders["t5"], "superglue/copa", 2)
     words = cast_of(find_task("superglue/copa")).words(examples[0])
     ids = ids_of(features, 0)[0]
     assert encoder.tokenizer.decode(ids, skip_special_tokens=True) == words
 
 
-def test_an_encoder_alone_is_refused():
+def test_an_encoder_without_a_decoder_is_an_error():
     with pytest.raises(ModelError, match="bert has no decoder"):
         load_encoder("builtin:tiny", None, seed=1, whole=True)
 
 
-def test_bart_is_refused_without_words(folders: dict[str, Path]):
+def test_bart_without_text_to_text_is_an_error(folders: dict[str, Path]):
     with pytest.raises(ModelError, match=r"give --text-to-text"):
         load_encoder(str(folders["bart"]), None, seed=1)
 
 
-def test_a_decoder_that_gets_its_input_otherwise_is_refused(tmp_path: Path):
+def test_an_unsupported_encoder_decoder_family_is_an_error(tmp_path: Path):
     sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "vocab_size": 64}
     config = transformers.M2M100Config(**sizes, encoder_ffn_dim=32, decoder_ffn_dim=32)
     transformers.M2M100ForConditionalGeneration(config).save_pretrained(tmp_path)
@@ -213,7 +217,9 @@ def test_a_decoder_that_gets_its_input_otherwise_is_refused(tmp_path: Path):
         load(tmp_path)
 
 
-def test_a_checkpoint_without_its_decoder_is_refused(folders: dict[str, Path], tmp_path: Path):
+def test_a_checkpoint_without_the_weights_of_its_decoder_is_an_error(
+    folders: dict[str, Path], tmp_path: Path
+):
     encoder = load_encoder(str(folders["t5"]), None, seed=1)
     encoder.network.save_pretrained(tmp_path)
     config = transformers.AutoConfig.from_pretrained(folders["t5"])

@@ -1,4 +1,4 @@
-"""Jobs that answer in words, from the command's word to a result that is resumed bit for bit."""
+"""Text-to-text jobs, from the command-line option to a result that resumes bit for bit."""
 
 import math
 from copy import deepcopy
@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from transformers.optimization import Adafactor
 
+from benchharness.errors import BenchError, ModelError
 from benchharness.leaderboard.result import Result, predictions_of
 from benchharness.models import ModelSpec, find_model
 from benchharness.models.weights import require_checkpoint
 from benchharness.recipes import resolve_recipe
-from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.training.optimizer import (
     make_optimizer,
@@ -48,7 +48,7 @@ def settings_of(
     return {name: setting.value for name, setting in found.settings.items()}
 
 
-def test_it_has_t5s_values():
+def test_the_text_recipe_has_t5s_settings():
     found = settings_of(T5_SMALL, "glue/mnli", **TEXT)
     assert (found["learning_rate"], found["schedule"]) == (1e-3, "constant")
     assert (found["optimizer"], found["steps"], found["epochs"]) == ("adafactor", 2**18, 0.0)
@@ -63,14 +63,14 @@ def test_it_has_t5s_values():
     assert not {"stride", "max_question_tokens", "beam_size"} & squad.keys()
 
 
-def test_without_it_nothing_is_new():
+def test_without_text_to_text_its_settings_are_not_part_of_a_job():
     for task in ("glue/mnli", "squad/v1.1", "superglue/copa"):
         found = settings_of(T5_SMALL, task)
         assert not {"as_text", "steps", "optimizer", "max_target_tokens"} & found.keys()
         assert found == settings_of(T5_SMALL, task, as_text="false", max_target_tokens="9")
 
 
-def test_epochs_take_the_place_of_steps_and_back():
+def test_epochs_replace_steps_and_steps_replace_epochs():
     assert settings_of(T5_SMALL, "glue/rte", epochs="3", **TEXT)["epochs"] == 3.0
     assert "steps" not in settings_of(T5_SMALL, "glue/rte", epochs="3", **TEXT)
     assert settings_of("tiny", "glue/rte", steps="50")["epochs"] == 0.0
@@ -87,12 +87,14 @@ def test_epochs_take_the_place_of_steps_and_back():
         ("fast", {"as_text": "no"}, "fast", False),
     ],
 )
-def test_rows_say_it(recipe: str | None, settings: dict[str, str], name: str, overridden: bool):
+def test_rows_are_named_after_the_text_recipe(
+    recipe: str | None, settings: dict[str, str], name: str, overridden: bool
+):
     found = resolve_recipe(find_model(T5_SMALL), "glue/rte", recipe, settings)
     assert (found.name, found.overridden) == (name, overridden)
 
 
-def test_a_file_of_ones_own_lies_over_t5s_values(tmp_path: Path):
+def test_a_recipe_file_overrides_t5s_settings(tmp_path: Path):
     own = tmp_path / "mine.toml"
     own.write_text("[default]\nas_text = true\nlearning_rate = 5e-4\n")
     spec = find_model(T5_SMALL)
@@ -115,22 +117,22 @@ def test_a_file_of_ones_own_lies_over_t5s_values(tmp_path: Path):
         ({"optimizer": "sgd"}, r"optimizer is 'sgd' .* one of: adamw, adafactor"),
     ],
 )
-def test_what_does_not_go_together_is_said(settings: dict[str, str], problem: str):
+def test_incompatible_settings_are_an_error(settings: dict[str, str], problem: str):
     with pytest.raises(BenchError, match=problem):
         resolve_recipe(find_model(T5_SMALL), "glue/rte", None, settings)
 
 
-def test_an_encoder_alone_is_refused_before_anything_is_read():
+def test_an_encoder_without_a_decoder_is_an_error_at_planning():
     with pytest.raises(BenchError, match=r"tiny is of the family bert, which has no decoder"):
         resolve_recipe(find_model("tiny"), "glue/rte", None, TEXT)
 
 
-def test_tags_are_refused_before_anything_is_read():
+def test_tag_tasks_are_an_error_at_planning():
     with pytest.raises(BenchError, match=r"conll2003/ner gives tags, clusters"):
         plan_jobs(T5_SMALL, "ner", overrides=TEXT)
 
 
-def test_a_checkpoint_is_looked_at_before_anything_starts(checkpoint: Path, tmp_path: Path):
+def test_a_checkpoint_is_checked_before_a_run(checkpoint: Path, tmp_path: Path):
     bert = save_family(tmp_path / "bert", "bert")
     bart = save_text_model(tmp_path / "bart", "bart")
     for folder in (checkpoint, bart):
@@ -144,7 +146,7 @@ def test_a_checkpoint_is_looked_at_before_anything_starts(checkpoint: Path, tmp_
 # The jobs.
 
 
-def test_a_job_of_each_head_type(checkpoint: Path):
+def test_a_job_of_each_head_type_runs(checkpoint: Path):
     for task in ("glue/stsb", "superglue/wsc", "superglue/copa", "superglue/record", "squad/v2.0"):
         job = text_job(checkpoint, task, limit=8, steps="2", evaluations="1", max_target_tokens="6")
         result = Result.from_json(run_job(job).to_json())
@@ -157,7 +159,7 @@ def test_a_job_of_each_head_type(checkpoint: Path):
         assert len(predictions_of(dev)) == len(dev.predictions)
 
 
-def test_a_random_model_says_nothing_and_that_is_shown(checkpoint: Path):
+def test_answers_that_are_no_label_are_counted_in_a_flag(checkpoint: Path):
     job = text_job(checkpoint, steps="1", evaluations="1", learning_rate="1e-9")
     dev = run_job(job).evaluations[0]
     assert dev.scores == {"accuracy": 0.0}
@@ -166,7 +168,7 @@ def test_a_random_model_says_nothing_and_that_is_shown(checkpoint: Path):
 
 
 @pytest.mark.parametrize("optimizer", ["adafactor", "adamw"])
-def test_it_resumes_bit_for_bit(checkpoint: Path, tmp_path: Path, optimizer: str):
+def test_a_text_job_resumes_bit_for_bit(checkpoint: Path, tmp_path: Path, optimizer: str):
     job = text_job(checkpoint, optimizer=optimizer, best_checkpoint="true", dropout="0.1")
     whole = run_job(job)
     stop(job, tmp_path, step=4)
@@ -175,7 +177,7 @@ def test_it_resumes_bit_for_bit(checkpoint: Path, tmp_path: Path, optimizer: str
     assert deterministic(again) == deterministic(whole)
 
 
-def test_another_job_starts_from_its_encoder_and_decoder(checkpoint: Path, tmp_path: Path):
+def test_a_text_job_can_start_from_another_text_job(checkpoint: Path, tmp_path: Path):
     first = text_job(checkpoint, "glue/mnli", limit=12, steps="2", evaluations="1")
     run_job(first, keep=tmp_path / first.key)
     plan = plan_jobs(
@@ -195,8 +197,8 @@ def test_another_job_starts_from_its_encoder_and_decoder(checkpoint: Path, tmp_p
 # Adafactor, against the paper's equations.
 
 
-def test_adafactor_is_that_of_the_paper():
-    """arXiv:1804.04235, algorithm 4 with relative step sizes as T5 has them, over five steps."""
+def test_adafactor_follows_the_formula_of_its_paper():
+    """arXiv:1804.04235, algorithm 4 with relative step sizes as in T5, over five steps."""
     torch.manual_seed(3)
     network = nn.Linear(5, 3)
     weights = [w.detach().double().clone() for w in network.parameters()]
@@ -229,8 +231,8 @@ def test_adafactor_is_that_of_the_paper():
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.01])
-def test_adafactor_gives_the_bits_of_transformers(weight_decay: float):
-    """Also of weights whose scale is below the least, 1e-3."""
+def test_adafactor_equals_transformers_bit_for_bit(weight_decay: float):
+    """This includes weights whose scale is below the minimum, 1e-3."""
     torch.manual_seed(3)
     ours = nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 40), nn.LayerNorm(40))
     with torch.no_grad():
@@ -250,7 +252,7 @@ def test_adafactor_gives_the_bits_of_transformers(weight_decay: float):
         assert torch.equal(mine, their)
 
 
-def test_its_moments_come_back():
+def test_the_moments_of_adafactor_are_restored():
     network = nn.Linear(4, 2)
     recipe = having(RECIPE, optimizer="adafactor")
     one, other = make_optimizer(network, recipe), make_optimizer(network, recipe)
@@ -265,7 +267,7 @@ def test_its_moments_come_back():
     }
 
 
-def test_a_model_is_told_apart_by_its_name_alone():
-    """A checkpoint of the hub that nothing is known of is looked at by the worker."""
+def test_a_hub_model_of_unknown_family_is_accepted_at_planning():
+    """The worker checks a hub checkpoint of unknown family."""
     spec = ModelSpec(name="x", checkpoint="org/x")
     assert resolve_recipe(spec, "glue/rte", None, TEXT).name == "text"

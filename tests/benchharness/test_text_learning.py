@@ -1,4 +1,4 @@
-"""A random T5 of two layers learns to say what the packaged data have; docs/log.md."""
+"""A random T5 with two layers learns to generate the answers of packaged data (docs/log.md)."""
 
 from pathlib import Path
 
@@ -36,10 +36,10 @@ SLOW = {
         pytest.param("superglue/copa", 0.8, {}, SLOW, marks=pytest.mark.timeout(3600)),
     ],
 )
-def test_it_learns(
+def test_a_random_t5_learns_each_task(
     name: str, least: float, sizes: dict[str, int], values: dict[str, str], tmp_path: Path
 ) -> None:
-    """Far above the majority's scores: 0.49, a third, 0, 0 and a half."""
+    """The required scores are far above those of the majority: 0.49, a third, 0, 0 and a half."""
     folder = save_text_model(tmp_path / "t5", **sizes)
     dev = run_job(text_job(folder, name, None, **values)).evaluations[0]
     found = headline(dev.name, dev.scores)

@@ -1,4 +1,4 @@
-"""Efficiency: what is timed is a job's own loops, in turns with a reference, on one machine."""
+"""Efficiency tasks: a job's own loops are timed, alternating with a reference, on one machine."""
 
 import json
 from dataclasses import replace
@@ -12,6 +12,7 @@ import torch
 from benchharness.driver.plan import plan
 from benchharness.encoder import load_encoder
 from benchharness.engines.slots import Slot, machine_of
+from benchharness.errors import BenchError, JobError
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.job import MACHINE, Setting
 from benchharness.leaderboard.report.plots.cost import timed_of
@@ -21,7 +22,6 @@ from benchharness.leaderboard.result import Result
 from benchharness.machine import machine_name
 from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.examples import TimedPrediction
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
@@ -52,8 +52,8 @@ def job_here(task: str = TASK.name, **fields: Any) -> Any:
     return replace(job, settings={**job.settings, MACHINE: here})
 
 
-def test_lengths_are_those_of_modernberts_script() -> None:
-    """N(256, 64), of which few are clipped at 16 and 512; the embedded data are an eighth."""
+def test_lengths_follow_the_distribution_of_modernberts_script() -> None:
+    """N(256, 64), of which few are clipped at 16 and 512; packaged lengths are divided by eight."""
     lengths = [e.tokens for e in read(TASK, "dev", parse_data("hub")).examples]  # type: ignore[attr-defined]
     assert (len(lengths), min(lengths) >= 16, max(lengths) <= 512) == (8192, True, True)
     assert fmean(lengths) == pytest.approx(256, abs=2)
@@ -66,7 +66,7 @@ def test_lengths_are_those_of_modernberts_script() -> None:
 
 
 @pytest.mark.parametrize("task", [TASK.name, "efficiency/mnli-lengths"])
-def test_an_encoder_is_timed_beside_the_reference(task: str) -> None:
+def test_an_encoder_is_timed_with_the_reference(task: str) -> None:
     job = job_here(task, overrides={"passes": "2"})
     result = time_encoder(job, lambda _: None)
     (evaluation,) = result.evaluations
@@ -85,8 +85,8 @@ def test_an_encoder_is_timed_beside_the_reference(task: str) -> None:
     assert Result.from_json(json.loads(json.dumps(result.to_json()))) == result
 
 
-def test_scores_are_sums_over_documents() -> None:
-    """By hand: 300 tokens, 3 s and 2 s of the processor, the reference 8 s."""
+def test_scores_are_computed_from_sums_over_documents() -> None:
+    """The expected values are for 300 tokens, 3 s, 2 s of the processor, and a reference of 8 s."""
     first = TimedPrediction(
         id="1", tokens=100, train=(1.0, 0.5, 2.0), predict=(0.5, 0.25, 0.75), alone=(0.010, 0.01),
         peaks=(10**9, 2 * 10**9),
@@ -127,7 +127,7 @@ def work_of(recipe: Recipe) -> Work:
     return Work(job=job_here(), recipe=recipe, compute=CPU)
 
 
-def test_a_pass_is_an_epoch_of_a_training_and_has_all_tokens() -> None:
+def test_a_training_pass_is_one_epoch_over_all_tokens() -> None:
     made, features = side()
     examples = read(TASK, "dev", parse_data("mini")).examples
     assert features.lengths.tolist() == [e.tokens for e in examples]  # type: ignore[attr-defined]
@@ -145,8 +145,8 @@ def test_a_pass_is_an_epoch_of_a_training_and_has_all_tokens() -> None:
     )
 
 
-def test_both_sides_have_all_words_and_the_recipes_dropout() -> None:
-    """Or a score would depend on the number of documents, and on whose dropout was left out."""
+def test_model_and_reference_have_full_vocabularies_and_the_recipes_dropout() -> None:
+    """Otherwise a score would depend on the number of documents, or on different dropout."""
     encoder = load_encoder("builtin:tiny", None, 1)
     features = documents(_two(), encoder, 64)
     recipe = having(RECIPE, dropout=0.0, classifier_dropout=0.0)
@@ -168,7 +168,7 @@ def test_the_reference_has_berts_size_and_reads_the_same_documents() -> None:
 
 
 @pytest.mark.parametrize("room", [1, 5, 21, 64, 100])
-def test_the_largest_batch_is_found_to_an_eighth(monkeypatch: Any, room: int) -> None:
+def test_the_largest_batch_is_found_within_an_eighth(monkeypatch: Any, room: int) -> None:
     made, _ = side()
 
     def training(_: Side, recipe: Any, batches: Any) -> Any:
@@ -182,24 +182,24 @@ def test_the_largest_batch_is_found_to_an_eighth(monkeypatch: Any, room: int) ->
     assert room * 7 / 8 - 1 <= largest_batch(made) <= room
 
 
-def test_passes_that_vary_are_told() -> None:
+def test_passes_that_vary_are_reported() -> None:
     steady, shaky = [[1.0, 1.0]] * 4, [[1.0, 1.0], [1.0, 2.0]] * 2
     assert list(variations(np.array([steady, steady]))) == []
     assert list(variations(np.array([steady, shaky]))) == ["passes of train vary by 38 %"]
 
 
-def test_another_machine_is_refused() -> None:
+def test_another_machine_than_planned_is_an_error() -> None:
     with pytest.raises(JobError, match="planned to be timed on Z80, 1 thread, and here is "):
         check_machine("Z80, 1 thread", CPU)
     check_machine(machine_name(torch.get_num_threads()), CPU)
 
 
-def test_models_that_were_timed_are_no_ensemble() -> None:
+def test_timed_models_cannot_be_an_ensemble() -> None:
     with pytest.raises(BenchError, match="no ensemble"):
         answer_type(TASK).average([])
 
 
-def test_what_an_encoder_cannot_read_is_left_out_and_said() -> None:
+def test_documents_longer_than_the_encoder_reads_are_skipped_with_a_note() -> None:
     made = plan(request_of(suite=("efficiency",), data="mini"))
     assert [job.task for job in made.jobs] == [
         "efficiency/fixed-512", "efficiency/drawn-256", "efficiency/mnli-lengths",
@@ -217,7 +217,7 @@ def test_what_an_encoder_cannot_read_is_left_out_and_said() -> None:
         plan(request_of(task=(TASK.name,), data="mini", set=("lora_rank=8",)))
 
 
-def test_a_cpu_times_few_documents_and_a_limit_says_otherwise() -> None:
+def test_a_cpu_times_few_documents_unless_a_limit_is_given() -> None:
     jobs = [
         plan_job("tiny", TASK.name, data="hub", precision="fp32", **others)
         for others in ({}, {"limit": 4}, {"gpu": True})
@@ -237,7 +237,7 @@ def test_a_machine_is_a_processor_with_threads_or_a_gpu() -> None:
 
 
 def timed(model: str, machine: str, rate: float) -> Any:
-    """A stored row of a model that was timed."""
+    """Return a stored row of a timed model."""
     job = plan_jobs(model, TASK.name, precision="fp32").jobs[0]
     settings = {**job.settings, MACHINE: Setting(value=machine, source="test")}
     result = time_encoder(job_here(limit=1, overrides={"passes": "1"}), lambda _: None)
@@ -247,7 +247,7 @@ def timed(model: str, machine: str, rate: float) -> Any:
     return replace(row, settings=settings, scores=scores)
 
 
-def test_machines_share_no_board() -> None:
+def test_machines_are_on_separate_boards() -> None:
     rows = [timed("tiny", machine, 1e4) for machine in ("A, 2 threads", "B, 2 threads")]
     boards = build_boards(rows, SUITES["efficiency"])
     assert {board.machine for board in boards} == {
@@ -261,8 +261,8 @@ def test_machines_share_no_board() -> None:
     assert len(build_boards([rows[0], beside], SUITES["efficiency"])) == 2
 
 
-def test_quality_stands_against_the_time_of_prediction() -> None:
-    """Of the machine on which most models were timed; who was not is left out."""
+def test_quality_is_plotted_against_prediction_time() -> None:
+    """The times are from the machine with most models; models without a time are omitted."""
     runs = [run for run in make_runs() if isinstance(run, Result)]
     rows = list(map(row_of, runs))
     (board, *_) = build_boards(rows, SUITES["glue"])

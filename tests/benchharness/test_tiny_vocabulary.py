@@ -1,4 +1,4 @@
-"""The packaged tokenizer loads as BERT's and knows its texts."""
+"""The packaged tokenizer loads as BERT's and covers the packaged texts."""
 
 import json
 import re
@@ -23,14 +23,14 @@ def tokenizer() -> object:
     return AutoTokenizer.from_pretrained(tiny.folder())
 
 
-def test_special_tokens_come_first_and_no_piece_comes_twice() -> None:
+def test_special_tokens_come_first_and_pieces_are_unique() -> None:
     pieces = vocabulary()
     assert tuple(pieces[:5]) == SPECIAL_TOKENS
     assert len(set(pieces)) == len(pieces)
     assert 500 <= len(pieces) <= 2000
 
 
-def test_the_configuration_fits_the_vocabulary() -> None:
+def test_the_config_matches_the_vocabulary() -> None:
     config = json.loads((tiny.folder() / "config.json").read_text("utf-8"))
     assert config["vocab_size"] == len(vocabulary())
     assert (config["num_hidden_layers"], config["hidden_size"]) == (2, 128)
@@ -63,7 +63,7 @@ def test_frequent_words_are_one_piece(tokenizer) -> None:
     ]
 
 
-def test_mini_texts_take_few_pieces_a_word(tokenizer) -> None:
+def test_mini_texts_have_few_pieces_per_word(tokenizer) -> None:
     suites = ("conll2003", "glue", "race", "snli", "squad", "superglue", "swag")
     files = [path for name in suites for path in sorted((mini_folder() / name).rglob("*.*"))]
     text = " ".join(path.read_text("utf-8").lower() for path in files)

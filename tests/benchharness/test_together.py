@@ -1,4 +1,4 @@
-"""Several tasks in one encoder: what is planned, trained, resumed and shown."""
+"""Several tasks with one encoder: planning, training, resuming and boards."""
 
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import BenchError, ModelError
 from benchharness.heads import head_for
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.job import Job
@@ -17,7 +18,6 @@ from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.result import Evaluation, Result
 from benchharness.leaderboard.store.store import open_store
 from benchharness.stored import gather_boards
-from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.tasks.suites import SUITES, find_task
 from benchharness.training.batching import (
     Features,
@@ -56,7 +56,7 @@ def plan(*tasks: str, together: tuple[str, ...], **options: Any) -> list[Job]:
 
 
 class Bag(nn.Module):
-    """A class from the mean of a row's embeddings, which other tasks may share."""
+    """A classifier on the mean of a row's embeddings, which other tasks may share."""
 
     def __init__(self, encoder: nn.Embedding, outputs: int) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ def make_rows(rows: int, outputs: int) -> tuple[Features, Tensor]:
     return features, torch.from_numpy(generator.integers(0, outputs, rows))
 
 
-def test_weights_are_those_of_a_plain_loop_over_the_same_batches():
+def test_weights_equal_those_of_a_plain_training_loop():
     data = [make_rows(40, 2), make_rows(100, 3)]
     network = Both()
     tasks = [
@@ -133,7 +133,7 @@ def test_weights_are_those_of_a_plain_loop_over_the_same_batches():
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
-def test_heads_share_the_encoder_and_its_pooler_and_nothing_else():
+def test_heads_share_only_the_encoder_and_its_pooler():
     encoder = load_encoder("builtin:tiny", None, seed=1)
     pooler = encoder.network.pooler
     tasks = [find_task(name) for name in ("cola", "stsb", "copa", "conll2003/ner")]
@@ -149,7 +149,7 @@ def test_heads_share_the_encoder_and_its_pooler_and_nothing_else():
     assert pairs.reads_first_token
 
 
-def test_families_that_a_head_type_changes_are_refused_for_unlike_heads():
+def test_families_that_a_head_type_changes_cannot_be_shared_by_different_heads():
     encoder = load_encoder("builtin:tiny", None, seed=1)
     tasks = [find_task(name) for name in ("cola", "squad/v1.1")]
     for family in ("longformer", "funnel"):
@@ -162,7 +162,7 @@ def test_families_that_a_head_type_changes_are_refused_for_unlike_heads():
 # What is planned
 
 
-def test_the_job_is_that_of_a_set_of_tasks():
+def test_the_key_of_a_shared_job_does_not_depend_on_the_order_of_tasks():
     (job,) = plan(together=("stsb", "mnli", "cola"))
     (same,) = plan(together=("cola", "stsb", "glue/ax", "mnli"))
     assert job.key == same.key
@@ -176,14 +176,14 @@ def test_the_job_is_that_of_a_set_of_tasks():
     assert Job.from_json(job.to_json()) == job
 
 
-def test_one_task_together_with_nothing_is_the_task():
+def test_a_shared_job_of_one_task_is_the_job_of_that_task():
     alone, (shared,) = plan("cola", together=()), plan(together=("cola",))
     assert [shared] == alone
     (mnli,) = plan(together=("mnli", "glue/ax"), overrides={"sampling_power": "0.5"})
     assert [mnli.key] == [job.key for job in plan("mnli", together=())]
 
 
-def test_single_tasks_start_from_the_shared_encoder_where_it_is_asked_for():
+def test_single_tasks_start_from_the_shared_encoder_only_if_requested():
     found = plan("cola", "copa", together=("cola", "stsb"), start_from="together", seeds=(1, 2))
     shared = {job.seed: job for job in found if len(job.trained_tasks) > 1}
     single = [job for job in found if len(job.trained_tasks) == 1]
@@ -207,7 +207,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("together", "message"), REFUSED.items())
-def test_two_versions_of_a_benchmark_are_refused(together: tuple[str, ...], message: str):
+def test_two_versions_of_a_benchmark_cannot_be_trained_together(
+    together: tuple[str, ...], message: str
+):
     with pytest.raises(BenchError, match=message) as caught:
         plan(together=together)
     assert "\n" not in str(caught.value)
@@ -222,7 +224,7 @@ def test_two_versions_of_a_benchmark_are_refused(together: tuple[str, ...], mess
         ("sampling_power", "-1", "sampling_power is '-1' .--set., expected a number"),
     ],
 )
-def test_values_that_do_not_fit_are_refused(setting: str, value: str, message: str):
+def test_settings_that_do_not_fit_a_shared_job_are_an_error(setting: str, value: str, message: str):
     with pytest.raises(BenchError, match=message):
         plan(together=("cola", "stsb"), overrides={setting: value})
 
@@ -231,7 +233,7 @@ def request(**options: Any) -> Any:
     return request_of(seeds=1, data="mini", **options)
 
 
-def test_a_request_names_suites_and_tasks():
+def test_a_request_names_suites_and_tasks_to_train_together():
     found = request(multi_task=["superglue", "cola, stsb", "cola"])
     names = [task.name for task in found.multi_task]
     assert names == [*SUITES["superglue"].tasks, "glue/cola", "glue/stsb"]
@@ -250,7 +252,7 @@ def trained() -> Result:
     return run_job(make_shared_job(*TASKS, limit=16, epochs="2", batch_size="8"))
 
 
-def test_every_task_is_scored_by_its_own_head(trained: Result):
+def test_every_task_is_scored_with_its_own_head(trained: Result):
     own = {name: make_job(name, limit=16) for name in TASKS}
     scored = {name: job.fingerprints for name, job in own.items()}
     expected = {
@@ -275,7 +277,7 @@ def test_every_task_is_scored_by_its_own_head(trained: Result):
     ],
     ids=["sampled", "merged, the best"],
 )
-def test_a_stopped_job_goes_on_to_the_same_bits(tmp_path: Path, settings: dict[str, str]):
+def test_an_interrupted_shared_job_resumes_bit_for_bit(tmp_path: Path, settings: dict[str, str]):
     job = make_shared_job(*TASKS, limit=16, epochs="2", batch_size="8", **settings)
     expected = run_job(job)
     stop(job, tmp_path / "snapshots", step=9)
@@ -284,7 +286,7 @@ def test_a_stopped_job_goes_on_to_the_same_bits(tmp_path: Path, settings: dict[s
     assert found.provenance["resumed"] == {"times": 1, "steps": [9]}
 
 
-def test_a_single_task_goes_on_from_the_shared_encoder(tmp_path: Path):
+def test_a_single_task_trains_from_the_shared_encoder(tmp_path: Path):
     shared, single = plan(
         "cola",
         together=("cola", "stsb"),
@@ -301,7 +303,7 @@ def test_a_single_task_goes_on_from_the_shared_encoder(tmp_path: Path):
 
 
 def result_of(job: Job, **scores: float) -> Result:
-    """A result with an evaluation of each dev split, which has these scores by task."""
+    """Return a result with one evaluation per dev split, and these scores by task."""
     return Result(
         job=job,
         evaluations=tuple(
@@ -322,7 +324,7 @@ def result_of(job: Job, **scores: float) -> Result:
     )
 
 
-def test_boards_have_the_scores_of_each_task_in_a_row_that_is_marked(tmp_path: Path):
+def test_boards_have_the_scores_of_a_shared_job_in_a_separate_row(tmp_path: Path):
     shared, cola, stsb, ner = plan(
         "cola", "stsb", "conll2003/ner", together=("cola", "stsb", "conll2003/ner")
     )
@@ -342,7 +344,7 @@ def test_boards_have_the_scores_of_each_task_in_a_row_that_is_marked(tmp_path: P
     assert [e.cells["conll2003/ner"].median for e in conll.entries] == [0.7, 0.3]
 
 
-def test_rows_say_what_they_have_started_from(tmp_path: Path):
+def test_rows_name_the_shared_job_that_they_start_from(tmp_path: Path):
     shared, cola = plan("cola", together=("cola", "stsb"), start_from="together")
     with open_store(str(tmp_path / "board.sqlite")) as store:
         store.add_result(result_of(shared, cola=0.5, stsb=0.6))

@@ -1,4 +1,4 @@
-"""A checkpoint's texts are read as its tokenizer.json says, whatever class transformers builds."""
+"""Texts are tokenized as in a checkpoint's tokenizer.json, whatever class transformers builds."""
 
 import json
 from collections.abc import Callable
@@ -21,9 +21,9 @@ from tokenizers import (
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from benchharness.encoder.tokenizer import ZEROS, load_tokenizer, save_tokenizer
+from benchharness.errors import ModelError
 from benchharness.heads import Limits, pair
 from benchharness.heads.tokens import Frame, tokenize, tokenize_ids
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.examples import PairExample
 from tests.helpers.families import FAMILIES, make_config
 from tests.helpers.family_tokenizers import make_family_tokenizer
@@ -227,7 +227,7 @@ def assert_reads_as_the_file(tokenizer: Any, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_tokenizer_file_is_obeyed_whatever_class_is_named(tmp_path: Path, way: str):
+def test_tokenizer_json_is_followed_whatever_class_is_named(tmp_path: Path, way: str):
     make, name, part = WAYS[way]
     family = "roberta" if name.startswith("Roberta") else "bert"
     folder = write(tmp_path / "given", make(), name, family)
@@ -242,7 +242,7 @@ def test_a_tokenizer_file_is_obeyed_whatever_class_is_named(tmp_path: Path, way:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_written_reads_the_same_in_transformers_alone(tmp_path: Path, way: str):
+def test_a_saved_tokenizer_is_the_same_in_transformers(tmp_path: Path, way: str):
     make, name, _ = WAYS[way]
     family = "roberta" if name.startswith("Roberta") else "bert"
     folder = write(tmp_path / "given", make(), name, family)
@@ -261,7 +261,7 @@ def test_what_is_written_reads_the_same_in_transformers_alone(tmp_path: Path, wa
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_familys_own_tokenizer_is_left_as_it_is(tmp_path: Path, family: str):
+def test_a_familys_own_tokenizer_is_not_changed(tmp_path: Path, family: str):
     config = make_config(family)
     given = make_family_tokenizer(family)
     given.save_pretrained(tmp_path)
@@ -280,7 +280,7 @@ def test_a_familys_own_tokenizer_is_left_as_it_is(tmp_path: Path, family: str):
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_the_ids_of_an_odd_tokenizer_are_those_of_its_file(tmp_path: Path, name: str):
+def test_token_ids_of_unusual_tokenizers_match_their_file(tmp_path: Path, name: str):
     odd_tokenizer(name).save_pretrained(tmp_path)
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     settings = json.loads((tmp_path / "tokenizer_config.json").read_text())
@@ -293,7 +293,7 @@ def test_the_ids_of_an_odd_tokenizer_are_those_of_its_file(tmp_path: Path, name:
         assert tokens.ids.tolist() == told.encode(text, add_special_tokens=False).ids
 
 
-def test_a_setting_that_contradicts_the_file_is_told(tmp_path: Path):
+def test_texts_affected_by_a_contradicting_setting_are_counted(tmp_path: Path):
     folder = write(tmp_path, wordpiece(lowercase=False), "BertTokenizerFast", do_lower_case=True)
     tokenizer = load_tokenizer(folder, make_config("bert"))
     assert_reads_as_the_file(tokenizer, folder)
@@ -301,7 +301,7 @@ def test_a_setting_that_contradicts_the_file_is_told(tmp_path: Path):
     assert tokenizer.source.of > 100
 
 
-def test_a_difference_without_a_trace_is_not_told(tmp_path: Path):
+def test_a_difference_without_effect_is_reported_with_no_texts(tmp_path: Path):
     lower = normalizers.Sequence([normalizers.BertNormalizer(lowercase=True)])
     folder = write(tmp_path, changed("normalizer", lower, wordpiece()), "BertTokenizerFast")
     tokenizer = load_tokenizer(folder, make_config("bert"))
@@ -309,7 +309,7 @@ def test_a_difference_without_a_trace_is_not_told(tmp_path: Path):
     assert_reads_as_the_file(tokenizer, folder)
 
 
-def test_a_file_that_cuts_and_fills_reads_whole_texts(tmp_path: Path):
+def test_truncation_and_padding_in_tokenizer_json_are_disabled(tmp_path: Path):
     made = changed("normalizer", normalizers.NFC(), wordpiece())
     made.enable_truncation(8)
     made.enable_padding(length=8)
@@ -319,7 +319,7 @@ def test_a_file_that_cuts_and_fills_reads_whole_texts(tmp_path: Path):
         assert_reads_as_the_file(tokenizer, folder)
 
 
-def test_tokens_that_a_user_added_beside_the_file_stay(tmp_path: Path):
+def test_tokens_added_next_to_tokenizer_json_are_kept(tmp_path: Path):
     made = changed("normalizer", normalizers.NFC(), wordpiece())
     size = made.get_vocab_size()
     folder = write(tmp_path, made, "BertTokenizerFast")
@@ -329,7 +329,7 @@ def test_tokens_that_a_user_added_beside_the_file_stay(tmp_path: Path):
     assert_reads_as_the_file(tokenizer, folder)
 
 
-def test_a_class_of_another_kind_of_vocabulary_does_not_stop_the_file(tmp_path: Path):
+def test_a_class_with_another_vocabulary_type_does_not_prevent_loading(tmp_path: Path):
     folder = write(tmp_path, wordpiece(), "RemBertTokenizerFast", do_lower_case=True)
     tokenizer = load_tokenizer(folder, make_config("bert"))
     assert_reads_as_the_file(tokenizer, folder)
@@ -337,7 +337,7 @@ def test_a_class_of_another_kind_of_vocabulary_does_not_stop_the_file(tmp_path: 
     assert tokenizer.sep_token == "[SEP]"
 
 
-def test_a_file_that_the_library_cannot_read_is_one_sentence(tmp_path: Path):
+def test_an_unreadable_tokenizer_json_is_an_error(tmp_path: Path):
     folder = write(tmp_path, unigram(normalizers.NFKC()), "AlbertTokenizerFast")
     told = json.loads((folder / "tokenizer.json").read_text())
     told["normalizer"] = {"type": "NoSuchNormalizer"}
@@ -346,14 +346,14 @@ def test_a_file_that_the_library_cannot_read_is_one_sentence(tmp_path: Path):
         load_tokenizer(folder, make_config("bert"))
 
 
-def test_settings_that_read_another_text_than_the_file_are_one_sentence(tmp_path: Path):
+def test_special_tokens_that_contradict_tokenizer_json_are_an_error(tmp_path: Path):
     made = changed("normalizer", normalizers.NFC(), wordpiece())
     folder = write(tmp_path, made, "BertTokenizerFast", pad_token="a")  # in many words
     with pytest.raises(ModelError, match="cannot be obeyed: with the special tokens of tokenizer_"):
         load_tokenizer(folder, make_config("bert"))
 
 
-def test_a_token_that_settings_add_elsewhere_is_one_sentence(tmp_path: Path):
+def test_an_added_token_with_another_id_is_an_error(tmp_path: Path):
     folder = write(
         tmp_path,
         unigram(normalizers.NFC()),
@@ -364,13 +364,13 @@ def test_a_token_that_settings_add_elsewhere_is_one_sentence(tmp_path: Path):
         load_tokenizer(folder, make_config("bert"))
 
 
-def test_an_unknown_token_that_is_none_is_one_sentence(tmp_path: Path):
+def test_an_unknown_token_outside_the_vocabulary_is_an_error(tmp_path: Path):
     folder = write(tmp_path, wordpiece(), "BertTokenizerFast", unk_token="")
     with pytest.raises(ModelError, match="its unk_token is '', which its vocabulary lacks"):
         load_tokenizer(folder, make_config("bert"))
 
 
-def test_a_file_that_contradicts_itself_is_one_sentence(tmp_path: Path):
+def test_an_inconsistent_tokenizer_json_is_an_error(tmp_path: Path):
     folder = write(tmp_path, changed("normalizer", normalizers.NFC(), wordpiece()), "BertTokenizer")
     told = json.loads((folder / "tokenizer.json").read_text())
     told["post_processor"]["special_tokens"] = {}
@@ -394,7 +394,7 @@ MORE = {"rembert": "RemBertTokenizer", "splinter": "SplinterTokenizer", "layoutl
 
 @pytest.mark.parametrize("family", [*TYPED, *MORE])
 @pytest.mark.parametrize("name", ["PreTrainedTokenizerFast", "RobertaTokenizer", "own"])
-def test_token_types_follow_the_network_and_the_template(tmp_path: Path, family: str, name: str):
+def test_token_types_are_used_if_the_network_has_them(tmp_path: Path, family: str, name: str):
     config = make_config("bert", type_vocab_size=2)
     config.model_type = family
     named = MORE.get(family, "BertTokenizer") if name == "own" else name  # or one of others
@@ -405,7 +405,7 @@ def test_token_types_follow_the_network_and_the_template(tmp_path: Path, family:
 
 
 @pytest.mark.parametrize("processor", [None, processors.ByteLevel(trim_offsets=False)])
-def test_without_a_template_types_are_of_the_texts(tmp_path: Path, processor: Any):
+def test_without_a_template_each_text_has_its_token_type(tmp_path: Path, processor: Any):
     made = wordpiece()
     told = json.loads(made.to_str())
     told["post_processor"] = processor and json.loads(processor.__getstate__())
@@ -419,7 +419,7 @@ def test_without_a_template_types_are_of_the_texts(tmp_path: Path, processor: An
 
 
 @pytest.mark.parametrize("types", [0, 1])
-def test_a_network_of_one_type_is_given_none(tmp_path: Path, types: int):
+def test_a_network_with_one_token_type_gets_none(tmp_path: Path, types: int):
     folder = write(tmp_path, wordpiece(), "BertTokenizerFast")
     config = make_config("bert", type_vocab_size=2)
     config.type_vocab_size = types
@@ -427,7 +427,7 @@ def test_a_network_of_one_type_is_given_none(tmp_path: Path, types: int):
 
 
 @pytest.mark.parametrize("family", ZEROS)
-def test_families_that_knew_one_type_alone_are_given_none(tmp_path: Path, family: str):
+def test_families_pretrained_with_one_token_type_get_none(tmp_path: Path, family: str):
     folder = write(tmp_path, wordpiece(), "PreTrainedTokenizerFast")
     config = make_config("bert", type_vocab_size=2)
     config.model_type = family
@@ -436,7 +436,9 @@ def test_families_that_knew_one_type_alone_are_given_none(tmp_path: Path, family
 
 @pytest.mark.parametrize("types", [[], ["token_type_ids"]])
 @pytest.mark.parametrize("family", ["bert", "big_bird"])
-def test_a_list_of_inputs_in_the_settings_is_obeyed(tmp_path: Path, types: list[str], family: str):
+def test_model_input_names_of_the_settings_are_respected(
+    tmp_path: Path, types: list[str], family: str
+):
     names = ["input_ids", "attention_mask", *types]
     folder = write(tmp_path, wordpiece(), "BertTokenizerFast", model_input_names=names)
     config = make_config("bert", type_vocab_size=2)
@@ -444,7 +446,9 @@ def test_a_list_of_inputs_in_the_settings_is_obeyed(tmp_path: Path, types: list[
     assert Frame.of(load_tokenizer(folder, config), texts=2).has_types is bool(types)
 
 
-def test_a_part_in_python_is_left_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_tokenizer_with_a_custom_python_component_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     class Halves:
         def pre_tokenize(self, text: Any) -> None:
             text.split(lambda _, piece: [piece[:2], piece[2:]])
@@ -461,13 +465,13 @@ def test_a_part_in_python_is_left_where_it_is(tmp_path: Path, monkeypatch: pytes
     assert load_tokenizer(folder, make_config("bert")).source.instead_of == ""
 
 
-def test_a_template_of_one_type_is_obeyed(tmp_path: Path):
+def test_a_template_with_one_token_type_is_followed(tmp_path: Path):
     made = changed("post_processor", template("[CLS] $A [SEP] $B [SEP]"), wordpiece())
     folder = write(tmp_path, made, "PreTrainedTokenizerFast")
     assert Frame.of(load_tokenizer(folder, make_config("bert")), texts=2).texts == (0, 0)
 
 
-def test_what_a_run_has_left_gives_types_as_that_run_did(tmp_path: Path):
+def test_a_kept_model_has_the_token_types_of_its_training(tmp_path: Path):
     config = make_config("bert")
     folder = write(tmp_path, wordpiece(), "PreTrainedTokenizerFast")  # which lists none
     before = load_tokenizer(folder, config, was_kept=True)
@@ -498,28 +502,26 @@ def keeps_capitals(tokenizer: Any) -> bool:
 @pytest.mark.parametrize(
     "settings", [{}, {"model_max_length": 64}, {"tokenizer_class": "BertTokenizer"}]
 )
-def test_a_vocabulary_with_capitals_keeps_them_where_no_file_decides(
-    tmp_path: Path, settings: dict[str, Any]
-):
+def test_a_cased_vocabulary_is_not_lowercased_by_default(tmp_path: Path, settings: dict[str, Any]):
     tokenizer = load_tokenizer(cased(tmp_path, **settings), make_config("bert"))
     assert keeps_capitals(tokenizer)
     assert tokenizer.source.case == "kept, as its vocabulary has them (no file says do_lower_case)"
     assert tokenizer.source.file == "vocab.txt"
 
 
-def test_a_file_that_lowers_a_vocabulary_with_capitals_is_obeyed(tmp_path: Path):
+def test_do_lower_case_is_followed_for_a_cased_vocabulary(tmp_path: Path):
     tokenizer = load_tokenizer(cased(tmp_path, do_lower_case=True), make_config("bert"))
     assert not keeps_capitals(tokenizer)
     assert tokenizer.source.case == ""
 
 
-def test_a_vocabulary_without_capitals_is_lowered_as_before(tmp_path: Path):
+def test_an_uncased_vocabulary_is_lowercased_by_default(tmp_path: Path):
     tokenizer = load_tokenizer(cased(tmp_path, vocabulary=False), make_config("bert"))
     assert not keeps_capitals(tokenizer)
     assert tokenizer.source.case == ""
 
 
-def test_a_few_words_in_capitals_make_no_cased_vocabulary(tmp_path: Path):
+def test_a_vocabulary_with_few_capitalized_words_is_uncased(tmp_path: Path):
     folder = cased(tmp_path, vocabulary=False)
     with (folder / "vocab.txt").open("a") as file:
         file.write("URL\n[E1]\n[E2]\n")
@@ -527,14 +529,14 @@ def test_a_few_words_in_capitals_make_no_cased_vocabulary(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("model", "row"), [("SpanBERT/spanbert-base-cased", True), ("x/y", False)])
-def test_the_table_of_models_decides_where_no_file_does(tmp_path: Path, model: str, row: bool):
+def test_a_registered_model_decides_the_case_if_no_file_does(tmp_path: Path, model: str, row: bool):
     folder = cased(tmp_path, vocabulary=False)
     tokenizer = load_tokenizer(folder, make_config("bert"), checkpoint=model)
     assert keeps_capitals(tokenizer) is row
     assert ("the table of models has it" in tokenizer.source.case) is row
 
 
-def test_files_against_the_table_of_models_are_told(tmp_path: Path):
+def test_files_that_contradict_the_case_of_a_registered_model_are_reported(tmp_path: Path):
     folder = write(tmp_path, wordpiece(), "BertTokenizer", do_lower_case=True)
     tokenizer = load_tokenizer(
         folder, make_config("bert"), checkpoint="SpanBERT/spanbert-base-cased"
@@ -542,7 +544,7 @@ def test_files_against_the_table_of_models_are_told(tmp_path: Path):
     assert tokenizer.source.case == "lowered by its files, and cased in the table of models"
 
 
-def test_the_class_that_is_written_is_one_that_every_transformers_has(tmp_path: Path):
+def test_a_saved_tokenizer_has_a_class_of_every_transformers_version(tmp_path: Path):
     folder = write(tmp_path / "given", WAYS["two separators"][0](), "BertTokenizerFast")
     tokenizer = load_tokenizer(folder, make_config("bert"))
     assert isinstance(tokenizer, PreTrainedTokenizerFast)
@@ -551,7 +553,7 @@ def test_the_class_that_is_written_is_one_that_every_transformers_has(tmp_path: 
     assert told["tokenizer_class"] == "PreTrainedTokenizerFast"
 
 
-def test_a_vocabulary_of_one_script_has_a_frame_too(tmp_path: Path):
+def test_a_vocabulary_of_another_script_has_special_tokens_too(tmp_path: Path):
     made = Tokenizer(models.BPE(vocab={"[CLS]": 0, "[SEP]": 1, "м": 2, "и": 3, "р": 4}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.post_processor = processors.TemplateProcessing(

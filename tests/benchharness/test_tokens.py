@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchharness.errors import ModelError
 from benchharness.heads.tokens import Frame, join, tokenize, tokenize_ids
-from benchharness.tasks.errors import ModelError
 from tests.helpers.made_tokenizers import CORPUS, KINDS, make_tokenizer
 
 any_text = st.text(st.characters(codec=None), max_size=60)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_are_those_of_the_tokenizer(kind: str):
+def test_rows_equal_those_of_the_tokenizer(kind: str):
     tokenizer = make_tokenizer(kind)
     for texts in (CORPUS[:1], CORPUS[:2], ("", CORPUS[0]), (CORPUS[0], "")):
         frame = Frame.of(tokenizer, len(texts))
@@ -27,14 +27,14 @@ def test_rows_are_those_of_the_tokenizer(kind: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_null_place_is_the_classification_tokens(kind: str):
+def test_the_null_position_is_the_classification_token(kind: str):
     tokenizer = make_tokenizer(kind)
     frame = Frame.of(tokenizer, 2)
     row, _ = frame.row(*tokenize_ids(["a tower", "stood"], tokenizer).values())
     assert row[frame.null] == tokenizer.cls_token_id
 
 
-def test_a_tokenizer_without_special_tokens():
+def test_a_tokenizer_without_special_tokens_adds_none():
     tokenizer = make_tokenizer("bare")
     frame = Frame.of(tokenizer, 2)
     assert (frame.size, frame.null) == (0, 0)
@@ -42,7 +42,7 @@ def test_a_tokenizer_without_special_tokens():
     assert frame.row(first, second)[0].tolist() == tokenizer("the tower", " stood")["input_ids"]
 
 
-def test_where_a_text_begins_in_a_row():
+def test_the_first_position_of_each_text_in_a_row_is_known():
     frame = Frame.of(make_tokenizer("bytes"), 2)  # <s> a </s></s> b </s>
     a, b = np.array([50, 51], dtype=np.int32), np.array([60], dtype=np.int32)
     row, _ = frame.row(a, b)
@@ -51,7 +51,7 @@ def test_where_a_text_begins_in_a_row():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_tokens_stand_for_their_characters(kind: str):
+def test_tokens_cover_their_characters_without_whitespace(kind: str):
     text = "  The storm of\t1846,  in Warsaw \n"
     tokens = tokenize([text], make_tokenizer(kind))[text]
     pieces = [text[a:b] for a, b in zip(tokens.starts, tokens.ends, strict=True)]
@@ -61,7 +61,7 @@ def test_tokens_stand_for_their_characters(kind: str):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(text=any_text)
-def test_any_text_has_tokens_with_characters_inside_it(kind: str, text: str):
+def test_offsets_of_any_text_are_inside_it(kind: str, text: str):
     tokens = tokenize([text], make_tokenizer(kind))[text]
     assert len(tokens.ids) == len(tokens.starts) == len(tokens.ends)
     assert ((tokens.starts >= 0) & (tokens.starts <= tokens.ends)).all()
@@ -70,14 +70,14 @@ def test_any_text_has_tokens_with_characters_inside_it(kind: str, text: str):
         assert text[start:end] == text[start:end].strip()
 
 
-def test_half_a_surrogate_pair_is_an_unknown_character():
+def test_an_unpaired_surrogate_is_an_unknown_character():
     texts = ["bad \ud800 half", "bad \ufffd half"]
     first, second = (tokenize([t], make_tokenizer("bytes"))[t] for t in texts)
     assert first.ids.tolist() == second.ids.tolist()
     assert first.ends.tolist() == second.ends.tolist()
 
 
-def test_a_text_is_tokenised_once(monkeypatch: pytest.MonkeyPatch):
+def test_a_text_is_tokenized_once(monkeypatch: pytest.MonkeyPatch):
     calls: list[list[str]] = []
     tokenizer = make_tokenizer("wordpiece")
 
@@ -90,7 +90,7 @@ def test_a_text_is_tokenised_once(monkeypatch: pytest.MonkeyPatch):
     assert calls == [["a", "b"], ["c"]]
 
 
-def test_the_tokens_of_some_characters():
+def test_the_tokens_that_cover_a_range_of_characters_are_found():
     text = "in Warsaw 🐦 she"
     tokens = tokenize([text], make_tokenizer("bytes"))[text]
     first, last = tokens.covering(10, 11) or (0, 0)
@@ -100,7 +100,7 @@ def test_the_tokens_of_some_characters():
     assert tokens.covering(99, 120) is None
 
 
-def test_a_tokenizer_that_encodes_nothing_is_refused():
+def test_a_tokenizer_that_encodes_nothing_is_an_error():
     def mute(*texts: str, **options: Any) -> dict[str, list[int]]:
         return {"input_ids": [], "special_tokens_mask": []}
 
@@ -108,7 +108,7 @@ def test_a_tokenizer_that_encodes_nothing_is_refused():
         Frame.of(mute, 1)
 
 
-def test_rows_end_to_end():
+def test_rows_are_concatenated():
     frame = Frame.of(make_tokenizer("wordpiece"), 1)
     ids = np.array([7, 8], dtype=np.int32)
     columns = join([frame.row(ids), frame.row(ids[:1])], frame, 64)

@@ -26,7 +26,7 @@ from tests.helpers.training import (
 )
 
 
-def test_it_learns():
+def test_a_classifier_learns_its_training_data():
     network = make_network()
     trained = train(network, having(RECIPE, epochs=20, batch_size=16, learning_rate=3e-3))
     features, targets = make_data()
@@ -37,7 +37,7 @@ def test_it_learns():
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_the_same_seed_gives_the_same_bits(precision: str):
+def test_training_is_deterministic_with_a_seed(precision: str):
     compute = replace(CPU, precision=precision)
     first, again, other = (make_network(seed=0) for _ in range(3))
     curves = [
@@ -48,7 +48,7 @@ def test_the_same_seed_gives_the_same_bits(precision: str):
     assert not torch.equal(weights_of(first), weights_of(other))
 
 
-def test_evaluating_does_not_change_what_is_learned():
+def test_evaluations_do_not_change_the_weights():
     once, often = make_network(), make_network()
     features, _ = make_data()
     train(once)
@@ -75,7 +75,7 @@ def gradients(network: nn.Module, parts: list[np.ndarray]) -> torch.Tensor:
     return torch.cat([w.grad.flatten() for w in network.parameters() if w.grad is not None])
 
 
-def test_micro_batches_have_the_gradient_of_the_mean_over_examples():
+def test_gradients_of_micro_batches_equal_those_of_the_mean_over_examples():
     network = make_network(dropout=0.0)
     features, targets = make_data()
     rows = np.arange(20)
@@ -87,8 +87,8 @@ def test_micro_batches_have_the_gradient_of_the_mean_over_examples():
     torch.testing.assert_close(gradients(network, [rows]), plain, atol=1e-6, rtol=0)
 
 
-def test_one_step_is_that_of_plain_adamw():
-    """Against torch's AdamW and clipping, called by hand on the whole batch."""
+def test_one_step_equals_plain_adamw():
+    """The reference is torch's AdamW with clipping on the whole batch."""
     recipe = having(RECIPE, epochs=0.5, warmup_ratio=0.0, weight_decay=0.5, batch_size=64)
     ours, plain = make_network(dropout=0.0), make_network(dropout=0.0)
     features, targets = make_data()
@@ -111,22 +111,22 @@ def is_bias_or_norm(name: str) -> bool:
     return name.endswith("bias") or "LayerNorm" in name
 
 
-def test_learning_rate_rises_and_falls():
+def test_the_learning_rate_rises_during_warmup_and_then_falls():
     rates = [learning_rate(step, 10, having(RECIPE, warmup_ratio=0.2)) for step in range(10)]
     expected = [0.0, 0.5, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
     assert rates == pytest.approx([1e-3 * factor for factor in expected])
 
 
-def test_without_warmup_the_first_step_has_the_full_rate():
+def test_without_warmup_the_first_step_has_the_full_learning_rate():
     assert learning_rate(0, 10, having(RECIPE, warmup_ratio=0.0)) == 1e-3
 
 
 @pytest.mark.parametrize("ratio", [0.06, 0.1, 1.0])
-def test_a_single_step_trains(ratio: float):
+def test_a_single_step_has_the_full_learning_rate(ratio: float):
     assert learning_rate(0, 1, having(RECIPE, warmup_ratio=ratio)) == 1e-3
 
 
-def test_the_curve_is_evaluated_as_often_as_asked():
+def test_the_curve_has_the_requested_number_of_evaluations():
     turns: list[int] = []
 
     def evaluate() -> Mapping[str, float]:
@@ -149,7 +149,9 @@ def test_the_curve_is_evaluated_as_often_as_asked():
     assert trained.tokens == 5 * data[0].lengths.sum()
 
 
-def test_a_points_loss_is_the_mean_since_the_point_before(monkeypatch: pytest.MonkeyPatch):
+def test_the_loss_of_a_curve_point_is_the_mean_since_the_previous_point(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr(meter, "CURVE_POINTS", 2)
     seen: list[float] = []
     trained = train(
@@ -162,7 +164,7 @@ def test_a_points_loss_is_the_mean_since_the_point_before(monkeypatch: pytest.Mo
     assert trained.curve[1].loss == pytest.approx(sum(seen[4:]) / 4)
 
 
-def test_progress():
+def test_progress_is_reported_for_each_step():
     lines: list[Progress] = []
     train(make_network(), report=lines.append)
     assert [(line.phase, line.step, line.steps) for line in lines] == [
@@ -172,7 +174,7 @@ def test_progress():
     assert lines[-1].examples_per_second > 0
 
 
-def test_losses_are_read_only_now_and_then_on_a_gpu(monkeypatch: pytest.MonkeyPatch):
+def test_losses_are_read_only_every_few_steps_on_a_gpu(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(meter.STEPS_BETWEEN_READS, "cpu", 3)
     monkeypatch.setattr(meter, "CURVE_POINTS", 1)
     lines: list[Progress] = []
@@ -193,7 +195,7 @@ def test_a_huge_learning_rate_diverges_at_once():
     assert len(lines) < 4
 
 
-def test_predictions_that_are_not_numbers_are_refused():
+def test_nan_predictions_are_a_divergence_error():
     network = make_network()
     with torch.no_grad():
         network.classifier.output.bias.fill_(torch.nan)
@@ -216,7 +218,7 @@ def one_row(features: Features, row: int) -> dict[str, Any]:
     return {name: torch.from_numpy(a) for name, a in pad(features, np.array([row])).items()}
 
 
-def test_regression():
+def test_a_regression_head_learns_its_training_data():
     features, targets = make_data()
     network = make_network(outputs=1)
     train(

@@ -1,4 +1,4 @@
-"""Training where an item is more than a row, a loss more than one term, and logits one a token."""
+"""Training with items of several rows, losses of several terms, and logits per token."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -34,7 +34,7 @@ def make_rows() -> Features:
 
 
 def logits_of(network: torch.nn.Module, features: Features, row: int) -> torch.Tensor:
-    """The logits of one row computed alone, without padding."""
+    """Return the logits of one row computed alone, without padding."""
     inputs = {name: torch.from_numpy(a) for name, a in pad(features, np.array([row])).items()}
     length = features.lengths[row]
     return network(**{name: values[:, :length] for name, values in inputs.items()})[0]
@@ -47,7 +47,7 @@ def gradients(network: torch.nn.Module) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("parts", [[[0, 1, 2, 3]], [[2], [3, 0], [1]]])
-def test_choices_have_the_gradient_of_the_mean_over_examples(parts: list[list[int]]):
+def test_choice_gradients_equal_those_of_the_mean_over_examples(parts: list[list[int]]):
     network = choice.network(make_encoder(), TASK)
     features = replace(make_rows(), items=np.array([0, 2, 5, 6, 10]))
     gold = torch.tensor([1, 2, 0, 3])
@@ -65,7 +65,7 @@ def test_choices_have_the_gradient_of_the_mean_over_examples(parts: list[list[in
 
 
 @pytest.mark.parametrize("parts", [[range(10)], [[7], [2, 4], [0, 1, 3, 5, 6, 8, 9]]])
-def test_tags_have_the_gradient_of_the_mean_over_words(parts: list[list[int]]):
+def test_tag_gradients_equal_those_of_the_mean_over_words(parts: list[list[int]]):
     network = tag.network(make_encoder(), TASK)
     goals = np.full((10, 30), -100)
     for row, length in enumerate(LENGTHS):
@@ -84,7 +84,7 @@ def test_tags_have_the_gradient_of_the_mean_over_words(parts: list[list[int]]):
 
 
 @pytest.mark.parametrize("head", [span, tag])
-def test_logits_of_tokens_stand_where_their_tokens_do(head: Any, monkeypatch: pytest.MonkeyPatch):
+def test_token_logits_are_in_the_order_of_the_tokens(head: Any, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(PREDICTION_TOKENS, "cpu", 40)
     network, features = head.network(make_encoder(), TASK).eval(), make_rows()
     found = predict(network, features, CPU, lambda _: None)

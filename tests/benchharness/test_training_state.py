@@ -1,4 +1,4 @@
-"""A training that was stopped after any step and restored goes on as if nothing had happened."""
+"""A training that is interrupted after any step and restored continues bit for bit."""
 
 import signal
 import sys
@@ -29,7 +29,7 @@ OURS = ("benchharness.training.loop", "benchharness.training.meter")
 
 
 class StoppedError(Exception):
-    """The end of a process, for a test."""
+    """The end of a process, simulated in a test."""
 
 
 def stop_after(training: Training, steps: int) -> Callable[[], None]:
@@ -49,7 +49,7 @@ def through_files(state: State, folder: Path) -> State:
 def stop_and_go_on(
     make: Callable[[], Training], steps: int, folder: Path
 ) -> tuple[Training, Meter]:
-    """A training that was stopped after some steps, and goes on in another network."""
+    """Interrupt a training after some steps, and resume it in another network."""
     stopped = make()
     with pytest.raises(StoppedError):
         fit(stopped, lambda: {"x": 0.5}, stop_after(stopped, steps))
@@ -63,7 +63,7 @@ def stop_and_go_on(
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
-def test_it_goes_on_to_the_same_bits(recipe, steps: int, tmp_path: Path):
+def test_a_restored_training_continues_bit_for_bit(recipe, steps: int, tmp_path: Path):
     whole = begin(make_network(), recipe)
     expected, draws = fit(whole, lambda: {"x": 0.5}), torch.get_rng_state()
     theirs = whole.state().tensors["optimizer"]
@@ -86,7 +86,7 @@ def with_adapters() -> nn.Module:
     return network
 
 
-def test_of_adapters_only_what_is_trained_is_kept(tmp_path: Path):
+def test_only_trained_weights_are_saved_with_adapters(tmp_path: Path):
     whole = begin(with_adapters(), FOUR_STEPS)
     fit(whole, dict)
     kept = whole.state().tensors["weights"]
@@ -96,7 +96,7 @@ def test_of_adapters_only_what_is_trained_is_kept(tmp_path: Path):
     assert torch.equal(weights_of(again.network), weights_of(whole.network))
 
 
-def test_a_stop_in_an_evaluation_repeats_that_evaluation():
+def test_an_evaluation_that_was_interrupted_is_repeated():
     def fail() -> dict[str, float]:
         raise StoppedError
 
@@ -113,7 +113,7 @@ def test_a_stop_in_an_evaluation_repeats_that_evaluation():
     assert torch.equal(weights_of(again.network), weights_of(whole.network))
 
 
-def test_a_finished_training_stays_finished(tmp_path: Path):
+def test_a_finished_training_is_restored_as_finished(tmp_path: Path):
     whole = begin(make_network(), FOUR_STEPS)
     expected = fit(whole, dict)
     state = through_files(whole.state(), tmp_path / "state")
@@ -124,7 +124,7 @@ def test_a_finished_training_stays_finished(tmp_path: Path):
     assert torch.equal(weights_of(again.network), weights_of(whole.network))
 
 
-def test_the_time_between_does_not_count():
+def test_time_between_interruption_and_resumption_is_not_counted():
     training = begin(make_network(), FOUR_STEPS)
     fit(training, dict)
     numbers = {**training.meter.numbers(), "seconds": 100.0, "evaluating": 10.0}
@@ -133,8 +133,8 @@ def test_the_time_between_does_not_count():
     assert training.meter.evaluating == 10.0
 
 
-def test_a_signal_at_any_call_leaves_a_state_that_is_whole(tmp_path: Path):
-    """Wherever it arrives, what is kept goes on to the same bits."""
+def test_a_signal_at_any_call_leaves_a_consistent_state(tmp_path: Path):
+    """The saved state continues bit for bit, wherever the signal arrives."""
     whole = begin(make_network(), FOUR_STEPS)
     expected = fit(whole, lambda: {"x": 0.5})
     for count in range(1, 400, 37):
@@ -150,7 +150,7 @@ def test_a_signal_at_any_call_leaves_a_state_that_is_whole(tmp_path: Path):
 
 @contextmanager
 def signal_at_call(count: int) -> Iterator[None]:
-    """Lets a signal arrive at so many-th call of a function of ours."""
+    """Send a signal at the given call of a function of the training loop."""
     calls = 0
 
     def trace(frame: FrameType, event: str, _: object) -> None:
@@ -167,7 +167,7 @@ def signal_at_call(count: int) -> Iterator[None]:
         sys.setprofile(None)
 
 
-def test_what_has_diverged_is_not_kept(monkeypatch: pytest.MonkeyPatch):
+def test_a_diverged_training_has_no_state_to_save(monkeypatch: pytest.MonkeyPatch):
     training = begin(make_network(), having(RECIPE, learning_rate=1e30, warmup_ratio=0.0))
     training.step()
     training.step()

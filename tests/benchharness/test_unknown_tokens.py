@@ -1,4 +1,4 @@
-"""What a tokenizer does not know is counted for each split, stored, shown and told."""
+"""Unknown tokens and lost words are counted per split, stored, shown and reported."""
 
 import csv
 import json
@@ -31,7 +31,7 @@ def numbers(tokenizer: Any, *texts: str) -> tuple[int, int, int, int]:
     return tokens, unknown, lost, words
 
 
-def test_unknown_tokens_are_counted_and_each_text_once():
+def test_unknown_tokens_are_counted_once_per_text():
     tokens, unknown, lost, words = numbers(TINY, "the bird", f"the {STRANGE[1]}", "the bird")
     assert (unknown, lost, words) == (1, 0, 0)
     assert tokens == sum(
@@ -40,33 +40,33 @@ def test_unknown_tokens_are_counted_and_each_text_once():
     )
 
 
-def test_words_of_silent_characters_alone_are_lost():
+def test_words_of_invisible_characters_only_are_lost():
     assert numbers(TINY, "the \u200b bird \u00ad\u200b", "a\u200bb \ufeff")[2:] == (3, 6)
 
 
-def test_a_tokenizer_that_drops_a_script_has_lost_its_words():
+def test_words_of_a_script_that_the_tokenizer_drops_are_lost():
     tokenizer = odd_tokenizer("latin letters alone")
     tokens, unknown, lost, words = numbers(tokenizer, "Он жил in Moskau", "東京 a b")
     assert (unknown, lost, words) == (0, 3, 7)
     assert tokens
 
 
-def test_bytes_know_every_word():
+def test_a_byte_tokenizer_has_no_unknown_tokens():
     assert numbers(odd_tokenizer("bytes"), "Он жил \u200b 東京 \U0001f600")[1:3] == (0, 0)
 
 
-def test_a_space_of_its_own_is_no_token_of_a_word():
+def test_a_word_with_only_a_space_token_is_lost():
     assert numbers(odd_tokenizer("as ALBERT"), "the \u0301 an")[2:] == (1, 3)
 
 
-def test_a_token_that_ends_texts_too_is_not_unknown():
+def test_an_end_token_that_is_also_the_unknown_token_is_not_counted():
     tokenizer = GPT2Tokenizer(
         vocab={"<|endoftext|>": 0, "a": 1, "Ġ": 2}, merges=[], unk_token="<|endoftext|>"
     )
     assert numbers(tokenizer, "a a")[1] == 0
 
 
-def test_an_unknown_token_that_only_the_file_names_counts():
+def test_an_unknown_token_named_only_in_tokenizer_json_is_counted():
     pieces = [("<pad>", 0.0), ("?", 0.0), ("\u2581", -2.0), ("a", -2.0)]
     made = Tokenizer(models.Unigram(pieces, unk_id=1))
     made.pre_tokenizer = pre_tokenizers.Metaspace()
@@ -76,11 +76,11 @@ def test_an_unknown_token_that_only_the_file_names_counts():
     assert numbers(PreTrainedTokenizerFast(tokenizer_object=words), "a b a")[1] == 1
 
 
-def test_half_a_pair_is_no_silent_character():
+def test_an_unpaired_surrogate_is_not_an_invisible_character():
     assert numbers(TINY, "the \ud800 bird")[2] == 0
 
 
-def test_heads_count_their_texts_and_keep_the_numbers(tmp_path: Path, monkeypatch: Any):
+def test_counts_of_heads_are_stored_in_the_feature_cache(tmp_path: Path, monkeypatch: Any):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     monkeypatch.setattr("benchharness.heads.tokens.KEPT_TOKENS", 1)
     examples = (PairExample(id="1", text_a=f"the {STRANGE[1]}", text_b="a \u200b bird"),)
@@ -99,7 +99,7 @@ def test_heads_count_their_texts_and_keep_the_numbers(tmp_path: Path, monkeypatc
     assert found.counts[2:].tolist() == [1, 3]
 
 
-def test_what_reads_outside_of_a_count_is_not_counted():
+def test_texts_tokenized_outside_of_a_count_are_not_counted():
     with counting(TINY) as count:
         pass
     tokenize(["the bird"], TINY)
@@ -115,7 +115,7 @@ def read(unknown: tuple[int, int], lost: tuple[int, int] = (0, 9), **source: Any
     return Reading.of({"model": {"tokenizer_source": source}, "data": data})
 
 
-def test_many_are_told_and_few_are_not():
+def test_only_high_shares_of_unknown_tokens_are_reported():
     few, many = read((1, 100)), read((30, 100), (5, 10))
     assert few is not None
     assert (few.unknown, few.told) == ({"a/b:dev": (1, 100)}, None)
@@ -132,11 +132,11 @@ def test_many_are_told_and_few_are_not():
 
 
 @pytest.mark.parametrize("provenance", [None, {}, {"model": {}}, {"model": 1, "data": 2}, "x"])
-def test_runs_that_did_not_count_say_nothing(provenance: object):
+def test_runs_without_counts_have_no_report(provenance: object):
     assert Reading.of(provenance) is None
 
 
-def test_a_run_tells_where_most_words_are_unknown(bench, tmp_path: Path):
+def test_a_run_warns_if_many_tokens_are_unknown(bench, tmp_path: Path):
     folder = save_checkpoint(tmp_path / "mine")
     (folder / "tokenizer.json").unlink()
     pieces = (tiny_folder() / "vocab.txt").read_text().split()
@@ -171,7 +171,7 @@ def test_a_run_tells_where_most_words_are_unknown(bench, tmp_path: Path):
     assert bench("db", "check", "--db", "s.sqlite")[0] == 0
 
 
-def test_a_run_tells_that_it_obeys_a_tokenizer_file(bench, tmp_path: Path):
+def test_a_run_notes_that_it_follows_tokenizer_json(bench, tmp_path: Path):
     folder = save_checkpoint(tmp_path / "mine")
     told = json.loads((folder / "tokenizer.json").read_text())
     told["normalizer"] |= {"strip_accents": False, "lowercase": False}

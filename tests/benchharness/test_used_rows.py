@@ -1,4 +1,4 @@
-"""Training the rows of a vocabulary that occur leaves what training all of them leaves."""
+"""Training only the occurring rows of a vocabulary gives the same weights as training all."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ LENGTHS = [9, 3, 30, 16, 5, 12, 21, 7]
 
 
 def make_features(first: int, last: int, network: Any) -> Features:
-    """Texts of the tokens `first` to `last`."""
+    """Return texts of the tokens `first` to `last`."""
     ids = np.random.default_rng(first).integers(first, last, sum(LENGTHS)).astype(np.int32)
     config = network.encoder.config
     has_types = getattr(config, "type_vocab_size", 0) > 1
@@ -34,7 +34,7 @@ def make_both_features(network: Any) -> dict[str, Features]:
 
 
 def train(network: nn.Module, features: Features, steps: int = 4) -> None:
-    """Some steps of AdamW at a falling rate, with dropout."""
+    """Take some steps of AdamW with a falling learning rate and dropout."""
     torch.manual_seed(2)
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-2, weight_decay=0.3, fused=True)
     goals = torch.arange(len(LENGTHS)) % 3
@@ -59,7 +59,7 @@ def predict(network: nn.Module, features: Features) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_every_family_learns_the_same(family: str) -> None:
+def test_every_family_learns_the_same_weights(family: str) -> None:
     whole, cut = make_ours(family, "pair"), make_ours(family, "pair")
     features = make_both_features(whole)
     fewer, used = cut_vocabulary(cut.encoder, features)
@@ -75,7 +75,7 @@ def test_every_family_learns_the_same(family: str) -> None:
         torch.testing.assert_close(weight, theirs[name], rtol=1e-5, atol=1e-6)
 
 
-def test_only_rows_that_occur_are_trained() -> None:
+def test_only_occurring_rows_and_special_tokens_are_trained() -> None:
     network = make_ours("bert", "pair")
     features = make_both_features(network)
     whole = network.encoder.get_input_embeddings().weight
@@ -88,7 +88,7 @@ def test_only_rows_that_occur_are_trained() -> None:
         assert (used.rows[part.token_ids] == features[name].token_ids).all()
 
 
-def test_a_padding_token_that_no_config_names_is_kept() -> None:
+def test_a_padding_token_outside_of_the_config_is_kept() -> None:
     network = make_ours("bert", "pair")
     features = make_features(20, 200, network)
     far = Features(**{**vars(features), "pad_id": 777})

@@ -1,4 +1,4 @@
-"""Both units of weight decay: torch's, per unit of the rate, and Composer's, per step."""
+"""Both units of weight decay: torch's, relative to the learning rate, and Composer's, per step."""
 
 import math
 
@@ -15,7 +15,7 @@ DECOUPLED = having(RECIPE, weight_decay=0.0, decoupled_weight_decay=0.01)
 
 
 class Slow:
-    """mosaicml/composer's DecoupledAdamW, weight by weight and in 64 bits, as its source has it."""
+    """mosaicml/composer's DecoupledAdamW in fp64, one weight at a time, as in its source."""
 
     def __init__(self, weight: Tensor, highest: float, recipe: Recipe) -> None:
         self.weight, self.initial_lr, self.recipe = weight.detach().double(), highest, recipe
@@ -40,8 +40,8 @@ class Slow:
     [DECOUPLED, having(DECOUPLED, layer_decay=0.5), having(DECOUPLED, schedule="cosine")],
     ids=["plain", "layers", "cosine"],
 )
-def test_it_is_composers_decoupled_adamw(recipe: Recipe):
-    """Over a whole schedule, in which the rate rises and falls; each layer has its highest rate."""
+def test_decoupled_weight_decay_equals_composers_adamw(recipe: Recipe):
+    """The learning rate rises and falls over the schedule; each layer has its own maximum."""
     network, steps = make_network(dropout=0.0), 12
     optimizer = make_optimizer(network, recipe)
     groups = optimizer.param_groups
@@ -66,8 +66,8 @@ def test_it_is_composers_decoupled_adamw(recipe: Recipe):
     assert math.prod(taken) < 0.96, "the decay must be large enough to be seen"
 
 
-def test_a_tenth_per_rate_is_so_much_per_step():
-    """The units' relation, as the recipe says it: 0.1 at 5e-5 takes 5e-6 of a weight."""
+def test_both_units_of_weight_decay_are_converted_by_the_learning_rate():
+    """As in the recipe: 0.1 at a learning rate of 5e-5 removes 5e-6 of a weight per step."""
     usual = having(RECIPE, learning_rate=5e-5, weight_decay=0.1)
     per_step = having(usual, weight_decay=0.0, decoupled_weight_decay=5e-6)
     decays = [
@@ -82,7 +82,7 @@ def test_a_tenth_per_rate_is_so_much_per_step():
     ("name", "task", "decay"),
     [("modernbert-base", "cola", 1e-6), ("modernbert-large", "mnli", 1e-5)],
 )
-def test_modernberts_decays_are_per_step(name: str, task: str, decay: float):
+def test_modernbert_recipes_have_decoupled_weight_decay(name: str, task: str, decay: float):
     settings = resolve_recipe(MODELS[name], f"glue/{task}", None, {}).settings
     assert settings["decoupled_weight_decay"].value == decay
     assert settings["weight_decay"].value == 0.0

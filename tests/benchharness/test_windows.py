@@ -20,7 +20,9 @@ def edges(windows: list[slice]) -> list[tuple[int, int]]:
         (3, 1, 1, [(0, 1), (1, 2), (2, 3)]),
     ],
 )
-def test_windows(tokens: int, room: int, stride: int, expected: list[tuple[int, int]]):
+def test_windows_have_the_expected_edges(
+    tokens: int, room: int, stride: int, expected: list[tuple[int, int]]
+):
     assert edges(cut_windows(tokens, room, stride)) == expected
 
 
@@ -33,7 +35,7 @@ def test_windows_cover_every_token(tokens: int, room: int, stride: int):
 
 
 def oracle(windows: list[slice], place: int) -> int:
-    """run_squad.py's rule, as it is described: the first window with the highest score."""
+    """Return the first window with the highest score, by the rule of run_squad.py."""
     scores = []
     for window in windows:
         if not window.start <= place < window.stop:
@@ -45,10 +47,10 @@ def oracle(windows: list[slice], place: int) -> int:
 
 
 @given(st.integers(1, 200), st.integers(1, 50), st.integers(1, 50))
-def test_the_window_with_the_most_context(tokens: int, room: int, stride: int):
+def test_the_best_window_has_the_most_context(tokens: int, room: int, stride: int):
     windows = cut_windows(tokens, room, stride)
     assert best_windows(windows).tolist() == [oracle(windows, place) for place in range(tokens)]
 
 
-def test_nothing_has_no_best_window():
+def test_an_empty_text_has_no_best_windows():
     assert best_windows(cut_windows(0, 5, 2)).tolist() == []

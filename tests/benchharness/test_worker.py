@@ -12,10 +12,10 @@ import pytest
 
 from benchharness.engines.fork_server import ForkServer
 from benchharness.engines.process import WORKER
+from benchharness.errors import DataError, ForeignCodeError, JobError, ModelError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
-from benchharness.tasks.errors import DataError, ForeignCodeError, JobError, ModelError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
@@ -30,7 +30,7 @@ from tests.helpers.stopped_jobs import forked
 AX = find_task("ax")
 
 
-def test_a_result_has_everything_of_its_job():
+def test_a_result_has_evaluations_curve_cost_and_provenance():
     job = make_job("cola")
     lines: list[Progress] = []
     result = run_job(job, lines.append)
@@ -51,7 +51,7 @@ def test_a_result_has_everything_of_its_job():
     assert Result.from_json(json.loads(json.dumps(result.to_json(), allow_nan=False))) == result
 
 
-def test_predictions_after_the_training_are_no_part_of_its_seconds(monkeypatch):
+def test_predictions_after_training_do_not_count_as_training_time(monkeypatch):
     predict = job_module.predict
 
     def slowly(*given: Any) -> Any:
@@ -63,7 +63,7 @@ def test_predictions_after_the_training_are_no_part_of_its_seconds(monkeypatch):
     assert cost.predict_seconds > 1.0 > 2 * cost.train_seconds, "dev and test"
 
 
-def test_scores_are_those_of_the_stored_predictions():
+def test_scores_match_the_stored_predictions():
     result = run_job(make_job("cola"))
     dev, test = result.evaluations
     task = find_task("cola")
@@ -76,7 +76,7 @@ def test_scores_are_those_of_the_stored_predictions():
     assert len(test.predictions) == 48
 
 
-def test_mnlis_model_also_predicts_ax():
+def test_the_mnli_job_also_predicts_the_diagnostic():
     result = run_job(make_job("mnli"))
     names = [(e.task, e.split) for e in result.evaluations]
     assert ("glue/ax", "test") in names
@@ -86,25 +86,25 @@ def test_mnlis_model_also_predicts_ax():
     assert "accuracy_mm" in result.evaluations[names.index(("glue/mnli", "dev_mm"))].scores
 
 
-def test_regression():
+def test_a_regression_job_predicts_numbers():
     dev = run_job(make_job("stsb")).evaluations[0]
     assert {"pearson", "spearman"} <= set(dev.scores)
     assert all(isinstance(row["label"], float) for row in dev.predictions)
 
 
-def test_the_same_job_gives_the_same_predictions():
+def test_a_job_is_deterministic():
     job = make_job("glue/rte")
     assert run_job(job).evaluations == run_job(job).evaluations
 
 
-def test_changed_data_are_not_trained_on():
+def test_changed_data_are_an_error():
     job = make_job("cola")
     changed = replace(job, fingerprints={**job.fingerprints, "glue/cola:train": "0" * 64})
     with pytest.raises(DataError, match=r"glue/cola train .mini. has changed since"):
         run_job(changed)
 
 
-def test_a_checkpoint_folder(tmp_path: Path):
+def test_a_job_trains_a_checkpoint_folder(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "small")
     result = run_job(make_job("glue/rte", model=str(folder), max_tokens="40"))
     assert result.job.weights.startswith("sha256:")
@@ -129,7 +129,7 @@ def start(job: Job, file: Path) -> subprocess.Popen[bytes]:
     return process
 
 
-def test_the_process_prints_progress_and_leaves_a_result(tmp_path: Path):
+def test_the_worker_prints_progress_and_writes_a_result(tmp_path: Path):
     job = make_job("cola")
     process = start(job, tmp_path / "result.json")
     output, errors = process.communicate(timeout=60)
@@ -142,7 +142,7 @@ def test_the_process_prints_progress_and_leaves_a_result(tmp_path: Path):
     assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
 
 
-def test_a_fork_leaves_a_failure_of_the_users(tmp_path: Path, shared_forks: ForkServer):
+def test_a_fork_writes_a_divergence_as_a_failure(tmp_path: Path, shared_forks: ForkServer):
     job = make_job("cola", learning_rate="1e30", warmup_ratio="0", epochs="20")
     with forked(shared_forks, job, tmp_path / "result.json") as (fork, _):
         status = fork.wait(60)
@@ -152,7 +152,7 @@ def test_a_fork_leaves_a_failure_of_the_users(tmp_path: Path, shared_forks: Fork
     assert failure.job == job
 
 
-def test_a_terminated_fork_leaves_an_interruption(tmp_path: Path, shared_forks: ForkServer):
+def test_a_terminated_fork_writes_an_interruption(tmp_path: Path, shared_forks: ForkServer):
     job = make_job("cola", limit=None, epochs="500")
     with forked(shared_forks, job, tmp_path / "result.json") as (fork, lines):
         next(line for line in lines if json.loads(line)["phase"] == "training")
@@ -164,7 +164,7 @@ def test_a_terminated_fork_leaves_an_interruption(tmp_path: Path, shared_forks: 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl(2) is Linux's")
-def test_a_killed_parent_takes_the_process_along(tmp_path: Path):
+def test_a_killed_parent_kills_the_worker(tmp_path: Path):
     job = tmp_path / "job.json"
     job.write_text(json.dumps(make_job("cola", limit=None, epochs="500").to_json()))
     program = (
@@ -200,7 +200,9 @@ def test_a_killed_parent_takes_the_process_along(tmp_path: Path):
         (ZeroDivisionError("by zero"), "failed", 1, "ZeroDivisionError: by zero"),
     ],
 )
-def test_failures(error: Exception, kind: str, exit_code: int, sentence: str):
+def test_errors_become_failures_with_kind_and_exit_code(
+    error: Exception, kind: str, exit_code: int, sentence: str
+):
     failure = _failure(make_job("cola"), error)
     assert (failure.kind, failure.exit_code, failure.error) == (kind, exit_code, sentence)
     assert type(error).__name__ in failure.details

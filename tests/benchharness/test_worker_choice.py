@@ -1,4 +1,4 @@
-"""Jobs that choose their weights: what they leave behind, and what it was chosen on."""
+"""Jobs that select their weights: their results, and the rows that the selection uses."""
 
 from dataclasses import asdict
 from functools import cache
@@ -38,7 +38,7 @@ def values_of(result: Result) -> list[float | None]:
         *(pytest.param(t, marks=pytest.mark.soak) for t in ("mrpc", "copa", "conll2003/ner")),
     ],
 )
-def test_the_dev_scores_are_the_best_of_the_curve(task: str):
+def test_dev_scores_are_the_best_of_the_curve(task: str):
     plain, best = job_of(task), job_of(task, best_checkpoint="true")
     assert best.curve == plain.curve, "the choice changes no step"
     values = values_of(best)
@@ -52,7 +52,7 @@ def test_the_dev_scores_are_the_best_of_the_curve(task: str):
     assert [e.name for e in best.evaluations] == [e.name for e in plain.evaluations]
 
 
-def test_other_splits_are_predicted_by_the_best_weights():
+def test_other_splits_are_predicted_with_the_best_weights():
     best, last = job_of(best_checkpoint="true"), job_of()
     assert best.provenance["selection"]["step"] < best.cost.steps
     assert best.evaluations[1].predictions != last.evaluations[1].predictions
@@ -63,7 +63,7 @@ def test_other_splits_are_predicted_by_the_best_weights():
     assert best.evaluations == last.evaluations
 
 
-def test_the_encoder_that_others_start_from_has_the_best_weights(tmp_path: Path):
+def test_a_kept_encoder_has_the_best_weights(tmp_path: Path):
     def kept(**settings: str) -> dict[str, torch.Tensor]:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         run_job(make_job("cola", limit=24, **LONG | settings), keep=folder)
@@ -76,7 +76,7 @@ def test_the_encoder_that_others_start_from_has_the_best_weights(tmp_path: Path)
     assert best.keys() == last.keys() == mean.keys()
 
 
-def test_a_run_whose_patience_runs_out_is_shorter():
+def test_early_stopping_ends_a_run_early():
     whole, stopped = job_of(), job_of(early_stopping="1")
     values = values_of(whole)
     made = next(n + 1 for n in range(1, 6) if max(values[:n]) >= values[n])  # type: ignore[type-var]
@@ -87,7 +87,7 @@ def test_a_run_whose_patience_runs_out_is_shorter():
     assert stopped.evaluations[0].scores == stopped.curve[-1].scores
 
 
-def test_the_average_is_scored_and_nothing_was_chosen():
+def test_an_average_of_weights_is_scored_without_a_selection():
     result = job_of(average_last="4")
     assert result.curve == job_of().curve
     assert "selection" not in result.provenance
@@ -98,7 +98,7 @@ def test_the_average_is_scored_and_nothing_was_chosen():
 # a part of train
 
 
-def test_what_is_held_out_is_not_trained_on_and_dev_is_scored_once():
+def test_held_out_rows_are_not_trained_on_and_dev_is_scored_once():
     result = job_of("glue/rte", best_checkpoint="true", select_on="train:0.25")
     rows = read(find_task("glue/rte"), "train", parse_data("mini"), 24)
     left, held = hold_out(rows, 0.25)
@@ -123,7 +123,7 @@ def test_what_is_held_out_is_not_trained_on_and_dev_is_scored_once():
         ("cola", {"lora_rank": "2"}),
     ],
 )
-def test_every_head_can_hold_out(
+def test_every_head_can_hold_out_training_rows(
     task: str, more: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
@@ -132,7 +132,7 @@ def test_every_head_can_hold_out(
     assert result.evaluations[0].split == "dev"
 
 
-def test_what_it_is_chosen_on_is_in_the_key():
+def test_the_rows_of_the_selection_are_part_of_the_key():
     keys = [
         make_job("glue/rte", **BEST | more).key
         for more in ({}, {"select_on": "train:0.1"}, {"select_on": "train:0.2"})
@@ -154,7 +154,7 @@ def test_what_it_is_chosen_on_is_in_the_key():
         ("glue/rte", {}, None),
     ],
 )
-def test_the_headline_is_what_a_board_shows(
+def test_the_headline_score_is_the_score_on_a_board(
     task: str, scores: dict[str, float], value: float | None
 ):
     assert headline(f"{task}:dev", scores) == (None if value is None else pytest.approx(value))

@@ -1,4 +1,4 @@
-"""A job of every head type, from the embedded rows to the stored predictions."""
+"""A job with every head type, from packaged rows to stored predictions."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ CONLL2012 = ("conll2012/coref", "conll2012/srl")
         *CONLL2012,
     ],
 )
-def test_a_job_of_every_head(name: str):
+def test_a_job_with_every_head_predicts_and_scores_dev(name: str):
     task = find_task(name)
     job = plan_job(
         "tiny",

@@ -1,4 +1,4 @@
-"""Several worker processes for one job: started and ended together, and the result of one."""
+"""Several worker processes per job: they start and end together and give one result."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def launch(
 
 
 def launch_fake(recipe: str, file: Path, held: int = 0) -> tuple[int, str]:
-    """Fake workers, whose job's seed is the number of a descriptor that they are to have."""
+    """Run fake workers; the job's seed is the file descriptor that they must inherit."""
     code = (
         "import sys; from pathlib import Path; from benchharness.worker import ranks; "
         "ranks.GRACE_SECONDS = 1.0; "
@@ -80,7 +80,7 @@ def launch_fake(recipe: str, file: Path, held: int = 0) -> tuple[int, str]:
     return launch(job, file, (sys.executable, "-c", code), held=[held] if held else [])
 
 
-def test_each_process_gets_the_job_and_its_number(tmp_path):
+def test_each_process_gets_the_job_and_its_rank(tmp_path):
     file = tmp_path / "result.json"
     status, output = launch_fake("ok", file)
     assert (status, output) == (0, '{"phase": "training"}\n')
@@ -93,8 +93,8 @@ def test_each_process_gets_the_job_and_its_number(tmp_path):
     assert not Path(told[STORE]).parent.exists()
 
 
-def test_each_process_has_an_instance_of_its_own(monkeypatch):
-    """CUDA shows a process the first instance of MIG alone, and of whole GPUs all."""
+def test_each_process_gets_its_own_mig_instance(monkeypatch):
+    """CUDA shows a process only the first MIG instance, but all whole GPUs."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-aa,MIG-bb")
     told = [ranks._told(rank, 2, "folder") for rank in range(2)]
     assert [each["CUDA_VISIBLE_DEVICES"] for each in told] == ["MIG-aa", "MIG-bb"]
@@ -102,8 +102,8 @@ def test_each_process_has_an_instance_of_its_own(monkeypatch):
     assert "CUDA_VISIBLE_DEVICES" not in ranks._told(1, 2, "folder")
 
 
-def test_each_process_holds_what_the_launcher_was_given(tmp_path):
-    """So that a job is free only when the last of them has ended."""
+def test_each_process_inherits_the_lock_of_the_launcher(tmp_path):
+    """Then the lock of a job is free only after the last process has ended."""
     file, holds = tmp_path / "result.json", Holds(tmp_path / "locks")
     assert holds.take("job")
     held = holds.descriptor("job")
@@ -121,14 +121,14 @@ def test_the_failure_is_that_of_the_process_that_failed_first(tmp_path):
     assert (status, failure.kind, failure.error) == (1, "diverged", "rank 1 has diverged.")
 
 
-def test_where_one_is_killed_the_others_end_and_the_signal_is_told(tmp_path):
+def test_if_one_process_is_killed_the_others_end_and_the_signal_is_returned(tmp_path):
     file = tmp_path / "result.json"
     status, _ = launch_fake("dies", file)
     assert status == -9
     assert not file.exists()
 
 
-def test_a_worker_that_nobody_launched_with_others_is_alone(monkeypatch):
+def test_forget_others_resets_rank_and_number_of_processes(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
     monkeypatch.setenv("RANK", "3")
     assert (count_processes(), own_rank()) == (4, 3)
@@ -147,7 +147,7 @@ def alone(job: Job) -> Result:
 
 
 def assert_alike(result: Result, alone: Result) -> None:
-    """The same within rounding: losses, scores, and what each row's answer is scored by."""
+    """Assert equality within rounding: losses, scores, and the scores of each prediction."""
     assert result.job == alone.job
     for ours, theirs in zip(result.curve, alone.curve, strict=True):
         assert ours.loss == pytest.approx(theirs.loss, abs=1e-5)
@@ -175,7 +175,7 @@ def test_two_processes_give_the_result_of_one(job, alone, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_so_do_two_under_torchrun(job, alone, tmp_path):
+def test_two_processes_under_torchrun_give_the_result_of_one(job, alone, tmp_path):
     described, file = tmp_path / "job.json", tmp_path / "result.json"
     described.write_text(json.dumps(job.to_json()))
     command = (*TORCHRUN, "-m", "benchharness.worker", str(file), "--job")

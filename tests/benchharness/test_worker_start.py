@@ -1,4 +1,4 @@
-"""Runs that leave their encoder, and runs that start from it."""
+"""Runs that save their encoder, and runs that start from it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +9,10 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import JobError
 from benchharness.heads import Limits
 from benchharness.kept_folders import is_whole, new_checkpoint
 from benchharness.leaderboard.job import Job
-from benchharness.tasks.errors import JobError
 from benchharness.worker.checkpoint import CheckpointWriter, KeptRun, load_start
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
@@ -23,14 +23,14 @@ WEIGHTS = "model.safetensors"
 
 
 def write(writer: CheckpointWriter) -> None:
-    """Writes an encoder without a head."""
+    """Write an encoder without a head."""
     run = KeptRun(job=writer.job, limits=Limits(max_tokens=64), splits={}, versions={})
     writer.write(torch.nn.Identity(), run)
 
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory):
-    """An MNLI job, its result, and the folder in which it left its encoder."""
+    """Return an MNLI job, its result, and the folder with its saved encoder."""
     job = make_job("mnli", limit=32)
     folder = tmp_path_factory.mktemp("checkpoints") / job.key
     return job, run_job(job, keep=folder), folder
@@ -40,7 +40,7 @@ def starting_from(start: Job, task: str = "glue/rte") -> Job:
     return replace(make_job(task, limit=32), start_from=start.key)
 
 
-def test_a_run_leaves_a_checkpoint_that_any_tool_loads(left):
+def test_a_saved_encoder_is_a_checkpoint_that_can_be_loaded(left):
     job, result, folder = left
     assert is_whole(folder, job.key)
     assert result.evaluations == run_job(job).evaluations, "keeping changes nothing"
@@ -53,7 +53,7 @@ def test_a_run_leaves_a_checkpoint_that_any_tool_loads(left):
     assert encoder.tokenizer(text) == pretrained.tokenizer(text)
 
 
-def test_the_whole_encoder_was_trained_with_its_pooler(left):
+def test_all_parts_of_the_saved_encoder_were_trained(left):
     _, _, folder = left
     before = load_encoder("builtin:tiny", None, 1).network.state_dict()
     written = load_file(folder / WEIGHTS)
@@ -63,7 +63,7 @@ def test_the_whole_encoder_was_trained_with_its_pooler(left):
         assert not torch.equal(before[name], written[name]), name
 
 
-def test_a_run_starts_from_those_weights_with_a_new_head(left):
+def test_a_run_starts_from_the_saved_weights_with_a_new_head(left):
     start, _, folder = left
     job = starting_from(start)
     result, scratch = run_job(job, start_from=folder), run_job(replace(job, start_from=None))
@@ -78,12 +78,12 @@ def test_a_run_starts_from_those_weights_with_a_new_head(left):
     assert "started_from" not in scratch.provenance
 
 
-def test_another_head_type_starts_from_it_too(left):
+def test_a_task_with_another_head_can_start_from_the_saved_encoder(left):
     start, _, folder = left
     assert run_job(starting_from(start, "superglue/copa"), start_from=folder).evaluations[0].scores
 
 
-def test_a_head_that_drops_the_pooler_leaves_the_pretrained_one(tmp_path: Path):
+def test_a_head_without_a_pooler_saves_the_pretrained_pooler(tmp_path: Path):
     job = make_job("squad/v1.1", limit=8)
     run_job(job, keep=tmp_path / job.key)
     written = load_file(tmp_path / job.key / WEIGHTS)
@@ -96,7 +96,7 @@ def test_a_head_that_drops_the_pooler_leaves_the_pretrained_one(tmp_path: Path):
 
 
 @pytest.mark.parametrize("family", ["gpt2", "openai-gpt"])
-def test_what_gpt_leaves_loads_in_transformers_and_here(tmp_path: Path, family: str):
+def test_a_saved_gpt_encoder_can_be_loaded_with_transformers(tmp_path: Path, family: str):
     encoder = load_encoder(str(save_family(tmp_path / "gpt", family)), None, 1)
     write(CheckpointWriter.of(encoder, tmp_path / "kept", make_job("mnli")))
     theirs = AutoModel.from_pretrained(tmp_path / "kept")
@@ -109,7 +109,7 @@ def test_what_gpt_leaves_loads_in_transformers_and_here(tmp_path: Path, family: 
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert"])
-def test_every_weight_comes_back_as_it_was(tmp_path: Path, family: str):
+def test_every_weight_is_restored(tmp_path: Path, family: str):
     checkpoint = str(save_checkpoint(tmp_path / "pretrained", family))
     job = make_job("mnli", limit=8, model=checkpoint)
     encoder, folder = load_encoder(checkpoint, None, 1), tmp_path / job.key
@@ -125,7 +125,7 @@ def test_every_weight_comes_back_as_it_was(tmp_path: Path, family: str):
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_a_disk_that_fills_up_meanwhile_is_said_to_be_full(tmp_path: Path):
+def test_a_model_that_cannot_be_written_is_an_error(tmp_path: Path):
     checkpoint = str(save_checkpoint(tmp_path / "pretrained"))
     job = make_job("mnli", limit=8, model=checkpoint)
     writer = CheckpointWriter.of(
@@ -136,7 +136,7 @@ def test_a_disk_that_fills_up_meanwhile_is_said_to_be_full(tmp_path: Path):
         write(writer)
 
 
-def test_a_damaged_start_is_refused(left, tmp_path: Path):
+def test_a_damaged_start_is_an_error(left, tmp_path: Path):
     start, _, folder = left
     copy = tmp_path / start.key
     copy.mkdir()
@@ -148,7 +148,7 @@ def test_a_damaged_start_is_refused(left, tmp_path: Path):
         run_job(starting_from(start), start_from=copy)
 
 
-def test_weights_of_another_network_are_refused(left, tmp_path: Path):
+def test_a_start_with_weights_of_another_network_is_an_error(left, tmp_path: Path):
     start, _, _ = left
     with new_checkpoint(tmp_path / start.key, start) as draft:
         save_file({"some.weight": torch.zeros(2)}, draft / WEIGHTS)
@@ -156,7 +156,7 @@ def test_weights_of_another_network_are_refused(left, tmp_path: Path):
         run_job(starting_from(start), start_from=tmp_path / start.key)
 
 
-def test_a_start_needs_its_folder(left):
+def test_a_start_without_its_folder_is_an_error(left):
     start, _, _ = left
     with pytest.raises(JobError, match="no folder was given with the encoder of run"):
         run_job(starting_from(start))

@@ -1,4 +1,4 @@
-"""Whole jobs with frozen features, and with adapters."""
+"""Whole jobs with frozen features and with adapters."""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def run(model: str, task: str, **overrides: Any) -> Result:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_every_head_learns_on_frozen_features(model: str, task: str, cache: Path):
+def test_every_head_learns_from_frozen_features(model: str, task: str, cache: Path):
     first = run(model, task, features="mix")
     files = {file: file.stat().st_mtime_ns for file in cache.glob("*.npy")}
     assert first.evaluations[0].scores
@@ -50,7 +50,7 @@ def test_every_head_learns_on_frozen_features(model: str, task: str, cache: Path
     assert first.cost.parameters > 30_000, "the frozen encoder counts too"
 
 
-def test_every_choice_reads_the_same_files(model: str, cache: Path):
+def test_every_choice_of_features_uses_the_same_cache_files(model: str, cache: Path):
     choices = [name for name in FEATURES if name != FINE_TUNED]
     results = [run(model, "glue/cola", features=choice) for choice in choices]
     assert len(list(cache.glob("*.npy"))) == 2
@@ -58,7 +58,7 @@ def test_every_choice_reads_the_same_files(model: str, cache: Path):
     assert len({str(r.evaluations[0].predictions) for r in results}) == len(choices) - 1
 
 
-def test_an_lstm_on_frozen_features_gives_the_same_tags_each_time(model: str):
+def test_an_lstm_on_frozen_features_is_deterministic(model: str):
     values = {"features": "layer-1", "lstm_size": 8, "learning_rate": 1e-2, "epochs": 6}
     first, again = (run(model, "conll2003/ner", **values) for _ in range(2))
     plain = run(model, "conll2003/ner", **values | {"lstm_size": 0})
@@ -66,12 +66,12 @@ def test_an_lstm_on_frozen_features_gives_the_same_tags_each_time(model: str):
     assert first.cost.parameters > plain.cost.parameters
 
 
-def test_fine_tuning_keeps_no_states(model: str, cache: Path):
+def test_fine_tuning_caches_no_states(model: str, cache: Path):
     run(model, "glue/cola")
     assert not cache.exists()
 
 
-def test_adapters_are_trained_by_a_job(model: str):
+def test_a_job_trains_adapters(model: str):
     peft = pytest.importorskip("peft")
     result = run(model, "glue/cola", lora_rank=4, learning_rate=1e-3, epochs=3)
     plain = run(model, "glue/cola", learning_rate=1e-3, epochs=3)

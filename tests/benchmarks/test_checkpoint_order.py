@@ -1,4 +1,4 @@
-"""A small pretraining run, and how a cheap order of its checkpoints is held against a full one."""
+"""Tests of a small pretraining run, and of a cheap checkpoint order against a full one."""
 
 import sys
 from itertools import pairwise
@@ -27,13 +27,13 @@ def curve(scores, told_apart):
     return StageCurve(**words, points=points, told_apart=told_apart)
 
 
-def test_pairs_that_are_told_apart_are_counted_and_a_tie_is_wrong():
+def test_only_significant_pairs_are_counted_and_a_tie_is_an_error():
     full = curve({10: 0.5, 20: 0.7, 30: 0.6}, {(0, 1): 1, (1, 2): -1, (0, 2): 1})
     cheap = curve({10: 0.30, 20: 0.35, 30: 0.30, 40: 0.9}, {})
     assert ordered_pairs(full, cheap) == (2, 3)
 
 
-def test_steps_are_even_by_their_logarithms_and_end_with_the_last():
+def test_kept_steps_are_log_spaced_and_end_with_the_last_step():
     steps = pretrain.steps_to_keep(3000, 23)
     assert (steps[0], steps[-1], len(steps)) == (30, 3000, 23)
     ratios = [after / before for before, after in pairwise(steps)]
@@ -41,7 +41,7 @@ def test_steps_are_even_by_their_logarithms_and_end_with_the_last():
 
 
 @pytest.mark.slow
-def test_checkpoints_of_a_small_run_are_found_by_a_pattern(tmp_path, monkeypatch):
+def test_checkpoints_of_a_small_pretraining_run_are_found_by_a_glob_pattern(tmp_path, monkeypatch):
     words = ["--data", "mini", "--out", str(tmp_path / "small"), "--steps", "6", "--keep", "2"]
     words += ["--width", "64", "--layers", "1", "--vocabulary", "600"]
     monkeypatch.setattr(sys, "argv", ["pretrain", *words])

@@ -1,4 +1,4 @@
-"""A small run of benchmarks/compare_seeds.py: what it says of many draws holds of some."""
+"""Tests of the paired comparison of seeds on a small run of benchmarks/compare_seeds.py."""
 
 import numpy as np
 import pytest
@@ -19,8 +19,10 @@ from benchmarks.compare_seeds import Case, simulate
         (500, (5, 5), 1.0, "pearson"),
     ],
 )
-def test_equal_systems_differ_as_often_as_p_says(rows, seeds, spread, metric) -> None:
-    """600 pairs: 95 % of such runs lie between 3.3 and 6.8 % where the truth is 5 %."""
+def test_false_positive_rate_of_equal_systems_matches_the_p_value(
+    rows, seeds, spread, metric
+) -> None:
+    """Simulate 600 pairs: 95 % of such runs lie between 3.3 and 6.8 % if the true rate is 5 %."""
     case = Case(rows=rows, seeds=seeds, spread=(spread, spread), metric=metric)
     found = simulate(case, 0.0, 600)
     alarms = np.array([each.p_value < 0.05 for each in found])
@@ -29,7 +31,7 @@ def test_equal_systems_differ_as_often_as_p_says(rows, seeds, spread, metric) ->
 
 
 @pytest.mark.parametrize("planted", [1.0, 2.0, 3.0])
-def test_planted_differences_are_found_nearly_as_often_as_with_known_variances(planted) -> None:
+def test_power_is_close_to_that_of_a_test_with_known_variance(planted) -> None:
     case = Case(rows=1000, seeds=(5, 5), spread=(1.0, 1.0))
     spread = np.std([each.value for each in simulate(case, 0.0, 300, seed=2)])
     found = simulate(case, planted, 300)

@@ -1,4 +1,4 @@
-"""The comparison on real data: its tests, its files, and a pair of runs without dropout."""
+"""Tests of the comparison on real data: statistics, files, and runs without dropout."""
 
 import json
 import random
@@ -24,7 +24,7 @@ def of(gaps: list[float], margin: float = 1.0) -> Equivalence:
     )
 
 
-def test_intervals_and_p_are_those_of_scipy():
+def test_intervals_and_p_values_match_scipy():
     draw = random.Random(3)
     gaps = [draw.gauss(0.3, 0.6) for _ in range(10)]
     found = of(gaps)
@@ -45,11 +45,11 @@ def test_intervals_and_p_are_those_of_scipy():
         ([3.0, -3.0, 2.0, -2.0], "open"),
     ],
 )
-def test_the_verdict_says_what_can_be_seen(gaps: list[float], verdict: str):
+def test_verdict_follows_from_the_score_gaps(gaps: list[float], verdict: str):
     assert of(gaps).verdict == verdict
 
 
-def test_a_seed_counts_where_both_sides_have_it():
+def test_only_seeds_that_both_sides_ran_are_compared():
     runs = [
         {"task": "SQuAD", "side": side, "seed": seed, "scores": scores}
         for seed in (1, 2, 3)
@@ -65,7 +65,7 @@ def test_a_seed_counts_where_both_sides_have_it():
     assert "| SQuAD em | 2 | 20.0 (0.0) | 22.5 (0.7) | -2.5 |" in "\n".join(shown([exact]))
 
 
-def test_every_workload_has_its_scores_and_a_place_on_the_page():
+def test_every_workload_has_measures_and_the_page_has_a_table():
     assert {each.name for each in WORKLOADS} == MEASURES.keys()
     assert "{table}" in REAL
 
@@ -96,7 +96,9 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_an_entity_is_a_tag_and_an_answer_is_in_its_sentence(data: Path, tmp_path: Path):
+def test_derived_entities_become_tags_and_answers_point_into_their_sentence(
+    data: Path, tmp_path: Path
+):
     for benchmark in ("conll2003", "squad", "swag"):
         derived.write(benchmark, data, "train", 3, tmp_path)
     tags = (tmp_path / "conll2003" / "eng.train").read_text().splitlines()
@@ -114,7 +116,7 @@ def test_an_entity_is_a_tag_and_an_answer_is_in_its_sentence(data: Path, tmp_pat
 def test_without_dropout_both_sides_score_the_same(
     data: Path, tmp_path: Path, monkeypatch: Any, name: str
 ):
-    """Files, rows, order, head and values are the same; a span's softmax is not (padding)."""
+    """Compare heads whose scores do not depend on padding, unlike the softmax of a span."""
     monkeypatch.setattr("benchmarks.equivalence.FLAG", "random")
     monkeypatch.setattr("benchmarks.equivalence.PRECISION", "fp32")
     torch.manual_seed(1)

@@ -1,4 +1,4 @@
-"""Ratios, shares and bounds from a record, and the page that is made of them."""
+"""Tests of the ratios, shares and bounds from a record, and of the page that is made of them."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -54,15 +54,15 @@ def make_comparison():
     return Comparison.of(record["workloads"][0], record)
 
 
-def test_products_of_a_training_step():
-    """One layer of size 2 and inner size 3 on one row of 5 tokens, product by product."""
+def test_training_flops_count_the_matrix_products_of_a_step():
+    """Count product by product: one layer of size 2 and inner size 3 on one row of 5 tokens."""
     model = {"num_hidden_layers": 1, "hidden_size": 2, "intermediate_size": 3}
     weights = 4 * (2 * 5 * 2 * 2) + 2 * (2 * 5 * 2 * 3)
     attention = 2 * (2 * 5 * 5 * 2)
     assert training_flops(model, tokens=5, squares=25) == 3 * (weights + attention)
 
 
-def test_ratios_do_not_see_a_machine_that_drifts():
+def test_ratios_are_robust_to_a_machine_that_slows_down():
     comparison = make_comparison()
     assert comparison.ratio("best") == 3.0
     assert comparison.ratio("default", "cpu_seconds") == 10.0
@@ -87,7 +87,7 @@ def test_a_workload_that_was_not_reached_is_left_out():
     assert len(comparisons(record)) == 1
 
 
-def test_shares_are_of_the_best_peak_in_the_sides_own_precision():
+def test_share_of_peak_uses_the_best_peak_in_the_precision_of_the_side():
     comparison = make_comparison()
     flops = training_flops(MODEL, 1000, 50_000)
     assert comparison.share_of_peak("ours") == pytest.approx(flops / 4.0 / 150e9)
@@ -116,7 +116,7 @@ def make_points():
     ]
 
 
-def test_the_page_is_filled_and_filling_again_changes_nothing():
+def test_filling_the_page_is_idempotent():
     seconds = {"matrix products": 1.0, "attention": 1.0, OTHER: 2.0}
     profile = {"profiles": {"glue/rte": {"seconds": seconds}}, "note": ""}
     records = {
@@ -136,12 +136,12 @@ def test_the_page_is_filled_and_filling_again_changes_nothing():
     assert tables.fill(page, records) == page
 
 
-def test_what_was_not_measured_is_said():
+def test_missing_measurements_are_marked_on_the_page():
     page = tables.fill(PAGE, dict.fromkeys(tables.RECORDS))
     assert page.count(tables.MISSING) == len(tables.BLOCKS)
 
 
-def test_a_page_without_a_block_is_refused():
+def test_a_page_without_a_block_is_an_error():
     with pytest.raises(ValueError, match="speed"):
         tables.fill(PAGE.replace("<!-- speed -->", ""), dict.fromkeys(tables.RECORDS))
 
@@ -168,7 +168,7 @@ def test_curves_are_medians_by_side():
     assert curves(points, "rows") == {"ours": [(4, 2.0)]}
 
 
-def test_points_of_a_series_differ_in_one_thing():
+def test_points_of_a_series_vary_one_parameter():
     for name, points in SERIES.items():
         others = {n: {getattr(p, n) for p in points} for n in ("rows", "tokens", "layers", "seeds")}
         assert len(others.pop(name)) == len(points) > 1
@@ -189,11 +189,11 @@ def test_points_of_a_series_differ_in_one_thing():
         (("aten::tanh",), OTHER),
     ],
 )
-def test_operations_have_kinds(names, kind):
+def test_operations_are_classified_by_kind(names, kind):
     assert kind_of(iter(names)) == kind
 
 
-def test_what_brings_the_weights_to_a_gpu_is_no_wait_of_a_step():
+def test_transfer_of_the_weights_to_the_gpu_is_not_counted_in_a_step():
     names = ["cudaStreamSynchronize", "cudaLaunchKernel", FIRST, "cudaLaunchKernelExC"]
     names += ["cudaStreamSynchronize", "cudaMemcpyAsync", FIRST, "cudaGraphLaunch"]
     events = [

@@ -1,4 +1,4 @@
-"""The program for a GPU goes on where it stopped; its tables say what was measured, and where."""
+"""Tests of the GPU benchmark: it resumes, and its tables name the device that was measured."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def side(name: str, seconds: float) -> dict[str, Any]:
 
 @pytest.fixture
 def two_steps(monkeypatch: pytest.MonkeyPatch) -> tuple[Mock, Mock]:
-    """Those of a piece, the second of which fails at first."""
+    """Replace the steps of a piece by two, the second of which fails at first."""
     first = Mock(return_value={"seconds": 1.0})
     second = Mock(side_effect=[RuntimeError("out of luck"), *[{"seconds": 2.0}] * 2])
     steps = [("one seed", first), ("five seeds", second)]
@@ -44,7 +44,7 @@ def two_steps(monkeypatch: pytest.MonkeyPatch) -> tuple[Mock, Mock]:
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
-    """Calls the program on a machine without a GPU; its records go to the temporary folder."""
+    """Call the program on a machine without a GPU; its records go to the temporary folder."""
 
     def main(*words: str) -> int:
         for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):  # which it sets
@@ -56,7 +56,7 @@ def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
     return main
 
 
-def test_what_was_measured_is_kept_and_what_failed_is_measured_again(
+def test_measured_steps_are_kept_and_failed_steps_are_measured_again(
     two_steps: tuple[Mock, Mock], call: Callable[..., int], tmp_path: Path
 ) -> None:
     assert call("--seconds", "1e-9") == 3
@@ -78,7 +78,7 @@ def at(tmp_path: Path) -> gpu.Setting:
     return gpu.Setting(device="cuda", model=tmp_path, data=tmp_path, scratch=tmp_path)
 
 
-def test_pieces_have_tables_and_their_steps_names(
+def test_every_piece_has_a_table_and_unique_step_names(
     at: gpu.Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert tuple(gpu.PIECES) == PIECES
@@ -89,7 +89,7 @@ def test_pieces_have_tables_and_their_steps_names(
             assert len(steps) == len(set(steps)) > 0
 
 
-def test_both_sides_take_turns_and_what_needs_no_gpu_comes_last(at: gpu.Setting) -> None:
+def test_both_sides_alternate_and_steps_on_the_cpu_come_last(at: gpu.Setting) -> None:
     for shape, first in (("base", ["default"]), ("large", [])):
         steps = [step for step, _ in gpu.peer(at) if step.startswith(f"{shape} glue/mrpc")]
         sides = ["ours", "best-gpu", *first, "ours", "best-gpu"]
@@ -98,7 +98,7 @@ def test_both_sides_take_turns_and_what_needs_no_gpu_comes_last(at: gpu.Setting)
     assert [step.split()[-1] for step, _ in gpu.scores(at)] == ["device"] * 4 + ["CPU"] * 4
 
 
-def test_those_of_the_tests_that_need_a_gpu_are_found_without_importing_any(
+def test_gpu_test_modules_are_found_without_importing_them(
     at: gpu.Setting,
 ) -> None:
     files = [step.rpartition("/")[2] for step, _ in gpu.tests(at)]
@@ -106,7 +106,7 @@ def test_those_of_the_tests_that_need_a_gpu_are_found_without_importing_any(
 
 
 @pytest.mark.usefixtures("two_steps")
-def test_a_record_names_every_commit_and_is_of_one_device(
+def test_a_record_names_every_commit_and_never_mixes_devices(
     call: Callable[..., int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for commit in ("one", "other+", "other+"):
@@ -134,7 +134,7 @@ def test_the_page_shows_no_figures_of_a_cpu() -> None:
     assert re.match(r"# Performance\n\n(.+\n)+\n## On a GPU\n\n<!-- gpu -->\n", page)
 
 
-def test_the_best_flags_are_the_faster_ones() -> None:
+def test_the_fastest_flags_of_transformers_count_as_best() -> None:
     peaks = {"fp32": 1.0, "bf16": 10.0, "tf32": 5.0}
     about = {"peak_gflops": peaks, "cores": 2, "processor": "p", "versions": {"torch": "2"}}
     seconds = {"ours": 10.0, "best-gpu": 45.0, "best-compiled": 30.0, "default": 120.0}
@@ -147,7 +147,7 @@ def test_the_best_flags_are_the_faster_ones() -> None:
     assert TRIAL not in page
 
 
-def test_scores_of_both_devices_and_of_all_tasks() -> None:
+def test_score_table_compares_both_devices_and_has_a_row_for_all_tasks() -> None:
     seeds = [{"accuracy": a, "f1": 0.7} for a in (0.80, 0.81, 0.82)]
     near = [{"accuracy": a, "f1": 0.7} for a in (0.801, 0.810, 0.819)]
     steps = {"glue/rte device": {"scores": seeds}, "glue/rte CPU": {"scores": near}}
@@ -158,7 +158,7 @@ def test_scores_of_both_devices_and_of_all_tasks() -> None:
     assert any(line.startswith("| all  | 3 | 81.0 (1.0) |") for line in page)
 
 
-def test_without_a_gpu_nothing_is_measured_as_one(
+def test_asking_for_cuda_without_a_gpu_is_an_error(
     call: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     with pytest.raises(SystemExit):

@@ -1,4 +1,4 @@
-"""`make house`: what is counted in each room of the source, and what a limit says."""
+"""Tests of `make house`: the counts of each part of the source, and their limits."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ from benchmarks.house import ANY, ANY_KEYWORDS, CIRCULAR, FILES, LINES, STRING_I
 
 @pytest.fixture
 def tree(tmp_path: Path):
-    """Write modules by place, and measure them."""
+    """Write modules by path, and measure them."""
 
     def measure(**texts: str):
         for name in ("benchharness/__init__", *texts):
@@ -40,7 +40,7 @@ def tree(tmp_path: Path):
         ("f = import_module('benchharness.' + name)", 1),
     ],
 )
-def test_every_way_of_importing_closes_a_circle(tree, text: str, strings: int) -> None:
+def test_every_form_of_import_counts_for_an_import_cycle(tree, text: str, strings: int) -> None:
     rooms, circles = tree(
         **{"benchharness/a": text, "benchharness/b": "from benchharness.c import x"},
         **{"benchharness/c": "from benchharness.a import y", "benchharness/d": ""},
@@ -61,14 +61,14 @@ def test_every_way_of_importing_closes_a_circle(tree, text: str, strings: int) -
         "NAMES = ('c',)\nf = import_module(f'benchharness.other.{name}')",
     ],
 )
-def test_strings_that_import_nothing_are_not_counted(tree, text: str) -> None:
+def test_strings_that_import_nothing_do_not_count_as_imports(tree, text: str) -> None:
     rooms, circles = tree(
         **{"benchharness/a": text, "benchharness/b": "from benchharness.a import x"}
     )
     assert (circles, rooms["core"][STRING_IMPORTS]) == ([], 0)
 
 
-def test_an_extension_is_a_room_of_its_own(tree) -> None:
+def test_each_extension_is_measured_separately_from_the_core(tree) -> None:
     rooms, _ = tree(
         **{
             "benchharness/extensions/__init__": "\n",
@@ -85,7 +85,7 @@ def test_an_extension_is_a_room_of_its_own(tree) -> None:
     assert (rooms["core"][ANY_KEYWORDS], rooms["extensions/gate"][ANY_KEYWORDS]) == (0, 1)
 
 
-def test_a_circle_between_an_extension_and_the_core_counts_in_both(tree) -> None:
+def test_import_cycle_between_extension_and_core_counts_in_both(tree) -> None:
     rooms, _ = tree(
         **{
             "benchharness/a": "x = resolve_name('benchharness.extensions.gate:HOLD')",
@@ -95,7 +95,7 @@ def test_a_circle_between_an_extension_and_the_core_counts_in_both(tree) -> None
     assert [room[CIRCULAR] for room in rooms.values()] == [1, 1]
 
 
-def test_a_limit_that_is_exceeded_asks_for_a_line_of_the_changelog() -> None:
+def test_exceeded_limit_asks_for_a_higher_limit_and_a_changelog_line() -> None:
     limits = {"core": {LINES: 100, ANY: 5}}
     assert not list(house.faults({"core": {LINES: 100, ANY: 5}}, limits))
     (fault,) = house.faults({"core": {LINES: 1_000, ANY: 5}}, limits)
@@ -109,7 +109,9 @@ def test_a_limit_that_is_exceeded_asks_for_a_line_of_the_changelog() -> None:
 @pytest.mark.parametrize(
     ("words", "lines", "code"), [((), 9, 0), (("--check",), 9, 1), (("--check",), 10, 0)]
 )
-def test_only_a_check_ends_with_1(monkeypatch, capsys, words, lines: int, code: int) -> None:
+def test_only_check_exits_with_1_over_a_limit(
+    monkeypatch, capsys, words, lines: int, code: int
+) -> None:
     monkeypatch.setattr(house, "measure", lambda: ({"core": {LINES: 10}}, []))
     monkeypatch.setattr(house, "LIMITS", {"core": {LINES: lines}})
     monkeypatch.setattr(sys, "argv", ["house", *words])

@@ -1,4 +1,4 @@
-"""Kernels of a step, counted on a GPU that is pretended."""
+"""Tests of the count of kernels per training step, on a simulated GPU."""
 
 import pytest
 import torch
@@ -9,15 +9,15 @@ from benchmarks.kernels import Kernels, count
 
 
 @pytest.mark.parametrize(("family", "most"), [("bert", 128), ("roberta", 130), ("distilbert", 137)])
-def test_a_step_asks_for_few_kernels_and_waits_for_nothing(family: str, most: int) -> None:
-    """Of two layers; `python -m benchmarks.kernels` has the number of twelve."""
+def test_a_step_launches_few_kernels_and_never_synchronizes(family: str, most: int) -> None:
+    """Count the kernels of two layers; `python -m benchmarks.kernels` has the number of twelve."""
     sizes = {"n_layers": 2} if family == "distilbert" else {"num_hidden_layers": 2}
     found, waits = count(family, sizes)
     assert waits == 0
     assert 0.9 * most < found.total() <= most, found
 
 
-def test_views_are_no_kernels() -> None:
+def test_views_do_not_count_as_kernels() -> None:
     states = torch.ones(4, 6, requires_grad=True)
     with Kernels() as kernels:
         (states.view(2, 12).T[0] * torch.empty(2)).sum().backward()

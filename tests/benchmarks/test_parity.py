@@ -1,4 +1,4 @@
-"""The certificate of parity in part: a family of each kind, and faults that it has to see."""
+"""Tests of a part of the parity certificate: one family of each kind, and the planted faults."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -49,7 +49,7 @@ IN_PART = {
     ("t5", "tag"): "d",
     ("xlnet", "span"): "pd",
 }
-"""What is tried here, with the letters of what is meant to differ; `make parity` tries all."""
+"""Cells tested here, with the letters of deliberate differences; `make parity` tests all."""
 
 IN_CI = {
     ("bert", "pair"),
@@ -60,7 +60,7 @@ IN_CI = {
     ("t5", "tag"),
     ("xlnet", "span"),
 }
-"""The others are in the soak."""
+"""Cells tested in CI; the others are soak tests."""
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def one_thread():
 
 
 @pytest.mark.parametrize(("family", "kind"), in_part(IN_PART, IN_CI))
-def test_ours_trains_as_transformers_does(tmp_path: Path, family: str, kind: str):
+def test_training_matches_transformers(tmp_path: Path, family: str, kind: str):
     found = certify(family, kind, tmp_path, bf16=(family, kind) == ("bert", "pair"))
     assert found.holds
     assert found.fp32.largest <= LIMIT
@@ -80,7 +80,7 @@ def test_ours_trains_as_transformers_does(tmp_path: Path, family: str, kind: str
     assert "".join(letters) == IN_PART[family, kind]
 
 
-def test_what_cannot_be_compared_is_said():
+def test_families_without_a_comparison_have_a_reason():
     assert {family for family, _ in LACKING} == set(WHY_LACKING)
     for family, kind in LACKING:
         assert kind in WHY_LACKING[family]
@@ -89,23 +89,23 @@ def test_what_cannot_be_compared_is_said():
 
 @pytest.fixture(scope="module")
 def pairs() -> Mapping[str, Any]:
-    """What is measured of pairs on BERT."""
+    """Measurements of the pair head on BERT."""
     return measure_pairs()
 
 
-def test_the_last_layer_at_first_tokens_changes_nothing(pairs: Mapping[str, Any]):
+def test_last_layer_on_first_tokens_alone_matches_the_whole_layer(pairs: Mapping[str, Any]):
     first, whole, score = pairs["first_token"]
     assert max(first, whole) <= LIMIT
     assert score == 0
 
 
-def test_ours_drops_as_transformers_does(pairs: Mapping[str, Any]):
+def test_dropout_matches_transformers(pairs: Mapping[str, Any]):
     assert pairs["dropout"] < DROPOUT_LIMIT
     assert pairs["masks"] < LIMIT
 
 
 @pytest.mark.parametrize("fault", PLANTED)
-def test_a_planted_fault_is_seen(pairs: Mapping[str, Any], fault: str):
+def test_planted_fault_exceeds_the_limit(pairs: Mapping[str, Any], fault: str):
     least = DROPOUT_LIMIT if fault == DROPOUT_SCALE else 10 * LIMIT
     assert pairs["faults"][fault] > least
 
@@ -115,7 +115,7 @@ def test_ten_faults_are_planted():
 
 
 def make_findings(**changes: Any) -> Findings:
-    """A pair that is green, and a span in which padding competes."""
+    """Make findings of a pair that holds, and of a span in which padding competes."""
     same = Difference(losses=2e-6, weights=1e-6, answers=0.0)
     half = {"bf16": 2e-3, "turned": 1e-3, "rounded": (3e-3, 2e-3)}
     pair = Certified(family="bert", kind="pair", fp32=same, unseen=0.001, meant={}, **half)
@@ -133,7 +133,7 @@ def make_findings(**changes: Any) -> Findings:
 FACTS = {"torch": "2", "transformers": "5"}
 
 
-def test_the_page_has_every_cell():
+def test_parity_page_has_every_cell_and_its_summary():
     findings = make_findings()
     assert findings.red == []
     text = page(Findings.of(asdict(findings)), FACTS)
@@ -149,7 +149,7 @@ def test_the_page_has_every_cell():
     assert "All of it holds" not in text
 
 
-def test_a_cell_over_the_limit_holds_where_fp64_shows_that_both_sides_round():
+def test_a_cell_over_the_limit_holds_if_fp64_shows_equal_rounding_errors():
     pair = make_findings().cases[0]
     over = replace(pair, fp32=replace(pair.fp32, weights=2e-5))
     assert not over.holds
@@ -161,7 +161,7 @@ def test_a_cell_over_the_limit_holds_where_fp64_shows_that_both_sides_round():
     assert "transformers' in parentheses: bert pair 1.5e-05 (1.0e-05)." in text
 
 
-def test_a_fault_over_the_limit_stays_red_against_fp64(tmp_path: Path):
+def test_a_planted_fault_still_fails_in_a_comparison_with_fp64(tmp_path: Path):
     checkpoint = save_family(tmp_path / "bert", "bert", **still("bert"))
     start = Start.of(str(checkpoint), "pair")
     expected, double = train_theirs(start), train_theirs(start, double=True)
@@ -170,7 +170,7 @@ def test_a_fault_over_the_limit_stays_red_against_fp64(tmp_path: Path):
     assert compare(ours, double).largest > 1000 * compare(expected, double).largest
 
 
-def test_the_first_sentence_says_which_scores_on_real_data_are_not_alike():
+def test_parity_page_names_the_real_data_scores_that_are_not_equivalent():
     near, far = (0.70, 0.71, 0.72), (0.40, 0.71, 0.90)
     setup = {"rows": 100, "epochs": 2.0}
     runs = [
@@ -187,7 +187,7 @@ def test_the_first_sentence_says_which_scores_on_real_data_are_not_alike():
     assert "on STS-B pearson (lowest scores 40.0 and 70.0)" in text
 
 
-def test_what_the_package_ships_says_what_held():
+def test_shipped_certificate_has_the_families_and_precisions_that_hold():
     pair, span = make_findings().cases
     cases = [replace(pair, rounded=(1.0, 0.1)), replace(span, bf16=None, rounded=None)]
     found = shipped(make_findings(cases=cases), FACTS)
@@ -197,7 +197,7 @@ def test_what_the_package_ships_says_what_held():
     assert "learning_rate" in found["settings"]
 
 
-def test_the_page_says_what_is_red():
+def test_parity_page_names_the_failed_checks():
     pair, span = make_findings().cases
     findings = make_findings(
         cases=[

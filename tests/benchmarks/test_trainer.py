@@ -1,4 +1,4 @@
-"""The peer reads, encodes and scores on its own: it must see the same rows as ours does."""
+"""Tests of the Trainer script: it reads and encodes the same rows as benchharness does."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,7 @@ HEADS = {"pair": pair, "span": span, "choice": choice, "tag": tag}
 TASKS = ("glue/mrpc", "glue/stsb", "squad/v1.1", "race/all", "swag/regular", "conll2003/ner")
 MINI_FOLDERS = {"squad/v1.1": "squad", "race/all": "race"}
 LIMIT = 200
-"""More than the overlap of two windows."""
+"""Maximum length, which is more than the overlap of two windows."""
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def checkpoint(tmp_path_factory):
 
 @pytest.fixture
 def sample(tmp_path):
-    """A few rows of a task's mini data, as official files."""
+    """Draw a few rows of a task's mini data, as official files."""
 
     def draw(task):
         workload = replace(find_workload(task), train_rows=20, dev_rows=12)
@@ -95,7 +95,7 @@ def test_both_sides_compute_the_same_tokens(task, sample, checkpoint):
         *(pytest.param("default", t, marks=pytest.mark.soak) for t in TASKS if t != "squad/v1.1"),
     ],
 )
-def test_the_trainer_runs(task, flags, sample, checkpoint):
+def test_the_trainer_script_runs_on_every_head(task, flags, sample, checkpoint):
     request = make_request(task, checkpoint, sample(task), flags)
     head = find_workload(task).head
     values = Values(epochs=1, batch_size=8, max_tokens=LIMIT)
@@ -108,7 +108,7 @@ def test_the_trainer_runs(task, flags, sample, checkpoint):
     assert run["dev_tokens"] > 12 * 5
 
 
-def test_rows_are_padded_to_the_limit_only_where_the_script_does(sample, checkpoint):
+def test_rows_are_padded_to_the_limit_only_with_the_default_flags(sample, checkpoint):
     folder = sample("glue/mrpc")
     padded = pair.problem(make_request("glue/mrpc", checkpoint, folder, "default"))
     assert set(map(len, padded.train["input_ids"])) == {LIMIT}
@@ -119,7 +119,7 @@ def test_rows_are_padded_to_the_limit_only_where_the_script_does(sample, checkpo
     assert batch["input_ids"].shape == (2, 16)
 
 
-def test_grouping_by_length_gives_the_logits_back_in_order():
+def test_grouping_by_length_returns_the_logits_in_row_order():
     class Lengths:
         args = SimpleNamespace(train_sampling_strategy="group_by_length")
 
@@ -133,8 +133,7 @@ def test_grouping_by_length_gives_the_logits_back_in_order():
     assert _predict(Lengths(), rows, FLAGS["best"]).tolist() == [1, 3, 2]
 
 
-def test_answers_are_read_back_from_the_passage(sample, checkpoint):
-    """Logits that point at the gold answers score 100."""
+def test_logits_at_the_gold_answers_score_100(sample, checkpoint):
     folder = sample("squad/v1.1")
     request = make_request("squad/v1.1", checkpoint, folder)
     problem = span.problem(request)
@@ -146,7 +145,7 @@ def test_answers_are_read_back_from_the_passage(sample, checkpoint):
     assert problem.score(logits)["f1"] > 95
 
 
-def test_gold_tags_score_one(sample, checkpoint):
+def test_logits_of_the_gold_tags_have_an_f1_of_1(sample, checkpoint):
     problem = tag.problem(make_request("conll2003/ner", checkpoint, sample("conll2003/ner")))
     width = max(map(len, problem.dev["labels"]))
     numbers = [row + [0] * (width - len(row)) for row in problem.dev["labels"]]
@@ -154,6 +153,6 @@ def test_gold_tags_score_one(sample, checkpoint):
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: w.task)
-def test_every_workload_has_a_task_and_a_peer(workload):
+def test_every_workload_has_a_task_and_a_trainer_script(workload):
     assert find_task(workload.task).head == workload.head
     assert workload.head in HEADS

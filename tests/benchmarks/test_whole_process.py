@@ -13,7 +13,7 @@ from benchmarks.whole_process import LIMIT, run_whole
 HOLD = "import os, time; held = b'x' * {size}; {more}; time.sleep(2); print(os.environ['NAME'])"
 
 
-def test_seconds_memory_and_output_of_a_process():
+def test_seconds_memory_and_output_of_a_process_are_measured():
     command = [sys.executable, "-c", HOLD.format(size=80_000_000, more="0")]
     ended = run_whole(command, {"NAME": "value"})
     assert ended.stdout == "value\n"
@@ -22,19 +22,19 @@ def test_seconds_memory_and_output_of_a_process():
     assert 80e6 < ended.peak_bytes < 200e6
 
 
-def test_memory_of_children_counts():
+def test_memory_of_child_processes_counts():
     child = HOLD.format(size=60_000_000, more="0")
     start = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}], check=True)"
     command = [sys.executable, "-c", HOLD.format(size=60_000_000, more=start)]
     assert run_whole(command, {"NAME": ""}).peak_bytes > 120e6
 
 
-def test_a_process_that_fails_says_why():
+def test_a_failed_process_is_an_error_with_its_message():
     with pytest.raises(RuntimeError, match="no such thing"):
         run_whole([sys.executable, "-c", "raise SystemExit('no such thing')"], {})
 
 
-def test_a_process_that_hangs_is_ended():
+def test_a_hanging_process_is_killed_at_the_time_limit():
     token, begun = LIMIT.set(0.5), time.monotonic()
     try:
         with pytest.raises(subprocess.TimeoutExpired):
@@ -44,8 +44,8 @@ def test_a_process_that_hangs_is_ended():
     assert time.monotonic() - begun < 100
 
 
-def test_what_stands_beside_the_tree_is_found_by_its_processes():
-    """Where nothing can be installed, libraries lie in a folder that PYTHONPATH names."""
+def test_processes_keep_the_folders_of_pythonpath():
+    """Test a machine without an installation, whose PYTHONPATH names the libraries."""
     told = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), "/elsewhere"))}
     code = "from benchmarks.sides import ENVIRONMENT; print(ENVIRONMENT['PYTHONPATH'])"
     command = [sys.executable, "-c", code]
@@ -54,7 +54,7 @@ def test_what_stands_beside_the_tree_is_found_by_its_processes():
     assert (first, last) == (str(ROOT), "/elsewhere")
 
 
-def test_a_rate_is_found(monkeypatch):
+def test_matrix_product_rate_is_measured(monkeypatch):
     import torch
 
     monkeypatch.setattr("benchmarks.matmul.SHAPES", {"cpu": ((64, 64, 64),), "cuda": ()})
@@ -63,7 +63,7 @@ def test_a_rate_is_found(monkeypatch):
     assert peak_gflops(torch.float32) > 0
 
 
-def test_rows_have_the_length_that_is_said(tmp_path):
+def test_generated_rows_have_the_number_of_tokens_asked_for(tmp_path):
     write_rows(tmp_path, Point(rows=20, tokens=32))
     header, *rows = (tmp_path / "SST-2" / "train.tsv").read_text().splitlines()
     assert header == "sentence\tlabel"

@@ -1,4 +1,4 @@
-"""Fault 1, at length: fifty kills at random moments leave table and weights as they were."""
+"""Fault 1, soak test: fifty kills at random moments change neither results nor weights."""
 
 import fcntl
 import json
@@ -37,7 +37,7 @@ KILLS = 50
 SEED = 20261121
 
 DELAY = 0.1
-"""Seconds after a step, at most, in which a kill comes: a step with its state takes as long."""
+"""Maximum seconds between a step and the kill; a step and its snapshot take as long."""
 
 PIPE_BYTES = 2**20
 
@@ -71,13 +71,13 @@ def descendants_of(pid: int) -> list[int]:
 
 
 def check_kept(folder: Path) -> None:
-    """Whatever model is there is whole."""
+    """Check that every kept model folder is complete."""
     for model in (folder / "results" / "models").glob("[0-9a-f]*"):
         assert "." in model.name or is_whole(model, model.name), model
 
 
 def check_predictions(folder: Path) -> None:
-    """Every stored run has its model, which predicts what is stored; no other is there."""
+    """Check that each stored run has a kept model that reproduces its predictions."""
     models = folder / "results" / "models"
     with open_store(folder / "results" / "leaderboard.sqlite", create=False) as store:
         rows = store.runs()
@@ -114,9 +114,9 @@ def is_over(process: "subprocess.Popen[bytes]", seconds: float | None) -> bool:
 def kill_at_random(
     folder: Path, seconds: float, chance: random.Random, most: int
 ) -> Iterator[None]:
-    """Runs the sweep to its end; yields after each kill, of which there are `most` or fewer.
+    """Run the sweep to its end and yield after each kill, at most `most` times.
 
-    What is killed is the driver, or one of the processes below it.
+    Each kill hits the driver or one of its descendants.
     """
     kills = 0
     while True:
@@ -136,7 +136,7 @@ def kill_at_random(
 
 
 @pytest.mark.soak
-def test_01_a_sweep_that_is_killed_fifty_times(tmp_path: Path):
+def test_01_sweep_killed_fifty_times_gives_identical_results_and_weights(tmp_path: Path):
     began = time.monotonic()
     whole = sweep(tmp_path / "whole")
     assert whole.wait() == 0, (tmp_path / "whole" / "log").read_text()
@@ -177,20 +177,22 @@ ENDINGS = {
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ForkServer]:
-    """Forks workers as a run does: a kill then costs the time of a job, not that of imports."""
+    """Fork server, as in a run: a kill then costs the time of a job, not of the imports."""
     with closing(ForkServer()) as server:
         yield server
 
 
 @pytest.mark.soak
-def test_01_single_jobs_that_are_killed_fifty_times(server: ForkServer, tmp_path: Path):
+def test_01_single_job_killed_fifty_times_gives_identical_result(
+    server: ForkServer, tmp_path: Path
+):
     kill_jobs(server, small_job(epochs="60", evaluations="4"), KILLS, tmp_path)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("task", "settings"), HEADS.values(), ids=HEADS)
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_01_ten_kills_of_every_head_that_does_not_end_with_its_last_weights(
+def test_01_best_and_averaged_checkpoints_survive_ten_kills_for_every_head(
     server: ForkServer, task: str, settings: dict[str, str], ending: str, tmp_path: Path
 ):
     settings = {**settings, **ENDINGS[ending]}
@@ -200,7 +202,9 @@ def test_01_ten_kills_of_every_head_that_does_not_end_with_its_last_weights(
 
 
 @pytest.mark.soak
-def test_01_ten_kills_of_tasks_that_share_an_encoder(server: ForkServer, tmp_path: Path):
+def test_01_multitask_job_killed_ten_times_gives_identical_result(
+    server: ForkServer, tmp_path: Path
+):
     tasks = ("stsb", "cola", "copa", "squad/v2.0", "conll2003/ner")
     settings = {"batch_size": "8", "evaluations": "4", "best_checkpoint": "true"}
     job = make_shared_job(*tasks, limit=16, epochs="8", sampling_power="0.5", **settings)
@@ -208,10 +212,10 @@ def test_01_ten_kills_of_tasks_that_share_an_encoder(server: ForkServer, tmp_pat
 
 
 def kill_jobs(server: ForkServer, job: Job, most: int, folder: Path) -> None:
-    """Runs a job to its end under kills at random, again and again until it was killed so often.
+    """Run a job to its end, killed at random, until there were `most` kills.
 
-    A moment is drawn from the steps that are left, or from the time before the first of them.
-    Results and the encoders that are left behind are those of a run that was never killed.
+    Each kill comes after a random number of the remaining steps. The results and the kept encoders
+    equal those of a run that was never killed.
     """
     with forked(server, job, folder / "whole.json", "--keep", folder / "whole") as whole:
         assert whole.wait() == 0
@@ -250,7 +254,7 @@ def kill_jobs(server: ForkServer, job: Job, most: int, folder: Path) -> None:
 
 @contextmanager
 def forked(server: ForkServer, job: Job, result_file: Path, *options: object) -> Iterator[Fork]:
-    """The job in a process that is forked from one that has imported what it needs."""
+    """Start the job in a process forked from one that has imported its modules."""
     words = [str(result_file), *map(str, options)]
     fork = server.start(words, os.environ | ENVIRONMENT, modules_for(job))
     pipes = (fork.stdin, fork.stdout, fork.stderr)
@@ -266,7 +270,7 @@ def forked(server: ForkServer, job: Job, result_file: Path, *options: object) ->
 
 
 def is_over_before(process: Fork, snapshots: Path, more: int) -> bool:
-    """Whether a process ends before it has made so many steps more than its newest snapshot has."""
+    """Return whether the process ends within `more` steps after its newest snapshot."""
     first = newest_step(snapshots)
     while process.poll() is None:
         if newest_step(snapshots) >= first + more:

@@ -1,4 +1,4 @@
-"""Fault 1: commands that run jobs, or answer rows, are killed at any moment and typed again."""
+"""Fault 1: commands that train or predict are killed at random and started again."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.helpers.killed_commands import COMMANDS, check_kills
 
 
 @pytest.mark.soak
-def test_01_a_prediction_that_was_killed_leaves_no_half_file_and_is_made_again(
+def test_01_killed_predict_leaves_no_partial_file_and_can_be_repeated(
     tmp_path: Path,
 ) -> None:
     check_kills("predict", tmp_path, 1, Random(1))
@@ -19,7 +19,7 @@ def test_01_a_prediction_that_was_killed_leaves_no_half_file_and_is_made_again(
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", COMMANDS)
-def test_01_ten_kills_of_a_command_leave_nothing_half_and_it_goes_on(
+def test_01_command_killed_ten_times_leaves_no_partial_file_and_resumes(
     tmp_path: Path, name: str
 ) -> None:
     hit = check_kills(name, tmp_path, 10, Random(name))

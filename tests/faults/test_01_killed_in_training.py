@@ -1,4 +1,4 @@
-"""Fault 1: kill -9 in the middle of training: the same job goes on, to the same bits."""
+"""Fault 1: a job killed during training resumes to bit-identical results."""
 
 import os
 import signal
@@ -46,7 +46,7 @@ ROADS = {
     [pytest.param({}, marks=pytest.mark.soak), BEST | {"select_on": "train:0.25"}],
     ids=["last", "best"],
 )
-def test_01_a_killed_process_goes_on_to_the_same_weights_and_scores(
+def test_01_job_resumed_after_sigkill_has_identical_weights_and_scores(
     tmp_path: Path, shared_forks: ForkServer, settings: dict[str, str]
 ):
     job, snapshots = small_job(**settings), tmp_path / "snapshots"
@@ -67,7 +67,9 @@ def test_01_a_killed_process_goes_on_to_the_same_weights_and_scores(
 
 
 @pytest.mark.parametrize(("task", "settings"), ROADS.values(), ids=ROADS)
-def test_01_on_every_road(tmp_path: Path, monkeypatch, task: str, settings: dict[str, Any]):
+def test_01_resumed_job_has_identical_result_for_every_head_and_setting(
+    tmp_path: Path, monkeypatch, task: str, settings: dict[str, Any]
+):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     job = small_job(task, **settings)
     expected = run_job(job)
@@ -78,8 +80,10 @@ def test_01_on_every_road(tmp_path: Path, monkeypatch, task: str, settings: dict
 
 
 @pytest.mark.parametrize(("phase", "step"), [("predicting", 1), ("saving", 7)])
-def test_01_in_an_evaluation_and_while_it_saves(tmp_path: Path, phase: str, step: int):
-    """The first prediction is the evaluation after the sixth step."""
+def test_01_job_stopped_in_evaluation_or_saving_resumes_identically(
+    tmp_path: Path, phase: str, step: int
+):
+    """The first prediction belongs to the evaluation after step 6."""
     job = small_job()
     expected = run_job(job)
     stop(job, tmp_path / "snapshots", step, phase, checkpoint_every=EVERY_STEP)
@@ -88,7 +92,7 @@ def test_01_in_an_evaluation_and_while_it_saves(tmp_path: Path, phase: str, step
     assert found.provenance["resumed"]["times"] == 1
 
 
-def test_01_again_and_again(tmp_path: Path):
+def test_01_job_stopped_four_times_resumes_identically(tmp_path: Path):
     job = small_job()
     expected = run_job(job)
     for step in (2, 3, 8, 12):
@@ -98,8 +102,10 @@ def test_01_again_and_again(tmp_path: Path):
     assert found.provenance["resumed"] == {"times": 4, "steps": [2, 3, 8, 12]}
 
 
-def test_01_a_signal_between_an_evaluation_and_its_weights(tmp_path: Path, monkeypatch):
-    """It waits: a state with the weights of one and the predictions of another would end wrong."""
+def test_01_signal_is_deferred_until_best_weights_and_predictions_match(
+    tmp_path: Path, monkeypatch
+):
+    """A snapshot must not combine weights and predictions of different evaluations."""
     job = small_job("stsb", **BEST | {"learning_rate": "3e-3"})
     expected = run_job(job)
     assert expected.provenance["selection"]["step"] > 2, "this test needs a later best one"

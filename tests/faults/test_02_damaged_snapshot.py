@@ -1,4 +1,4 @@
-"""Fault 2: kill -9 while a snapshot is written, or lost bytes: the one before it is used."""
+"""Fault 2: a partial or damaged snapshot is skipped, and the one before it is used."""
 
 import shutil
 from collections.abc import Callable
@@ -20,7 +20,7 @@ FILES = (
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Snapshots of the steps before the fourth and after it."""
+    """Snapshots of steps 3 and 4."""
     folder = tmp_path_factory.mktemp("kept") / "snapshots"
     stop(small_job(), folder, step=4, checkpoint_every=EVERY_STEP)
     assert [path.name[-2:] for path in sorted(folder.iterdir())] == ["03", "04"]
@@ -38,7 +38,7 @@ def truncate(file: Path) -> None:
 
 @pytest.mark.parametrize("damage", [truncate, Path.unlink])
 @pytest.mark.parametrize("name", FILES)
-def test_02_the_older_one_is_used_with_a_warning(
+def test_02_damaged_snapshot_is_skipped_with_a_warning_for_the_older_one(
     tmp_path: Path, kept: Path, expected, name: str, damage: Callable[[Path], None]
 ):
     folder = Path(shutil.copytree(kept, tmp_path / "snapshots"))
@@ -52,7 +52,7 @@ def test_02_the_older_one_is_used_with_a_warning(
     assert deterministic(found) == expected
 
 
-def test_02_without_a_whole_one_the_job_starts_over(tmp_path: Path, kept: Path, expected):
+def test_02_job_starts_over_if_all_snapshots_are_damaged(tmp_path: Path, kept: Path, expected):
     folder = Path(shutil.copytree(kept, tmp_path / "snapshots"))
     for snapshot in folder.iterdir():
         truncate(snapshot / "weights.safetensors")
@@ -63,8 +63,10 @@ def test_02_without_a_whole_one_the_job_starts_over(tmp_path: Path, kept: Path, 
     assert deterministic(found) == expected
 
 
-def test_02_a_half_written_one_has_no_name(tmp_path: Path, kept: Path, expected):
-    """What a process leaves that is killed before its manifest is written."""
+def test_02_draft_of_a_partial_snapshot_is_ignored_and_deleted(
+    tmp_path: Path, kept: Path, expected
+):
+    """A process that is killed before it writes the manifest leaves such a draft."""
     folder = Path(shutil.copytree(kept, tmp_path / "snapshots"))
     draft = folder / "step-0000000005.4321.draft"
     shutil.copytree(max(folder.iterdir()), draft)

@@ -1,4 +1,4 @@
-"""Fault 3: kill -9 of a writer: what it said was stored is there, all else whole or not at all."""
+"""Fault 3: a killed writer keeps each confirmed run and leaves no partial one."""
 
 import random
 import signal
@@ -15,7 +15,7 @@ from tests.helpers.store_writer import start
 
 
 @pytest.mark.soak
-def test_03_a_writer_that_is_killed_leaves_no_half_run(tmp_path: Path) -> None:
+def test_03_killed_writer_keeps_confirmed_runs_and_leaves_no_partial_run(tmp_path: Path) -> None:
     draw = random.Random(0)
     path, go = tmp_path / "board.sqlite", tmp_path / "go"
     go.touch()

@@ -1,4 +1,4 @@
-"""Fault 3: kill -9 while a model is written: it is there whole, or not at all."""
+"""Fault 3: kill -9 while a model is written leaves the complete model or none."""
 
 import os
 import random
@@ -15,7 +15,9 @@ from tests.helpers.stopped_jobs import EVERY_STEP, forked, small_job
 KILLS = 4
 
 
-def test_03_a_model_is_kept_whole_or_not_at_all(tmp_path: Path, shared_forks: ForkServer) -> None:
+def test_03_model_killed_while_written_is_complete_or_absent(
+    tmp_path: Path, shared_forks: ForkServer
+) -> None:
     job, folder, chance = small_job(), tmp_path / "models" / "kept", random.Random(1)
     run_job(job, keep=tmp_path / "whole")
     options = ("--snapshots", tmp_path / "snapshots", "--checkpoint-every", EVERY_STEP)

@@ -1,4 +1,4 @@
-"""Fault 4: kill -9 of `bench run`: its workers go with it, and the same command goes on."""
+"""Fault 4: workers end with a killed `bench run`, and the same command resumes."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ def descendants_of(pid: int) -> list[int]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl(2) is Linux's")
 @pytest.mark.soak
-def test_04_children_go_and_the_same_command_goes_on(tmp_path: Path):
+def test_04_workers_end_with_killed_driver_and_same_command_resumes(tmp_path: Path):
     snapshots = tmp_path / "results" / "snapshots"
     first = start(tmp_path)
     while not list(snapshots.glob("*")):

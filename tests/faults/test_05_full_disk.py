@@ -1,4 +1,4 @@
-"""Fault 5: a full disk costs the result that did not fit, and nothing that was there."""
+"""Fault 5: a full disk loses at most the result that did not fit, and no existing data."""
 
 import sqlite3
 from collections.abc import Generator, Iterable
@@ -9,18 +9,18 @@ import pytest
 
 import benchharness.worker.__main__ as worker
 from benchharness.engines.process import Outcome, Report
+from benchharness.errors import StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store import database as migration
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import whole_file
 from benchharness.progress import Progress
-from benchharness.tasks.errors import StoreError
 from tests.helpers.full_disk import room_for
 from tests.helpers.made_engine import MadeEngine, Told, driven, jobs_of
 from tests.helpers.results import make_job, make_result
 
 
-def test_05_a_result_that_does_not_fit(tmp_path: Path) -> None:
+def test_05_result_too_large_for_the_disk_leaves_the_store_intact(tmp_path: Path) -> None:
     path = tmp_path / "board.sqlite"
     large = make_result(make_job(seed=9), provenance={"words": "0123456789" * 100_000})
     with open_store(path) as store:
@@ -36,7 +36,9 @@ def test_05_a_result_that_does_not_fit(tmp_path: Path) -> None:
         assert store.result(large.job.key) == large
 
 
-def test_05_a_store_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_05_failed_store_creation_on_a_full_disk_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(session: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
@@ -46,7 +48,7 @@ def test_05_a_store_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.Monk
     assert {p.name for p in tmp_path.iterdir()} <= {".board.sqlite.lock"}
 
 
-def test_05_a_backup_that_does_not_fit(tmp_path: Path) -> None:
+def test_05_failed_backup_on_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
     copies = tmp_path / "copies"
     copies.mkdir()
     with open_store(tmp_path / "board.sqlite") as store:
@@ -56,7 +58,7 @@ def test_05_a_backup_that_does_not_fit(tmp_path: Path) -> None:
     assert list(copies.iterdir()) == []
 
 
-def test_05_a_file_that_does_not_fit_leaves_the_old_one(tmp_path: Path) -> None:
+def test_05_failed_file_write_on_a_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_bytes(b"old")
     with room_for(1_000), pytest.raises(OSError, match="File too large"), whole_file(path) as file:
@@ -65,10 +67,10 @@ def test_05_a_file_that_does_not_fit_leaves_the_old_one(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_05_no_room_for_states_is_said_once_when_it_begins_and_once_when_it_is_over(
+def test_05_full_disk_for_snapshots_is_reported_once_at_start_and_once_at_end(
     tmp_path: Path,
 ) -> None:
-    """Three jobs at once that try to save their states forty times, and one after them."""
+    """Three parallel jobs try to save their snapshots forty times; a fourth follows."""
 
     class Full(MadeEngine):
         def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
@@ -96,7 +98,7 @@ def test_05_no_room_for_states_is_said_once_when_it_begins_and_once_when_it_is_o
     ]
 
 
-def test_05_a_worker_without_room_for_its_result_waits_for_it(
+def test_05_worker_waits_for_disk_space_to_write_its_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries, said = [0], list[str]()

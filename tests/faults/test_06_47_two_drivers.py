@@ -1,7 +1,7 @@
 """Faults 6 and 47: several drivers with the same jobs, and results that come too late.
 
-Drivers of one machine hold what they run by locks, which no clock ends. Those of several machines
-may compute the same: storing a result looks first whether the job has one.
+Drivers on one machine lock the jobs that they run, and no lock expires by time. Drivers on several
+machines may compute the same job: a result is stored only if the job has none yet.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from tests.helpers.made_engine import MadeEngine, driven, jobs_of
 from tests.helpers.results import make_cost, make_failure, make_job, make_result
 
 
-def test_06_what_another_driver_stores_meanwhile_is_not_run(store: Store) -> None:
+def test_06_jobs_stored_by_another_driver_meanwhile_are_skipped(store: Store) -> None:
     jobs = jobs_of(4)
 
     class Slow(MadeEngine):
@@ -34,10 +34,10 @@ def test_06_what_another_driver_stores_meanwhile_is_not_run(store: Store) -> Non
     assert [len(store.attempts(job.key)) for job in jobs] == [1, 1, 1, 1]
 
 
-def test_06_a_job_that_both_compute_is_stored_once(
+def test_06_job_computed_by_two_drivers_is_stored_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On two machines, whose file system has no locks in common."""
+    """The drivers run on two machines whose file systems share no locks."""
     job = make_job()
     monkeypatch.setattr(Holds, "take", lambda *_: True)
 
@@ -50,7 +50,7 @@ def test_06_a_job_that_both_compute_is_stored_once(
     assert [row.seconds for row in store.attempts(job.key)] == [12.5]
 
 
-def test_06_of_many_at_the_same_moment_one_is_stored(tmp_path: Path) -> None:
+def test_06_one_of_many_simultaneous_results_of_a_job_is_stored(tmp_path: Path) -> None:
     path = tmp_path / "board.sqlite"
     open_store(path).close()
 
@@ -64,21 +64,21 @@ def test_06_of_many_at_the_same_moment_one_is_stored(tmp_path: Path) -> None:
         assert len(store.attempts(make_job().key)) == 1
 
 
-def test_06_force_runs_again_what_both_have(store: Store) -> None:
+def test_06_force_reruns_stored_jobs(store: Store) -> None:
     jobs = jobs_of(2)
     for _ in range(2):
         driven(store, MadeEngine(), jobs, force=True)
     assert [len(store.attempts(job.key)) for job in jobs] == [2, 2]
 
 
-def test_47_a_late_result_neither_doubles_nor_replaces(store: Store) -> None:
+def test_47_late_result_is_neither_added_nor_replaces_the_first(store: Store) -> None:
     first, late = make_result(), make_result(cost=make_cost(seconds=999.0))
     assert store.add_missing(first)
     assert not store.add_missing(late)
     assert store.result(first.job.key) == first
 
 
-def test_47_a_late_result_of_a_job_that_was_given_up_counts(store: Store) -> None:
+def test_47_late_result_of_a_timed_out_job_counts(store: Store) -> None:
     assert store.add_missing(make_failure(kind="timeout"))
     assert store.add_missing(make_result())
     assert not store.add_missing(make_failure(kind="timeout"))

@@ -1,4 +1,4 @@
-"""Fault 6, at length: drivers with overlapping jobs, killed and begun again at random."""
+"""Fault 6, soak test: drivers with overlapping jobs are killed and restarted at random."""
 
 import os
 import random
@@ -31,11 +31,11 @@ SWEEPS = (
     ("--task", "glue/cola", "--task", "glue/stsb", *EPOCHS),
     ("--task", "glue/stsb", "--task", "glue/rte", *EPOCHS),
 )
-"""Jobs of each driver; those of MNLI, which all of the others start from, are shared by all."""
+"""Options of each driver. All drivers share the MNLI jobs, from which the others start."""
 
 
 def kill_at_random(folder: Path, drivers: list[Process], chance: random.Random) -> None:
-    """Kills a driver, or one of all the processes."""
+    """Kill a driver or any process of the folder."""
     driver = chance.choice(drivers)
     victim = chance.choice([driver.pid, driver.pid, *processes_of(folder)])
     with suppress(ProcessLookupError):
@@ -43,7 +43,7 @@ def kill_at_random(folder: Path, drivers: list[Process], chance: random.Random) 
 
 
 def wait_while_they_run(drivers: list[Process], seconds: float) -> list[Process]:
-    """The drivers that run after so many seconds; none as soon as all have ended."""
+    """Return the drivers still running after `seconds`, or [] once all have ended."""
     deadline = time.monotonic() + seconds
     while running := [driver for driver in drivers if driver.poll() is None]:
         if time.monotonic() > deadline:
@@ -53,7 +53,7 @@ def wait_while_they_run(drivers: list[Process], seconds: float) -> list[Process]
 
 
 def finish(folder: Path, count: int, seconds: float, most: int, chance: random.Random) -> int:
-    """Runs the sweeps at once, kills at random at most so often, and begins again what is gone."""
+    """Run the sweeps in parallel with at most `most` kills, and restart ended drivers."""
     kills = 0
     drivers = [begin(folder, *options) for options in SWEEPS[:count]]
     while any(driver.poll() != 0 for driver in drivers):
@@ -71,7 +71,7 @@ def finish(folder: Path, count: int, seconds: float, most: int, chance: random.R
 @pytest.mark.soak
 @pytest.mark.timeout(3 * 3600)
 @pytest.mark.parametrize("count", [2, 4])
-def test_06_overlapping_drivers_that_are_killed(tmp_path: Path, count: int) -> None:
+def test_06_killed_overlapping_drivers_give_identical_results(tmp_path: Path, count: int) -> None:
     began = time.monotonic()
     for options in SWEEPS[:count]:
         assert begin(tmp_path / "whole", *options).wait() == 0

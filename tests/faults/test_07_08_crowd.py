@@ -1,6 +1,6 @@
-"""Faults 7 and 8: many writers at once lose and double nothing; many first starts make one schema.
+"""Faults 7 and 8: parallel writers lose or repeat no row, and create one schema.
 
-Eight writers in every test run; 64, and a PostgreSQL server too, in the long one.
+With 8 writers on SQLite, and with 64 writers and a PostgreSQL server too.
 """
 
 import sqlite3
@@ -22,7 +22,7 @@ WRITERS, COMMITS, STARTS = 64, 20, 8
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A database that is not there yet."""
+    """URL of a database that does not exist yet."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/board.sqlite"
     else:
@@ -31,7 +31,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def _crowd(url: str, writers: int, count: int, go: Path) -> list[str]:
-    """The keys that so many processes said they have stored, all let go at one moment."""
+    """Start `writers` processes, release them together, return the keys they confirmed."""
     started = [start(url, f"model {n}", count, 4, go) for n in range(writers)]
     time.sleep(writers / 8)  # so that most have started and wait
     go.touch()
@@ -50,7 +50,7 @@ def _check(url: str, keys: list[str]) -> None:
 
 
 @pytest.mark.soak
-def test_07_08_eight_writers_that_find_no_store(tmp_path: Path) -> None:
+def test_07_08_eight_writers_create_one_store_and_lose_no_result(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "board.sqlite"
     path.parent.mkdir()
     keys = _crowd(f"sqlite:///{path}", STARTS, 6, tmp_path / "go")
@@ -68,7 +68,7 @@ def test_07_08_eight_writers_that_find_no_store(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_07_64_writers_of_20_results(url: str, tmp_path: Path) -> None:
+def test_07_64_writers_of_20_results_lose_and_repeat_none(url: str, tmp_path: Path) -> None:
     open_store(url).close()
     keys = _crowd(url, WRITERS, COMMITS, tmp_path / "go")
     assert len(keys) == WRITERS * COMMITS
@@ -78,7 +78,7 @@ def test_07_64_writers_of_20_results(url: str, tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_08_eight_first_starts(url: str, tmp_path: Path) -> None:
+def test_08_eight_simultaneous_first_starts_create_one_store(url: str, tmp_path: Path) -> None:
     keys = _crowd(url, STARTS, 2, tmp_path / "go")
     assert len(keys) == STARTS * 2
     _check(url, keys)

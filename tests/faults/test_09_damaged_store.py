@@ -1,4 +1,4 @@
-"""Fault 9: files that are damaged or belong to something else: refused, and left as they are."""
+"""Fault 9: damaged stores and files of other kinds are refused and left unchanged."""
 
 import random
 import sqlite3
@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError, StoreError
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.results import filled_store, make_result
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with a result of every task and one failure."""
+    """Store with a result of every task and one failure."""
     return filled_store(tmp_path / "board.sqlite")
 
 
@@ -75,9 +75,9 @@ def _another_programs_version(path: Path) -> None:
 
 
 DAMAGES = {
-    _empty: r"is empty \(0 bytes\) and was left",
-    _text: "is not an SQLite database and was left",
-    _short: "is not an SQLite database and was left",
+    _empty: r"is empty \(0 bytes\) and was not changed",
+    _text: "is not an SQLite database and was not changed",
+    _short: "is not an SQLite database and was not changed",
     _header_only: "is damaged",
     _half: "is damaged",
     _noise_after_the_header: "is damaged",
@@ -91,7 +91,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("create", [True, False])
 @pytest.mark.parametrize(("damage", "reason"), DAMAGES.items())
-def test_09_a_file_that_is_no_store_is_refused_and_left_alone(
+def test_09_file_that_is_no_valid_store_is_refused_and_unchanged(
     path: Path, damage: Callable[[Path], None], reason: str, create: bool
 ) -> None:
     damage(path)
@@ -104,8 +104,8 @@ def test_09_a_file_that_is_no_store_is_refused_and_left_alone(
     assert {p.name for p in path.parent.iterdir()} <= {path.name, f".{path.name}.lock"}
 
 
-def test_09_a_flipped_bit_in_a_run_is_noticed(tmp_path: Path) -> None:
-    """SQLite's own check says "ok" to these: its pages have no checksums."""
+def test_09_flipped_bit_in_a_run_is_detected(tmp_path: Path) -> None:
+    """SQLite's integrity check passes here, because its pages have no checksums."""
     path = tmp_path / "board.sqlite"
     result = make_result(rows=40, provenance={"words": "word " * 100})
     with open_store(path) as store:
@@ -132,8 +132,8 @@ def test_09_a_flipped_bit_in_a_run_is_noticed(tmp_path: Path) -> None:
         assert path.read_bytes() == bytes(changed)
 
 
-def test_09_a_flipped_bit_anywhere_never_gives_another_result(tmp_path: Path) -> None:
-    """The same result (the bit was in no use), or an error that a user can read."""
+def test_09_flipped_bit_anywhere_never_gives_a_wrong_result(tmp_path: Path) -> None:
+    """Reading gives the same result (the bit is unused) or an error message."""
     path = tmp_path / "board.sqlite"
     result = make_result(rows=300)
     with open_store(path) as store:
@@ -153,10 +153,10 @@ def test_09_a_flipped_bit_anywhere_never_gives_another_result(tmp_path: Path) ->
     assert 0 < errors < 60
 
 
-def test_09_a_run_that_only_an_index_knows_is_damage(
+def test_09_run_found_only_in_an_index_is_damage(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A flipped bit in a row's number does this; here the look-up of the key plays the index."""
+    """A flipped bit in a row id has this effect; a patched key lookup simulates it."""
     monkeypatch.setattr(
         "benchharness.leaderboard.store.store._find_key", lambda session, prefix: "ab" * 32
     )
@@ -164,16 +164,19 @@ def test_09_a_run_that_only_an_index_knows_is_damage(
         store.result("ab")
 
 
-def test_09_a_number_that_became_infinite_is_damage(path: Path) -> None:
+def test_09_stored_cost_that_became_infinite_is_damage(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE runs SET cost = replace(cost, '12.5', '1e999')")
         connection.commit()
-    with open_store(path) as store, pytest.raises(StoreError, match="is damaged: it is not what"):
+    with (
+        open_store(path) as store,
+        pytest.raises(StoreError, match="is damaged: its digest does not match"),
+    ):
         store.result(store.runs()[0].key)
 
 
 @pytest.mark.parametrize("content", ['{"glue', "7", "{}", '{"losses": [1], "flags": {}}'])
-def test_09_damage_in_a_list_is_said(path: Path, content: str) -> None:
+def test_09_damaged_headline_is_an_error_when_runs_are_listed(path: Path, content: str) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE headlines SET content = ? WHERE run_id = 3", [content])
         connection.commit()
@@ -181,7 +184,7 @@ def test_09_damage_in_a_list_is_said(path: Path, content: str) -> None:
         store.runs()
 
 
-def test_09_a_run_without_its_headline_is_damage(tmp_path: Path) -> None:
+def test_09_run_without_a_headline_is_damage(tmp_path: Path) -> None:
     with open_store(tmp_path / "x.sqlite") as store:
         result = make_result()
         store.add_result(result)

@@ -1,6 +1,6 @@
-"""Fault 10: stores of before 0.1.0 and of newer versions.
+"""Fault 10: stores from before 0.1.0 and from newer versions.
 
-That upgrades keep everything is tested in tests/leaderboard/store/test_migrations.py.
+tests/leaderboard/store/test_migrations.py tests that upgrades keep all data.
 """
 
 import sqlite3
@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import StoreError
 
 
 @pytest.mark.parametrize(
     ("revision", "words"),
     [("0004", "made by a development version"), ("9999", "has schema 9999")],
 )
-def test_10_a_store_of_another_age_is_refused_and_left(
+def test_10_development_or_newer_schema_is_refused_and_unchanged(
     tmp_path: Path, revision: str, words: str
 ) -> None:
     path = tmp_path / "board.sqlite"

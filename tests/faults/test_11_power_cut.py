@@ -1,7 +1,7 @@
-"""Fault 11: the power fails at any moment: a file is the old one whole or the new one whole.
+"""Fault 11: after a power cut at any moment a file is the complete old or new one.
 
-A model of a disk takes down what `whole_file` asks of the system, and plays every way in which a
-power cut may leave it: what was not flushed may be there, in part, or not.
+A simulated disk records the requests of `whole_file`, and draws every state in which a power cut
+may leave it: unflushed data may be there, in part, or not.
 """
 
 import os
@@ -22,12 +22,12 @@ OLD, NEW = b"the old table\n" * 50, b"the new table, which is longer\n" * 400
 
 @dataclass
 class Disk:
-    """What was asked of it in order: ("write", file), ("flush", file or folder), ("name", file)."""
+    """Requests in order: ("write", file), ("flush", file or folder), ("name", file)."""
 
     asked: list[tuple[str, str]] = field(default_factory=list)
 
     def after_a_cut(self, moment: int, luck: st.DataObject) -> bytes:
-        """The file's content after a cut before the request number `moment`."""
+        """Return the content of the file after a power cut before request number `moment`."""
         done = self.asked[:moment]
         if ("name", "table") not in done:
             return OLD
@@ -62,7 +62,9 @@ def _recorded(folder: Path) -> Iterator[Disk]:
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(luck=st.data())
-def test_11_a_file_is_old_or_new_and_never_half(tmp_path: Path, luck: st.DataObject) -> None:
+def test_11_file_after_a_power_cut_is_the_old_or_the_new_one(
+    tmp_path: Path, luck: st.DataObject
+) -> None:
     path = tmp_path / "table"
     path.write_bytes(OLD)
     with _recorded(tmp_path) as disk, whole_file(path) as file:
@@ -76,14 +78,14 @@ def test_11_a_file_is_old_or_new_and_never_half(tmp_path: Path, luck: st.DataObj
         assert found == NEW, "whole_file had returned, so the new one must be there"
 
 
-def test_11_the_order_of_the_requests(tmp_path: Path) -> None:
+def test_11_file_is_flushed_then_renamed_then_its_folder_is_flushed(tmp_path: Path) -> None:
     with _recorded(tmp_path) as disk, whole_file(tmp_path / "table") as file:
         file.write(NEW)
     assert disk.asked == [("flush", "draft"), ("name", "table"), ("flush", "folder")]
 
 
-def test_11_a_new_store_is_flushed_before_it_has_its_name(tmp_path: Path) -> None:
-    """SQLite flushes the file itself (synchronous=FULL); its new name is our part."""
+def test_11_folder_of_a_new_store_is_flushed_after_the_rename(tmp_path: Path) -> None:
+    """SQLite itself flushes the file (synchronous=FULL)."""
     flushed: list[str] = []
     fsync = os.fsync
 

@@ -1,4 +1,4 @@
-"""Fault 12: the clock jumps back: no duration, no order and no lease hangs on it."""
+"""Fault 12: no duration, order or lock depends on the wall clock, which may jump back."""
 
 import ast
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.helpers.results import make_job, make_result
 ROOT = Path(__file__).parents[2]
 
 
-def test_12_the_newest_attempt_is_the_last_that_was_stored(tmp_path: Path) -> None:
+def test_12_newest_attempt_is_the_last_stored_whatever_its_time(tmp_path: Path) -> None:
     job = make_job()
     first = make_result(job, finished="2026-08-02T00:00:00Z")
     second = make_result(job, finished="2001-01-01T00:00:00Z")
@@ -23,8 +23,8 @@ def test_12_the_newest_attempt_is_the_last_that_was_stored(tmp_path: Path) -> No
         assert not store.add_missing(first), "there is no lease that the jump could have ended"
 
 
-def test_12_durations_are_measured_with_a_clock_that_does_not_jump() -> None:
-    """Nobody takes one time of day from another."""
+def test_12_durations_never_come_from_the_wall_clock() -> None:
+    """No source file subtracts two times of day."""
     for package in ("benchharness", "leaderboard", "tasks"):
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.store.database import check_writable
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import check_place
-from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_result
 
 NOWHERE = Path("/proc/nowhere")
-"""Nobody can make a file there, not even root, whom no permission keeps out."""
+"""A folder in which not even root can create a file."""
 
 
-def test_13_a_folder_that_cannot_be_written() -> None:
+def test_13_store_in_an_unwritable_folder_is_an_error_with_exit_code_5() -> None:
     with pytest.raises(StoreError, match=f"{NOWHERE}.* cannot be made: .*--db") as raised:
         open_store(NOWHERE / "board.sqlite")
     assert raised.value.exit_code == 5
 
 
-def test_13_a_home_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_13_missing_home_folder_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(NOWHERE))
     with pytest.raises(StoreError, match=r"/proc/nowhere/board\.sqlite cannot be made"):
         open_store("~/board.sqlite")
@@ -31,7 +31,7 @@ def test_13_a_home_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
         open_store("~nobody-of-this-name/board.sqlite")
 
 
-def test_13_a_backup_into_such_a_folder(tmp_path: Path) -> None:
+def test_13_backup_into_an_unwritable_folder_is_an_error(tmp_path: Path) -> None:
     with open_store(tmp_path / "board.sqlite") as store:
         store.add_result(make_result())
         with pytest.raises(StoreError, match="could not be written"):
@@ -39,17 +39,17 @@ def test_13_a_backup_into_such_a_folder(tmp_path: Path) -> None:
 
 
 def run(bench, *words):
-    """A run whose jobs would fail the test: what cannot be written is found before."""
+    """Run a majority baseline; tests patch `plan` so that a started job would fail."""
     asked = ("--model", "majority", "--task", "glue/rte", "--data", "mini", "--limit", "20")
     return bench("run", *asked, *words)
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("name", ["board.sqlite", "nowhere/board.sqlite"])
-def test_13_a_database_in_a_folder_that_takes_no_file_is_refused_at_once(
+def test_13_database_in_an_unwritable_folder_is_refused_at_once(
     bench, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """The lock file beside the database waited a minute for a process that was not there."""
+    """Regression test: the lock file was waited for a minute although no process held it."""
     monkeypatch.setattr("benchharness.driver.session.plan", None)
     ended = run(bench, "--db", f"/proc/{name}")
     assert ended.code == 5
@@ -61,7 +61,7 @@ def test_13_a_database_in_a_folder_that_takes_no_file_is_refused_at_once(
         open_store(f"/proc/{name}")
 
 
-def test_13_a_report_that_cannot_be_written_is_found_before_the_training(
+def test_13_unwritable_report_is_an_error_before_training(
     bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with monkeypatch.context() as patched:
@@ -74,7 +74,7 @@ def test_13_a_report_that_cannot_be_written_is_found_before_the_training(
     assert not (tmp_path / "results").exists()
 
 
-def test_13_of_a_store_that_is_there_only_what_is_to_be_done_is_refused(
+def test_13_unwritable_report_or_read_only_store_is_an_error_on_rerun(
     bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(bench).code == 0
@@ -90,7 +90,7 @@ def refuse(*words: object, **options: object) -> None:
     raise OSError(EROFS, "Read-only file system")
 
 
-def test_13_a_verdict_that_cannot_be_written_is_found_before_the_check(bench) -> None:
+def test_13_unwritable_check_output_is_an_error(bench) -> None:
     words = ("--model", "tiny", "--task", "glue/rte")
     for option in ("--junit", "--markdown"):
         ended = bench("check", *words, option, "/proc/verdict")
@@ -98,14 +98,14 @@ def test_13_a_verdict_that_cannot_be_written_is_found_before_the_check(bench) ->
         assert "the verdict could not be written to /proc/verdict" in ended.err
 
 
-def test_13_looking_for_room_leaves_nothing(tmp_path: Path) -> None:
+def test_13_check_for_writability_leaves_no_file(tmp_path: Path) -> None:
     check_place(tmp_path / "a" / "b" / "page.html")
     check_writable(tmp_path / "c" / "board.sqlite")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("mask", [0o002, 0o077])
-def test_13_who_else_may_write_is_what_the_umask_says(tmp_path: Path, mask: int) -> None:
+def test_13_permissions_of_store_and_backup_follow_the_umask(tmp_path: Path, mask: int) -> None:
     before = os.umask(mask)
     try:
         with open_store(tmp_path / "x.sqlite") as store:

@@ -1,4 +1,4 @@
-"""Fault 14: a loss that is not finite stops the job within some steps; it has no score, not 0."""
+"""Fault 14: a loss that is not finite stops the job soon; it has no score, not 0."""
 
 import math
 from pathlib import Path
@@ -19,7 +19,9 @@ DIVERGING = small_job(learning_rate="1e30", warmup_ratio="0", epochs="40")
 
 
 @pytest.mark.parametrize("steps", [1, 16])
-def test_14_it_stops_within_so_many_steps(monkeypatch: pytest.MonkeyPatch, steps: int):
+def test_14_diverging_job_stops_within_three_loss_reads(
+    monkeypatch: pytest.MonkeyPatch, steps: int
+):
     """On a GPU losses are read every 16 steps."""
     monkeypatch.setitem(meter.STEPS_BETWEEN_READS, "cpu", steps)
     monkeypatch.setattr(meter, "CURVE_POINTS", 1)
@@ -36,7 +38,7 @@ def test_14_it_stops_within_so_many_steps(monkeypatch: pytest.MonkeyPatch, steps
     assert len(made) <= 3 * steps
 
 
-def test_14_a_loss_that_is_not_a_number_is_never_reported(monkeypatch: pytest.MonkeyPatch):
+def test_14_nan_loss_is_never_reported_as_progress(monkeypatch: pytest.MonkeyPatch):
     lines: list[Progress] = []
     monkeypatch.setattr(torch.Tensor, "detach", lambda self: self.data * math.nan)
     with pytest.raises(DivergedError, match="the loss is nan"):
@@ -44,7 +46,7 @@ def test_14_a_loss_that_is_not_a_number_is_never_reported(monkeypatch: pytest.Mo
     assert not [line for line in lines if line.phase == "training"]
 
 
-def test_14_it_is_stored_as_diverged_and_stands_on_no_board(tmp_path: Path):
+def test_14_diverged_job_is_stored_without_scores_or_bad_snapshots(tmp_path: Path):
     with pytest.raises(DivergedError) as caught:
         run_job(DIVERGING, snapshots=tmp_path / "snapshots", checkpoint_every=EVERY_STEP)
     failure = failure_of(DIVERGING, caught.value)

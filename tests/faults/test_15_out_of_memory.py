@@ -1,4 +1,4 @@
-"""Fault 15: memory that runs out: a fresh start with checkpointing, then halved micro-batches."""
+"""Fault 15: after running out of memory, the job checkpoints activations, then halves batches."""
 
 from pathlib import Path
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchharness.tasks.errors import JobError
+from benchharness.errors import JobError
 from benchharness.training import loop as training
 from benchharness.training import predict as prediction
 from benchharness.training.compute import Part
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.usefixtures("frozen_heap")
 def limit_micro_batches(
     monkeypatch: pytest.MonkeyPatch, items: int, after: int = 0, *, kept: bool = False
 ) -> None:
-    """Makes the GPU's error appear at larger micro-batches, after so many small or large ones.
+    """Raise the GPU's error for micro-batches larger than `items`, after `after` calls.
 
-    Or only where layers have `kept` their activations.
+    With `kept`, raise it only if the layers keep their activations.
     """
     made = 0
     part = training._backward_part
@@ -42,7 +42,7 @@ def without_recipe(result: Any) -> dict[str, Any]:
     return {name: found[name] for name in found if name not in ("job", "recipe")}
 
 
-def test_15_the_result_is_that_of_twice_as_many_parts(monkeypatch: pytest.MonkeyPatch):
+def test_15_halved_micro_batches_give_the_result_of_accumulation_2(monkeypatch: pytest.MonkeyPatch):
     expected = run_job(small_job(accumulation="2"))
     limit_micro_batches(monkeypatch, 4, after=3)
     reporter = Reporter()
@@ -56,10 +56,10 @@ def test_15_the_result_is_that_of_twice_as_many_parts(monkeypatch: pytest.Monkey
     assert "each batch in 2 parts" in note
 
 
-def test_15_activations_that_are_computed_again_leave_the_result_as_it_is(
+def test_15_activation_checkpointing_after_oom_keeps_the_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Where that suffices no micro-batch is halved, the run says so, and a stop changes nothing."""
+    """If checkpointing suffices, no micro-batch is halved; a stop in between changes nothing."""
     expected = run_job(small_job())
     assert "activation_checkpointing" not in expected.provenance["recipe"]
     limit_micro_batches(monkeypatch, 4, kept=True)
@@ -73,7 +73,7 @@ def test_15_activations_that_are_computed_again_leave_the_result_as_it_is(
     assert (recipe["accumulation"], recipe["activation_checkpointing"]) == (1, True)
 
 
-def test_15_a_stop_after_that_keeps_the_smaller_parts(
+def test_15_job_resumed_after_oom_keeps_the_smaller_micro_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     expected = run_job(small_job(accumulation="2"))
@@ -86,7 +86,7 @@ def test_15_a_stop_after_that_keeps_the_smaller_parts(
     assert found.provenance["resumed"]["steps"] == [5]
 
 
-def test_15_one_row_that_is_too_large_fails_cleanly(monkeypatch: pytest.MonkeyPatch):
+def test_15_oom_with_micro_batches_of_one_row_fails_the_job(monkeypatch: pytest.MonkeyPatch):
     limit_micro_batches(monkeypatch, 0)
     reporter = Reporter()
     with pytest.raises(JobError, match=r"every example is a micro-batch of its own") as caught:
@@ -97,7 +97,7 @@ def test_15_one_row_that_is_too_large_fails_cleanly(monkeypatch: pytest.MonkeyPa
     assert [note.split()[-2] for note in halved] == ["2", "4", "8"]
 
 
-def test_15_in_an_evaluation_only_its_batches_shrink(monkeypatch: pytest.MonkeyPatch):
+def test_15_oom_in_evaluation_shrinks_only_evaluation_batches(monkeypatch: pytest.MonkeyPatch):
     expected = run_job(small_job())
 
     class SmallPart(Part):
@@ -116,8 +116,8 @@ def test_15_in_an_evaluation_only_its_batches_shrink(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.gpu
-def test_15_on_a_gpu_that_is_really_full():
-    """Takes away a fifth of what the job needs, so that only smaller micro-batches have room."""
+def test_15_job_on_a_full_gpu_finishes_with_smaller_micro_batches():
+    """Limit the GPU to 80 % of the peak memory, so that only smaller micro-batches fit."""
     job = small_job(batch_size="512", limit=None, max_tokens="128")
     torch.cuda.reset_peak_memory_stats()
     run_job(job)
@@ -131,7 +131,7 @@ def test_15_on_a_gpu_that_is_really_full():
     assert found.provenance["recipe"]["accumulation"] > 1
 
 
-def test_15_what_onednn_says_is_memory_too(monkeypatch: pytest.MonkeyPatch):
+def test_15_onednn_primitive_error_counts_as_out_of_memory(monkeypatch: pytest.MonkeyPatch):
     def refuse(*_: Any, **__: Any) -> torch.Tensor:
         raise RuntimeError("could not create a primitive")
 

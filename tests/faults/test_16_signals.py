@@ -1,4 +1,4 @@
-"""Fault 16: SIGTERM and SIGINT: the state is kept first, nothing half trained is scored."""
+"""Fault 16: SIGTERM and SIGINT save a snapshot first, and score no partial training."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ IGNORES_SIGINT = ("sh", "-c", 'trap "" INT; exec "$0" "$@"')
 
 @pytest.fixture(scope="module")
 def whole() -> Mapping[str, Any]:
-    """What the job gives that nobody stops."""
+    """Result of the job if nothing stops it."""
     return deterministic(run_job(JOB))
 
 
@@ -36,10 +36,10 @@ def whole() -> Mapping[str, Any]:
     ],
     ids=["SIGTERM, and SIGINT ignored", "SIGINT"],
 )
-def test_16_the_state_is_kept_nothing_is_scored_and_the_job_goes_on(
+def test_16_interrupted_job_saves_a_snapshot_has_no_scores_and_resumes(
     tmp_path: Path, whole: Mapping[str, Any], number: int, code: int, before: Sequence[str]
 ):
-    """The period is long, so what is kept is kept because of the signal."""
+    """The default interval is long, so only the signal can have caused the snapshot."""
     kept = tmp_path / "kept"
     process = start(
         JOB, tmp_path / "result.json", "--snapshots", kept, pipe=True, command=(*before, *WORKER)
@@ -82,7 +82,7 @@ main()
 INTERRUPTED = "tests/benchharness/test_cli_interrupt.py"
 
 
-def test_16_a_command_in_a_scripts_background_ends_by_sigterm_alone(tmp_path: Path):
+def test_16_background_command_ignores_sigint_and_ends_on_sigterm(tmp_path: Path):
     process = subprocess.Popen(
         (*IGNORES_SIGINT, sys.executable, "-P", "-c", PROGRAM.format(root=str(ROOT))),
         cwd=tmp_path,
@@ -103,8 +103,8 @@ def test_16_a_command_in_a_scripts_background_ends_by_sigterm_alone(tmp_path: Pa
 
 
 @pytest.mark.soak
-def test_16_these_tests_end_where_a_script_has_sigint_ignored(tmp_path: Path):
-    """`make test &` once hung in the tests that send SIGINT."""
+def test_16_interrupt_tests_pass_if_sigint_is_ignored_at_start(tmp_path: Path):
+    """Regression test: `make test &` hung in the tests that send SIGINT."""
     words = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     words += ("-k", "keeps and 130")
     ended = subprocess.run(

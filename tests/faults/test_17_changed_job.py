@@ -1,4 +1,4 @@
-"""Fault 17: a state is used by its job alone: another recipe, other data or code start over."""
+"""Fault 17: only the same job resumes; another recipe, other data or code start over."""
 
 import shutil
 from dataclasses import replace
@@ -27,7 +27,7 @@ OTHERS: dict[str, Job] = {
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
-def test_17_another_job_has_another_folder(other: Job):
+def test_17_changed_job_has_another_key(other: Job):
     assert other.key != JOB.key
 
 
@@ -38,7 +38,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_17_a_state_that_was_put_into_its_folder_is_not_used(tmp_path: Path, kept: Path):
+def test_17_snapshot_copied_from_another_job_is_not_used(tmp_path: Path, kept: Path):
     folder = Path(shutil.copytree(kept, tmp_path / "snapshots"))
     other, reporter = small_job(learning_rate="0.0007"), Reporter()
     found = run_job(other, reporter, snapshots=folder)
@@ -48,7 +48,7 @@ def test_17_a_state_that_was_put_into_its_folder_is_not_used(tmp_path: Path, kep
 
 
 @pytest.mark.parametrize("changed", ["the code", "torch", "threads"])
-def test_17_other_code_versions_or_threads_start_over(
+def test_17_job_starts_over_if_code_versions_or_threads_change(
     tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch, changed: str
 ):
     def changed_conditions(provenance: object) -> dict[str, str]:

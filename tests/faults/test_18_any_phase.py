@@ -1,4 +1,4 @@
-"""Fault 18, at length: a process that is stopped, killed or ended in any phase of a run."""
+"""Fault 18, soak test: processes are stopped, killed or terminated in any phase of a run."""
 
 import os
 import random
@@ -24,20 +24,20 @@ from tests.helpers.struck_runs import (
 
 DRAWS = int(os.environ.get("BENCH_SOAK_DRAWS", "200"))
 PARTS = 10
-"""So many tests share the draws: two processes then need half of the time."""
+"""Number of tests that share the draws, so that two processes need half the time."""
 
 SEED = int(os.environ.get("BENCH_SOAK_SEED", "20261122"))
 TIMEOUT = int(os.environ.get("BENCH_SOAK_TIMEOUT", "30"))
-"""Seconds of silence after which a job hangs. Importing torch may take half of it."""
+"""Seconds without progress after which a job hangs; importing torch may take half."""
 
 GRACE = 10
-"""Within so many seconds a command ends that was told to, and whatever it has started."""
+"""Seconds within which an interrupted command and its child processes end."""
 
 SWEEP = (
     *("--task", "glue/rte", "--task", "glue/cola", "--seeds", "2", "--set", "epochs=2"),
     *("--timeout", str(TIMEOUT)),
 )
-"""Six jobs, with those of MNLI."""
+"""Options of a sweep with six jobs, MNLI included."""
 
 
 def draw(chance: random.Random) -> Strike:
@@ -52,7 +52,7 @@ def draw(chance: random.Random) -> Strike:
 
 
 def wait_for_strike(folder: Path, process: Process) -> int | None:
-    """The process that was struck; None where the run has ended before."""
+    """Return the pid that was struck, or None if the run ended before."""
     note = folder / "notes" / "struck"
     while not (note.exists() and note.read_text()):
         if process.poll() is not None:
@@ -64,7 +64,7 @@ def wait_for_strike(folder: Path, process: Process) -> int | None:
 def see_through(
     strike: Strike, process: Process, victim: int, usual: float, chance: random.Random
 ) -> str:
-    """Waits for the end of a struck run, which must not take long; says how it went."""
+    """Wait for the struck run to end within the allowed time; return a summary."""
     began, allowed = time.monotonic(), TIMEOUT + GRACE + usual
     if victim == process.pid:
         if strike.signal == "SIGSTOP":
@@ -85,7 +85,7 @@ def see_through(
 def strike_until_done(
     folder: Path, draws: Iterator[Strike], usual: float, chance: random.Random
 ) -> None:
-    """The same command, struck as long as there are draws, until all of its jobs are finished."""
+    """Run the command, struck once per draw, until all of its jobs are finished."""
     code = 1
     while code:
         strike = next(draws, None)
@@ -102,7 +102,7 @@ def strike_until_done(
 @pytest.mark.soak
 @pytest.mark.timeout(6 * 3600)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_18_any_process_struck_in_any_phase(part: int, tmp_path: Path) -> None:
+def test_18_process_struck_in_any_phase_gives_identical_results(part: int, tmp_path: Path) -> None:
     began = time.monotonic()
     whole = begin(tmp_path / "whole", *SWEEP)
     assert whole.wait() == 0, (tmp_path / "whole" / "log").read_text()

@@ -1,4 +1,4 @@
-"""Fault 18: a worker that hangs is ended by the watchdog, and its job is tried once more."""
+"""Fault 18: the watchdog ends a worker that hangs, and its job is tried once more."""
 
 from pathlib import Path
 
@@ -29,14 +29,14 @@ def little_grace(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.2)
 
 
-def test_18_a_job_that_hangs_once_gives_its_result(tmp_path: Path):
+def test_18_job_that_hangs_once_is_restarted_and_finishes(tmp_path: Path):
     outcome, notes = run(f"hang-once:{tmp_path / 'pids'}", timeout=3.0)
     assert isinstance(outcome, Result)
     assert outcome.provenance["hung"] == 1
     assert notes == ["printed no progress for 3 seconds and is started again"]
 
 
-def test_18_a_job_that_hangs_twice_fails(tmp_path: Path):
+def test_18_job_that_hangs_twice_fails_with_timeout(tmp_path: Path):
     outcome, notes = run(f"hang:{tmp_path / 'pids'}", timeout=3.0)
     assert isinstance(outcome, Failure)
     assert (outcome.kind, outcome.exit_code, len(notes)) == ("timeout", 1, 1)
@@ -44,8 +44,8 @@ def test_18_a_job_that_hangs_twice_fails(tmp_path: Path):
     assert outcome.error.endswith("It hung before, and was started again.")
 
 
-def test_18_a_job_that_was_killed_is_not_tried_again():
-    """Where memory ran out it would be killed again; the sentence says what needs less."""
+def test_18_killed_job_is_not_retried():
+    """If memory ran out, a retry would be killed too; the error names a setting that needs less."""
     outcome, notes = run("die", timeout=30.0)
     assert (outcome.kind, notes) == ("killed", [])
     assert "--set accumulation=2" in outcome.error

@@ -1,14 +1,14 @@
-"""Fault 19: one answer throughout, or nothing to correlate, is 0 with a flag and never NaN."""
+"""Fault 19: constant predictions and undefined correlations score 0 with a flag, never NaN."""
 
 import json
 import math
 
 import pytest
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import to_text
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import StoreError
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.metrics import matthews, pearson, spearman
 from benchharness.tasks.suites import find_task
@@ -16,31 +16,30 @@ from tests.helpers.results import make_evaluation, make_job, make_result
 
 
 def build(pairs):
-    """Predictions and examples of (predicted, gold)."""
+    """Build predictions and examples from (predicted, gold) pairs."""
     predictions = [PairPrediction(id=str(i), label=guess) for i, (guess, _) in enumerate(pairs)]
     examples = [PairExample(id=str(i), text_a="x", label=g) for i, (_, g) in enumerate(pairs)]
     return predictions, examples
 
 
-def test_19_one_class_throughout_has_a_coefficient_of_zero() -> None:
-    """Matthews' is 0/0 there."""
+def test_19_matthews_of_constant_predictions_is_zero_with_a_flag() -> None:
     predictions, examples = build([("yes", "yes"), ("yes", "no"), ("yes", "yes")])
     assert matthews.compute(predictions, examples) == 0.0
     assert answer_type(find_task("glue/rte")).flags(predictions) == ("constant predictions",)
 
 
 @pytest.mark.parametrize("metric", [pearson, spearman])
-def test_19_a_constant_prediction_scores_zero_not_nan(metric):
+def test_19_correlation_of_constant_predictions_is_zero(metric):
     assert metric.compute(*build([(2.5, 1.0), (2.5, 2.0), (2.5, 3.0)])) == 0.0
 
 
 @pytest.mark.parametrize("metric", [pearson, spearman])
-def test_19_a_nearly_constant_prediction_gets_a_finite_score_without_a_warning(metric):
+def test_19_correlation_of_nearly_constant_predictions_is_finite(metric):
     assert math.isfinite(metric.compute(*build([(2.5, 1.0), (math.nextafter(2.5, 3), 2.0)])))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_19_what_is_no_number_is_never_stored(tmp_path, value: float) -> None:
+def test_19_nan_or_infinite_score_cannot_be_stored(tmp_path, value: float) -> None:
     job = make_job()
     evaluation = make_evaluation(job, job.task, "dev", scores={"accuracy": value})
     with open_store(tmp_path / "x.sqlite") as store:
@@ -51,10 +50,10 @@ def test_19_what_is_no_number_is_never_stored(tmp_path, value: float) -> None:
         to_text({"value": value})
 
 
-def test_19_baselines_stand_on_the_board_with_numbers_and_the_learned_one_with_its_flag(
+def test_19_majority_scores_zero_and_constant_learned_baseline_is_flagged(
     bench,
 ) -> None:
-    """A majority answers alike throughout: CoLA's 0/0, and STS-B's correlation with a constant."""
+    """The majority baseline is constant, so CoLA and STS-B have no defined coefficient."""
     words = ("--task", "glue/cola", "--task", "glue/stsb", "--data", "mini", "--limit", "60")
     ended = bench("run", "--model", "majority", *words, "--db", "x.sqlite", "--out", "x.html")
     assert ended.code == 0, ended.err

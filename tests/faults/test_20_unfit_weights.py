@@ -1,4 +1,4 @@
-"""Fault 20: weights that are missing, are no numbers, or are of another size or family."""
+"""Fault 20: weights that are missing, not finite, or of another size or model family."""
 
 import json
 import shutil
@@ -9,26 +9,26 @@ import pytest
 import torch
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import ModelError
 from benchharness.heads import head_for
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import change_weights, save_checkpoint
 
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
-    """A checkpoint that a test may damage."""
+    """Checkpoint that a test may damage."""
     return save_checkpoint(tmp_path / "damaged")
 
 
-def test_20_missing_layers_are_refused_by_name(damaged: Path):
+def test_20_missing_layer_is_an_error_that_names_it(damaged: Path):
     lost = "encoder.layer.1.output.dense.weight"
     change_weights(damaged, lambda weights: weights.pop(lost))
     with pytest.raises(ModelError, match=f"lacks 1 weights of its encoder .{lost}"):
         load_encoder(str(damaged), None, seed=1)
 
 
-def test_20_another_familys_weights_are_refused(damaged: Path, tmp_path: Path):
+def test_20_weights_of_another_model_family_are_refused(damaged: Path, tmp_path: Path):
     other = save_checkpoint(tmp_path / "other", "distilbert")
     shutil.copy(other / "model.safetensors", damaged)
     with pytest.raises(ModelError, match=r"and 3[0-9] more"):
@@ -44,15 +44,15 @@ def test_20_weights_of_another_size_are_refused(damaged: Path):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_20_weights_that_are_not_numbers_are_refused(damaged: Path, value: float):
+def test_20_nan_or_infinite_weights_are_refused(damaged: Path, value: float):
     name = "encoder.layer.0.output.dense.bias"
     change_weights(damaged, lambda weights: weights[name].fill_(value))
     with pytest.raises(ModelError, match=f"NaN or infinite numbers in {name}"):
         load_encoder(str(damaged), None, seed=1)
 
 
-def test_20_a_head_of_another_size_is_left_where_it_is(damaged: Path):
-    """A classifier of three classes in the file is no reason to guess: every head is new."""
+def test_20_classifier_weights_of_a_checkpoint_are_ignored(damaged: Path):
+    """The head is always initialised anew, also if the file has a classifier of three classes."""
     change_weights(
         damaged, lambda weights: weights.update({"classifier.weight": torch.ones(3, 16)})
     )

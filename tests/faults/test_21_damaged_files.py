@@ -1,4 +1,4 @@
-"""Fault 21: files that are cut short or hold a foreign byte, in every layout, say where."""
+"""Fault 21: truncated or undecodable files of every layout are errors that name the place."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.sources.files import Files, mini_folder
@@ -17,13 +17,13 @@ from benchharness.tasks.sources.hub import hub_rows
 from benchharness.tasks.suites import find_task
 
 TASKS = ("glue/sst2", "superglue/boolq", "squad/v2.0", "race/all", "swag/regular", "conll2003/ner")
-"""One of each layout: tab-separated, JSON lines, SQuAD's JSON, a folder, quoted CSV, columns."""
+"""One task per layout: TSV, JSON lines, SQuAD's JSON, a folder, quoted CSV, columns."""
 
 every_layout = pytest.mark.parametrize("name", TASKS)
 
 
 def read_changed(name: str, folder: Path, content: bytes) -> None:
-    """Read the train split with other bytes in its (first) file."""
+    """Read the train split after its (first) file got this content."""
     task = find_task(name)
     path = folder / original_file(name).relative_to(mini_folder())
     path.parent.mkdir(parents=True)
@@ -43,7 +43,7 @@ def original(name: str) -> bytes:
 
 
 @every_layout
-def test_21_a_byte_that_is_no_text_names_file_and_line(tmp_path: Path, name: str) -> None:
+def test_21_invalid_utf8_byte_is_an_error_that_names_the_line(tmp_path: Path, name: str) -> None:
     content = original(name)
     line = content.count(b"\n") // 2
     before = b"".join(content.splitlines(keepends=True)[:line])
@@ -52,8 +52,8 @@ def test_21_a_byte_that_is_no_text_names_file_and_line(tmp_path: Path, name: str
 
 
 @every_layout
-def test_21_a_file_that_is_cut_short_is_refused_by_name(tmp_path: Path, name: str) -> None:
-    """In the middle of its last row: of a sentence's columns one word alone is left."""
+def test_21_truncated_file_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
+    """The cut is inside the last row, or in the middle of the file for SQuAD and RACE."""
     content = original(name).rstrip()
     end = content.rindex(b"\n") + 2 if name == "conll2003/ner" else len(content) - 2
     cut = content[: len(content) // 2] if name in ("squad/v2.0", "race/all") else content[:end]
@@ -62,13 +62,13 @@ def test_21_a_file_that_is_cut_short_is_refused_by_name(tmp_path: Path, name: st
         read_changed(name, tmp_path, cut)
 
 
-def test_21_the_other_version_of_squad_is_noticed_whatever_its_name(tmp_path: Path) -> None:
+def test_21_other_version_of_squad_is_detected_by_content(tmp_path: Path) -> None:
     for version, other in (("v1.1", "v2.0"), ("v2.0", "v1.1")):
         with pytest.raises(DataError, match=rf"train-{version}\.json holds SQuAD {other[1:]}"):
             read_changed(f"squad/{version}", tmp_path / version, original(f"squad/{other}"))
 
 
-def test_21_half_of_race_is_noticed(tmp_path: Path) -> None:
+def test_21_missing_level_of_race_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no passage of the level"):
         read_changed("race/all", tmp_path, original("race/all"))
 
@@ -82,8 +82,8 @@ def damages(content: bytes) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("number", range(5))
-def test_21_a_damaged_parquet_file_is_one_sentence(tmp_path: Path, number: int) -> None:
-    """Through the real loader, with a local file in the place of the hub's."""
+def test_21_damaged_parquet_file_is_a_data_error(tmp_path: Path, number: int) -> None:
+    """The real loader reads a local file instead of the hub's."""
     import datasets
 
     path = tmp_path / "train.parquet"

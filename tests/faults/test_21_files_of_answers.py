@@ -1,17 +1,17 @@
-"""Fault 21: a prediction file that is cut short, of another encoding, or something else."""
+"""Fault 21: a prediction file that is truncated, in another encoding, or of another kind."""
 
 import random
 from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
+from benchharness.extensions.submission.inspection import check
+from benchharness.extensions.submission.prediction_files import NoAnswer, read_predictions
+from benchharness.extensions.submission.questions import write_no_answer_scores, write_predictions
 from benchharness.tasks.examples import SpanPrediction
-from benchharness.tasks.prediction_files import NoAnswer, read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import parse_data
-from benchharness.tasks.submission.inspection import check
-from benchharness.tasks.submission.questions import write_no_answer_scores, write_predictions
 from benchharness.tasks.suites import find_task
 from tests.helpers.prediction_files import guess, write
 
@@ -25,7 +25,7 @@ LAYOUTS = {
     "race/all": "predictions.tsv",
     "conll2003/ner": "predictions.tsv",
 }
-"""A task for every way in which answers are written, and what its file is called."""
+"""One task per layout of predictions, and the name of its file."""
 
 
 def rows_of(name: str) -> SplitRows:
@@ -39,7 +39,9 @@ def written(name: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32"])
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_21_another_encoding_is_one_sentence(tmp_path: Path, name: str, encoding: str) -> None:
+def test_21_predictions_in_another_encoding_are_one_error(
+    tmp_path: Path, name: str, encoding: str
+) -> None:
     path = written(name, tmp_path)
     path.write_bytes(path.read_text().encode(encoding))
     with pytest.raises(DataError, match=r"is not UTF-8 text") as caught:
@@ -49,8 +51,10 @@ def test_21_another_encoding_is_one_sentence(tmp_path: Path, name: str, encoding
 
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("other", LAYOUTS)
-def test_21_the_file_of_another_benchmark_is_refused(tmp_path: Path, name: str, other: str) -> None:
-    """Whatever it is called. MultiRC's paragraphs, say, are no labels of CB."""
+def test_21_predictions_of_another_benchmark_are_refused(
+    tmp_path: Path, name: str, other: str
+) -> None:
+    """The content decides, not the name: MultiRC's paragraphs are not labels of CB."""
     if name == other or {name, other} == {"squad/v1.1", "squad/v2.0"}:
         return
     content = written(other, tmp_path).read_bytes()
@@ -62,7 +66,9 @@ def test_21_the_file_of_another_benchmark_is_refused(tmp_path: Path, name: str, 
 
 
 @pytest.mark.parametrize("called", ["predictions.json", "na_prob.json", "null_odds.json", "x"])
-def test_21_answers_and_odds_are_told_apart_by_their_values(tmp_path: Path, called: str) -> None:
+def test_21_answers_and_no_answer_odds_are_distinguished_by_values(
+    tmp_path: Path, called: str
+) -> None:
     rows, task = rows_of("squad/v2.0"), find_task("squad/v2.0")
     spans = [SpanPrediction(id=e.id, text="x", no_answer_score=0.5) for e in rows.examples]
     answers, odds = tmp_path / "answers" / called, tmp_path / "odds" / called
@@ -84,7 +90,7 @@ def test_21_answers_and_odds_are_told_apart_by_their_values(tmp_path: Path, call
         ("squad/v2.0", '{"a\\u2028b": "x", "c": 1}'),
     ],
 )
-def test_21_a_message_is_one_line_whatever_it_names(
+def test_21_error_is_one_line_if_a_name_has_a_line_break(
     tmp_path: Path, name: str, content: str
 ) -> None:
     path = tmp_path / LAYOUTS[name]
@@ -95,12 +101,12 @@ def test_21_a_message_is_one_line_whatever_it_names(
     assert all(len(str(fault).splitlines()) == 1 for fault in check(path))
 
 
-def test_21_several_sentences_are_lines() -> None:
+def test_21_each_sentence_of_an_error_is_one_line() -> None:
     assert str(BenchError("no a\nb", "no c")) == "no a b\nno c"
 
 
 @pytest.mark.parametrize("called", ["submission.zip", "predictions.json", "CB.jsonl", "x.tsv"])
-def test_21_a_submission_without_a_byte_is_empty(tmp_path: Path, called: str) -> None:
+def test_21_empty_submission_is_an_error(tmp_path: Path, called: str) -> None:
     (tmp_path / called).touch()
     (fault,) = check(tmp_path / called)
     assert "it is empty" in str(fault)

@@ -1,11 +1,11 @@
-"""Fault 22: labels that a task does not have, or that mean something else than they did."""
+"""Fault 22: labels that a task does not have, or whose meaning has changed."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.glue import HUB, REVISION
 from benchharness.tasks.suites import find_task
 from tests.helpers.hub_files import write_dataset_config
@@ -17,7 +17,9 @@ WRONG = ["7", "-1", "one", "", "nan", "None", "1.0", " 1", "True"]
 
 @pytest.mark.parametrize("label", WRONG)
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_22_a_class_of_a_table_is_one_of_the_tasks(tmp_path: Path, split: str, label: str):
+def test_22_unknown_label_in_a_tsv_file_is_an_error_with_the_line(
+    tmp_path: Path, split: str, label: str
+):
     content = f"sentence\tlabel\nfine\t1\nodd\t{label}\n"
     data = write_file(tmp_path, f"SST-2/{split}.tsv", content)
     with pytest.raises(DataError, match=rf"{split}\.tsv line 3 has the label"):
@@ -25,7 +27,7 @@ def test_22_a_class_of_a_table_is_one_of_the_tasks(tmp_path: Path, split: str, l
 
 
 @pytest.mark.parametrize("label", [7, -1, None, "one", 0.5, [], {}, "yes"])
-def test_22_a_class_of_json_lines_is_one_of_the_tasks(tmp_path: Path, label: object):
+def test_22_unknown_label_in_json_lines_is_an_error(tmp_path: Path, label: object):
     row = {"premise": "a", "hypothesis": "b", "label": label, "idx": 0}
     data = write_file(tmp_path, "RTE/train.jsonl", json.dumps(row) + "\n")
     with pytest.raises(DataError, match=r"rte train|RTE.train"):
@@ -33,7 +35,7 @@ def test_22_a_class_of_json_lines_is_one_of_the_tasks(tmp_path: Path, label: obj
 
 
 @pytest.mark.parametrize("score", ["7", "-1", "nan", "inf", "one", "", "None"])
-def test_22_a_number_is_within_its_scale(tmp_path: Path, score: str):
+def test_22_regression_label_outside_the_scale_is_an_error(tmp_path: Path, score: str):
     names = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore"
     content = f"{names}\n0\tg\tf\ty\t0\ts\ts\ta\tb\t{score}\n"
     data = write_file(tmp_path, "STS-B/train.tsv", content)
@@ -41,14 +43,13 @@ def test_22_a_number_is_within_its_scale(tmp_path: Path, score: str):
         read_file("glue/stsb", "train", data)
 
 
-def test_22_a_hidden_label_is_predicted_and_never_scored(tmp_path: Path):
-    """-1 stands in test splits alone, and stands for nothing there."""
+def test_22_test_row_without_a_label_is_read_as_unlabelled(tmp_path: Path):
     data = write_file(tmp_path, "SST-2/test.tsv", "index\tsentence\n0\tfine\n")
     (example,) = read_file("glue/sst2", "test", data).examples
     assert example.label is None
 
 
-def test_22_a_hub_whose_labels_have_changed_is_refused(tmp_path: Path):
+def test_22_changed_labels_or_columns_on_the_hub_are_errors(tmp_path: Path):
     folder = tmp_path / "hub" / "datasets" / HUB / REVISION
     folder.mkdir(parents=True)
     row: dict[str, object] = {"sentence": "a", "label": 1, "idx": 0}

@@ -1,11 +1,11 @@
-"""Fault 23: ids that are not unique, rows that are there twice, dev rows that stand in train."""
+"""Fault 23: repeated ids, repeated rows, and dev rows that also occur in train."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, SpanExample, TagExample
 from benchharness.tasks.read import SplitRows, count_repeats
 from benchharness.worker.job import run_job
@@ -13,8 +13,8 @@ from tests.helpers.official_files import read_file, write_file
 from tests.helpers.plans import plan_job
 
 
-def test_23_questions_of_one_passage_are_told_apart(tmp_path: Path) -> None:
-    """RACE: the hub's example_id is the passage's and stands on all of its questions."""
+def test_23_race_questions_of_one_passage_get_unique_ids(tmp_path: Path) -> None:
+    """The hub's example_id is the passage's id and is the same for all of its questions."""
     passage = {
         "answers": ["B", "D"],
         "options": [["a", "b", "c", "d"], ["e", "f", "g", "h"]],
@@ -36,7 +36,7 @@ def test_23_questions_of_one_passage_are_told_apart(tmp_path: Path) -> None:
     assert (second.id, second.gold, second.options) == ("high12/1", (3,), ("e", "f", "g", "h"))
 
 
-def test_23_two_questions_of_one_id_are_refused(tmp_path: Path) -> None:
+def test_23_repeated_question_id_is_an_error(tmp_path: Path) -> None:
     qas = [{"id": "q", "question": "Who?", "answers": []}] * 2
     paragraphs = [{"context": "Ann left.", "qas": qas}]
     document = {"data": [{"title": "Ann", "paragraphs": paragraphs}]}
@@ -45,7 +45,7 @@ def test_23_two_questions_of_one_id_are_refused(tmp_path: Path) -> None:
         read_file("squad/v2.0", "train", data)
 
 
-def test_23_rows_that_repeat_others_are_counted_and_none_is_dropped(tmp_path: Path) -> None:
+def test_23_repeated_rows_are_counted_and_kept(tmp_path: Path) -> None:
     header = "sentence\tlabel\n"
     write_file(tmp_path, "SST-2/train.tsv", header + "good\t1\nbad\t0\ngood\t1\ngood\t0\n")
     data = write_file(tmp_path, "SST-2/dev.tsv", header + "good\t1\nfine\t1\nfine\t1\n")
@@ -74,7 +74,7 @@ def test_23_rows_that_repeat_others_are_counted_and_none_is_dropped(tmp_path: Pa
     ],
     ids=["span", "choice", "tag"],
 )
-def test_23_what_a_model_reads_is_what_repeats(one, other) -> None:
+def test_23_rows_repeat_only_if_the_whole_model_input_is_equal(one, other) -> None:
     def rows(*examples) -> SplitRows:
         return SplitRows(examples=examples, fingerprint="")
 
@@ -88,7 +88,7 @@ def test_23_what_a_model_reads_is_what_repeats(one, other) -> None:
     }
 
 
-def test_23_a_result_says_how_many_rows_repeat(tmp_path: Path) -> None:
+def test_23_result_records_the_number_of_repeated_rows(tmp_path: Path) -> None:
     header, rows = "sentence\tlabel\n", "good\t1\nbad\t0\n"
     write_file(tmp_path, "SST-2/train.tsv", header + rows * 4)
     data = write_file(tmp_path, "SST-2/dev.tsv", header + rows)

@@ -1,4 +1,4 @@
-"""Fault 24: "NA", quotes, byte order marks and carriage returns in tables are text, or none."""
+"""Fault 24: "NA", quotes, byte order marks and carriage returns in tables."""
 
 from pathlib import Path
 
@@ -16,11 +16,11 @@ TASKS = {
     ),
     "glue/cola": ("CoLA/train.tsv", "src\t1\t*\t{text}{end}"),
 }
-"""A table with a header, one of two texts, and one without a header."""
+"""A table with a header, a table with two texts, and a table without a header."""
 
 
 def read_one(folder: Path, task: str, text: str, end: str = "\n", mark: bytes = b"") -> str:
-    """The text of the one row of an official file."""
+    """Write an official file with one row and return the text that is read from it."""
     name, layout = TASKS[task]
     content = mark + layout.format(text=text, end=end).encode()
     example = only(read_file(task, "train", write_file(folder, name, content)))
@@ -38,13 +38,15 @@ every_table = pytest.mark.parametrize("task", ["glue/sst2", "glue/rte", "glue/co
         *("a\x00b", "😀 👩‍👩‍👧", "line\u2028separator\x85and\x0bmore\rinside", "مرحبا", "\u200b"),
     ],
 )
-def test_24_hostile_text_survives(tmp_path: Path, task: str, text: str) -> None:
+def test_24_special_values_and_characters_are_read_as_text(
+    tmp_path: Path, task: str, text: str
+) -> None:
     assert read_one(tmp_path, task, text) == text
 
 
 @every_table
 @given(text=st.text(st.characters(exclude_characters="\n\t", codec="utf-8")))
-def test_24_any_text_survives(
+def test_24_any_text_is_read_unchanged(
     tmp_path_factory: pytest.TempPathFactory, task: str, text: str
 ) -> None:
     # The last field of a line is followed by its end: a carriage return there is Windows'.
@@ -53,5 +55,5 @@ def test_24_any_text_survives(
 
 
 @every_table
-def test_24_byte_order_mark_and_carriage_returns_are_no_text(tmp_path: Path, task: str) -> None:
+def test_24_byte_order_mark_and_windows_line_ends_are_not_text(tmp_path: Path, task: str) -> None:
     assert read_one(tmp_path, task, "Oh.", end="\r\n", mark=b"\xef\xbb\xbf") == "Oh."

@@ -1,4 +1,4 @@
-"""Fault 25: whatever a text holds: every head trains on it and answers, or says one sentence."""
+"""Fault 25: every head trains on and predicts any text, however odd."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -36,10 +36,10 @@ LIMITS = (
     Limits(max_tokens=64, stride=500, max_question_tokens=64),
     Limits(max_tokens=24, stride=500, max_question_tokens=2),
 )
-"""A stride larger than the room and a question longer than the window, and very little room."""
+"""A stride and a question limit above the window, and a very small window."""
 
 Make = Callable[[str, str], Any]
-"""An example from its id and a text."""
+"""A function that builds an example from its id and a text."""
 
 
 def one_text(name: str, text: str) -> PairExample:
@@ -96,13 +96,13 @@ every_road = pytest.mark.parametrize("road", ROADS)
 
 
 def make(road: str) -> tuple[Any, Any, list[Any]]:
-    """A head, a task and an example of every nasty text."""
+    """Return the head, the task and one example per odd text."""
     task = find_task(ROADS[road][0])
     return head_for(task), task, [ROADS[road][1](name, text) for name, text in NASTY.items()]
 
 
 def check(predictions: Sequence[Any], examples: Sequence[Any]) -> None:
-    """One answer for each example, of a kind that can be scored and stored."""
+    """Check that each example has one prediction that can be scored and stored."""
     assert [p.id for p in predictions] == [e.id for e in examples]
     for prediction, example in zip(predictions, examples, strict=True):
         match example:
@@ -130,7 +130,7 @@ def check(predictions: Sequence[Any], examples: Sequence[Any]) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else f"{value.max_tokens} tokens",
 )
-def test_25_every_head_trains_on_any_text_and_answers(road: str, limits: Limits) -> None:
+def test_25_every_head_trains_on_and_predicts_any_text(road: str, limits: Limits) -> None:
     head, task, examples = make(road)
     encoder = load_encoder("builtin:tiny", None, seed=1)
     features = head.encode(examples, encoder.tokenizer, limits)
@@ -150,7 +150,7 @@ def test_25_every_head_trains_on_any_text_and_answers(road: str, limits: Limits)
 
 @every_road
 @pytest.mark.parametrize("kind", KINDS)
-def test_25_every_tokenizer_reads_any_text_for_every_head(road: str, kind: str) -> None:
+def test_25_every_tokenizer_encodes_any_text_for_every_head(road: str, kind: str) -> None:
     head, task, examples = make(road)
     features = head.encode(examples, make_tokenizer(kind), LIMITS[0])
     assert features.lengths.max() <= LIMITS[0].max_tokens

@@ -1,18 +1,18 @@
-"""Fault 26: questions longer than a window, strides longer than its room, any limits at all."""
+"""Fault 26: questions longer than a window, strides longer than its context, any limits."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchharness.errors import ModelError
 from benchharness.heads import Limits
 from benchharness.heads.span import decode, encode, targets
-from benchharness.tasks.errors import ModelError
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.span_features import CONTEXT, NASTY, TASK, points, question
 
 
-def test_26_a_long_question_leaves_half_of_the_room():
+def test_26_long_question_is_cut_to_half_of_the_window():
     example = question(CONTEXT, text="why " * 500)
     tokenizer = make_tokenizer("wordpiece")
     for limit, kept in ((16, 16), (64, 28)):
@@ -24,7 +24,7 @@ def test_26_a_long_question_leaves_half_of_the_room():
         assert features.lengths[0] == 60
 
 
-def test_26_no_room_is_one_sentence():
+def test_26_window_too_small_for_a_question_is_an_error():
     with pytest.raises(ModelError, match="no room for a question"):
         encode([question("a")], make_tokenizer("wordpiece"), Limits(max_tokens=4))
 
@@ -42,7 +42,7 @@ def check_any(context: str, text: str, kind: str, limits: Limits) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("text", NASTY, ids=[ascii(text)[:20] for text in NASTY])
-def test_26_any_text_is_read(kind: str, text: str):
+def test_26_odd_texts_are_encoded_as_question_and_as_context(kind: str, text: str):
     check_any(text, "Who?", kind, Limits(max_tokens=64, stride=500))
     check_any("A storm in Warsaw.", text, kind, Limits(max_tokens=64, stride=500))
     check_any(text, text, kind, Limits(max_tokens=384))
@@ -59,5 +59,5 @@ any_limits = st.builds(
 
 @given(any_text, any_text, st.sampled_from(KINDS), any_limits)
 @settings(deadline=None)
-def test_26_any_text_at_any_limits(context: str, text: str, kind: str, limits: Limits):
+def test_26_any_text_is_encoded_at_any_limits(context: str, text: str, kind: str, limits: Limits):
     check_any(context, text, kind, limits)

@@ -1,4 +1,4 @@
-"""Fault 27: tokenizers that have no token to pad with, or do not say where tokens stand."""
+"""Fault 27: tokenizers without a padding token, offsets, unknown token or special tokens."""
 
 import copy
 from typing import Any
@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import ModelError
 from benchharness.heads import Limits, pair, span
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.suites import find_task
 from benchharness.training.batching import pad
@@ -22,7 +22,7 @@ PAIRS = [
 ]
 
 
-def test_27_a_tokenizer_without_padding_pads_with_zero():
+def test_27_tokenizer_without_a_padding_token_pads_with_zero():
     tiny = load_encoder("builtin:tiny", None, seed=1)
     tiny.tokenizer.pad_token = None
     features = pair.encode(PAIRS, tiny.tokenizer, Limits(max_tokens=16))
@@ -35,7 +35,7 @@ def test_27_a_tokenizer_without_padding_pads_with_zero():
     torch.testing.assert_close(padded, alone, atol=1e-5, rtol=0)
 
 
-def test_27_a_tokenizer_in_python_is_one_sentence():
+def test_27_tokenizer_without_offsets_is_refused_for_spans():
     class SlowTokenizer:
         is_fast = False
         cls_token_id = pad_token_id = None
@@ -47,7 +47,7 @@ def test_27_a_tokenizer_in_python_is_one_sentence():
         span.encode([question("a")], SlowTokenizer(), Limits(max_tokens=64))
 
 
-def test_27_a_vocabulary_that_lacks_what_stands_for_unknown_words_is_one_sentence():
+def test_27_vocabulary_without_its_unknown_token_is_an_error():
     tokenizer = make_tokenizer("wordpiece", ("a bird",), 20)
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.backend_tokenizer.model.unk_token = "[NONE]"
@@ -55,7 +55,7 @@ def test_27_a_vocabulary_that_lacks_what_stands_for_unknown_words_is_one_sentenc
         pair.encode(PAIRS, tokenizer, Limits(max_tokens=16))
 
 
-def test_27_a_model_without_special_tokens():
+def test_27_tokenizer_without_special_tokens_finds_spans():
     tokenizer = make_tokenizer("bare")
     example = question("A storm in Warsaw.", "Warsaw")
     features = span.encode([example], tokenizer, Limits(max_tokens=64))

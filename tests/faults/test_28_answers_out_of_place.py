@@ -1,4 +1,4 @@
-"""Fault 28: answers that are not where they say, at edges, in some windows only, or nowhere."""
+"""Fault 28: answers at wrong offsets, at edges, in some windows only, or nowhere."""
 
 import json
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.heads import Limits
 from benchharness.heads.span import encode, targets
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import SpanExample
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 from tests.helpers.official_files import read_file, write_file
@@ -24,7 +24,7 @@ def answers(*placed: tuple[str, int]) -> list[dict[str, Any]]:
 def examples(
     folder: Path, *questions: list[dict[str, Any]], split: str = "train", context: str = STORY
 ) -> list[SpanExample]:
-    """The questions on a story, through an official file."""
+    """Write questions on a story to an official file and read them."""
     qas = [
         {"id": f"q{i}", "question": "Who?", "answers": given, "is_impossible": not given}
         for i, given in enumerate(questions)
@@ -34,7 +34,7 @@ def examples(
     return list(read_file("squad/v2.0", split, data).examples)  # type: ignore[arg-type]
 
 
-def test_28_an_answer_that_is_elsewhere_is_found_in_the_nearest_place(tmp_path: Path) -> None:
+def test_28_answer_at_a_wrong_offset_is_moved_to_its_nearest_occurrence(tmp_path: Path) -> None:
     first, second, third = examples(
         tmp_path, answers(("Ann", 1)), answers(("Ann", 17)), answers(("Bob", 500))
     )
@@ -42,25 +42,25 @@ def test_28_an_answer_that_is_elsewhere_is_found_in_the_nearest_place(tmp_path: 
     assert third.answers == (("Bob", 8),)
 
 
-def test_28_an_offset_before_the_text_does_not_count_from_its_end(tmp_path: Path) -> None:
+def test_28_negative_answer_offset_does_not_count_from_the_end(tmp_path: Path) -> None:
     (example,) = examples(tmp_path, answers(("Ann", -9)))
     assert example.answers == (("Ann", 0),)
 
 
-def test_28_an_answer_in_no_context_is_kept_for_scoring_and_stands_last(tmp_path: Path) -> None:
+def test_28_answer_missing_from_the_context_is_last_with_offset_minus_1(tmp_path: Path) -> None:
     (example,) = examples(tmp_path, answers(("Cy", 0), ("Bob", 8), ("", 3)), split="dev")
     assert example.answers == (("Bob", 8), ("", 3), ("Cy", -1))
 
 
-def test_28_an_offset_counted_before_normalisation_is_mended(tmp_path: Path):
-    """ "é" as two characters moves every offset after it by one."""
+def test_28_offset_counted_before_unicode_normalisation_is_corrected(tmp_path: Path):
+    """ "é" as two characters shifts every later offset by one."""
     (example,) = examples(tmp_path, answers(("Zoë", 13)), context="Cafe\u0301 owner: Zoë.")
     assert example.answers == (("Zoë", 13),)
     (shifted,) = examples(tmp_path, answers(("Zoë", 12)), context="Cafe\u0301 owner: Zoë.")
     assert shifted.answers == (("Zoë", 13),)
 
 
-def test_28_a_window_without_the_whole_answer_points_at_the_classification_token():
+def test_28_window_without_the_complete_answer_has_the_null_target():
     example = question(CONTEXT, "Saint-Denis")
     for kind in KINDS:
         limits = Limits(max_tokens=40, stride=2, max_question_tokens=3)
@@ -72,7 +72,7 @@ def test_28_a_window_without_the_whole_answer_points_at_the_classification_token
         assert 1 < sum(whole) < len(whole)
 
 
-def test_28_no_answer_points_at_the_classification_token():
+def test_28_unanswerable_question_has_the_cls_token_as_target():
     for kind in KINDS:
         tokenizer = make_tokenizer(kind)
         features = encode([question("A storm.")], tokenizer, Limits(max_tokens=64))
@@ -81,7 +81,7 @@ def test_28_no_answer_points_at_the_classification_token():
 
 
 @pytest.mark.parametrize("answer", [("storm", 3), ("storm", -1), ("storm", 99), ("", 0)])
-def test_28_an_answer_that_is_not_at_its_place_is_refused(answer: tuple[str, int]):
+def test_28_answer_that_is_not_at_its_offset_is_an_error_in_targets(answer: tuple[str, int]):
     example = SpanExample(id="7", question="?", context="A storm.", answers=(answer,))
     features = encode([example], make_tokenizer("bytes"), Limits(max_tokens=64))
     with pytest.raises(DataError, match=rf"7: the answer '{answer[0]}' is said to begin"):

@@ -1,4 +1,4 @@
-"""Fault 29: a file that was changed and has its old size and time is read anew."""
+"""Fault 29: a file that changes but keeps its size and time is read again."""
 
 import os
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.helpers.plans import plan_job
 
 
 def change(path: Path, old: bytes, new: bytes) -> None:
-    """Other bytes of the same number, and the times as they were."""
+    """Replace bytes of a file by as many others, and restore its times."""
     before, content = path.stat(), path.read_bytes()
     assert len(old) == len(new)
     assert old in content
@@ -19,7 +19,7 @@ def change(path: Path, old: bytes, new: bytes) -> None:
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
 
 
-def test_29_changed_rows_are_another_job(tmp_path: Path) -> None:
+def test_29_changed_rows_change_fingerprint_and_job_key(tmp_path: Path) -> None:
     rows = "sentence\tlabel\nfine\t1\nodd\t0\n"
     write_file(tmp_path, "SST-2/dev.tsv", rows)
     data = write_file(tmp_path, "SST-2/train.tsv", rows)
@@ -36,7 +36,7 @@ def test_29_changed_rows_are_another_job(tmp_path: Path) -> None:
     assert key() != before
 
 
-def test_29_changed_weights_are_another_model(tmp_path: Path) -> None:
+def test_29_changed_weights_change_the_model_identity(tmp_path: Path) -> None:
     folder = save_checkpoint(tmp_path / "bert")
     before = weights_identity(find_model(str(folder)))
     file = folder / "model.safetensors"

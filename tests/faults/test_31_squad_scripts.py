@@ -1,4 +1,4 @@
-"""Fault 31: SQuAD's scores are those of its scripts, on a thousand random sets of each."""
+"""Fault 31: SQuAD scores equal those of the official scripts on 1,000 random sets each."""
 
 from random import Random
 
@@ -6,7 +6,7 @@ from tests.helpers.scripts import official_v1, official_v2
 from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2, examples_of, random_set
 
 
-def test_31_a_thousand_random_sets_score_as_evaluate_v1_does():
+def test_31_squad_v1_scores_equal_the_official_script_on_1000_random_sets():
     for seed in range(1000):
         random = Random(seed)
         data, answers, no_answer = random_set(random, every_has_answer=True)
@@ -16,7 +16,7 @@ def test_31_a_thousand_random_sets_score_as_evaluate_v1_does():
         assert found == evaluate_v1(data, answers), seed
 
 
-def test_31_a_thousand_random_sets_score_as_evaluate_v2_does():
+def test_31_squad_v2_scores_equal_the_official_script_on_1000_random_sets():
     for seed in range(1000):
         random = Random(seed)
         data, answers, no_answer = random_set(random, every_has_answer=False)

@@ -1,4 +1,4 @@
-"""Fault 32: `bench` with and without its hub, which can go away: real processes."""
+"""Fault 32: `bench` processes with and without a hub, and after the hub went away."""
 
 import json
 import os
@@ -24,7 +24,7 @@ COMMIT = "ab" * 20
 
 
 def bench(folder, endpoint, *words):
-    """How one command ended, and its seconds of wall clock."""
+    """Run a command; return the finished process and its wall-clock seconds."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("HF_") and k != "BENCH_DB"}
     home = {"HF_HOME": str(folder / "home"), "HF_ENDPOINT": endpoint, "OMP_NUM_THREADS": "1"}
     start = time.monotonic()
@@ -42,7 +42,7 @@ def bench(folder, endpoint, *words):
 
 @pytest.fixture
 def repositories(tmp_path):
-    """A small BERT and CoLA's embedded rows, as a hub keeps them."""
+    """A small BERT and CoLA's Parquet rows in the layout of the hub."""
     root = tmp_path / "repositories"
     save_checkpoint(root / "models" / "org" / "name" / COMMIT)
     write_embedded(root, COLA.source)
@@ -50,7 +50,7 @@ def repositories(tmp_path):
 
 
 @pytest.mark.soak
-def test_32_what_was_fetched_runs_when_the_hub_is_gone(tmp_path, repositories):
+def test_32_fetched_model_and_task_run_offline(tmp_path, repositories):
     with serve_hub(repositories) as server:
         fetched, fetching = bench(tmp_path, server.endpoint, "fetch", *CHOICE, "--json")
         endpoint = server.endpoint
@@ -81,7 +81,7 @@ def test_32_what_was_fetched_runs_when_the_hub_is_gone(tmp_path, repositories):
     ],
     ids=["data", "known model", "any model"],
 )
-def test_32_a_hub_out_of_reach_is_one_sentence_within_5_seconds(tmp_path, words):
+def test_32_unreachable_hub_is_one_sentence_within_5_seconds(tmp_path, words):
     ended, seconds = bench(tmp_path, NOWHERE, "run", *words, "--db", "x.sqlite")
     assert ended.returncode == 4
     assert ended.stdout == ""

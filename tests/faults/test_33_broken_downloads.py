@@ -1,4 +1,4 @@
-"""Fault 33: downloads that are cut, damaged, refused, or of a revision that has moved on."""
+"""Fault 33: downloads that are cut, damaged or refused, and revisions that change."""
 
 import json
 import os
@@ -20,7 +20,7 @@ WEIGHTS = "model.safetensors"
 FETCH = """
 import sys
 from benchharness.models.weights import download
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 status = 0
 for name in sys.argv[2:]:
     try:
@@ -42,7 +42,7 @@ def repositories(tmp_path: Path) -> Path:
 def fetch(
     server: HubServer, home: Path, revision: str = COMMIT, *names: str
 ) -> subprocess.CompletedProcess[str]:
-    """Fetch checkpoints in a process of its own: the library reads HF_* on import."""
+    """Fetch checkpoints in a separate process, because the library reads HF_* on import."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     hub = {"HF_ENDPOINT": server.endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
     return subprocess.run(
@@ -55,7 +55,7 @@ def fetch(
     )
 
 
-def test_33_a_download_that_is_cut_goes_on(tmp_path: Path, repositories: Path) -> None:
+def test_33_cut_download_is_resumed(tmp_path: Path, repositories: Path) -> None:
     with serve_hub(repositories) as server:
         server.cut.add(WEIGHTS)
         done = fetch(server, tmp_path / "home")
@@ -64,7 +64,9 @@ def test_33_a_download_that_is_cut_goes_on(tmp_path: Path, repositories: Path) -
     assert (Path(done.stdout.strip()) / WEIGHTS).read_bytes() == (source / WEIGHTS).read_bytes()
 
 
-def test_33_a_byte_that_changed_on_the_way_is_noticed(tmp_path: Path, repositories: Path) -> None:
+def test_33_corrupted_weights_are_an_error_and_are_fetched_again(
+    tmp_path: Path, repositories: Path
+) -> None:
     with serve_hub(repositories) as server:
         server.flipped.add(WEIGHTS)
         done = fetch(server, tmp_path / "home")
@@ -77,7 +79,7 @@ def test_33_a_byte_that_changed_on_the_way_is_noticed(tmp_path: Path, repositori
     assert (Path(again.stdout.strip()) / WEIGHTS).read_bytes() == (source / WEIGHTS).read_bytes()
 
 
-def test_33_rows_that_changed_on_the_way_are_noticed(tmp_path: Path) -> None:
+def test_33_corrupted_rows_are_an_error_and_are_fetched_again(tmp_path: Path) -> None:
     write_embedded(tmp_path / "hub", COLA.source)
     name = "cola/train-00000-of-00001.parquet"
     path = tmp_path / "hub" / "datasets" / HUB / REVISION / name
@@ -93,8 +95,8 @@ def test_33_rows_that_changed_on_the_way_are_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_33_a_refusal_is_one_sentence(tmp_path: Path, repositories: Path) -> None:
-    """All of them in one process, each of a checkpoint of its own."""
+def test_33_each_refused_download_is_one_error_line(tmp_path: Path, repositories: Path) -> None:
+    """One process fetches one checkpoint per HTTP status."""
     refused = {f"org/refused-{status}": status for status in (401, 403, 404, 429, 500)}
     with serve_hub(repositories) as server:
         server.failing.update(refused)
@@ -108,7 +110,7 @@ def test_33_a_refusal_is_one_sentence(tmp_path: Path, repositories: Path) -> Non
 
 
 @pytest.mark.parametrize("status", [403, 429, 500])
-def test_33_a_hub_that_refuses_later_stops_nothing_that_was_fetched(
+def test_33_fetched_checkpoint_is_used_if_the_hub_refuses_later(
     tmp_path: Path, repositories: Path, status: int
 ) -> None:
     with serve_hub(repositories) as server:
@@ -121,8 +123,9 @@ def test_33_a_hub_that_refuses_later_stops_nothing_that_was_fetched(
     assert other.stderr.splitlines()[-1].startswith("bench: ")
 
 
-def test_33_a_revision_that_moves_on_changes_no_run(tmp_path: Path, repositories: Path) -> None:
-    """What was planned at a commit is fetched at it, whatever "main" is by then."""
+def test_33_pinned_commit_is_fetched_after_the_branch_moved(
+    tmp_path: Path, repositories: Path
+) -> None:
     folder = repositories / "models" / "org" / "name"
     shutil.copytree(folder / COMMIT, folder / NEXT)
     config = json.loads((folder / NEXT / "config.json").read_text())

@@ -1,19 +1,19 @@
-"""Fault 34: a folder of the current directory that is named like a data set or model on the hub."""
+"""Fault 34: a folder in the current directory is named like a data set or model of the hub."""
 
 from pathlib import Path
 
 import pytest
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import ModelError
 from benchharness.models import MODELS, find_model
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.glue import COLA, HUB
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.hub_files import write_embedded
 from tests.helpers.hub_server import ask, serve_hub
 
 
-def test_34_a_folder_named_like_the_data_set_is_not_taken(tmp_path: Path) -> None:
+def test_34_local_folder_named_like_a_data_set_is_not_used(tmp_path: Path) -> None:
     write_embedded(tmp_path / "hub", COLA.source)
     trap = tmp_path / "here" / HUB
     trap.mkdir(parents=True)
@@ -28,7 +28,7 @@ def test_34_a_folder_named_like_the_data_set_is_not_taken(tmp_path: Path) -> Non
     assert "from the trap" not in {row["sentence"] for row in found}
 
 
-def test_34_a_hub_id_is_never_taken_from_the_current_folder(
+def test_34_local_folder_named_like_a_hub_model_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     save_checkpoint(tmp_path / "org" / "name")
@@ -38,7 +38,7 @@ def test_34_a_hub_id_is_never_taken_from_the_current_folder(
         load_encoder("org/name", None, seed=1)
 
 
-def test_34_a_folder_never_stands_in_for_a_known_model(
+def test_34_local_folder_named_like_a_known_model_needs_a_dot_slash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_checkpoint(tmp_path / "roberta-base")

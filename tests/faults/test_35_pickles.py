@@ -1,4 +1,4 @@
-"""Fault 35: pickled weights can run code when they are unpickled; they are read without that."""
+"""Fault 35: unpickling weights can run code; they are read without unpickling objects."""
 
 import pickle
 from argparse import Namespace
@@ -18,11 +18,11 @@ from transformers import TrainingArguments
 
 from benchharness.driver.start_checkpoints import model_bytes
 from benchharness.encoder import load_encoder
+from benchharness.errors import ModelError
 from benchharness.machine import estimate_memory, estimate_seconds
 from benchharness.models import Trust, find_model, weights_identity
 from benchharness.models.folder import checkpoint_files, sizes_in
 from benchharness.models.pickles import DAMAGED, write_safetensors
-from benchharness.tasks.errors import ModelError
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.fuzz.damage import damaged
 from tests.helpers.plans import plan_job
@@ -31,7 +31,7 @@ PICKLE = Trust(pickle=True)
 
 
 class Bomb:
-    """What runs a command when it is unpickled."""
+    """Object that runs code when it is unpickled."""
 
     def __init__(self, sentinel: Path) -> None:
         self.sentinel = sentinel
@@ -42,22 +42,22 @@ class Bomb:
 
 @pytest.fixture
 def malicious(tmp_path: Path) -> Path:
-    """A checkpoint whose pickle makes the file `sentinel` beside it."""
+    """Checkpoint whose pickle creates the file `sentinel` next to the folder."""
     folder = save_checkpoint(tmp_path / "bomb")
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(pickle.dumps(Bomb(tmp_path / "sentinel")))
     return folder
 
 
-def test_35_the_bomb_goes_off_where_a_pickle_is_loaded_plainly(malicious: Path, tmp_path: Path):
+def test_35_plain_unpickling_of_the_test_file_runs_its_code(malicious: Path, tmp_path: Path):
     with (malicious / "pytorch_model.bin").open("rb") as file:
         pickle.load(file)
     assert (tmp_path / "sentinel").exists()
 
 
 @pytest.mark.parametrize("trust", [Trust(), PICKLE, Trust(remote_code=True, pickle=True)])
-def test_35_a_malicious_pickle_never_runs(malicious: Path, tmp_path: Path, trust: Trust):
-    """Even a trusted one is read as weights alone."""
+def test_35_code_in_a_malicious_pickle_never_runs(malicious: Path, tmp_path: Path, trust: Trust):
+    """A trusted pickle is also read as weights only."""
     words = "holds more than weights" if trust.pickle else "--allow-pickle"
     with pytest.raises(ModelError, match=words) as raised:
         load_encoder(str(malicious), None, 1, trust)
@@ -65,8 +65,8 @@ def test_35_a_malicious_pickle_never_runs(malicious: Path, tmp_path: Path, trust
     assert not (tmp_path / "sentinel").exists()
 
 
-def test_35_other_pickles_of_a_folder_are_never_opened(malicious: Path, tmp_path: Path):
-    """A trainer leaves training_args.bin and optimizer.pt beside its weights."""
+def test_35_other_pickles_in_a_checkpoint_folder_are_never_opened(malicious: Path, tmp_path: Path):
+    """The Trainer writes training_args.bin and optimizer.pt next to the weights."""
     save_checkpoint(malicious)
     bomb = (malicious / "pytorch_model.bin").read_bytes()
     for name in ("training_args.bin", "optimizer.pt", "rng_state.pth"):
@@ -76,7 +76,7 @@ def test_35_other_pickles_of_a_folder_are_never_opened(malicious: Path, tmp_path
 
 
 def pickle_weights(folder: Path, *, old: bool = False, **more: Any) -> Path:
-    """Puts pytorch_model.bin, with the same weights and `more`, in place of model.safetensors."""
+    """Replace model.safetensors by pytorch_model.bin with the same weights and `more`."""
     weights = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     file = folder / "pytorch_model.bin"
@@ -86,14 +86,14 @@ def pickle_weights(folder: Path, *, old: bool = False, **more: Any) -> Path:
 
 @pytest.fixture
 def pickled(tmp_path: Path) -> Path:
-    """A checkpoint with pytorch_model.bin and nothing else."""
+    """Checkpoint whose only weights are pytorch_model.bin."""
     folder = save_checkpoint(tmp_path / "old")
     pickle_weights(folder)
     return folder
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["zip", "before torch 1.6"])
-def test_35_pickled_weights_are_those_of_the_file_without_any_option(tmp_path: Path, old: bool):
+def test_35_pickled_weights_are_read_correctly_without_any_option(tmp_path: Path, old: bool):
     folder = save_checkpoint(tmp_path / "old")
     parameters = find_model(str(folder)).parameters
     file = pickle_weights(folder, old=old)
@@ -120,7 +120,7 @@ MORE = [
 
 
 @pytest.mark.parametrize("more", MORE, ids=[next(iter(each)) for each in MORE])
-def test_35_what_is_beside_the_weights_is_named_and_left_out_if_allowed(
+def test_35_other_objects_in_a_pickle_are_named_or_skipped_if_allowed(
     tmp_path: Path, more: dict[str, Any]
 ):
     folder = save_checkpoint(tmp_path / "trained")
@@ -139,7 +139,7 @@ def test_35_what_is_beside_the_weights_is_named_and_left_out_if_allowed(
     assert sorted(folder.iterdir()) == before, "a user's folder takes nothing from us"
 
 
-def test_35_a_bomb_beside_the_weights_does_not_go_off_if_allowed(tmp_path: Path):
+def test_35_code_next_to_weights_in_an_allowed_pickle_does_not_run(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "trained")
     pickle_weights(folder, bomb=Bomb(tmp_path / "sentinel"))
     load_encoder(str(folder), None, 1, PICKLE)
@@ -156,7 +156,7 @@ def test_35_a_bomb_beside_the_weights_does_not_go_off_if_allowed(tmp_path: Path)
     ],
     ids=["nested", "no weights", "a module", "a list"],
 )
-def test_35_a_file_of_something_else_says_what_it_holds(
+def test_35_error_for_a_pickle_without_weights_names_its_content(
     pickled: Path, content: Callable[[Any], Any], words: str
 ):
     file = pickled / "pytorch_model.bin"
@@ -170,7 +170,7 @@ KINDS = (torch.float16, torch.bfloat16, torch.float64)
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 @pytest.mark.parametrize("old", [False, True], ids=["zip", "before torch 1.6"])
-def test_35_tensors_of_every_shape_become_the_same_safetensors(
+def test_35_tensors_of_every_shape_are_converted_to_equal_safetensors(
     tmp_path: Path, kind: torch.dtype, old: bool
 ):
     whole = torch.randn(6, 5).to(kind)
@@ -197,7 +197,7 @@ def test_35_tensors_of_every_shape_become_the_same_safetensors(
 
 
 @pytest.mark.parametrize("old", [False, True], ids=["zip", "before torch 1.6"])
-def test_35_a_file_that_is_cut_anywhere_is_one_sentence(tmp_path: Path, old: bool):
+def test_35_truncated_pickle_is_a_one_line_error(tmp_path: Path, old: bool):
     folder = save_checkpoint(tmp_path / "cut")
     file = pickle_weights(folder, old=old)
     content = file.read_bytes()
@@ -208,7 +208,7 @@ def test_35_a_file_that_is_cut_anywhere_is_one_sentence(tmp_path: Path, old: boo
         assert "\n" not in str(raised.value)
 
 
-def test_35_what_identifies_pickled_weights_is_the_file_whatever_is_allowed(pickled: Path):
+def test_35_identity_of_pickled_weights_depends_on_the_file_only(pickled: Path):
     before = weights_identity(find_model(str(pickled)))
     load_encoder(str(pickled), None, 1)
     assert weights_identity(find_model(str(pickled))) == before
@@ -220,10 +220,7 @@ def test_35_what_identifies_pickled_weights_is_the_file_whatever_is_allowed(pick
 
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol")
 @pytest.mark.parametrize("old", [False, True], ids=["zip", "before torch 1.6"])
-def test_35_a_damaged_file_is_never_read_as_other_tensors_than_torch_reads(
-    tmp_path: Path, old: bool
-):
-    """Both refuse most; where neither does, they agree."""
+def test_35_damaged_pickle_is_refused_or_read_as_torch_reads_it(tmp_path: Path, old: bool):
     file = tmp_path / "w.bin"
     whole = torch.arange(12.0).reshape(3, 4)
     weights = OrderedDict(a=whole, tied=whole, part=whole[1:, ::2], b=torch.ones(2).half())
@@ -245,8 +242,7 @@ def test_35_a_damaged_file_is_never_read_as_other_tensors_than_torch_reads(
     assert both > 10
 
 
-def test_35_a_tensor_outside_its_numbers_is_refused(tmp_path: Path):
-    """A file may say that a tensor is larger than what is stored of it."""
+def test_35_tensor_larger_than_its_storage_is_refused(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "lying")
     file = folder / "pytorch_model.bin"
     (folder / "model.safetensors").unlink()
@@ -258,7 +254,7 @@ def test_35_a_tensor_outside_its_numbers_is_refused(tmp_path: Path):
         find_model(str(folder))
 
 
-def test_35_safetensors_come_first(tmp_path: Path):
+def test_35_safetensors_are_preferred_to_a_pickle(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "both")
     (folder / "pytorch_model.bin").write_bytes(b"not even a pickle")
     assert [path.name for path in checkpoint_files(folder, PICKLE)["weights"]] == [

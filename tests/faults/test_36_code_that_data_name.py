@@ -1,8 +1,8 @@
-"""Fault 36, of metrics: code that an archive, a store or a folder names is not run.
+"""Fault 36, metrics: code that an archive, a store or a model's folder names is not run.
 
-The metric of a run on somebody's own data may be a script. Every command is called on a store with
-such runs that came from an archive, out of another store, and in a store of somebody else's, and on
-a model's folder. Each script would leave a file when it is imported.
+The metric of a run on custom data may be a script. Every command runs on a store with such runs
+from an archive, from another store, and in a store of another user, and on a model's folder. Each
+script would create a file when it is imported.
 """
 
 import hashlib
@@ -20,15 +20,16 @@ import benchharness as bh
 from benchharness.cli.commands import commands
 from benchharness.driver.drive import _require_trust
 from benchharness.driver.options import RunOptions
-from benchharness.leaderboard.job import Job, code_of
+from benchharness.errors import BenchError, ForeignCodeError
+from benchharness.extensions.custom_data.find import find_own
+from benchharness.extensions.custom_data.metrics import Script, load_script
+from benchharness.extensions.custom_data.task import OwnData, define
+from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.archive import read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError, ForeignCodeError
+from benchharness.tasks.custom import code_of
 from benchharness.tasks.foreign_code import Code, begin, name_code, require_named
-from benchharness.tasks.own.find import find_own
-from benchharness.tasks.own.metrics import Script, load_script
-from benchharness.tasks.own.task import OwnData, define
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.worker.job import run_job
@@ -58,11 +59,11 @@ class Metric(evaluate.Metric):
 """
 
 KINDS = ("archive", "merged", "file", "hub")
-"""How the runs have come, and one that names a metric of the hub in place of a script."""
+"""Origins of the runs; "hub" names a metric of the hub instead of a script."""
 
 
 class Foreign(SimpleNamespace):
-    """Where somebody else's store, archive, rows and scripts are, and the file that these leave.
+    """Paths of another user's store, archive, rows and scripts, and the file that scripts create.
 
     `run` is the key of a run whose model is kept in `folder`, `key` that of another one.
     """
@@ -77,7 +78,7 @@ class Foreign(SimpleNamespace):
 
 
 def _definition(kind: str, home: Path, marker: Path) -> OwnData:
-    """That of a task whose metric nobody here has named."""
+    """Return the definition of a task whose metric no command here has named."""
     script = home / f"evil_{kind}.py"
     script.write_text(SCRIPT.format(marker=str(marker)))
     word = "evaluate:someone/metric" if kind == "hub" else f"evaluate:{script}"
@@ -114,7 +115,7 @@ def _result(own: OwnData, home: Path, model: str, seed: int) -> Result:
 
 @pytest.fixture(scope="module")
 def copies(evaluate_copies, tmp_path_factory):
-    """A user's data folder of its own, and no hub."""
+    """Set a data folder of its own for the user, and go offline."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
         patch.setenv("HF_HUB_OFFLINE", "1")
@@ -123,7 +124,7 @@ def copies(evaluate_copies, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def foreign(copies, tmp_path_factory) -> Iterator[Foreign]:
-    """Made by somebody else: the one run that is computed has its script trusted, and runs it."""
+    """Files of another user, whose only computed run trusts its script and runs it."""
     home, marker = tmp_path_factory.mktemp("theirs"), tmp_path_factory.mktemp("mark") / "ran"
     (home / "rows.csv").write_text(as_csv([("text", "label"), *labelled(["neg", "pos"], 60)]))
     owns = {kind: _definition(kind, home, marker) for kind in KINDS}
@@ -160,7 +161,7 @@ def foreign(copies, tmp_path_factory) -> Iterator[Foreign]:
 
 
 def _trained(own: OwnData, home: Path) -> tuple[Result, Path]:
-    """A run whose model is kept, by a command that trusts the script."""
+    """Train and keep a model by a command that trusts the script."""
     task = define(own.to_json())
     values = {"epochs": "1", "batch_size": "16", "evaluations": "1", "max_tokens": "16"}
     data = str(home / "rows.csv")
@@ -171,7 +172,7 @@ def _trained(own: OwnData, home: Path) -> tuple[Result, Path]:
 
 @pytest.fixture
 def victim(bench, foreign, tmp_path):
-    """The command line beside a store with all of these runs, and the model of one."""
+    """Run the command line next to a store with all of these runs, and a kept model."""
     shutil.copy(foreign.home / "v.sqlite", tmp_path)
     shutil.copytree(foreign.home / "models", tmp_path / "models")
     return bench
@@ -238,7 +239,7 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
         }
     ),
 }
-"""How each command is called; what it reads stands in capitals."""
+"""Arguments of each command; the words in capitals are replaced by paths and keys."""
 
 
 REFUSED = {
@@ -254,30 +255,28 @@ REFUSED = {
     "model": [0, 4, 4],
     "export": [0, 0, 2],
 }
-"""The exit codes of commands that do not all end with 0: some need such code, some other runs."""
+"""Exit codes of commands that do not always exit with 0: they need code or other runs."""
 
 
-def test_36_every_command_is_called() -> None:
+def test_36_list_of_calls_has_every_command() -> None:
     assert WORDS.keys() == {name for name, command in commands().items() if command.place}
 
 
 @pytest.mark.parametrize("command", WORDS)
-def test_36_no_command_runs_code_that_data_name(victim, foreign, command) -> None:
+def test_36_no_command_runs_code_named_by_data(victim, foreign, command) -> None:
     _call(victim, foreign, command)
 
 
 @pytest.fixture(scope="module")
 def shared():
-    """A server that others write to as well."""
+    """URL of a server that other users write to as well."""
     with server() as url:
         yield url
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("command", WORDS)
-def test_36_no_command_runs_code_that_a_shared_server_names(
-    shared, victim, foreign, command
-) -> None:
+def test_36_no_command_runs_code_named_by_a_shared_server(shared, victim, foreign, command) -> None:
     empty(shared)
     with open_store(shared) as store, open_store("v.sqlite") as theirs:
         store.add_stored(theirs.stored_runs())
@@ -320,7 +319,7 @@ SAID = "is code that no command here has named for this leaderboard, so it was n
     ],
     ids=" ".join,
 )
-def test_36_the_score_is_shown_and_a_sentence_says_what_was_not_loaded(victim, foreign, words):
+def test_36_score_is_shown_with_a_note_about_code_that_was_not_loaded(victim, foreign, words):
     names = {"TASK": foreign.task, "ROWS": str(foreign.home / "rows.csv")}
     ended = victim(*(names.get(word, word) for word in words), *DB)
     page = Path("r.html").read_text() if "report" in words else ""
@@ -329,7 +328,7 @@ def test_36_the_score_is_shown_and_a_sentence_says_what_was_not_loaded(victim, f
     assert str(foreign.home / "evil_archive.py") not in page
 
 
-def test_36_code_that_a_command_here_has_named_is_loaded_for_its_store_alone(victim, foreign):
+def test_36_named_code_is_loaded_for_its_own_store_only(victim, foreign):
     for kind in ("archive", "merged", "file"):
         name_code(foreign.owns[kind].code)
     with open_store("v.sqlite") as store:
@@ -348,7 +347,7 @@ def test_36_code_that_a_command_here_has_named_is_loaded_for_its_store_alone(vic
         foreign.marker.unlink()
 
 
-def test_36_code_of_others_is_loaded_where_it_is_trusted(victim, foreign):
+def test_36_foreign_code_is_loaded_with_trust_remote_code(victim, foreign):
     words = ("compare", "one", "two", "--suite", foreign.task.partition("/")[0], *DB)
     assert SAID in " ".join(victim(*words).out.split())
     assert SAID not in " ".join(victim(*words, "--trust-remote-code").out.split())
@@ -357,7 +356,7 @@ def test_36_code_of_others_is_loaded_where_it_is_trusted(victim, foreign):
 
 
 def _is_trusted() -> bool:
-    """Whether code that nobody has named would be loaded now."""
+    """Return whether code that no command has named would be loaded now."""
     try:
         require_named([Code("somebody's.py", "")])
     except ForeignCodeError:
@@ -375,14 +374,14 @@ def _is_trusted() -> bool:
         (("check", "--model", "tiny", "--baseline", "nowhere.json"), False),
     ],
 )
-def test_36_trust_in_a_checkpoint_is_none_in_metrics(victim, words, trusts):
-    """What runs jobs trusts the code of these jobs, and no other that the store names."""
+def test_36_trust_remote_code_covers_metrics_only_in_reading_commands(victim, words, trusts):
+    """Commands that run jobs trust the code of these jobs, but no other code of the store."""
     begin(trust=not trusts)
     victim(*words, "--trust-remote-code")
     assert _is_trusted() == trusts
 
 
-def test_36_a_run_that_is_trusted_loads_the_code_of_its_own_jobs_alone(foreign):
+def test_36_trusted_run_loads_the_code_of_its_own_jobs_only(foreign):
     begin()
     job, other = (_job(foreign.owns[kind], foreign.home, "one", 9) for kind in ("archive", "file"))
     schedule = SimpleNamespace(todo=[job], jobs=[job])
@@ -400,7 +399,7 @@ FUNCTIONS = [name for name in dir(bh) if isfunction(getattr(bh, name))]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_36_trust_ends_with_the_call_in_python_that_gave_it(victim, name):
+def test_36_trust_ends_with_the_python_call_that_gave_it(victim, name):
     function = getattr(bh, name)
     needed = [n for n, p in signature(function).parameters.items() if p.default is p.empty]
     begin(trust=True)
@@ -409,7 +408,7 @@ def test_36_trust_ends_with_the_call_in_python_that_gave_it(victim, name):
     assert not _is_trusted()
 
 
-def test_36_python_loads_code_of_others_where_the_call_trusts_it(victim, foreign):
+def test_36_python_call_loads_foreign_code_with_trust_remote_code(victim, foreign):
     suite = foreign.owns["merged"].name.partition("/")[0]
     begin(trust=True)
     found = [
@@ -423,7 +422,7 @@ def test_36_python_loads_code_of_others_where_the_call_trusts_it(victim, foreign
     begin()
 
 
-def test_36_code_that_changed_is_not_run_to_find_that_out(victim, foreign):
+def test_36_changed_script_is_an_error_before_it_is_run(victim, foreign):
     script = foreign.home / "evil_file.py"
     script.write_text(script.read_text() + "\n# another line\n")
     load_script.cache_clear()

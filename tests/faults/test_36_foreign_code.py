@@ -1,4 +1,4 @@
-"""Fault 36: code that a checkpoint brings along is not run, and nobody is asked whether to."""
+"""Fault 36, checkpoints: their code is not run, and there is no prompt to trust it."""
 
 import json
 from dataclasses import replace
@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from benchharness.encoder import load_encoder
+from benchharness.errors import ModelError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import Trust, find_model, weights_identity
 from benchharness.models import weights as download
 from benchharness.models.folder import checkpoint_files
-from benchharness.tasks.errors import ModelError
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
 from tests.helpers.checkpoints import save_checkpoint
@@ -38,7 +38,7 @@ class MineModel(BertModel):
 
 @pytest.fixture
 def with_code(tmp_path: Path, monkeypatch) -> Path:
-    """A checkpoint of a family that only its own code knows."""
+    """Checkpoint of a model family that only its own code defines."""
     modules = str(tmp_path / "modules")
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", modules)
     folder = save_checkpoint(tmp_path / "mine")
@@ -63,7 +63,7 @@ def plan(folder: Path, trust: Trust) -> Job:
 # code
 
 
-def test_36_code_is_not_run_and_the_sentence_says_how_it_would_be(with_code: Path):
+def test_36_untrusted_code_is_an_error_that_names_the_option(with_code: Path):
     with pytest.raises(
         ModelError, match=r"needs the Python code .* --trust-remote-code\."
     ) as caught:
@@ -71,8 +71,8 @@ def test_36_code_is_not_run_and_the_sentence_says_how_it_would_be(with_code: Pat
     assert "\n" not in str(caught.value)
 
 
-def test_36_nobody_is_asked_even_at_a_terminal(with_code: Path, monkeypatch):
-    """transformers asks on a terminal, and waits 15 seconds for the answer."""
+def test_36_untrusted_code_never_prompts_the_user(with_code: Path, monkeypatch):
+    """transformers itself prompts on a terminal and waits 15 seconds for the answer."""
     monkeypatch.setattr("sys.stdin", None)
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("a question was asked"))
     (with_code / "configuration_mine.py").write_text("raise SystemExit('the code ran')\n")
@@ -86,7 +86,7 @@ def test_36_trusted_code_is_run(with_code: Path):
     assert encoder.family == "mine"
 
 
-def test_36_a_job_with_trusted_code_runs_and_says_so(with_code: Path):
+def test_36_job_with_trusted_code_runs_and_records_the_trust(with_code: Path):
     job = plan(with_code, CODE)
     assert job.trust == CODE
     result = run_job(job)
@@ -94,7 +94,7 @@ def test_36_a_job_with_trusted_code_runs_and_says_so(with_code: Path):
     assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
 
 
-def test_36_trusted_code_is_part_of_what_the_weights_are(with_code: Path):
+def test_36_trusted_code_is_part_of_the_weights_identity(with_code: Path):
     spec = find_model(str(with_code), CODE)
     before = weights_identity(spec)
     (with_code / "modeling_mine.py").write_text(MODELING + "x = 1\n")
@@ -106,7 +106,7 @@ def test_36_trusted_code_is_part_of_what_the_weights_are(with_code: Path):
 # the key, and where trust does not go
 
 
-def test_36_trust_is_part_of_the_key():
+def test_36_trust_is_part_of_the_job_key():
     job = plan_job("tiny", "glue/wnli", limit=8)
     keys = {
         job.key,
@@ -117,17 +117,17 @@ def test_36_trust_is_part_of_the_key():
     assert len(keys) == 4
 
 
-def test_36_baselines_and_our_own_encoder_need_no_trust(with_code: Path):
+def test_36_baselines_and_built_in_encoder_get_no_trust(with_code: Path):
     assert find_model("tiny", CODE).trust == find_model("majority", PICKLE).trust == Trust()
     planned = plan_jobs([find_model(str(with_code), CODE)], "glue/wnli", limit=8, baselines=True)
     assert [job.trust.remote_code for job in planned.jobs] == [True, False, False]
 
 
-def test_36_models_of_the_hub_have_the_trust_of_the_command():
+def test_36_hub_models_get_the_trust_of_the_command():
     assert find_model("roberta", CODE).trust == find_model("org/name", CODE).trust == CODE
 
 
-def test_36_only_what_is_trusted_is_fetched():
+def test_36_code_files_are_fetched_only_if_trusted():
     names = ["config.json", "model.safetensors", "mine.py", "pytorch_model.bin", "vocab.txt"]
     plain = ["config.json", "model.safetensors", "vocab.txt"]
     assert sorted(download._wanted("org/name", names, Trust())) == plain
@@ -152,7 +152,7 @@ OF_RUNS = {
 
 
 @pytest.mark.parametrize("words", OF_RUNS.values(), ids=OF_RUNS)
-def test_36_a_stored_run_does_not_say_what_is_trusted_here(with_code: Path, bench, words):
+def test_36_trust_in_a_stored_run_does_not_apply_here(with_code: Path, bench, words):
     job = plan(with_code, CODE)
     with open_store("v.sqlite") as store:
         for one in (job, replace(job, seed=2, precision="bf16")):

@@ -1,4 +1,4 @@
-"""Fault 37: archives that name places outside, hold links or unpack without end."""
+"""Fault 37: archives with outside paths, with links, or that unpack to enormous sizes."""
 
 import ast
 import gzip
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import DataError
+from benchharness.extensions.submission.inspection import check
 from benchharness.leaderboard.store.archive import check_archive
-from benchharness.tasks.errors import DataError
-from benchharness.tasks.submission.inspection import check
 from tests.helpers.small_submissions import clean, shrink_all, zipped
 
 PACKAGES = ("tasks", "leaderboard", "benchharness")
@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[2]
 OUTSIDE = ("../escaped.tsv", "/tmp/escaped.tsv", "a/../../escaped.tsv", "..\\escaped.tsv", "C:\\x")
 
 
-def test_37_nothing_is_ever_unpacked_to_the_disk():
-    """By design: a zip and a tar are read in memory, a gzip line by line."""
+def test_37_no_source_file_unpacks_an_archive_to_disk():
+    """Zip and tar files are read in memory, gzip files line by line."""
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
@@ -36,7 +36,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def faults_of(folder: Path, content: bytes) -> list[str]:
-    """What a check says, and that it leaves nothing anywhere."""
+    """Return the faults of a submission, and check that no file is left."""
     home = folder / "deep" / "er"
     home.mkdir(parents=True)
     path = home / "submission.zip"
@@ -47,13 +47,13 @@ def faults_of(folder: Path, content: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_37_a_name_outside_the_zip_is_a_fault(tmp_path: Path, name: str):
+def test_37_path_outside_the_zip_is_a_fault(tmp_path: Path, name: str):
     assert faults_of(tmp_path, zipped({**clean("glue"), name: b"index\tprediction\n"}))
 
 
 @pytest.mark.parametrize("place", ["../../", "/x/", "C:\\x\\", "a/../../"])
 @pytest.mark.parametrize(("suite", "name"), [("glue", "CoLA.tsv"), ("superglue", "CB.jsonl")])
-def test_37_an_answer_file_outside_the_zip_is_one_fault(
+def test_37_prediction_file_with_an_outside_path_is_one_fault(
     tmp_path: Path, suite: str, name: str, place: str
 ):
     files = {place + n if n == name else n: content for n, content in clean(suite).items()}
@@ -62,8 +62,8 @@ def test_37_an_answer_file_outside_the_zip_is_one_fault(
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFCHR, stat.S_IFIFO])
-def test_37_links_and_devices_are_their_bytes(tmp_path: Path, kind: int):
-    """A zip holds a link as a file with the target in it: read as answers, which it is none of."""
+def test_37_links_and_devices_in_a_zip_are_not_followed(tmp_path: Path, kind: int):
+    """A zip stores the target of a link as content, which is not a valid prediction file."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in clean("glue").items():
@@ -74,15 +74,15 @@ def test_37_links_and_devices_are_their_bytes(tmp_path: Path, kind: int):
     assert any("CoLA.tsv" in fault for fault in faults_of(tmp_path, buffer.getvalue()))
 
 
-def test_37_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_37_zip_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "submission.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("CoLA.tsv", b"0" * 200_000)
-    monkeypatch.setattr("benchharness.tasks.submission.inspection.LARGEST", 100_000)
+    monkeypatch.setattr("benchharness.extensions.submission.inspection.LARGEST", 100_000)
     assert "submission.zip: it unpacks to 200,000 bytes" in str(check(path)[0])
 
 
-def test_37_a_bomb_inside_a_zip_is_not_unpacked(
+def test_37_nested_zip_bomb_is_not_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inner = io.BytesIO()
@@ -90,18 +90,18 @@ def test_37_a_bomb_inside_a_zip_is_not_unpacked(
         archive.writestr("CoLA.tsv", b"0" * 200_000)
     path = tmp_path / "submission.zip"
     path.write_bytes(zipped({"in.zip": inner.getvalue()}))
-    monkeypatch.setattr("benchharness.tasks.submission.inspection.LARGEST", 100_000)
+    monkeypatch.setattr("benchharness.extensions.submission.inspection.LARGEST", 100_000)
     assert any("in.zip unpacks to 200,000 bytes" in str(fault) for fault in check(path))
 
 
-def test_37_a_zip_that_lies_about_its_sizes_is_damage(tmp_path: Path):
+def test_37_zip_with_false_sizes_is_a_fault(tmp_path: Path):
     content = bytearray(zipped({"CoLA.tsv": b"0" * 5000}))
     place = content.rindex(b"PK\x01\x02") + 24  # the size in the central directory
     content[place : place + 4] = (10).to_bytes(4, "little")
     assert faults_of(tmp_path, bytes(content))
 
 
-def test_37_a_gzip_bomb_of_one_line_is_no_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_37_gzip_bomb_of_one_line_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("benchharness.leaderboard.store.archive.LONGEST_LINE", 100_000)
     path = tmp_path / "runs.jsonl.gz"
     path.write_bytes(gzip.compress(b"[" * 50_000_000))
@@ -110,7 +110,7 @@ def test_37_a_gzip_bomb_of_one_line_is_no_archive(tmp_path: Path, monkeypatch: p
         check_archive(path)
 
 
-def test_37_a_bomb_of_a_gigabyte_takes_little_memory(tmp_path: Path):
+def test_37_gzip_bomb_of_a_gigabyte_uses_little_memory(tmp_path: Path):
     path = tmp_path / "runs.jsonl.gz"
     path.write_bytes(gzip.compress(b"[" * 2**24) * 64)  # one line
     program = (

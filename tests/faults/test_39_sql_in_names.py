@@ -1,4 +1,4 @@
-"""Fault 39: names, keys and filters that are SQL are values, in the store and for commands."""
+"""Fault 39: names, keys and filters with SQL are bound values, in the store and in commands."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from benchharness.cli.app import app
+from benchharness.errors import BenchError
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError
 from tests.helpers.results import make_job, make_result
 
 HOSTILE = (
@@ -20,7 +20,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_39_a_name_is_a_value(tmp_path: Path, name: str) -> None:
+def test_39_sql_in_a_name_is_a_bound_value_in_the_store(tmp_path: Path, name: str) -> None:
     job = make_job(model=name, data=name, recipe=name, checkpoint=name, weights=name)
     with open_store(tmp_path / "board.sqlite") as store:
         store.add_result(make_result(job))
@@ -36,7 +36,7 @@ def test_39_a_name_is_a_value(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE[:-1])
-def test_39_a_filter_is_a_value(tmp_path: Path, name: str) -> None:
+def test_39_sql_in_a_filter_of_a_command_is_a_bound_value(tmp_path: Path, name: str) -> None:
     db = ["--db", str(tmp_path / "board.sqlite")]
     with open_store(tmp_path / "board.sqlite") as store:
         store.add_result(make_result())

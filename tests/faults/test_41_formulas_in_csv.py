@@ -1,4 +1,4 @@
-"""Fault 41: names that a spreadsheet would compute."""
+"""Fault 41: names that a spreadsheet would evaluate as formulas."""
 
 import csv
 import io
@@ -27,7 +27,7 @@ FORMULAS = (
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-def test_41_no_cell_of_csv_is_a_formula(name: str) -> None:
+def test_41_no_csv_cell_is_a_formula(name: str) -> None:
     board = one_board(make_rows(name, [0.5], data="hub", recipe=name))
     text = "".join(to_csv(score_lines([board])))
     rows = list(csv.DictReader(io.StringIO(text), strict=True))
@@ -38,10 +38,10 @@ def test_41_no_cell_of_csv_is_a_formula(name: str) -> None:
 
 
 @pytest.mark.parametrize("text", [*FORMULAS, "", "'", "''", "'a", "''=1", " -", "=", "x=1"])
-def test_41_the_apostrophe_can_be_taken_away(text: str) -> None:
+def test_41_escaping_apostrophe_can_be_removed_again(text: str) -> None:
     assert without_apostrophe(inert(text)) == text
 
 
-def test_41_numbers_stay_numbers() -> None:
+def test_41_negative_numbers_are_not_escaped() -> None:
     text = "".join(to_csv(score_lines([one_board(make_rows(values=[-0.25], data="hub"))])))
     assert {row["score"] for row in csv.DictReader(io.StringIO(text))} == {"-0.25"}

@@ -1,16 +1,16 @@
-"""Fault 42: names that are paths, reserved, too long, or alike but for case or normal form."""
+"""Fault 42: names that are paths, reserved, too long, or differ only in case or normal form."""
 
 import unicodedata
 from pathlib import Path
 
 import pytest
 
-from benchharness.cli.submit import _default_name
+from benchharness.errors import BenchError
+from benchharness.extensions.submission.command import _default_name
 from benchharness.kept_folders import checkpoint_folder
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import find_model
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES
 from tests.helpers.results import make_job, make_result
 
@@ -32,7 +32,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES, ids=ascii)
-def test_42_a_submission_is_a_file_of_this_folder(name: str) -> None:
+def test_42_default_submission_name_is_a_safe_file_name(name: str) -> None:
     path = Path(_default_name("glue", name))
     assert path.parent == Path()
     assert 5 < len(path.name.encode()) <= 255
@@ -40,8 +40,8 @@ def test_42_a_submission_is_a_file_of_this_folder(name: str) -> None:
     assert path.name.isprintable()
 
 
-def test_42_a_checkpoint_is_called_by_its_key_alone() -> None:
-    """By design: of a job's names none is part of a path; a key is 64 hex digits."""
+def test_42_folder_of_a_kept_model_is_named_by_its_key_only() -> None:
+    """A key is 64 hex digits, and no name of a job is part of a path."""
     for name in NAMES:
         folder = checkpoint_folder(Path("root"), make_job(model=name.replace("\ud800", "")).key)
         assert folder.parent == Path("root")
@@ -51,7 +51,7 @@ def test_42_a_checkpoint_is_called_by_its_key_alone() -> None:
 @pytest.mark.parametrize(
     "name", ["../../escaped", "..", "", "a\\b", "CON", "aux.txt", "x" * 300], ids=ascii
 )
-def test_42_a_model_is_a_known_one_a_folder_or_on_the_hub(
+def test_42_unknown_model_name_is_an_error(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -67,7 +67,7 @@ ALIKE = (
 )
 
 
-def test_42_names_that_are_alike_are_other_rows(tmp_path: Path) -> None:
+def test_42_similar_names_are_separate_leaderboard_rows(tmp_path: Path) -> None:
     with open_store(tmp_path / "x.sqlite") as store:
         for name in (*ALIKE, *NAMES):
             store.add_result(make_result(make_job(model=name, weights=f"of {name!r}")))

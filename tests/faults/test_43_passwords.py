@@ -1,7 +1,7 @@
-"""Fault 43: no command, and no call from Python, shows a database's password or leaves it behind.
+"""Fault 43: no command and no Python call shows or stores the password of a database.
 
-Every command of the tree runs in this process on a PostgreSQL server, with the password before the
-host, in the query and in BENCH_DB: with success, with a role that is refused, and with no server.
+Every command runs in this process on a PostgreSQL server, with the password before the host, in the
+query and in BENCH_DB: successfully, with a role that is refused, and without a server.
 """
 
 import gzip
@@ -23,11 +23,11 @@ from sqlalchemy import text
 import benchharness as bh
 from benchharness.cli.app import load_command
 from benchharness.cli.commands import commands
+from benchharness.errors import BenchError, shown_place
 from benchharness.leaderboard.job import Stage
 from benchharness.leaderboard.store.archive import write_archive
 from benchharness.leaderboard.store.database import open_engine, writing
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError, shown_place
 from tests.helpers.compared_runs import made
 from tests.helpers.extensions import of_extensions
 from tests.helpers.postgres import server
@@ -92,10 +92,10 @@ CALLS: Mapping[str, Sequence[str]] = {
         }
     ),
 }
-"""The words of each command; a new one is to be added here."""
+"""Arguments of each command; add new commands here."""
 
 CODES = {"which": 2, "check": 4, "submit": 2, "fetch": 2, "model": 2, "predict": 2, "paper": 2}
-"""What a command exits with that has nothing to do here."""
+"""Exit codes of commands that have no valid input here."""
 
 
 COMMAND_LINES = {
@@ -103,16 +103,16 @@ COMMAND_LINES = {
     for name, line in commands().items()
     if line.place
 }
-"""Every command, and whether it has --db."""
+"""Whether the command has --db, by command."""
 
 
-def test_43_every_command_is_among_them() -> None:
+def test_43_list_of_calls_has_every_command() -> None:
     assert CALLS.keys() == COMMAND_LINES.keys()
 
 
 @pytest.fixture(scope="module")
 def filled() -> Iterator[str]:
-    """A server's URL, with a password, and a database `filled` with a few runs."""
+    """URL of a server, with a password, and a database `filled` with a few runs."""
     with server(PASSWORD) as url:
         _administer(url, "CREATE DATABASE filled")
         with open_store(url.replace("/postgres", "/filled")) as store:
@@ -142,7 +142,7 @@ def _administer(url: str, statement: str) -> None:
 
 @pytest.fixture
 def url(filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A copy of that database, and the files that commands want."""
+    """URL of a copy of that database; creates the files that commands read."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("HF_ENDPOINT", f"http://me:{QUOTED}@127.0.0.1:9")
@@ -161,20 +161,20 @@ def url(filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def forms(url: str) -> Mapping[str, tuple[str, str]]:
-    """--db and BENCH_DB, one of which is empty, by where the password is."""
+    """Return (--db, BENCH_DB), one of them empty, per place of the password."""
     in_query = url.replace(f":{QUOTED}@", "@") + f"?connect_timeout=9&password={QUOTED}"
     return {"before the host": (url, ""), "in the query": (in_query, ""), "in BENCH_DB": ("", url)}
 
 
 def tells(content: str | bytes) -> list[str]:
-    """Which words of the password stand in what was printed or written, in whatever form."""
+    """Return the parts of the password that occur in the content."""
     if isinstance(content, bytes):
         content = content.decode("utf-8", "replace")
     return [word for word in WORDS if word.lower() in content.lower()]
 
 
 def assert_nothing_is_left(folder: Path, url: str = "") -> None:
-    """No file tells it, and no row of the database."""
+    """Check that no file and no row of the database has the password."""
     for path in folder.rglob("*"):
         if path.is_file():
             content = path.read_bytes()
@@ -187,7 +187,7 @@ def assert_nothing_is_left(folder: Path, url: str = "") -> None:
 
 
 class Caller:
-    """Calls commands of the tree, and looks at what they print."""
+    """Runs commands and checks that their output has no password."""
 
     def __init__(self, bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self._bench, self._patch = bench, monkeypatch
@@ -212,7 +212,9 @@ def call(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Caller:
 
 
 @pytest.mark.parametrize("form", in_part(forms(""), ["in BENCH_DB"]))
-def test_43_no_command_tells_a_password(call: Caller, url: str, tmp_path: Path, form: str) -> None:
+def test_43_no_command_prints_or_stores_a_password(
+    call: Caller, url: str, tmp_path: Path, form: str
+) -> None:
     given = forms(url)[form]
     with open_store(url) as store:
         key = store.runs(model="one")[0].key
@@ -222,7 +224,7 @@ def test_43_no_command_tells_a_password(call: Caller, url: str, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("form", ["before the host", "in the query"])
-def test_43_the_commands_that_are_printed_work(
+def test_43_printed_undo_command_works_without_the_password(
     bench: Any, url: str, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     renamed = bench("db", "rename", "other", "renamed", "--db", forms(url)[form][0])
@@ -234,7 +236,9 @@ def test_43_the_commands_that_are_printed_work(
 
 
 @pytest.mark.parametrize("fault", ["refused", "away"])
-def test_43_nor_does_one_that_fails(call: Caller, url: str, tmp_path: Path, fault: str) -> None:
+def test_43_no_failing_command_prints_a_password(
+    call: Caller, url: str, tmp_path: Path, fault: str
+) -> None:
     bad = url.replace("bench:", "nobody:") if fault == "refused" else re.sub(r":\d+/", ":1/", url)
     given = list(forms(bad).values())
     for number, name in enumerate(CALLS):
@@ -266,8 +270,8 @@ PYTHON: Mapping[str, tuple[Sequence[Any], Mapping[str, Any]]] = {
 
 
 @pytest.mark.parametrize("form", ["before the host", "in the query"])
-def test_43_nor_does_python(url: str, tmp_path: Path, form: str) -> None:
-    """With `__cause__`, as a notebook prints it."""
+def test_43_no_python_call_shows_a_password(url: str, tmp_path: Path, form: str) -> None:
+    """Causes of exceptions are included, as a notebook prints them."""
     calls = {name for name in dir(bh) if inspect.isfunction(getattr(bh, name))}
     assert PYTHON.keys() == {
         name for name in calls if "db" in inspect.signature(getattr(bh, name)).parameters
@@ -286,8 +290,8 @@ def test_43_nor_does_python(url: str, tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.soak
-def test_43_nor_does_any_tracker(url: str, tmp_path: Path) -> None:
-    """In a process of its own, whose words some trackers would keep."""
+def test_43_no_experiment_tracker_stores_a_password(url: str, tmp_path: Path) -> None:
+    """The run is a separate process, because some trackers record its command line."""
     trackers = ("tensorboard", "mlflow", "trackio", "wandb")
     logs = [word for name in trackers for word in ("--log", name)]
     program = "from benchharness.cli.app import main; main()"
@@ -331,7 +335,7 @@ HOST = "postgresql+psycopg://rw@127.0.0.1:5432/b2"
         ("postgresql://[::1]:5432/b2", "postgresql://[::1]:5432/b2"),
     ],
 )
-def test_43_any_form_of_url(bench: Any, place: str, shown: str) -> None:
+def test_43_passwords_in_any_form_of_url_are_not_shown(bench: Any, place: str, shown: str) -> None:
     assert shown_place(place) == shown
     if SECRET in place:
         for words in (

@@ -1,4 +1,4 @@
-"""Fault 43: tokens of the environment and passwords of an URL are in nothing that we leave."""
+"""Fault 43: tokens of the environment and passwords in URLs are neither printed nor written."""
 
 import os
 import subprocess
@@ -32,13 +32,13 @@ SHORT = ("--set", "epochs=1", "--set", "batch_size=4", "--device", "cpu", "--no-
 
 @pytest.fixture(autouse=True)
 def tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Secrets in the environment of every command."""
+    """Set secrets in the environment of every command."""
     for name in TOKENS:
         monkeypatch.setenv(name, SECRET)
 
 
 def assert_nothing_tells(folder: Path, secret: str, *printed: str) -> None:
-    """Neither a file nor a line that was printed holds the secret."""
+    """Check that no file and no printed text has the secret."""
     for content in [text.encode() for text in printed] + [
         path.read_bytes() for path in folder.rglob("*") if path.is_file()
     ]:
@@ -50,8 +50,10 @@ def assert_nothing_tells(folder: Path, secret: str, *printed: str) -> None:
     [pytest.param("1e-3", 0, marks=pytest.mark.soak), ("1e30", 1)],
     ids=["passing", "failing"],
 )
-def test_43_a_run_leaves_no_token(bench: Any, tmp_path: Path, rate: str, code: int) -> None:
-    """The run is a process of its own, in which libraries read their tokens."""
+def test_43_run_prints_and_stores_no_token(
+    bench: Any, tmp_path: Path, rate: str, code: int
+) -> None:
+    """The run is a separate process, in which libraries read their tokens."""
     ran = subprocess.run(
         (*BENCH, *RUN, *SHORT, "--set", f"learning_rate={rate}", "--db", "x.sqlite"),
         cwd=tmp_path,
@@ -82,7 +84,7 @@ def test_43_a_run_leaves_no_token(bench: Any, tmp_path: Path, rate: str, code: i
     ],
 )
 @pytest.mark.parametrize("command", ["leaderboard", "doctor"])
-def test_43_the_password_of_a_database_is_never_said(
+def test_43_error_for_an_unusable_url_has_no_password(
     bench: Any, tmp_path: Path, url: str, command: str
 ) -> None:
     ended = bench(command, "--db", url)

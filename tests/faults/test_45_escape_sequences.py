@@ -1,4 +1,4 @@
-"""Fault 45: names, errors and logs with escape sequences steer no terminal."""
+"""Fault 45: names, errors and logs with escape sequences do not control the terminal."""
 
 import io
 from dataclasses import replace
@@ -8,9 +8,9 @@ from rich.console import Console
 
 from benchharness.driver.display import Display
 from benchharness.driver.live import RunState
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.terminal import render
 from benchharness.progress import Progress
-from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import make_rows, one_board
 from tests.helpers.fake_worker import make_failure, make_job
 from tests.helpers.plans import schedule_of
@@ -20,7 +20,7 @@ def on_console(**options) -> Console:
     return Console(file=io.StringIO(), width=120, **options)
 
 
-def test_45_a_hostile_name_steers_no_terminal():
+def test_45_escape_sequences_in_a_model_name_are_not_displayed():
     console = on_console()
     job = make_job(model="\x1b[2J[red]evil[/red]\n")
     state = RunState.of(schedule_of(job), 0.0)
@@ -33,7 +33,7 @@ def test_45_a_hostile_name_steers_no_terminal():
     assert text.count("\n") == 1
 
 
-def test_45_a_hostile_error_steers_no_terminal(bench, monkeypatch):
+def test_45_escape_sequences_in_an_error_are_spelled_out(bench, monkeypatch):
     def fail(*args, **options):
         raise BenchError("\x1b[2J is no file.")
 
@@ -58,7 +58,7 @@ def test_45_control_characters_in_names_are_spelled_out(name: str, seen: str) ->
     assert name not in text
 
 
-def test_45_a_failures_log_is_shown_without_its_escapes(bench, tmp_path):
+def test_45_log_of_a_failure_is_shown_without_escape_sequences(bench, tmp_path):
     from benchharness.leaderboard.store.store import open_store
 
     job = make_job(model="\x1b]0;title\x07")

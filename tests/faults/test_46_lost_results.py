@@ -1,4 +1,4 @@
-"""Fault 46: an engine that loses, doubles and reorders results."""
+"""Fault 46: an engine that loses, repeats and reorders results."""
 
 import random
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.helpers.results import make_result
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_46_reordered_and_doubled_results_are_stored_once(store: Store, force: bool) -> None:
+def test_46_reordered_and_repeated_results_are_stored_once(store: Store, force: bool) -> None:
     def shuffled(jobs: list[Job]) -> Iterator[Outcome]:
         twice = [make_result(job) for job in (*jobs, *jobs)]
         random.Random(5).shuffle(twice)
@@ -29,7 +29,7 @@ def test_46_reordered_and_doubled_results_are_stored_once(store: Store, force: b
     assert all(store.result(job.key).job == job for job in jobs)
 
 
-def test_46_a_result_of_a_job_that_nobody_asked_for_is_left(store: Store) -> None:
+def test_46_result_of_an_unrequested_job_is_not_stored(store: Store) -> None:
     strange = make_result(jobs_of(9)[8])
     driven(store, MadeEngine(lambda jobs: iter([strange, make_result(jobs[0])])), jobs_of(1))
     assert [row.seed for row in store.runs()] == [0]
@@ -39,7 +39,7 @@ def test_46_a_result_of_a_job_that_nobody_asked_for_is_left(store: Store) -> Non
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(lost=st.sets(st.integers(0, 5)))
-def test_46_what_is_lost_is_run_by_the_next_command(tmp_path: Path, lost: set[int]) -> None:
+def test_46_lost_results_are_computed_by_the_next_command(tmp_path: Path, lost: set[int]) -> None:
     jobs = jobs_of(6)
     (tmp_path / "board.sqlite").unlink(missing_ok=True)
     with open_store(tmp_path / "board.sqlite") as store:

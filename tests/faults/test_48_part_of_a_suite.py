@@ -1,4 +1,4 @@
-"""Fault 48: a suite's score needs every task, whole; the board says what is missing."""
+"""Fault 48: the score of a suite needs every task; the board lists missing tasks."""
 
 import json
 import shutil
@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from benchharness.cli.app import app
+from benchharness.errors import DataError
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import SCORES, make_job
@@ -42,14 +42,14 @@ def _entry(path: Path) -> dict[str, object]:
 ALL = tuple(SUITES["glue"].rule.cells)
 
 
-def test_48_all_tasks_have_a_score(tmp_path: Path) -> None:
+def test_48_suite_with_all_tasks_has_a_score(tmp_path: Path) -> None:
     _store(tmp_path / "board.sqlite", ALL)
     entry = _entry(tmp_path / "board.sqlite")
     assert isinstance(entry["score"], float)
     assert (entry["rank"], entry["missing"]) == (1, [])
 
 
-def test_48_tasks_without_files_are_skipped_and_missing_on_the_board(
+def test_48_tasks_without_files_are_skipped_and_listed_as_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -65,7 +65,7 @@ def test_48_tasks_without_files_are_skipped_and_missing_on_the_board(
 
 
 @pytest.mark.parametrize("missing", ALL)
-def test_48_without_any_one_task_there_is_none(tmp_path: Path, missing: str) -> None:
+def test_48_suite_without_one_task_has_no_score_or_rank(tmp_path: Path, missing: str) -> None:
     path = tmp_path / "board.sqlite"
     _store(path, tuple(task for task in ALL if task != missing))
     with open_store(path) as store:
@@ -73,4 +73,4 @@ def test_48_without_any_one_task_there_is_none(tmp_path: Path, missing: str) -> 
     entry = _entry(path)
     assert (entry["score"], entry["rank"], entry["missing"]) == (None, None, [missing])
     shown = CliRunner().invoke(app, ["leaderboard", "--db", str(path)])
-    assert "no score (GLUE-9): no run of" in shown.output
+    assert "no GLUE-9 score: " in shown.output

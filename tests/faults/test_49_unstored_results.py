@@ -1,4 +1,4 @@
-"""Fault 49: a store that is locked or full when a job ends takes what it left later."""
+"""Fault 49: results of a store that is locked or full are kept and stored later."""
 
 import gzip
 import os
@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from benchharness.driver import drive
+from benchharness.errors import StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers import ROOT
 from tests.helpers.full_disk import room_for
 from tests.helpers.made_engine import MadeEngine, Told, driven, jobs_of
@@ -27,7 +27,7 @@ from tests.helpers.results import make_cost, make_failure, make_job, make_result
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty store, for which nobody waits long."""
+    """Path of an empty store with short waiting times."""
     for name, seconds in (("PATIENCE", 0.05), ("HURRIED", 0.05), ("BUSY", 0.1)):
         monkeypatch.setattr(drive, f"{name}_SECONDS", seconds)
     with open_store(tmp_path / "board.sqlite"):
@@ -42,7 +42,7 @@ def store(path: Path) -> Iterator[Store]:
 
 @contextmanager
 def held(path: Path, lock: str = "IMMEDIATE") -> Iterator[None]:
-    """Another process writes all the while, or with EXCLUSIVE is at its commit."""
+    """Hold the lock of another writer; EXCLUSIVE simulates its commit."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute(f"BEGIN {lock}")
         yield
@@ -54,7 +54,7 @@ def folder(path: Path) -> Path:
 
 
 def seeds(path: Path) -> list[int]:
-    """What the store has, with nothing entering it."""
+    """Return the seeds of the stored runs, without storing waiting results."""
     with open_store(path, create=False) as opened:
         assert list(opened.faults()) == []
         return sorted(row.seed for row in opened.runs())
@@ -70,7 +70,7 @@ def change(file: Path) -> None:
 
 
 @pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
-def test_49_a_store_that_comes_back_in_the_run_has_everything(
+def test_49_store_unlocked_during_the_run_gets_all_results(
     path: Path, store: Store, lock: str
 ) -> None:
     def finish(jobs: list[Job]) -> Iterator[Result]:
@@ -88,13 +88,13 @@ def test_49_a_store_that_comes_back_in_the_run_has_everything(
     assert [outcome.job.seed for outcome in stored] == told.finished == seeds(path) == [*range(5)]
     assert all(store.result(job.key) == make_result(job) for job in jobs)
     began, over = told.notes  # once each
-    assert began.startswith(f"1 has ended, and what it left waits in {folder(path)}")
+    assert began.startswith(f"1 has ended, and its result waits in {folder(path)}")
     (seconds,) = re.findall(r"was locked by another process for ([0-9.]+) seconds", began)
     assert 0.05 <= float(seconds) < 5, "as long as it was, and not as long as was meant"
-    assert "leaderboard writable again" in over
+    assert "can write to its leaderboard again" in over
 
 
-def test_49_the_last_job_waits_for_the_store(
+def test_49_run_waits_for_a_locked_store_after_the_last_job(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drive, "BUSY_SECONDS", 300)
@@ -103,10 +103,10 @@ def test_49_the_last_job_waits_for_the_store(
     lock.__enter__()
     _, told = driven(store, MadeEngine(), jobs_of(1))
     assert seeds(path) == [0]
-    assert told.notes[-1].endswith("what waited is stored")
+    assert told.notes[-1].endswith("the waiting results are stored")
 
 
-def test_49_nobody_waits_for_a_damaged_store(
+def test_49_damaged_store_is_not_waited_for(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def finish(jobs: list[Job]) -> Iterator[Result]:
@@ -121,12 +121,12 @@ def test_49_nobody_waits_for_a_damaged_store(
     monkeypatch.setattr(drive.time, "sleep", lambda _: pytest.fail("waits"))
     with pytest.raises(StoreError, match="is damaged") as error:
         driven(store, MadeEngine(finish), jobs_of(1))
-    assert "What a job left waits in" in str(error.value)
+    assert "The results of a job wait in" in str(error.value)
     assert len(list(folder(path).iterdir())) == 1
 
 
 @pytest.mark.parametrize("lock", ["IMMEDIATE", "EXCLUSIVE"])
-def test_49_what_waits_at_the_end_enters_with_the_next_command(
+def test_49_results_unstored_at_the_end_are_stored_by_the_next_command(
     path: Path, store: Store, lock: str
 ) -> None:
     jobs, told = jobs_of(3), Told()
@@ -141,7 +141,7 @@ def test_49_what_waits_at_the_end_enters_with_the_next_command(
     with pytest.raises(StoreError, match="was locked by another process") as error:
         driven(store, MadeEngine(finish), jobs, told=told)
     locked.__exit__(None, None, None)
-    assert f"What 2 jobs left waits in {folder(path)}" in str(error.value)
+    assert f"The results of 2 jobs wait in {folder(path)}" in str(error.value)
     assert told.finished == [0, 1, 2], "the run went on"
     assert seeds(path) == [0], "a command that only reads stores nothing"
     with open_store(path) as again:
@@ -153,7 +153,7 @@ def test_49_what_waits_at_the_end_enters_with_the_next_command(
     assert told.left_out == [0, 2], "only what had failed runs again"
 
 
-def test_49_a_full_disk_takes_what_is_small_beside_the_store(path: Path, store: Store) -> None:
+def test_49_result_too_large_for_the_store_is_kept_next_to_it(path: Path, store: Store) -> None:
     jobs = jobs_of(2)
     large = make_result(jobs[0], provenance={"words": "0123456789" * 100_000})
 
@@ -169,7 +169,7 @@ def test_49_a_full_disk_takes_what_is_small_beside_the_store(path: Path, store: 
     assert store.result(jobs[0].key) == large
 
 
-def test_49_without_any_room_it_is_kept_in_memory(
+def test_49_result_is_kept_in_memory_if_no_folder_has_space(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = {"is": True}
@@ -197,13 +197,13 @@ def test_49_without_any_room_it_is_kept_in_memory(
     assert "waits in memory, because the disk is full" in told.notes[0]
     full["is"] = True
     more = [make_job(seed=seed) for seed in (7, 8)]
-    with pytest.raises(StoreError, match="no room for what minilm RTE seed 7"):
+    with pytest.raises(StoreError, match="no room for the results of minilm RTE seed 7"):
         driven(store, MadeEngine(), more)
     assert seeds(path) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("damage", [cut, change])
-def test_49_a_damaged_one_is_named_and_stays(
+def test_49_damaged_unstored_result_is_reported_and_not_deleted(
     path: Path, store: Store, damage: Callable[[Path], None]
 ) -> None:
     damaged = store.keep(make_result(make_job(seed=1)))
@@ -213,14 +213,16 @@ def test_49_a_damaged_one_is_named_and_stays(
         with open_store(path) as again:
             assert (again.taken.added, again.taken.needless) == (added, 0)
             (fault,) = again.taken.faults
-            assert fault.startswith(f"{damaged} holds what a job left")
+            assert fault.startswith(f"{damaged} holds the result of a job")
             assert "is damaged: delete it" in fault
             assert list(again.kept_faults()) == [fault]
     assert seeds(path) == [2]
     assert list(folder(path).iterdir()) == [damaged]
 
 
-def test_49_what_another_run_has_stored_meanwhile_is_not_needed(path: Path, store: Store) -> None:
+def test_49_unstored_result_is_dropped_if_the_job_was_stored_meanwhile(
+    path: Path, store: Store
+) -> None:
     early, late = (make_result(cost=make_cost(seconds=float(number))) for number in (1, 2))
     store.keep(early)
     store.keep(make_failure())
@@ -232,12 +234,14 @@ def test_49_what_another_run_has_stored_meanwhile_is_not_needed(path: Path, stor
     assert not folder(path).exists()
 
 
-def test_49_with_force_it_is_another_attempt_and_counts(path: Path, store: Store) -> None:
+def test_49_unstored_result_of_a_forced_run_is_stored_as_a_new_attempt(
+    path: Path, store: Store
+) -> None:
     before, again = (make_result(cost=make_cost(seconds=float(number))) for number in (1, 2))
     store.add_result(before)
     locked = held(path)
     locked.__enter__()
-    with pytest.raises(StoreError, match="left waits in"):
+    with pytest.raises(StoreError, match="The results of a job wait in"):
         driven(store, MadeEngine(lambda _: iter([again])), [again.job], force=True)
     locked.__exit__(None, None, None)
     with open_store(path) as opened:
@@ -246,7 +250,7 @@ def test_49_with_force_it_is_another_attempt_and_counts(path: Path, store: Store
         assert opened.result(again.job.key) == again
 
 
-def test_49_a_process_that_dies_before_it_deletes_the_file_doubles_nothing(
+def test_49_unstored_file_left_by_a_killed_process_is_not_stored_twice(
     path: Path, store: Store, tmp_path: Path
 ) -> None:
     forced, failed = make_result(), make_failure(make_job(seed=3))
@@ -261,14 +265,14 @@ def test_49_a_process_that_dies_before_it_deletes_the_file_doubles_nothing(
         assert [len(again.attempts(each.job.key)) for each in (forced, failed)] == [1, 1]
 
 
-def test_49_what_no_store_could_hold_is_not_kept(path: Path, store: Store) -> None:
+def test_49_invalid_result_is_an_error_and_not_kept(path: Path, store: Store) -> None:
     unfit = make_result(cost=make_cost(seconds=float("nan")))
     with pytest.raises(StoreError, match="seconds is nan"):
         driven(store, MadeEngine(lambda _: iter([unfit])), [unfit.job])
     assert not folder(path).exists()
 
 
-def test_49_the_time_that_is_told_is_the_whole_time(
+def test_49_reported_lock_time_is_the_total_wait(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drive, "BUSY_SECONDS", 1.5)
@@ -277,10 +281,10 @@ def test_49_the_time_that_is_told_is_the_whole_time(
 
 
 @pytest.mark.parametrize("is_full", [False, True])
-def test_49_a_full_disk_is_not_waited_for_and_other_folders_are_taken(
+def test_49_full_disk_is_not_waited_for_and_other_folders_are_used(
     path: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
 ) -> None:
-    """Beside the store, and where the user's data lie on the same disk, there is no room."""
+    """The folder next to the store cannot be used, nor can the user's data folder if `is_full`."""
     temporary, data = tmp_path / "tmp", tmp_path / "data"
     temporary.mkdir()
     folder(path).touch()
@@ -297,7 +301,7 @@ def test_49_a_full_disk_is_not_waited_for_and_other_folders_are_taken(
     ):
         driven(store, MadeEngine(), jobs)
     where = temporary if is_full else data
-    assert f"What 3 jobs left waits in {where}" in str(raised.value)
+    assert f"The results of 3 jobs wait in {where}" in str(raised.value)
     assert all(path.stat().st_mode & 0o077 == 0 for path in where.rglob("*unstored*"))
     with open_store(path) as again:
         assert again.taken == (3, 0, ())
@@ -339,7 +343,7 @@ def start(place: Path, busy: float = 0.2) -> subprocess.Popen[str]:
     )
 
 
-def test_49_bench_run_ends_with_5_and_the_next_one_runs_nothing_again(tmp_path: Path) -> None:
+def test_49_bench_run_exits_with_5_and_the_next_run_repeats_no_job(tmp_path: Path) -> None:
     db = tmp_path / "results" / "leaderboard.sqlite"
     with open_store(db):
         pass
@@ -349,7 +353,7 @@ def test_49_bench_run_ends_with_5_and_the_next_one_runs_nothing_again(tmp_path: 
     assert process.returncode == 5, errors
     assert "[3/3] tiny MRPC seed 1: mcc 0.500 in 2 s" in errors
     assert errors.count("waits in") == 2, "once when it begins, once at the end"
-    assert f"What 3 jobs left waits in {folder(db)}" in errors
+    assert f"The results of 3 jobs wait in {folder(db)}" in errors
     process = start(tmp_path)
     out, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
@@ -358,7 +362,7 @@ def test_49_bench_run_ends_with_5_and_the_next_one_runs_nothing_again(tmp_path: 
     assert not folder(db).exists()
 
 
-def test_49_ctrl_c_beside_a_store_that_is_held(tmp_path: Path) -> None:
+def test_49_ctrl_c_with_a_locked_store_keeps_the_results(tmp_path: Path) -> None:
     db = tmp_path / "results" / "leaderboard.sqlite"
     with open_store(db):
         pass

@@ -1,4 +1,4 @@
-"""Fault 50: a database server that refuses rights, or whose URL is odd, is one sentence."""
+"""Fault 50: missing rights on a server and malformed URLs are one-sentence errors."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.database import open_engine, writing
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers.made_engine import MadeEngine, driven, jobs_of
 from tests.helpers.postgres import server
 from tests.helpers.results import make_job, make_result
@@ -28,7 +28,7 @@ def owner() -> Iterator[str]:
 
 @pytest.fixture
 def poor(owner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The URL of a role that has no rights yet, on a server without tables."""
+    """URL of a role without rights, on a server without tables."""
     monkeypatch.chdir(tmp_path)
     for name in ("PATIENCE", "HURRIED"):
         monkeypatch.setattr(f"benchharness.driver.drive.{name}_SECONDS", 0.05)
@@ -46,7 +46,7 @@ def tell(url: str, *statements: str) -> None:
 
 
 def may(url: str, rights: str) -> None:
-    """Gives the role these rights to every table."""
+    """Grant the role these rights on every table."""
     tell(
         url,
         f"GRANT {rights} ON ALL TABLES IN SCHEMA public TO poor",
@@ -59,18 +59,18 @@ def is_refused(ended: Any, *words: str) -> None:
     assert all(word in ended.err for word in words), ended.err
 
 
-def test_50_a_role_that_may_make_no_tables(bench: Any, poor: str) -> None:
+def test_50_role_that_cannot_create_tables_is_an_error(bench: Any, poor: str) -> None:
     is_refused(bench(*RUN, "--db", poor), "permission denied", "poor", "CREATE")
 
 
-def test_50_the_first_run_on_a_server_makes_its_tables(bench: Any, owner: str, poor: str) -> None:
+def test_50_first_run_on_a_server_creates_the_tables(bench: Any, owner: str, poor: str) -> None:
     tell(owner, "GRANT CREATE ON SCHEMA public TO poor")
     ended = bench(*RUN, "--db", poor)
     assert ended.code == 0, ended.err
     assert "50.0" in bench("leaderboard", "--suite", "glue", "--db", poor).out
 
 
-def test_50_a_role_that_may_only_read(bench: Any, owner: str, poor: str) -> None:
+def test_50_read_only_role_can_list_runs_but_not_write(bench: Any, owner: str, poor: str) -> None:
     with open_store(owner) as store:
         store.add_result(make_result())
     may(owner, "SELECT")
@@ -81,7 +81,9 @@ def test_50_a_role_that_may_only_read(bench: Any, owner: str, poor: str) -> None
 
 
 @pytest.mark.parametrize("forced", [False, True])
-def test_50_rights_that_are_taken_away_cost_no_result(owner: str, poor: str, forced: bool) -> None:
+def test_50_results_are_kept_if_rights_are_revoked_during_a_run(
+    owner: str, poor: str, forced: bool
+) -> None:
     def finish(jobs: list[Job]) -> Iterator[Result]:
         yield make_result(jobs[0])
         tell(owner, "REVOKE INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public FROM poor")
@@ -92,14 +94,14 @@ def test_50_rights_that_are_taken_away_cost_no_result(owner: str, poor: str, for
     may(owner, "ALL")
     with open_store(poor) as store, pytest.raises(StoreError, match="permission denied") as raised:
         driven(store, MadeEngine(finish), jobs_of(3), force=forced)
-    assert "What 2 jobs left waits in" in str(raised.value)
+    assert "The results of 2 jobs wait in" in str(raised.value)
     may(owner, "ALL")
     with open_store(poor) as store:
         assert store.taken == (2, 0, ())
         assert len(store.runs()) == 3
 
 
-def test_50_whatever_else_a_store_raises_costs_no_result(
+def test_50_results_are_kept_if_the_store_raises_any_exception(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> bool:
@@ -111,7 +113,7 @@ def test_50_whatever_else_a_store_raises_costs_no_result(
             patch.setattr("benchharness.leaderboard.store.store.append_missing", broken)
             with pytest.raises(StoreError, match=r"ZeroDivisionError: a bug of ours") as raised:
                 driven(store, MadeEngine(), [make_job()])
-        assert "What a job left waits in" in str(raised.value)
+        assert "The results of a job wait in" in str(raised.value)
         assert store.take_kept() == (1, 0, ())
 
 
@@ -134,7 +136,9 @@ def test_50_whatever_else_a_store_raises_costs_no_result(
     ],
 )
 @pytest.mark.parametrize("command", ["leaderboard", "run"])
-def test_50_an_odd_url(bench: Any, url: str, words: str, command: str) -> None:
+def test_50_malformed_url_is_a_one_sentence_error(
+    bench: Any, url: str, words: str, command: str
+) -> None:
     if words == "could not be used":  # what the driver itself says
         pytest.importorskip("psycopg", reason="psycopg is not installed")
     call = RUN if command == "run" else (command,)

@@ -1,4 +1,4 @@
-"""Fault 51: what is printed finds no room, or nobody reads it."""
+"""Fault 51: stdout has no space, or nobody reads it."""
 
 import subprocess
 import sys
@@ -10,17 +10,17 @@ BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; mai
 
 
 @pytest.mark.parametrize("words", [("show", "suites"), ("show", "models", "--json"), ("--help",)])
-def test_51_a_full_disk_under_stdout_is_one_sentence(words: tuple[str, ...]) -> None:
+def test_51_stdout_on_a_full_disk_is_a_one_sentence_error(words: tuple[str, ...]) -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
             (*BENCH, *words), stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert ended.returncode == 2
-    assert ended.stderr.startswith("bench: what was to be printed")
+    assert ended.stderr.startswith("bench: the output could not be written")
     assert ended.stderr.count("\n") == 1
 
 
-def test_51_a_reader_that_has_seen_enough_is_no_fault() -> None:
+def test_51_reader_that_closes_the_pipe_early_is_no_error() -> None:
     ended = subprocess.run(
         ["bash", "-c", '"$@" | true; exit ${PIPESTATUS[0]}', "-", *BENCH, "show", "models"],
         capture_output=True,
@@ -31,7 +31,7 @@ def test_51_a_reader_that_has_seen_enough_is_no_fault() -> None:
     assert ended.stderr == ""
 
 
-def test_51_no_stdout_at_all() -> None:
+def test_51_closed_stdout_gives_no_traceback() -> None:
     ended = subprocess.run(
         ["bash", "-c", '"$@" >&-', "-", *BENCH, "show", "suites"],
         capture_output=True,

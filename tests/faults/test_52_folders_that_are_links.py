@@ -1,4 +1,4 @@
-"""Fault 52: a folder of ours is a link, or has files of others: nothing of theirs is deleted."""
+"""Fault 52: if a folder is a link or has files of others, none of these is deleted."""
 
 import os
 import time
@@ -21,7 +21,7 @@ RUN = ("run", "--model", "majority", "--task", "glue/rte", "--data", "mini", "--
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A folder of somebody else's, with files that are named as ours, and some that are not."""
+    """Folder of another user with files of which some are named like benchharness's."""
     folder = tmp_path / "victim"
     folder.mkdir()
     for name in ("precious", "a.jsonl", "1-2.jsonl", "1-2.new", KEY, f"{KEY}.encoder"):
@@ -46,7 +46,7 @@ def test_52_locks_behind_a_link_are_refused(
     assert is_untouched(victim)
 
 
-def test_52_nor_is_a_link_followed_that_is_made_later(victim: Path, tmp_path: Path) -> None:
+def test_52_link_made_after_start_is_not_followed_for_locks(victim: Path, tmp_path: Path) -> None:
     holds = Holds(tmp_path / "locks")
     (tmp_path / "locks").symlink_to(victim)
     assert holds.take(KEY), "as good as held"
@@ -55,7 +55,7 @@ def test_52_nor_is_a_link_followed_that_is_made_later(victim: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
-def test_52_a_lock_that_is_a_link_is_not_written_to(
+def test_52_lock_file_that_is_a_link_is_not_written(
     victim: Path, tmp_path: Path, link: Any
 ) -> None:
     (tmp_path / "locks").mkdir()
@@ -68,7 +68,7 @@ def test_52_a_lock_that_is_a_link_is_not_written_to(
     assert is_untouched(victim)
 
 
-def test_52_files_of_others_among_the_locks_stay(tmp_path: Path) -> None:
+def test_52_foreign_files_among_the_locks_are_not_deleted(tmp_path: Path) -> None:
     locks = tmp_path / "locks"
     locks.mkdir()
     for name in ("precious", KEY[:63], f"{KEY}.txt", KEY, f"{KEY}.encoder"):
@@ -77,7 +77,9 @@ def test_52_files_of_others_among_the_locks_stay(tmp_path: Path) -> None:
     assert {path.name for path in locks.iterdir()} == {"precious", KEY[:63], f"{KEY}.txt"}
 
 
-def test_52_what_is_watched(victim: Path, tmp_path: Path) -> None:
+def test_52_only_dead_status_files_of_a_real_folder_are_deleted(
+    victim: Path, tmp_path: Path
+) -> None:
     (tmp_path / "live").symlink_to(victim)
     delete_dead(tmp_path / "live")
     assert is_untouched(victim)
@@ -85,7 +87,7 @@ def test_52_what_is_watched(victim: Path, tmp_path: Path) -> None:
     assert {path.name for path in victim.glob("*.*")} == {"a.jsonl", f"{KEY}.encoder"}
 
 
-def test_52_checks(victim: Path) -> None:
+def test_52_cleanup_of_old_checks_deletes_no_foreign_files(victim: Path) -> None:
     for path in (*victim.iterdir(), victim):
         os.utime(path, (0, time.time() - 2 * gate.KEPT_SECONDS))
     (victim / KEY[:32]).mkdir()
@@ -94,8 +96,8 @@ def test_52_checks(victim: Path) -> None:
     assert is_untouched(victim)
 
 
-def test_52_snapshots(tmp_path: Path) -> None:
-    """Also where the whole folder lies elsewhere by a link, as on a larger disk."""
+def test_52_cleanup_of_snapshots_deletes_no_foreign_files(tmp_path: Path) -> None:
+    """The snapshot folder is a link to another disk."""
     elsewhere = tmp_path / "elsewhere"
     for name in ("precious", "v1.2", "step-1"):
         (elsewhere / name).mkdir(parents=True)
@@ -121,8 +123,8 @@ def test_52_snapshots(tmp_path: Path) -> None:
     assert found == {path.name for path in elsewhere.iterdir()}
 
 
-def test_52_what_was_kept(tmp_path: Path) -> None:
-    """An archive of one run that somebody has made by that name is not taken, nor deleted."""
+def test_52_foreign_archive_among_unstored_results_is_not_stored(tmp_path: Path) -> None:
+    """Neither an archive with another name nor a linked folder is read or deleted."""
     with open_store(tmp_path / "x.sqlite") as store:
         kept = store.keep(make_result())
         kept.rename(kept.parent / "mine.jsonl.gz")
@@ -135,7 +137,7 @@ def test_52_what_was_kept(tmp_path: Path) -> None:
         assert kept.exists()
 
 
-def test_52_a_folder_that_others_could_have_filled_is_not_read(
+def test_52_world_writable_folder_of_unstored_results_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = tmp_path / "everybody's"

@@ -1,9 +1,9 @@
-"""Whatever bytes come from outside, a reader takes them or raises a BenchError; nothing else.
+"""Fuzz tests: a reader accepts bytes from outside or raises a BenchError.
 
-Inputs are real small files with damage to their bytes, lines, fields and JSON, and some that are
-no such file at all. In the ordinary suite hypothesis draws them, and shrinks what fails; the soak
+Inputs are real small files with damage to their bytes, lines, fields and JSON, and some that are no
+such file at all. In the ordinary suite hypothesis draws them, and shrinks those that fail; the soak
 run draws more than 100,000 from seeds. Every bug that was found this way has a test of its own
-beside the reader's other tests.
+among the other tests of the reader.
 """
 
 import sys
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from tests.helpers.extensions import of_extensions
 from tests.helpers.fuzz.damage import anything, damaged
 from tests.helpers.fuzz.of_folders import FOLDERS
@@ -35,7 +35,10 @@ every_reader = pytest.mark.parametrize("reader", READERS, ids=lambda reader: rea
 
 
 def is_refused(draw: Random, cases: list[Case], folder: Path) -> bool:
-    """Have an input read; four in five are damaged files. A refusal is a line for each sentence."""
+    """Read a drawn input, and return whether it was refused; four in five are damaged files.
+
+    A refusal has one line per sentence.
+    """
     case = draw.choice(cases)
     content = damaged(draw, case.content) if draw.randrange(5) else anything(draw)
     said, sentences = "", 0
@@ -59,7 +62,7 @@ def test_valid_files_are_read(reader: Reader, tmp_path: Path) -> None:
 
 
 @every_reader
-def test_only_a_bench_error_comes_out(reader: Reader, tmp_path: Path) -> None:
+def test_readers_raise_only_bench_errors(reader: Reader, tmp_path: Path) -> None:
     cases, drawn = reader.cases(), list[bool]()
 
     @settings(
@@ -86,10 +89,10 @@ KINDS = (
     *of_extensions({"explanation": {("training to explain",): ()}}),
     ("conll2012", "quac", "coqa", "hotpotqa", "blimp"),
 )
-"""Readers that people hand files to, those of predictions and those of data as one."""
+"""Readers of files that users provide, grouped by kind."""
 
 
-def test_a_soak_run_has_a_hundred_thousand_inputs_and_ten_of_every_kind() -> None:
+def test_a_soak_run_has_100000_inputs_and_10000_of_every_kind() -> None:
     counts = {reader.name: round(LONG * reader.share) for reader in READERS}
     assert sum(counts.values()) >= 100_000
     for kind in KINDS:
@@ -98,7 +101,7 @@ def test_a_soak_run_has_a_hundred_thousand_inputs_and_ten_of_every_kind() -> Non
 
 @pytest.mark.soak
 @every_reader
-def test_only_a_bench_error_comes_out_of_many(reader: Reader, tmp_path: Path) -> None:
+def test_readers_raise_only_bench_errors_on_many_inputs(reader: Reader, tmp_path: Path) -> None:
     cases, refused = reader.cases(), 0
     count = round(LONG * reader.share)
     for number in range(count):

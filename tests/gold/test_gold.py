@@ -5,14 +5,14 @@ import pytest
 from tests.helpers.gold import check_gold
 
 
-def test_equal_text_passes_whatever_its_date(tmp_path: Path) -> None:
+def test_equal_text_passes_with_another_date(tmp_path: Path) -> None:
     (tmp_path / "page.txt").write_text("made on DATE\n")
     check_gold("page.txt", "made on 2026-08-01 12:00 UTC", tmp_path)
     check_gold("page.txt", "made on 2027-01-31T08:15:00Z", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["page.txt"]
 
 
-def test_difference_is_left_beside_the_gold(
+def test_changed_output_is_written_next_to_the_gold_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BENCH_UPDATE_GOLD", raising=False)
@@ -23,7 +23,7 @@ def test_difference_is_left_beside_the_gold(
     assert (tmp_path / "page.txt").read_text() == "old\n"
 
 
-def test_make_gold_accepts_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_make_gold_accepts_new_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BENCH_UPDATE_GOLD", "1")
     (tmp_path / "actual-page.txt").write_text("new\n")
     check_gold("page.txt", "new", tmp_path)

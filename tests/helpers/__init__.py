@@ -1,6 +1,6 @@
-"""What several test modules share."""
+"""Helpers that several test modules share."""
 
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-"""The checkout, which child processes get on their path to import what is here."""
+"""The checkout; child processes get it on their path to import the helpers."""

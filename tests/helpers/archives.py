@@ -1,4 +1,4 @@
-"""Archives for tests: a folder packed as the benchmarks' own archives are."""
+"""Archives for tests: a folder packed like the benchmarks' official archives."""
 
 import io
 import tarfile
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def files_in(folder: Path, above: str = "") -> dict[str, bytes]:
-    """The files of a folder by their paths in it, below a folder `above`."""
+    """Return the files of a folder by their paths in the archive, inside folder `above`."""
     prefix = f"{above}/" if above else ""
     return {
         prefix + path.relative_to(folder).as_posix(): path.read_bytes()
@@ -18,7 +18,7 @@ def files_in(folder: Path, above: str = "") -> dict[str, bytes]:
 
 
 def zip_of(path: Path, files: Mapping[str, bytes]) -> Path:
-    """A zip with the files, and with what macOS puts beside each."""
+    """Write a zip of the files, each with the extra file that macOS adds."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
@@ -29,7 +29,7 @@ def zip_of(path: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def tar_of(path: Path, files: Mapping[str, bytes]) -> Path:
-    """A tar with the files, compressed where its name says so, backwards: a tar is in any order."""
+    """Write a tar of the files in reverse order, compressed according to its name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = "w:gz" if path.name.endswith("gz") else "w"
     with tarfile.open(path, mode) as archive:  # type: ignore[call-overload]

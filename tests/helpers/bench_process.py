@@ -1,4 +1,4 @@
-"""`bench` in a process of its own, as a user starts it."""
+"""`bench` in a separate process, as a user starts it."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ def bench(folder, *words):
 
 
 def table(folder):
-    """The leaderboard as data: scores and keys, nothing that depends on the clock."""
+    """Return the leaderboard's scores and keys, without anything that depends on the clock."""
     return bench(folder, "leaderboard", "--json")[1]
 
 
@@ -43,13 +43,13 @@ def wait_for_line(process, beginning):
 
 
 def workers_of(process):
-    """The processes that a `bench run` has started, on Linux."""
+    """Return the processes that a `bench run` has started (Linux only)."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     return [int(pid) for pid in children]
 
 
 def all_gone(pids):
-    """Whether all end within some seconds: a kill takes effect a moment after it is sent."""
+    """Return whether all processes end within seconds: a kill takes effect with a delay."""
     deadline = time.monotonic() + 15
     while any(map(is_alive, pids)) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -57,7 +57,7 @@ def all_gone(pids):
 
 
 def is_alive(pid):
-    """Whether a process runs; one that has ended and was not yet fetched does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

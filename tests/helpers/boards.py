@@ -1,4 +1,4 @@
-"""Made-up rows for the tests of boards, terminal and report."""
+"""Synthetic rows for the tests of boards, terminal output and report."""
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ SCORES: Mapping[str, Mapping[str, float]] = {
     "glue/rte": {"accuracy": 0.650},
     "glue/wnli": {"accuracy": 0.563},
 }
-"""What a middling encoder reaches on each dev split, by the names that the tasks use."""
+"""Dev scores of an average encoder by task and metric name."""
 
 make_job = partial(results.make_job, recipe="paper", precision="fp32")
 
@@ -47,7 +47,7 @@ def make_row(
     scores: Mapping[str, float] | float | None = None,
     **fields: Any,
 ) -> RunRow:
-    """A finished run; one number is the value of every score of its task."""
+    """Return a finished run; a single number is the value of every score of its task."""
     names = ("data", "fingerprints", "recipe", "kind", "overridden", "is_sweep")
     job_fields = {name: fields.pop(name) for name in names if name in fields}
     job = make_job(model=model, task=task, seed=seed, **job_fields)
@@ -59,7 +59,7 @@ def make_row(
 
 
 def with_measures(row: RunRow) -> RunRow:
-    """The row as a store gives it; a score that its task does not know is of dev."""
+    """Return the row as a store does; a score unknown to its task belongs to dev."""
     measures = {
         task: {name: measures_of(task).get(name, Measure("dev", name)) for name in scores}
         for task, scores in row.scores.items()
@@ -68,14 +68,14 @@ def with_measures(row: RunRow) -> RunRow:
 
 
 def make_failed_row(error: str = "the loss became nan at step 7.", **fields: Any) -> RunRow:
-    """A run that diverged."""
+    """Return a run that diverged."""
     return make_row(**{"scores": {}, "status": "diverged", "error": error, **fields})
 
 
 def make_rows(
     model: str = "minilm", values: Iterable[float] = (0.5,), **fields: Any
 ) -> list[RunRow]:
-    """Every GLUE task, one seed for each of `values`, which all its scores have."""
+    """Return a run per GLUE task and value of `values`, one seed each, with equal scores."""
     return [
         make_row(model, task, seed, value, **fields)
         for task in TASKS
@@ -84,7 +84,7 @@ def make_rows(
 
 
 def row_of(run: Result | Failure) -> RunRow:
-    """The row that a store keeps of a run."""
+    """Return the row that a store keeps for a run."""
     if isinstance(run, Failure):
         return RunRow(**_shared(run.job), status=run.kind, scores={}, error=run.error)
     scores: dict[str, dict[str, float]] = {}
@@ -119,17 +119,17 @@ def _shared(job: Job) -> dict[str, Any]:
 
 
 def one_board(rows: Iterable[RunRow]) -> Board:
-    """The only board of these rows."""
+    """Return the only board of these rows."""
     (board,) = build_boards(list(rows), GLUE)
     return board
 
 
 LEVELS = {"minilm": 0.0, "bert-base": 0.04, "roberta-base": 0.07, "tiny": -0.25}
-"""Models and how far their scores stand from those of the factory."""
+"""Difference of each model's scores from the default ones."""
 
 
 def make_runs() -> list[Result | Failure]:
-    """A store's worth: four models, three seeds, AX beside MNLI, flags, an unfinished model."""
+    """Return varied runs: four models, three seeds, AX with MNLI, flags, an unfinished model."""
     runs: list[Result | Failure] = [
         learned(make_job(model=model, task=task, seed=seed), shift)
         for model, shift in LEVELS.items()
@@ -144,7 +144,7 @@ def make_runs() -> list[Result | Failure]:
 
 
 def learned(job: Job, shift: float) -> Result:
-    """A finished run with a learning curve that falls and scores around the model's level."""
+    """Return a finished run with a falling loss curve and scores near the model's level."""
     draw = random.Random(f"{job.model} {job.task} {job.seed}")
     evaluations = []
     for task, split in job.predicted_splits:
@@ -211,7 +211,7 @@ def plotted(
     scores: dict[str, float] | None = None,
     **job_fields: Any,
 ) -> Result:
-    """A finished run whose every score is `score`, where `scores` do not say otherwise."""
+    """Return a finished run whose scores are `score`, unless `scores` has another value."""
     job = make_job(model=model, task=task, seed=seed, **job_fields)
     return make_result(
         job,
@@ -225,7 +225,7 @@ def plotted(
 
 
 def suite_of(model: str, score: float, seeds: Sequence[int] = (0,), **fields: Any) -> list[Result]:
-    """A run of every GLUE task."""
+    """Return a run per GLUE task and seed."""
     return [plotted(model, task, seed, score, **fields) for task in TASKS for seed in seeds]
 
 
@@ -235,10 +235,10 @@ def _scores(task: str, split: str, score: float) -> dict[str, float]:
 
 
 def board_of(runs: Iterable[Result]) -> Board:
-    """The only board of these runs."""
+    """Return the only board of these runs."""
     return one_board(map(row_of, runs))
 
 
 def facts_by_key(runs: Iterable[Result]) -> dict[str, RunFacts]:
-    """The facts that a report reads of the runs."""
+    """Return the facts that a report reads from the runs."""
     return {run.job.key: found for run in runs if (found := facts_of(run)) is not None}

@@ -1,4 +1,4 @@
-"""A real browser for the tests of the report: headless Chromium, driven by playwright."""
+"""Headless Chromium, driven by playwright, for the tests of the report."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -32,31 +32,31 @@ if TYPE_CHECKING:
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 PATIENCE = 120_000
-"""Milliseconds until a step counts as failed: busy machines are slow."""
+"""Milliseconds until a step fails; long, because busy machines are slow."""
 
 Scheme = Literal["light", "dark"]
 
 
 @dataclass
 class Opened:
-    """A page that was opened from disk, with what it asked for and complained of."""
+    """Page opened from disk, with its requests and console errors."""
 
     page: "Page"
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
     def run(self, script: str, argument: Any = None) -> Any:
-        """What a JavaScript function answers in the page."""
+        """Return the result of a JavaScript function in the page."""
         return self.page.evaluate(script, argument)
 
     def names(self, kind: str = "measured") -> list[str]:
-        """The names of a kind's rows, as they are shown from top to bottom."""
+        """Return the displayed names of the rows of a kind, from top to bottom."""
         return self.page.locator(f"tbody.{kind} tr:visible .name").all_inner_texts()
 
 
 @contextmanager
 def running_browser() -> Iterator["Browser"]:
-    """Chromium, or the test is skipped where it or playwright is not installed."""
+    """Start Chromium; skip the test if it or playwright is not installed."""
     sync_api = pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed")
@@ -79,7 +79,7 @@ def opened(
     anchor: str = "",
     ready: str = "performance.getEntriesByName('ready').length > 0",
 ) -> Iterator[Opened]:
-    """The file in a window of its own, when its scripts are done: `ready` says of a report."""
+    """Open the file in a new window and wait for its scripts (a report sets `ready`)."""
     context = browser.new_context(
         color_scheme=scheme,
         viewport={"width": width, "height": 800},
@@ -103,9 +103,9 @@ def opened(
 
 
 def faults(page: Opened) -> list[tuple[str, str, list[str]]]:
-    """What axe-core finds, of any level, each with the first elements that it names.
+    """Return the faults that axe-core finds, each with the first affected elements.
 
-    Without `preload`, with which it asks for style sheets again: from disk none may be read so.
+    `preload` is off, because it would fetch style sheets, which is impossible from disk.
     """
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     found: dict[str, Any] = axe.Axe().run(page.page, options={"preload": False}).response
@@ -118,7 +118,7 @@ def faults(page: Opened) -> list[tuple[str, str, list[str]]]:
 def save(
     folder: Path, runs: list[Result | Failure], details: list[Result | Failure] | None = None
 ) -> Path:
-    """A report of these runs, with a section for each of `details` (all of them)."""
+    """Write a report of these runs, with a section for each of `details` (default: all)."""
     path = folder / "report.html"
     boards = build_boards([row_of(run) for run in runs], GLUE)
     background = Background(sizes=known_sizes())
@@ -127,7 +127,7 @@ def save(
 
 
 def many_models(number: int = 24, seeds: int = 5) -> list[Result | Failure]:
-    """A board of that many models on the whole data, all tasks of GLUE, each with every seed.
+    """Return runs of many models on the full data: all GLUE tasks, all seeds.
 
     The models are known ones, so that they have families and sizes.
     """
@@ -152,7 +152,7 @@ OTHER_KINDS = {
 
 
 def runs_of_every_kind() -> list[Result | Failure]:
-    """Rows of each kind on the whole data, beside which published rows stand."""
+    """Return runs of each kind on the full data, as published scores are."""
     others = [
         make_result(replace(make_job(model=model, task=task), **fields))  # type: ignore[arg-type]
         for model, fields in OTHER_KINDS.items()
@@ -163,7 +163,7 @@ def runs_of_every_kind() -> list[Result | Failure]:
 
 
 def save_report(folder: Path) -> Path:
-    """Their report, with sections for a tenth of the runs, so that it opens quickly."""
+    """Write a report of runs of every kind, with few run sections, so that it opens fast."""
     runs = runs_of_every_kind()
     few = [run for run in runs if run.job.model in ("roberta-base", "distilbert-base")]
     return save(folder, runs, [run for run in few if run.job.seed == 0])

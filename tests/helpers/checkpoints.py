@@ -1,4 +1,4 @@
-"""Small random checkpoints of each family, made by transformers itself."""
+"""Small random checkpoints of each family, made by transformers."""
 
 import json
 from collections.abc import Callable
@@ -39,11 +39,11 @@ LENGTHS = {
     "one token": [1, 1, 1],
     "longest": [40, 40],
 }
-"""Tokens of each example of a batch that a packed encoder must compute as a padded one."""
+"""Lengths of the examples of a batch; packed and padded encoders must agree on it."""
 
 
 def make_config(family: str, **changes: Any) -> Any:
-    """A config of a family with sizes that compute in a blink."""
+    """Return a tiny config of a family."""
     sizes = DISTILBERT_SIZES if family == "distilbert" else SIZES
     if family == "roberta":
         sizes = sizes | {"pad_token_id": 1, "type_vocab_size": 1}
@@ -51,7 +51,7 @@ def make_config(family: str, **changes: Any) -> Any:
 
 
 def save_checkpoint(folder: Path, family: str = "bert", **changes: Any) -> Path:
-    """A checkpoint folder with random weights and tiny's tokenizer."""
+    """Save a checkpoint with random weights and tiny's tokenizer; return its folder."""
     torch.manual_seed(7)
     network = transformers.AutoModel.from_config(make_config(family, **changes))
     network.save_pretrained(folder)
@@ -60,7 +60,7 @@ def save_checkpoint(folder: Path, family: str = "bert", **changes: Any) -> Path:
 
 
 def change_weights(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Does something to the weights that a checkpoint has, by their names."""
+    """Apply `change` to the weights of a checkpoint, by name, and save them."""
     file = folder / "model.safetensors"
     weights = load_file(file)
     change(weights)

@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (a layout is a line)
-"""Common files, each with a trap that looks like it: dumps, lists of numbers, aspects, facts, XML."""
+"""Common files with look-alikes: dumps, lists of numbers, aspects, facts, XML."""
 
 from tests.helpers.layouts import ROWS, Layout, csv, folder, jsonl
 from tests.helpers.messy_layouts import TEAMS, team
@@ -28,7 +28,7 @@ def emotions(rows: range) -> str:
 
 
 def aspects(*names: str, label: object = MOODS) -> list[list[object]]:
-    """Two rows a sentence, each of another word of it and of another mood."""
+    """Return a header and two rows per sentence, with different words and moods."""
     texts = [sentence(n // 2) for n in range(120)]
     rows = [
         [n, texts[n], texts[n].split()[n % 2 * 3], f"user{n:03}", label[n % 2]] for n in range(120)
@@ -100,7 +100,7 @@ NULL_ROWS = [
 
 COMMON = {
     # Empty cells of databases.
-    "phpMyAdmin's NULL": Layout(text_file("rows.csv", as_csv([["id", "body", "label", "changed"], *NULL_ROWS], ";")), "class text=body,label=label", TEAMS, said="read as no label, rename what is a class: 'NULL' (5)"),
+    "phpMyAdmin's NULL": Layout(text_file("rows.csv", as_csv([["id", "body", "label", "changed"], *NULL_ROWS], ";")), "class text=body,label=label", TEAMS, said="read as no label (rename them if they are classes): 'NULL' (5)"),
     "PostgreSQL's empty cells": Layout(csv("rows.tsv", "body,label", lambda n: [sentence(n), "\\N" if n % 11 == 5 else team(n)], "\t"), "class text=body,label=label", TEAMS, said="'\\\\N' (5)"),
     "NULL among 0 and 1": Layout(csv("rows.csv", "body,label", lambda n: [sentence(n), "NULL" if n % 11 == 5 else n % 2]), "class text=body,label=label", ("0", "1")),
     "Python's None": Layout(csv("rows.csv", "body,label", lambda n: [sentence(n), "None" if n % 11 == 5 else team(n)]), "class text=body,label=label", TEAMS, said="'None' (5)"),
@@ -146,4 +146,4 @@ COMMON = {
     "XML too deep": Layout(text_file("rows.xml", f"<r>{('<a>' * 40 + 'x' + '</a>' * 40) * 3}</r>"), "refuses more than 20 deep"),
     "statistics in XML beside rows": Layout(folder(train__csv=as_csv([["text", "label"], *([opinion(n), mood(n)] for n in ROWS)]), train__xml="<s><n>1</n><n>2</n></s>"), "class text=text,label=label", MOODS),
 }  # fmt: skip
-"""Each kind next to what it must not be taken for."""
+"""Layouts of each kind, next to layouts that they must not be mistaken for."""

@@ -1,4 +1,4 @@
-"""Runs on the packaged data that are wrong where a test wants it."""
+"""Runs on the packaged data with errors in given rows."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ TASKS = {
 
 
 def made(model, task, seed, wrong, digest=None, **fields):
-    """A run that is right but for the rows of these numbers; `digest` is what it says they were."""
+    """Return a run with errors in rows `wrong`; `digest` is its fingerprint of the rows."""
     found = find_task(task)
     digests = {
         f"{task}:{split}": read(found, split, parse_data("mini")).fingerprint

@@ -1,7 +1,7 @@
-"""An oracle for conlleval, which shares no code with the metrics and reads the file as it does.
+"""Independent reimplementation of conlleval, which shares no code with the metrics.
 
-It never builds entities: it walks over the lines once, asks at each whether an entity ends or
-starts on either side, and counts one as right when both sides started and ended together.
+It never builds entities: it reads the lines once, checks at each line whether an entity ends or
+starts in the gold or the predicted tags, and counts one as right if both start and end together.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ BREAK = ("O", "O")
 
 @dataclass
 class Walk:
-    """The counts, and where the walk stands."""
+    """Counts and state of the pass over the lines."""
 
     words: int = 0
     equal: int = 0
@@ -23,7 +23,7 @@ class Walk:
     last: tuple[str, str] = BREAK
 
     def step(self, gold: str, guess: str, *, is_word: bool = True) -> None:
-        """One line: the gold tag and the predicted one."""
+        """Process one line: the gold tag and the predicted one."""
         ends = _ends(self.last[0], gold), _ends(self.last[1], guess)
         if self.together and any(ends):
             self.right += all(ends)
@@ -39,10 +39,10 @@ class Walk:
 
 
 def conlleval(lines: Iterable[str]) -> Mapping[str, float]:
-    """What is printed of lines whose last two columns are the gold and the predicted tag.
+    """Return the scores in percent and the entity counts of lines.
 
-    A sentence ends with an empty line; "-DOCSTART-" is a word like any other. In percent, and the
-    counts of entities.
+    The last two columns are the gold and the predicted tag. A sentence ends with an empty line;
+    "-DOCSTART-" is an ordinary word.
     """
     walk = Walk()
     for line in [*lines, ""]:

@@ -1,4 +1,4 @@
-"""Predictions for mini data that are right as often as a test wants."""
+"""Random predictions for mini data with given accuracies."""
 
 import random
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def mini(task: str, split: str) -> tuple[Example, ...]:
 def drawn(
     name: str, split: str = "dev", one: Sequence[float] = (0.8,), other: Sequence[float] = (0.6,)
 ) -> PredictedSplit:
-    """A split of mini data; each system has a run for each chance to be right."""
+    """Return a split of mini data with two systems; each has one run per accuracy."""
     task, examples = find_task(name), mini(name, split)
 
     def runs(system: str, chances: Sequence[float]) -> tuple[tuple[Prediction, ...], ...]:

@@ -1,4 +1,4 @@
-"""A tiny checkpoint of any family that transformers classifies texts with."""
+"""Tiny checkpoints of any family that transformers has a text classifier for."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,7 +37,7 @@ SIZES: Mapping[str, Any] = {
     "initializer_range": 0.3,
     "init_std": 0.3,
 }
-"""A value for each name that configs have for a size."""
+"""Tiny value for each config field that is a size."""
 
 OWN_SIZES: Mapping[str, Mapping[str, Any]] = {
     "convbert": {"conv_kernel_size": 3, "head_ratio": 1},
@@ -71,11 +71,14 @@ OWN_SIZES: Mapping[str, Mapping[str, Any]] = {
     "reformer": {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [8, 16]},
     "xmod": {"languages": ["en_XX"], "default_language": "en_XX"},
 }
-"""What some families need in addition."""
+"""Additional config fields that some families need."""
 
 
 def make_tiny_config(family: str, vocabulary: int, **changes: Any) -> Any:
-    """Return a config of a family with tiny layers; ValueError or TypeError where it has none."""
+    """Return a config of a family with tiny layers.
+
+    Raises ValueError or TypeError if there is no such config.
+    """
     kind = CONFIG_MAPPING[family]
     usual = kind()
     if usual.get_text_config() is not usual:
@@ -86,10 +89,10 @@ def make_tiny_config(family: str, vocabulary: int, **changes: Any) -> Any:
 
 
 def save_tiny(folder: Path, family: str, *, tokenizer: str = "", **changes: Any) -> Path:
-    """Save a checkpoint of random weights, and a tokenizer in the way of its kind.
+    """Save a checkpoint with random weights and a tokenizer of the usual kind.
 
-    A decoder's puts nothing around texts, as Qwen's does; any other's is BERT's. `tokenizer` is
-    another kind of tests/helpers/made_tokenizers.py.
+    A decoder's tokenizer adds no special tokens, like Qwen's; others are like BERT's. `tokenizer`
+    is another kind of tests/helpers/made_tokenizers.py.
     """
     torch.manual_seed(7)
     is_decoder = family in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES

@@ -1,4 +1,4 @@
-"""Lines of tests' tables that are about extensions, whose folders may be deleted."""
+"""Table entries of tests that depend on extensions, whose folders may be deleted."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 
 def of_extensions(lines: Mapping[str, Mapping[Key, Value]]) -> dict[Key, Value]:
-    """The lines, by an extension's name, of those extensions that are there."""
+    """Return the entries of the extensions that exist; `lines` are by extension name."""
     there = {each.name for each in extensions()}
     return {key: value for name in lines if name in there for key, value in lines[name].items()}
 
@@ -28,4 +28,4 @@ with_all_extensions = pytest.mark.skipif(
     not {*_DRAWN} <= {each.name for each in extensions()},
     reason="the documentation is of all extensions, and a folder is deleted",
 )
-"""A test of pages that show the commands of every extension."""
+"""Mark for tests of pages that show the commands of every extension."""

@@ -1,4 +1,4 @@
-"""A process that fake workers are forked from, in the place of the one with torch in it."""
+"""Process that fake workers are forked from, instead of the real one with torch."""
 
 import os
 import sys
@@ -11,10 +11,10 @@ from tests.helpers import fake_worker
 
 COMMAND = (sys.executable, "-P", __file__)
 SLOW = "TEST_SLOW_STARTER"
-"""In the environment: it tells a number only after so many seconds."""
+"""Environment variable: delay in seconds of each report to the driver."""
 
 BUSY = "TEST_BUSY_STARTER"
-"""In the environment: for so many seconds it computes before it asks how a fork has ended."""
+"""Environment variable: seconds of computation before each waitpid()."""
 
 
 def main(result_file: Path, _options: dict[str, Any]) -> int:

@@ -1,7 +1,7 @@
-"""Jobs and a worker without training: a job's recipe says how its process behaves.
+"""Jobs and a worker without training: a job's recipe defines how its process behaves.
 
-As a program it knows jobs and results as plain data: importing the package would take it longer
-than all that it does.
+As a program it handles jobs and results as plain data, because importing the package would take
+longer than all of its work.
 """
 
 import json
@@ -99,7 +99,7 @@ def succeed(job, file, argument):
 
 
 def keep_encoder(job, options):
-    """Looks for the encoder that the job starts from, and leaves its own."""
+    """Check the encoder that the job starts from, and keep its own with --keep."""
     from benchharness.kept_folders import check_checkpoint, new_checkpoint
     from benchharness.leaderboard.job import Job
 
@@ -116,7 +116,7 @@ def dawdle(job, file, seconds):
 
 
 def count(job, file, folder):
-    """Takes a while, and leaves a line in the job's own file of a folder."""
+    """Append a line to the job's file in a folder, and finish after a second."""
     with (Path(folder) / file.stem).open("a") as lines:
         lines.write(f"{os.getpid()}\n")
     time.sleep(1.0)
@@ -124,7 +124,7 @@ def count(job, file, folder):
 
 
 def wait_for(job, file, path):
-    """Ends when a file is there, or with the driver."""
+    """End when a file exists, or with the driver."""
     driver = os.getppid()
     while not Path(path).exists() and os.getppid() == driver:
         time.sleep(0.02)
@@ -149,7 +149,7 @@ def fail_once(job, file, path):
 
 
 def lose(job, file, argument):
-    """Ends well and leaves nothing that can be read: once, where a path is given."""
+    """Exit with 0 without a readable result; only the first time if a path is given."""
     how, _, path = argument.partition(":")
     if path and Path(path).exists():
         succeed(job, file, "")
@@ -188,7 +188,7 @@ def babble(job, file, argument):
 
 
 def hang(job, file, pid_file):
-    """Starts a process of its own that would outlive it, refuses to end, and says nothing."""
+    """Start a child process that would outlive the worker, ignore SIGTERM, and print nothing."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     child = subprocess.Popen((sys.executable, "-c", "import time; time.sleep(600)"))
     Path(pid_file).write_text(f"{os.getpid()} {child.pid}")
@@ -200,7 +200,7 @@ def hang_once(job, file, pid_file):
 
 
 def save(job, file, argument):
-    """Ends at SIGTERM, a while after it has said that it is saving."""
+    """Wait; at SIGTERM report the phase "saving", save after a second, and exit."""
 
     def end(number, frame):
         say({"phase": "saving", "step": 1})
@@ -214,7 +214,7 @@ def save(job, file, argument):
 
 
 def save_and_stop(job, file, argument):
-    """Says that it is saving, and is stopped by somebody."""
+    """Report the phase "saving", then stop itself with SIGSTOP."""
     say({"phase": "saving", "step": 1})
     Path(argument).touch()
     os.kill(os.getpid(), signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""A small random checkpoint of every family that we name, made by transformers itself."""
+"""Small random checkpoints of every named family, made by transformers."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -106,10 +106,10 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
     "xlm-roberta": ROBERTA_SIZES,
     "xlnet": {"d_model": 32, "n_layer": 2, "n_head": 2, "d_inner": 64, "initializer_range": 0.3},
 }
-"""By transformers' model_type: the sizes of a small config."""
+"""Fields of a small config, by transformers' model_type."""
 
 PACKED = sorted(PACKABLE | LAYERS.keys())
-"""All families that compute packed rows, in their layers or throughout."""
+"""Families that can compute packed rows, in their layers or throughout."""
 
 ID_NAMES = [f"{name}_token_id" for name in ("pad", "cls", "sep", "bos", "eos")]
 
@@ -119,26 +119,26 @@ RATES = (
     *("embedding_dropout", "mlp_dropout", "dropout_rate"),
     *("resid_pdrop", "attn_pdrop", "embd_pdrop"),
 )
-"""What configs call the rates of dropout."""
+"""Config fields that are dropout rates."""
 
 
 def make_config(family: str, **changes: Any) -> Any:
-    """A config with two layers of 32, in which special tokens are in the vocabulary."""
+    """Return a config with two layers of width 32 and special tokens within the vocabulary."""
     sizes = {"vocab_size": VOCABULARY, **FAMILIES[SHARED.get(family, family)], **changes}
     return transformers.AutoConfig.for_model(family, **sizes)
 
 
 def make_network(config: Any) -> Any:
-    """The encoder alone, with random weights."""
+    """Return the encoder without a head, with random weights."""
     if SHARED.get(config.model_type, config.model_type) == "t5":
         return transformers.AutoModelForTextEncoding.from_config(config)
     return transformers.AutoModel.from_config(config)
 
 
 def save_family(folder: Path, family: str, kind: Any = None, **changes: Any) -> Path:
-    """A checkpoint folder with random weights and a tokenizer of the family's own class.
+    """Save a checkpoint with random weights and a tokenizer of the family's own class.
 
-    `kind` is the class it is saved from. ModernBERT's has the head of its pretraining.
+    `kind` is the class that it is saved from. ModernBERT's has the head of its pretraining.
     """
     torch.manual_seed(7)
     tokenizer = make_family_tokenizer(family)

@@ -1,4 +1,4 @@
-"""A working tokenizer of every family's own class, with the embedded data's vocabulary."""
+"""Working tokenizers of every family's own class, with the embedded data's vocabulary."""
 
 import inspect
 import json
@@ -15,14 +15,13 @@ from benchharness.tiny import folder as tiny_folder
 
 SIZE = 1200
 METASPACE = "\u2581"
-"""What stands for the space before a word."""
+"""Character for the space before a word."""
 UNIGRAM = ("albert", "big_bird", "camembert", "deberta-v2", "t5", "xlm-roberta", "xlnet")
 BACKEND = {
     "modernbert": ("[PAD]", "[CLS]", "[SEP]"),
     "eurobert": ("<|pad|>", "<|begin_of_text|>", "<|end_of_text|>"),
 }
-"""Families whose checkpoints bring a tokenizer.json and no class: what they pad, begin and end
-with."""
+"""Padding, first and last tokens of families that have a tokenizer.json and no own class."""
 
 
 FIRST = {
@@ -30,11 +29,11 @@ FIRST = {
     "xlm-roberta": ("<s>", "<pad>", "</s>", "<unk>"),
     "xlnet": ("<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>"),
 }
-"""Classes that expect <unk> where it stands in the published vocabulary."""
+"""First tokens of classes that expect <unk> at its position in the published vocabulary."""
 
 
 def make_family_tokenizer(family: str) -> Any:
-    """As transformers gives it for a checkpoint of the family."""
+    """Return the tokenizer that transformers makes for a checkpoint of the family."""
     if family in BACKEND:
         return _make_backend(*BACKEND[family])
     kind = getattr(transformers, TOKENIZER_MAPPING_NAMES[family])
@@ -77,7 +76,7 @@ def _numbered(pieces: Iterable[str]) -> dict[str, int]:
 
 @cache
 def _words() -> tuple[str, ...]:
-    """The packaged WordPiece vocabulary, without its special tokens."""
+    """Return the packaged WordPiece vocabulary without its special tokens."""
     return tuple((tiny_folder() / "vocab.txt").read_text("utf-8").split())[5:]
 
 
@@ -89,7 +88,7 @@ def _texts() -> list[str]:
 
 @cache
 def _pairs(suffix: str | None) -> Any:
-    """The pairs of bytes, or (GPT's) of characters with a mark behind a word's last one."""
+    """Return pairs of bytes, or pairs of characters with a suffix on the last one (GPT)."""
     if suffix:
         before, ending = pre_tokenizers.BertPreTokenizer(), {"end_of_word_suffix": suffix}
         alphabet = []
@@ -104,9 +103,9 @@ def _pairs(suffix: str | None) -> Any:
 
 @cache
 def _unigram() -> tuple[tuple[str, float], ...]:
-    """Words are likeliest, then what may follow in one, then characters.
+    """Return a unigram model that prefers words, then pieces within words, then characters.
 
-    They are not trained, because no two processes train the same.
+    It is not trained, because training differs from process to process.
     """
     pieces = [word.removeprefix("##") for word in _words() if word.startswith("##")]
     words = [word for word in _words() if not word.startswith("##")]

@@ -1,4 +1,4 @@
-"""What transformers' Trainer leaves: a real run, and a folder as 4.x wrote it."""
+"""Output of transformers' Trainer: a real run, and a folder as version 4 wrote it."""
 
 import json
 import pickle
@@ -61,11 +61,11 @@ OF_4 = {
     "report_to": ["tensorboard"],
     "_n_gpu": 0,
 }
-"""The fields of 4.20's arguments that matter and some that do not; values are the run's."""
+"""Training arguments of version 4.20, relevant and irrelevant ones, with the run's values."""
 
 
 def write_arguments(file: Path, values: Mapping[str, Any]) -> None:
-    """A training_args.bin in the form of torch.save, with the classes of 4.x by their names."""
+    """Write training_args.bin like torch.save, with the class names of version 4."""
     body = [b"\x80\x02ctransformers.training_args\nTrainingArguments\n)\x81}("]
     for name, value in values.items():
         plain = pickle.dumps(value, protocol=2)[2:-1]  # without its beginning and end
@@ -80,10 +80,10 @@ def write_arguments(file: Path, values: Mapping[str, Any]) -> None:
 
 
 def write_folder(folder: Path, checkpoint: Path, **changes: Any) -> Path:
-    """An output folder as 4.x wrote it, after a run of the values above with these `changes`.
+    """Write an output folder of version 4 with the values above and these `changes`.
 
-    Capital names change other files: CONFIG, STATE, RESULTS, LENGTH, TOKENS (tokenizer.json) and
-    TOKENIZER (tokenizer_config.json).
+    Names in capitals change other files: CONFIG, STATE, RESULTS, LENGTH, TOKENS (tokenizer.json)
+    and TOKENIZER (tokenizer_config.json).
     """
     folder.mkdir()
     write_arguments(
@@ -107,7 +107,7 @@ def write_folder(folder: Path, checkpoint: Path, **changes: Any) -> Path:
 
 
 class DecayOfAll(Trainer):
-    """A Trainer that lets biases and norms decay too."""
+    """Trainer that applies weight decay to biases and norms too."""
 
     def get_decay_parameter_names(self, model: Any) -> list[str]:
         return [name for name, _ in model.named_parameters()]
@@ -125,7 +125,7 @@ def train(
     config: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Path:
-    """A run of the installed transformers with its Trainer, saved as the example scripts do it."""
+    """Train with the installed Trainer, and save the output as the example scripts do."""
     tokenizer = AutoTokenizer.from_pretrained(checkpoint, padding_side=side)
     rows = Dataset.from_dict({"text": texts, "labels": labels}).map(
         lambda row: tokenizer(row["text"], truncation=True, max_length=length),

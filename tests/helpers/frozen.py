@@ -18,7 +18,7 @@ from tests.helpers.training import CPU
 def make_encoder(
     family: str = "bert", seed: int = 0, layers: int | None = 4, **changes: Any
 ) -> Encoder:
-    """An encoder with so many layers, or with those of its family's small config."""
+    """Return an encoder with `layers` layers, or None for those of the family's small config."""
     torch.manual_seed(seed)
     config = make_config(family, **({"num_hidden_layers": layers} if layers else {}), **changes)
     network = make_network(config)

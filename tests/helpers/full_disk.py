@@ -1,4 +1,4 @@
-"""A disk without room."""
+"""Simulation of a full disk."""
 
 import resource
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def room_for(size: int) -> Iterator[None]:
-    """The limit on a file's size stands in for the disk's end; Python ignores its signal."""
+    """Simulate a full disk by a limit on the file size; Python ignores its signal."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:

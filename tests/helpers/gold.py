@@ -1,4 +1,4 @@
-"""Gold files: what a test produced once, looked at and accepted."""
+"""Gold files: accepted earlier outputs of a test."""
 
 import io
 import os
@@ -14,10 +14,10 @@ DATE = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2})?( ?UTC|Z)?")
 
 
 def check_gold(name: str, actual: str, folder: Path = GOLD) -> None:
-    """Compare a text with the gold file of that name, dates aside.
+    """Compare a text with the gold file of that name, ignoring dates.
 
-    A difference leaves the text beside the gold as `actual-NAME` and fails; with BENCH_UPDATE_GOLD
-    set to 1 (`make gold`) it becomes the gold.
+    If they differ, the text is written next to the gold file as `actual-NAME` and the test fails;
+    if BENCH_UPDATE_GOLD is 1 (`make gold`) it replaces the gold file.
     """
     gold, beside = folder / name, folder / f"actual-{name}"
     scrubbed = "\n".join(line.rstrip() for line in DATE.sub("DATE", actual).splitlines()) + "\n"
@@ -33,14 +33,14 @@ def check_gold(name: str, actual: str, folder: Path = GOLD) -> None:
 
 
 _SMALLER = 4
-"""Pictures are kept at a quarter of their width: fonts differ a little from machine to machine."""
+"""Divisor of the size of kept pictures, because fonts differ slightly between machines."""
 
 
 def check_picture(name: str, png: bytes, folder: Path = GOLD, *, tolerance: float = 6.0) -> None:
-    """Compare a screenshot with the gold picture of that name, as far as it is seen from afar.
+    """Compare a screenshot with the gold picture of that name, at a low resolution.
 
-    The mean difference of a colour, of 255, is within the tolerance; so is five times the
-    tolerance in each of 8 × 8 parts of the picture.
+    The mean difference per colour, of 255, is within the tolerance; in each of 8 × 8 parts of the
+    picture it is within five times the tolerance.
     """
     image = pytest.importorskip("PIL.Image")
     chops, stat = pytest.importorskip("PIL.ImageChops"), pytest.importorskip("PIL.ImageStat")

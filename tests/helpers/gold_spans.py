@@ -1,4 +1,4 @@
-"""Texts in many scripts with a marked answer, whole and taken apart into letters and marks."""
+"""Texts in many scripts with a marked answer, composed and decomposed."""
 
 import unicodedata
 
@@ -46,6 +46,6 @@ def _parted(marked: str, form: str) -> tuple[str, str, int]:
 
 
 SPANS = tuple(dict.fromkeys(_parted(marked, form) for marked in _MARKED for form in ("NFC", "NFD")))
-"""A text, its answer, and at which character that begins."""
+"""Texts, their answers, and the first character of each answer."""
 
 GOLD = tuple((text, answer) for text, answer, _ in SPANS)

@@ -1,4 +1,4 @@
-"""Names that a page or a table must show as text."""
+"""Names that a page or a table must show as plain text."""
 
 HOSTILE_HTML = [
     "<script>document.title='owned'</script>",

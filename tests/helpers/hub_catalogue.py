@@ -1,4 +1,4 @@
-"""The shapes of the hub's repositories by benchmarks/hub.toml, of which the stand-in is made."""
+"""Files of the hub's repositories, from benchmarks/hub.toml, for the local test hub."""
 
 import tomllib
 from collections.abc import Mapping
@@ -10,4 +10,4 @@ CATALOGUE: Mapping[str, Mapping[str, Mapping[str, Any]]] = tomllib.loads(_FILE.r
 MODELS, DATA = CATALOGUE["models"], CATALOGUE["data"]
 
 CONVERTED = "refs/convert/parquet"
-"""The branch of a data set with the hub's own conversion."""
+"""Branch of a data set with the hub's automatic conversion."""

@@ -1,4 +1,4 @@
-"""Fixture data sets as the hub stores them: parquet files and a README that describes them."""
+"""Test data sets as the hub stores them: Parquet files and a README that describes them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from benchharness.tasks.sources import Data, Source
 
 
 def write_embedded(root: Path, source: Source) -> None:
-    """A data set's embedded rows as the hub stores them, under `root` at the pinned revision."""
+    """Write a data set's embedded rows as the hub stores them, at the pinned revision."""
     names = source.label_names
     splits = {
         split.hub: [
@@ -69,10 +69,10 @@ def write_parquet(
     schema: pa.Schema | None = None,
     labels: Mapping[str, Sequence[str]] | None = None,
 ) -> pa.Schema:
-    """Write rows as a hub parquet file, its features in its own metadata; gives its schema.
+    """Write rows as a Parquet file of the hub with its features; return its schema.
 
-    `labels` are the names of ClassLabels, or of lists of them, by column. The schema of another
-    split stands in where these rows do not show their types (empty lists).
+    `labels` are the names of ClassLabels, or of lists of them, by column. Pass the schema of
+    another split if these rows do not show their types (empty lists).
     """
     table = pa.Table.from_pylist(list(rows), schema=schema)
     features = {field.name: _stored(field.type) for field in table.schema}
@@ -86,7 +86,7 @@ def write_parquet(
 
 
 def write_configs(folder: Path, splits: Mapping[str, Sequence[str]]) -> None:
-    """The README of a data set: each config's splits, whose files are CONFIG/SPLIT-*."""
+    """Write the README of a data set: each config's splits, with files CONFIG/SPLIT-*."""
     configs = [
         {
             "config_name": config,
@@ -98,7 +98,7 @@ def write_configs(folder: Path, splits: Mapping[str, Sequence[str]]) -> None:
 
 
 def stored_row(source: Source, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as the hub stores it: nested columns, classes as numbers, -1 for none."""
+    """Return a row as the hub stores it: nested columns, classes as numbers, -1 for none."""
     stored: dict[str, Any] = {}
     for column in source.columns:
         value = row[column]

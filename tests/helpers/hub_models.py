@@ -1,7 +1,7 @@
-"""Small random checkpoints in the shape that their repositories have on the hub.
+"""Small random checkpoints with the files that their repositories have on the hub.
 
-Each has the files that benchmarks/hub.toml names and no others, so that what a run does without
-(a tokenizer.json, safetensors) is not there either.
+Each has exactly the files that benchmarks/hub.toml names, so that a missing tokenizer.json or
+missing safetensors are missing here too.
 """
 
 import json
@@ -29,10 +29,10 @@ from tests.helpers.family_tokenizers import make_family_tokenizer
 from tests.helpers.hub_catalogue import MODELS
 
 COMMIT = "c" * 40
-"""Of models that the table does not pin."""
+"""Commit of models that the table does not pin."""
 
 _LIKE = {"mt5": "t5", "new": "bert", "neobert": "bert", "nomic_bert": "bert", "bart": "roberta"}
-"""Whose tokenizer a family has."""
+"""Family whose tokenizer another family uses."""
 
 _SIZES: Mapping[str, Mapping[str, Any]] = {
     "bart": {
@@ -54,7 +54,7 @@ _SIZES: Mapping[str, Mapping[str, Any]] = {
 }
 
 _OLD = ("albert", "bert", "electra", "longformer", "xlnet")
-"""Families that were uploaded before torch 1.6, whose files of weights are no zips."""
+"""Families uploaded before torch 1.6, whose weight files are not zips."""
 
 VOCABULARY = 2600
 
@@ -70,7 +70,7 @@ class OwnModel(BertModel):
 
 
 def write_model(root: Path, spec: ModelSpec) -> Path:
-    """The repository of a known model under the hub's `root`, at the commit that is asked for."""
+    """Write the repository of a known model under the hub's `root`, at the requested commit."""
     commit = COMMIT if spec.revision == "main" else spec.revision
     folder, shape = root / "models" / spec.checkpoint / commit, MODELS[spec.checkpoint]
     folder.mkdir(parents=True)
@@ -119,7 +119,7 @@ def _checkpoint(family: str, weights: tuple[str, ...], tokenizer: tuple[str, ...
 
 
 def _write_network(folder: Path, family: str, weights: tuple[str, ...]) -> None:
-    """What a pretraining leaves: the encoder with the head of its language model."""
+    """Write the encoder with the head of its language model, as pretraining leaves it."""
     torch.manual_seed(7)
     is_own = family in ("new", "neobert")
     kind = "bert" if is_own else family
@@ -166,7 +166,7 @@ def _renamed(name: str, ends: Mapping[str, str]) -> str:
 
 
 def _write_tokenizer(folder: Path, family: str, names: tuple[str, ...]) -> None:
-    """A family's tokenizer in the files of these names alone."""
+    """Write a family's tokenizer in only these files."""
     with TemporaryDirectory() as whole:
         make_family_tokenizer(_LIKE.get(family, family)).save_pretrained(whole)
         content = json.loads((Path(whole) / "tokenizer.json").read_text())
@@ -192,7 +192,7 @@ def _write_tokenizer(folder: Path, family: str, names: tuple[str, ...]) -> None:
 
 
 def _write_settings(file: Path, saved: Path, names: tuple[str, ...]) -> None:
-    """All that transformers 5 writes, or, where it reads another file, what was written in 2020."""
+    """Write all fields of transformers 5, or those of 2020 if it reads another file."""
     settings = json.loads(saved.read_text())
     if "tokenizer.json" not in names:
         settings = {"do_lower_case": settings.get("do_lower_case", False)}
@@ -200,7 +200,7 @@ def _write_settings(file: Path, saved: Path, names: tuple[str, ...]) -> None:
 
 
 def _train_pieces(file: Path, family: str) -> None:
-    """A real SentencePiece model, with T5's or the default's special pieces."""
+    """Train a real SentencePiece model, with T5's or the default special pieces."""
     words = (tiny_folder() / "vocab.txt").read_text("utf-8").split()[5:]
     lines = [" ".join(words[start : start + 9]) for start in range(0, len(words), 9)]
     special = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1} if "t5" in family else {}

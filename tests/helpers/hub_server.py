@@ -1,9 +1,9 @@
-"""A stand-in of the Hugging Face hub on the loopback, serving fixture repositories from a folder.
+"""Local replacement of the Hugging Face hub that serves test repositories from a folder.
 
-The real client libraries talk to it through HF_ENDPOINT, so that the road over the hub is tested
-without a network and without mocking. A repository is a folder `datasets/ORG/NAME` or
-`models/ORG/NAME` with one folder per revision (40 hex digits) that holds the files; "main" is the
-revision that sorts last, and other refs are named when the server starts.
+The real client libraries use it through HF_ENDPOINT, so that downloads are tested without a network
+and without mocking. A repository is a folder `datasets/ORG/NAME` or `models/ORG/NAME` with one
+folder per revision (40 hex digits) that contains the files; "main" is the revision that sorts last,
+and other refs are given when the server starts.
 """
 
 import hashlib
@@ -24,12 +24,11 @@ from urllib.parse import unquote, urlsplit
 
 
 class HubServer(ThreadingHTTPServer):
-    """The server; `requests` lists "METHOD path" of all that was asked.
+    """The server; `requests` lists "METHOD path" of all requests.
 
-    A path that holds a key of `failing` is answered with that status, one that holds `silent` not
-    at all until the server ends, and one that holds `dropped` not either, but obeyed. Of the files
-    that `cut` names half is sent once and the connection closed; of those in `flipped` a bit is
-    changed.
+    Keys are parts of paths: `failing` paths get that status, `silent` ones no answer until the
+    server ends, and `dropped` ones are obeyed but not answered. Half of a `cut` file is sent once
+    before the connection is closed; a bit of a `flipped` file is changed.
     """
 
     daemon_threads = True
@@ -53,7 +52,7 @@ class HubServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def revision(self, kind: str, repo: str, name: str) -> Path | None:
-        """The folder of a repository's revision: a full digest, "main" or another ref."""
+        """Return the folder of a revision: a full digest, "main" or another ref."""
         folder = self.root / kind / repo
         if not folder.is_dir():
             return None
@@ -80,7 +79,7 @@ def serve_hub(root: Path, refs: Mapping[str, str] | None = None) -> Iterator[Hub
 
 
 class HubHandler(BaseHTTPRequestHandler):
-    """The part of the hub's HTTP interface that downloading needs."""
+    """The part of the hub's HTTP interface that downloads need."""
 
     protocol_version = "HTTP/1.1"
     server: HubServer
@@ -95,7 +94,7 @@ class HubHandler(BaseHTTPRequestHandler):
         self._answer()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: the tests read `HubServer.requests`."""
+        """Print nothing: the tests read `HubServer.requests`."""
 
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -124,7 +123,10 @@ class HubHandler(BaseHTTPRequestHandler):
             self._send_json({"hub": "stand-in"}, 200 if is_known else 404)
 
     def _answer_api(self, kind: str, repo: str, rest: list[str], body: bytes) -> None:
-        """`rest` is [], "refs", or "revision", "tree" or "paths-info", a revision and a path."""
+        """Answer an API request.
+
+        `rest` is [], "refs", or "revision", "tree" or "paths-info" with a revision and a path.
+        """
         action, revision = rest[0] if rest else "", rest[1] if len(rest) > 1 else "main"
         if action == "refs":
             self._send_json(_refs(self.server.refs))
@@ -150,7 +152,7 @@ class HubHandler(BaseHTTPRequestHandler):
                 self._send_json({"error": "not found"}, 404)
 
     def _take(self, action: str, repo: str, body: bytes) -> None:
-        """A commit of small files, by whoever has a token; `HubServer.taken` has their contents."""
+        """Accept a commit of small files from a client with a token; `HubServer.taken` has them."""
         if not self.headers.get("Authorization"):
             self._send_json({"error": "no token"}, 401)
         elif action == "preupload":
@@ -204,7 +206,7 @@ class HubHandler(BaseHTTPRequestHandler):
     def _send(
         self, status: int, content: bytes, headers: dict[str, str], sent: int | None = None
     ) -> None:
-        """Answer; where only some bytes are `sent`, the connection is closed after them."""
+        """Send an answer; if only `sent` bytes are sent, close the connection after them."""
         if self.server.dropped and self.server.dropped in self.path:
             self.close_connection = True
             return
@@ -227,12 +229,12 @@ def _entry(folder: Path, path: Path) -> dict[str, object]:
 
 
 def _git_digest(content: bytes) -> str:
-    """What git, and so the hub, calls a file with this content."""
+    """Return the name that git, and so the hub, gives to this content."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
 
 def _refs(refs: Mapping[str, str]) -> dict[str, object]:
-    """All but "main" as tags."""
+    """Return all refs except "main" as tags."""
     main = {"name": "main", "ref": "refs/heads/main", "targetCommit": "0" * 40}
     tags = [
         {"name": name, "ref": f"refs/tags/{name}", "targetCommit": commit}
@@ -248,7 +250,7 @@ def _info(repo: str, folder: Path, entries: list[dict[str, object]]) -> dict[str
 
 PROGRAM = """
 import json, sys
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data, rows
 from benchharness.tasks.suites import TASKS
@@ -269,7 +271,7 @@ sys.exit(status)
 
 @dataclass(frozen=True)
 class Answer:
-    """What a process that reads through the hub left behind."""
+    """Outcome of a process that reads through the hub."""
 
     status: int
     rows: Mapping[str, Any]
@@ -278,7 +280,7 @@ class Answer:
 
 
 def ask(endpoint: str, home: Path, *names: str, folder: Path | None = None) -> Answer:
-    """Read "task:split" names; `rows` has each one's fingerprint and rows."""
+    """Read "task:split" names in a process; `rows` has each one's fingerprint and rows."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     env = kept | {"HF_ENDPOINT": endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
     start = time.monotonic()

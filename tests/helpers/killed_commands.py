@@ -1,7 +1,7 @@
-"""Commands that are killed at any moment with all that they have started, and what they leave.
+"""Commands that are killed at random with all of their processes, and their final files.
 
-Each has a folder that is made ready once and copied; what it leaves in the end must be what it
-leaves undisturbed.
+Each has a folder that is prepared once and copied; in the end it must equal that of an undisturbed
+command.
 """
 
 import os
@@ -41,7 +41,7 @@ MARK = "KILLED_FOLDER"
 
 @dataclass(frozen=True, kw_only=True)
 class Killed:
-    """A command, how its folder is made ready, and the files that it writes, by a pattern."""
+    """Command, the preparation of its folder, and a pattern of the files that it writes."""
 
     words: tuple[str, ...]
     ready: Callable[[Path], None]
@@ -49,7 +49,7 @@ class Killed:
 
 
 def ended(folder: Path, *words: str, code: int = 0) -> None:
-    """A command that is not disturbed."""
+    """Run a command undisturbed."""
     done = subprocess.run(
         (*BENCH, *words), cwd=folder, env=environment(), capture_output=True, text=True, check=False
     )
@@ -58,12 +58,12 @@ def ended(folder: Path, *words: str, code: int = 0) -> None:
 
 
 def with_encoder(folder: Path) -> None:
-    """Another encoder than the tiny one."""
+    """Prepare a second encoder in addition to the tiny one."""
     save_checkpoint(folder / "other")
 
 
 def with_baseline(folder: Path) -> None:
-    """A baseline, and no runs."""
+    """Prepare a baseline without runs."""
     ended(folder, "run", *TINY, "--seeds", "2", *QUICK, "--no-baselines")
     ended(folder, "check", "--write", "--model", "tiny", "--suite", "glue", "--allow-weak")
     shutil.move(folder / "results" / "baseline.json", folder / "baseline.json")
@@ -71,7 +71,7 @@ def with_baseline(folder: Path) -> None:
 
 
 def with_model(folder: Path) -> None:
-    """A kept model, and rows in some parts."""
+    """Prepare a kept model, and rows in several parts."""
     ended(folder, "run", *TINY, "--seeds", "1", *QUICK, "--no-baselines", "--keep-models")
     (kept,) = (folder / "results" / "models").iterdir()
     shutil.move(kept, folder / "model")
@@ -122,7 +122,7 @@ COMMANDS = {
 
 
 def results_of(folder: Path) -> dict[str, Any]:
-    """What is stored, without what depends on the clock, and no fault in it."""
+    """Return the stored results without clock times; check that the store has no fault."""
     if not (folder / STORE).exists():
         return {}
     with open_store(folder / STORE, create=False) as store:
@@ -132,13 +132,13 @@ def results_of(folder: Path) -> dict[str, Any]:
 
 
 def files_of(folder: Path, command: Killed) -> dict[str, bytes]:
-    """What it has written for people, by name."""
+    """Return the written output files by name."""
     found = sorted(path for path in folder.glob(command.files or "none") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
 
 
 def processes_of(folder: Path) -> list[int]:
-    """What was started in a folder and still runs."""
+    """Return the running processes that were started in a folder."""
     mark, found = f"{MARK}={folder}".encode(), []
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -148,7 +148,7 @@ def processes_of(folder: Path) -> list[int]:
 
 
 def kill_after(folder: Path, command: Killed, seconds: float) -> int | None:
-    """Its status where it had ended before; else it is killed, and its processes die with it."""
+    """Kill the command and its processes; return its status if it had ended before."""
     with (folder / "said").open("wb") as said:
         process = subprocess.Popen(
             (*BENCH, *command.words),
@@ -169,10 +169,10 @@ def kill_after(folder: Path, command: Killed, seconds: float) -> int | None:
 
 
 def check_kills(name: str, root: Path, kills: int, draw: Random) -> int:
-    """Kill a command so often, each time where the one before has left off; gives how often it hit.
+    """Kill a command `kills` times, resuming each time; return how often it was running.
 
-    After each kill the store is sound, and every file is as it is undisturbed or not there. Then
-    the same command goes on to what it gives undisturbed.
+    After each kill the store is sound, and every file is complete or absent. Then the same command
+    finishes with the output of an undisturbed one.
     """
     command, ready, calm = COMMANDS[name], root / "ready", root / "calm"
     ready.mkdir()
@@ -212,7 +212,7 @@ def check_kills(name: str, root: Path, kills: int, draw: Random) -> int:
 
 
 def is_alike(text: bytes, whole: bytes) -> bool:
-    """Whether a file is the other one, but for times, dates, and digests of files with these."""
+    """Return whether two files are equal except for times, dates, and digests of such files."""
     if whole.startswith(b"%PDF"):
         return text.startswith(b"%PDF") and text.rstrip().endswith(b"%%EOF")
     return text == whole or _without_numbers(text) == _without_numbers(whole)

@@ -42,7 +42,7 @@ def conll(name: str, separator: str, *more: str):
 
 
 def tree(**folders: Sequence[str]):
-    """One folder a class, in one folder a split where a name has "__"."""
+    """Return a writer of one folder per class, inside one per split if a name has "__"."""
 
     def write(folder: Path) -> Path:
         for name, texts in folders.items():
@@ -86,7 +86,7 @@ def workbook(place: Path) -> Path:
 
 
 def marked(number: int, form: Callable[[int, int, str], object]) -> tuple[str, list[object]]:
-    """A text and its entities by characters."""
+    """Return a text and its entities as character spans."""
     words, _ = tagged(number)
     text = f"{' '.join(words)}."
     names = [("Anna Meyer", "PER"), *([("Berlin", "LOC")] if number % 2 else [])]

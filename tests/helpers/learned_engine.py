@@ -1,4 +1,4 @@
-"""An engine that trains nothing: a given share of each task's answers is right."""
+"""Engine that trains nothing: a given share of each task's predictions is right."""
 
 import random
 
@@ -8,16 +8,15 @@ from benchharness.tasks.examples import PairPrediction
 from benchharness.tasks.suites import find_task
 
 CONSTANT = 0.0
-"""A share that stands for one answer to every row."""
+"""Share that means the same answer for every row."""
 
 
 class LearnedEngine:
-    """In the place of LocalEngine. `shares` are by task; a share of None is a job that fails.
+    """Replacement of LocalEngine with given accuracies.
 
-    A share may be a function of the seed.
-
-    Another `world` is another machine: the same seeds draw other answers. `started` are the jobs
-    that it was given; after so many of them Ctrl-C comes.
+    `shares` are by task; None is a job that fails, and a function gets the seed. Another `world` is
+    another machine: the same seeds draw other predictions. `started` lists the given jobs; after
+    `stop_after` of them KeyboardInterrupt is raised.
     """
 
     def __init__(self, shares, world=0, stop_after=None):

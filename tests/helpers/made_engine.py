@@ -1,4 +1,4 @@
-"""Engines that train nothing and do to results what networks and schedulers do."""
+"""Engines that train nothing and change results as networks and schedulers do."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import nullcontext
@@ -23,7 +23,7 @@ Finish = Callable[[list[Job]], Iterator[Outcome]]
 
 
 class Told:
-    """Hears of what ended and what was left out, by seeds, and what jobs note."""
+    """Listener that records ended and skipped jobs by seed, and notes of jobs."""
 
     def __init__(self) -> None:
         self.finished: list[int] = []
@@ -45,7 +45,7 @@ class Told:
 
 
 class MadeEngine:
-    """Takes all jobs, and gives what `finish` makes of them; or one after the other."""
+    """Engine that takes all jobs and yields `finish(jobs)`, or else one result per job."""
 
     def __init__(self, finish: Finish | None = None) -> None:
         self._finish = finish
@@ -71,7 +71,7 @@ def driven(
     force: bool = False,
     told: Told | None = None,
 ) -> tuple[list[Result | Failure], Told]:
-    """What `bench run` would store of these jobs; `told` hears of them."""
+    """Return what `bench run` would store of these jobs, and the listener."""
     told = told or Told()
     placement = Placement(slots=CPU, engine=lambda _: engine)
     checkpoints = StartCheckpoints.of(jobs, store.name, keep=False)

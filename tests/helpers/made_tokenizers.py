@@ -1,4 +1,4 @@
-"""A tokenizer of each kind, trained on a few sentences, or others, when it is asked for."""
+"""Tokenizers of each kind, trained on demand on a few sentences."""
 
 from functools import cache
 from typing import Any
@@ -27,7 +27,7 @@ CORPUS = (
 
 @cache
 def make_tokenizer(kind: str, texts: tuple[str, ...] = CORPUS, size: int = 400) -> Any:
-    """One of KINDS, in the way of BERT, RoBERTa, XLNet and GPT-2."""
+    """Train a tokenizer of one of KINDS, as in BERT, RoBERTa, XLNet and GPT-2."""
     return _MAKERS[kind](texts, size)
 
 
@@ -69,7 +69,7 @@ def _bytes(texts: tuple[str, ...], size: int) -> Any:
 
 
 def _unigram(texts: tuple[str, ...], size: int) -> Any:
-    """XLNet's: the classification token comes last."""
+    """Train a tokenizer like XLNet's, with the classification token last."""
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
@@ -88,14 +88,14 @@ def _unigram(texts: tuple[str, ...], size: int) -> Any:
 
 
 def _bare(texts: tuple[str, ...], size: int) -> Any:
-    """GPT-2's: no special token, and none to pad with."""
+    """Train a tokenizer like GPT-2's, without special tokens and padding."""
     tokenizer = _byte_pairs(texts, size)
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
     return _fast(tokenizer, has_types=False)
 
 
 def _decoder(texts: tuple[str, ...], size: int) -> Any:
-    """Make one in the way of Qwen's: it ends documents and pads by one token, and adds none."""
+    """Train a tokenizer like Qwen's: one token ends documents and pads, and none is added."""
     tokenizer = _byte_pairs(texts, size, "<|endoftext|>")
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
@@ -103,7 +103,7 @@ def _decoder(texts: tuple[str, ...], size: int) -> Any:
 
 
 def _llama(texts: tuple[str, ...], size: int) -> Any:
-    """Make one in the way of Llama's: each text begins with a token, and none can be padded."""
+    """Train a tokenizer like Llama's: each text begins with a token, without padding."""
     tokenizer = _byte_pairs(texts, size, "<s>", "</s>")
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.post_processor = processors.TemplateProcessing(

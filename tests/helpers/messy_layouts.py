@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (a layout is a line)
-"""Files as people export and keep them: with ids, notes, totals, other endings and no names."""
+"""Files as people export them: with ids, notes, totals, other suffixes and no names."""
 
 from pathlib import Path
 
@@ -32,13 +32,13 @@ EASTERN = {
     "euc_jp": ("EUC-JP", "このホテルはとても良かったです。部屋がきれい"),
     "euc_kr": ("EUC-KR", "이 영화는 정말 재미있었습니다. 다시 보고 싶어요."),
 }
-"""What encodings of eastern languages are called, and a review in each."""
+"""Display name and a review for each encoding of East Asian languages."""
 
 SCORED = {
     "input": lambda n: f"{sentence(n)}\t{second(n)}\n",
     "gs": lambda n: "\n" if n in (3, 29) else f"{n % 26 / 5}\n",
 }
-"""A line of a pair, and one of its score."""
+"""Builders of the line of a pair and of the line of its score."""
 
 
 def right(number: int) -> str:
@@ -50,7 +50,7 @@ def wrong(number: int) -> list[str]:
 
 
 def pubtator(number: int) -> str:
-    """A document with a relation, in which people and places are marked."""
+    """Return a document with a relation and marked people and places."""
     text, spans = marked(number, triple)
     title, blank, abstract = text.partition(" ")
     assert blank
@@ -60,13 +60,13 @@ def pubtator(number: int) -> str:
 
 
 def places(number: int, text: str) -> list[object]:
-    """The places of a name's letters, if any, and the text."""
+    """Return the character spans of a name in the text, if any, and the text."""
     start = text.index("Anna")
     return [[*range(start, start + 10)] if number % 4 else [], text]
 
 
 def placed(number: int) -> list[object]:
-    """A question on a review, and where its answer stands; every sixth has none."""
+    """Return a question on a review with the place of its answer; every sixth has none."""
     text, asked, answer = passage(number)
     said = answer if number % 6 else "ANSWERNOTFOUND"
     text = f"{text} ANSWERNOTFOUND"
@@ -75,7 +75,7 @@ def placed(number: int) -> list[object]:
 
 
 def digits(number: int) -> str:
-    """A hash of forty hexadecimal digits."""
+    """Return a hash of forty hexadecimal digits."""
     return f"{number + 1:08x}" * 5
 
 
@@ -88,7 +88,7 @@ def report(head: str, foot: str = ""):
 
 
 def pieces(place: Path) -> Path:
-    """Write brat's files, of which two have a span in two pieces and each has an event."""
+    """Write brat's files: two have a discontinuous span, and each has an event."""
     made = place / "notes"
     made.mkdir()
     for number in ROWS:
@@ -155,7 +155,7 @@ MESSY = {
     "adjudicated labels": Layout(csv("gold.csv", "comment,coder_1,coder_2,adjudicated", lambda n: [sentence(n), team(n), team(n + (n % 9 == 0)), team(n)]), "class text=comment,label=adjudicated", TEAMS),
     "lists of one label, few of them empty": Layout(jsonl("done.jsonl", lambda n: {"text": sentence(n), "label": [] if n % 20 == 3 else [team(n)]}), "class text=text,label=label", TEAMS, said="left out of train, without a text or a label: 3"),
     "lists of one label, many of them empty": Layout(jsonl("done.jsonl", lambda n: {"text": sentence(n), "label": [] if n % 4 == 3 else [team(n)]}), "asks text=text,label=label or text=text,labels=label"),
-    "labels that are placeholders": Layout(csv("desk.csv", "body,desk", lambda n: [sentence(n), {5: "tbd", 6: "??", 7: "n/a", 8: "Unknown", 9: ""}.get(n, team(n))]), "class text=body,label=desk", TEAMS, "44 train, 11 dev", "read as no label, rename what is a class: 'tbd' (1), '??' (1), 'n/a' (1), 'Unknown' (1)"),
+    "labels that are placeholders": Layout(csv("desk.csv", "body,desk", lambda n: [sentence(n), {5: "tbd", 6: "??", 7: "n/a", 8: "Unknown", 9: ""}.get(n, team(n))]), "class text=body,label=desk", TEAMS, "44 train, 11 dev", "read as no label (rename them if they are classes): 'tbd' (1), '??' (1), 'n/a' (1), 'Unknown' (1)"),
     "unknown as a class": Layout(csv("desk.csv", "body,desk", lambda n: [sentence(n), (*TEAMS, "unknown")[n % 3]]), "class text=body,label=desk", ("repair", "sales", "unknown")),
     "tags in angle brackets": Layout(csv("posts.csv", "Id,Question,Tags", lambda n: [n, sentence(n), ("<gears><chain>", "<chain>", "<brakes><chain><gears>", "<brakes>")[n % 4]]), "labels text=Question,labels=Tags", ("brakes", "chain", "gears")),
     "tags between bars": Layout(csv("posts.csv", "Id,Question,Tags", lambda n: [n, sentence(n), ("|gears|chain|", "|chain|", "|brakes|")[n % 3]]), "labels text=Question,labels=Tags", ("brakes", "chain", "gears")),

@@ -8,7 +8,7 @@ QUICK = {"epochs": "1", "batch_size": "16", "evaluations": "2"}
 
 
 def make_shared_job(*tasks: str, limit: int | None = 48, **settings: str) -> Job:
-    """The job of tasks that are trained together."""
+    """Return the multi-task job of these tasks."""
     return plan_job(
         "tiny",
         [],

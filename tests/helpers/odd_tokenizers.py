@@ -1,4 +1,4 @@
-"""Tokenizers of our own making that cut, fold or drop letters, each in a way that some have."""
+"""Made-up tokenizers that split, fold or drop letters, each like some real ones."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -36,7 +36,7 @@ def _wordpiece(normalizer: Any, cut: Any, size: int = 900) -> Tokenizer:
 
 
 def _pairs(normalizer: Any, cut: Any, alphabet: list[str], texts: list[str]) -> Tokenizer:
-    """Pairs of what is in the alphabet; without a token for unknown ones, which are dropped."""
+    """Return a BPE model of the alphabet without an unknown token: other letters are dropped."""
     made = Tokenizer(models.BPE())
     if normalizer is not None:
         made.normalizer = normalizer
@@ -53,7 +53,7 @@ def _pairs(normalizer: Any, cut: Any, alphabet: list[str], texts: list[str]) -> 
 
 
 def _unigram(normalizer: Any, cut: Any) -> Tokenizer:
-    """Every letter of the texts is a piece, so that a word is of many."""
+    """Return a unigram model with a piece per letter, so that words have many pieces."""
     letters = sorted({c for text in _texts() for c in normalizer.normalize_str(text)} - {" "})
     pieces = [(token, 0.0) for token in SPECIAL]
     pieces += [("\u2581", -3.0), ("th", -4.0), ("\u2581the", -4.0), ("an", -4.0)]
@@ -64,7 +64,7 @@ def _unigram(normalizer: Any, cut: Any) -> Tokenizer:
 
 
 def _letters(drop: str) -> Tokenizer:
-    """A token for each letter but some."""
+    """Return a tokenizer with a token per letter, except for `drop`."""
     known = sorted({c for text in _texts() for c in text} - set(drop))
     made = Tokenizer(models.BPE(vocab={t: n for n, t in enumerate([*SPECIAL, *known])}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -132,12 +132,12 @@ ODD: Mapping[str, Callable[[], Tokenizer]] = {
         ),
     ),
 }
-"""By what is odd with each."""
+"""Tokenizer by its oddity."""
 
 
 @cache
 def odd_tokenizer(name: str) -> Any:
-    """As transformers gives one with BERT's template."""
+    """Return an odd tokenizer as transformers wraps it, with BERT's template."""
     made = ODD[name]()
     made.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",

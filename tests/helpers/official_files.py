@@ -1,4 +1,4 @@
-"""Writes official files for a test and reads a task's split from them."""
+"""Official files for tests: writing them and reading a task's split from them."""
 
 import json
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from benchharness.tasks.suites import TASKS
 
 
 def write_file(folder: Path, name: str, content: str | bytes) -> Data:
-    """The files of `folder`, which now has the file `name`."""
+    """Write the file `name` into `folder` and return the data source."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -19,16 +19,16 @@ def write_file(folder: Path, name: str, content: str | bytes) -> Data:
 
 
 def to_lines(documents: Iterable[object]) -> str:
-    """One JSON document a line."""
+    """Return one JSON document per line."""
     return "".join(json.dumps(document) + "\n" for document in documents)
 
 
 def read_file(task: str, split: str, data: Data) -> SplitRows:
-    """The split of the task with this full name."""
+    """Read a split of the task with this full name."""
     return read(TASKS[task], split, data)
 
 
 def only(rows: SplitRows) -> Example:
-    """The one example that was read."""
+    """Return the only example that was read."""
     (example,) = rows.examples
     return example

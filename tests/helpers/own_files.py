@@ -1,7 +1,7 @@
-"""Data files as people have them, of each kind of task.
+"""Custom data files for each kind of task.
 
-Each is written from a seed, so that no file of data lies in the repository. The first word of a
-text tells its label, which is all that there is to learn.
+Each is generated from a seed, so that the repository has no data files. The first word of a text
+determines its label, and nothing else does.
 """
 
 import csv
@@ -22,13 +22,13 @@ ROWS = 60
 
 
 def sentence(seed: int, first: str = "", length: int = 11) -> str:
-    """A text of random words after a first one; two of different seeds share next to nothing."""
+    """Return a text of random words after `first`; two seeds share almost no words."""
     draw = random.Random(f"{seed} {first}")
     return " ".join(filter(None, [first, *(draw.choice(WORDS) for _ in range(length))]))
 
 
 def labelled(labels: Sequence[object], rows: int = ROWS) -> list[tuple[str, object]]:
-    """Texts that begin with their label's name, and the labels, in turn."""
+    """Return texts that begin with the name of their label, and the labels, in turn."""
     return [
         (sentence(number, f"like{labels[number % len(labels)]}"), labels[number % len(labels)])
         for number in range(rows)
@@ -36,7 +36,7 @@ def labelled(labels: Sequence[object], rows: int = ROWS) -> list[tuple[str, obje
 
 
 def as_csv(rows: Sequence[Sequence[object]], delimiter: str = ",", **options: object) -> str:
-    """Rows as a table, quoted where it must be."""
+    """Return rows as a table, quoted if necessary."""
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=delimiter, lineterminator="\n", **options).writerows(rows)  # type: ignore[arg-type]
     return file.getvalue()
@@ -47,7 +47,7 @@ def as_jsonl(rows: Sequence[Mapping[str, object]]) -> str:
 
 
 def tagged(number: int) -> tuple[list[str], list[str]]:
-    """A sentence with a person and sometimes a place."""
+    """Return a sentence with a person and sometimes a place, and its tags."""
     words = sentence(number, length=6).split()
     tags = ["O"] * 6
     words[1:3], tags[1:3] = ["Anna", "Meyer"], ["B-PER", "I-PER"]
@@ -57,7 +57,7 @@ def tagged(number: int) -> tuple[list[str], list[str]]:
 
 
 def passage(number: int) -> tuple[str, str, str]:
-    """A context, a question and an answer that stands in the context."""
+    """Return a context, a question and an answer that occurs in the context."""
     context = sentence(number, "code", 15)
     answer = " ".join(context.split()[5:7])
     return context, f"what is the code {number}?", answer
@@ -71,7 +71,7 @@ def squad(number: int) -> dict[str, object]:
 
 
 def exam(number: int) -> tuple[str, list[str], int]:
-    """A question, four options and the place of the right one."""
+    """Return a question, four options and the index of the right one."""
     gold = number % 4
     options = [sentence(1000 + 4 * number + place, length=4) for place in range(4)]
     options[gold] = f"right {options[gold]}"
@@ -79,7 +79,7 @@ def exam(number: int) -> tuple[str, list[str], int]:
 
 
 class OwnFile(NamedTuple):
-    """What to write, and what kind of task it is."""
+    """File to write, and its kind of task."""
 
     write: Callable[[Path], Path]
     kind: str
@@ -97,7 +97,7 @@ def text_file(name: str, content: str | bytes, encoding: str = "utf-8") -> Calla
 def table(
     name: str, columns: str, rows: Iterable[Iterable[object]], encoding: str = "utf-8"
 ) -> Callable[[Path], Path]:
-    """A file of rows with these names above them, in the form that its name's ending says."""
+    """Return a writer of rows with these column names, in the format of the file's suffix."""
     names, lines = columns.split(), [list(row) for row in rows]
     if name.endswith(".jsonl"):
         return text_file(name, as_jsonl([dict(zip(names, row, strict=True)) for row in lines]))
@@ -128,7 +128,7 @@ TABLE = as_csv([["text", "label"], *TWO])
 
 
 def genres(number: int) -> list[str]:
-    """None, one or two of three."""
+    """Return none, one or two of three genres."""
     return [name for place, name in enumerate(GENRES) if number % 4 in (place, place + 1)]
 
 
@@ -137,7 +137,7 @@ def second(number: int) -> str:
 
 
 def rated(numbers: range) -> str:
-    """Two texts and how alike they are."""
+    """Return pairs of texts with a similarity score."""
     rows = ([sentence(n), second(n), n % 50 / 10] for n in numbers)
     return as_csv([["sentence1", "sentence2", "similarity"], *rows], "\t")
 
@@ -192,11 +192,11 @@ GOOD: Mapping[str, OwnFile] = {
     ),
     "a list of options": OwnFile(table("exam.jsonl", "question options answer", EXAMS), "choice"),
 }
-"""A file of each kind; of their layouts see the tests of what is found in a file."""
+"""A file of each kind."""
 
 
 def plant(texts: Sequence[str], draw: random.Random) -> list[str]:
-    """Each text as a leak: as it is, in capitals, with other punctuation, or a word changed."""
+    """Return a leak of each text: equal, in capitals, other punctuation, or one word changed."""
 
     def changed(number: int, text: str) -> str:
         words = text.split()

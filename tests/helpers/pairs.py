@@ -8,6 +8,6 @@ from benchharness.leaderboard.comparing import Outcomes, Pairs
 
 
 def pairs_of(one: Any, other: Any) -> Pairs:
-    """Pairs of a score that is the mean of plain outcomes, [units] or [units, seeds]."""
+    """Return pairs whose score is the mean of the outcomes, [units] or [units, seeds]."""
     arrays = [np.asarray(outcomes, dtype=np.float64) for outcomes in (one, other)]
     return Pairs(*(Outcomes(parts=array.reshape(len(array), -1, 1)) for array in arrays))

@@ -1,4 +1,4 @@
-"""Transformers' own network of a family and head type, and ours with its weights."""
+"""Transformers' network of a family and head type, and benchharness's with its weights."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +17,7 @@ NETWORKS: Any = {"pair": pair, "choice": choice, "span": span, "tag": tag}
 
 
 def make_both(family: str, kind: str, **changes: Any) -> tuple[Any, Any]:
-    """Transformers' network, and ours with its weights."""
+    """Return transformers' network, and benchharness's with its weights."""
     torch.manual_seed(3)
     outputs = 2 if kind == "span" else 3
     extras = SUMMARY if family == "convbert" else {}
@@ -35,14 +35,14 @@ def make_both(family: str, kind: str, **changes: Any) -> tuple[Any, Any]:
 
 
 def make_ours(family: str, kind: str, **changes: Any) -> Any:
-    """Our network of any family and head type, with random weights."""
+    """Return benchharness's network of a family and head type, with random weights."""
     torch.manual_seed(3)
     config = make_config(family, **changes)
     return put_head(make_network(config), config, kind)
 
 
 def put_head(body: Any, config: Any, kind: str) -> Any:
-    """Our network of a head type on an encoder."""
+    """Return benchharness's network of a head type on an encoder."""
     family = config.model_type
     encoder = Encoder(network=body, tokenizer=None, config=config, family=family, max_tokens=72)
     labels = ("O", "B-X", "I-X")
@@ -51,7 +51,7 @@ def put_head(body: Any, config: Any, kind: str) -> Any:
 
 
 def make_inputs(config: Any) -> dict[str, Tensor]:
-    """Two rows, each of two texts with two separators between them, the second one padded."""
+    """Return two rows of two texts with two separators between them, the second row padded."""
     torch.manual_seed(5)
     inputs = {"input_ids": torch.randint(5, 900, (2, 16))}
     inputs["attention_mask"] = torch.ones(2, 16).long()
@@ -65,7 +65,7 @@ def make_inputs(config: Any) -> dict[str, Tensor]:
 
 
 def run_both(theirs: Any, ours: Any, kind: str, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Both logits, with the same random numbers, where they mean anything."""
+    """Return the logits of both with the same random numbers, where they are meaningful."""
     torch.manual_seed(11)
     expected = run_theirs(theirs, kind, inputs)
     torch.manual_seed(11)
@@ -94,6 +94,6 @@ def run_ours(ours: Any, kind: str, inputs: dict[str, Tensor]) -> Tensor:
 
 
 def move_right(values: Tensor, is_real: Tensor) -> Tensor:
-    """Rows padded at their ends as rows padded at their beginnings."""
+    """Convert rows padded at the end to rows padded at the beginning."""
     rows = [torch.cat([row[~real], row[real]]) for row, real in zip(values, is_real, strict=True)]
     return torch.stack(rows)

@@ -1,8 +1,8 @@
-"""Reads folders as whoever has transformers alone does; run as a script in a process of its own.
+"""Script that reads exported folders with transformers alone, in a separate process.
 
-stdin has JSON: for each folder its class, the texts of some examples, a list of rows each, which of
-the texts are cut, and whether each row is computed on its own, without padding.
-Writes the logits of every folder as an .npz into the file that is named.
+stdin has JSON by folder: its class, the texts of some examples as lists of rows, which of the texts
+are truncated, and whether each row is computed alone, without padding. Writes the logits of every
+folder to the .npz file given as argument.
 """
 
 import json

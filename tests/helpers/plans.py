@@ -1,4 +1,4 @@
-"""Plans of the tiny encoder, on the packaged data or on a folder of official files."""
+"""Plans of the tiny encoder, on the packaged data or a folder of official files."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -35,7 +35,10 @@ def plan_jobs(
     gpu: bool = False,
     **others: Any,
 ) -> Plan:
-    """The plan of a request with these fields, on a CPU or a GPU. A name is one model or task."""
+    """Return the plan of a request with these fields, for a CPU or a GPU.
+
+    A name is one model or task.
+    """
     slot = Slot(device="cuda:0" if gpu else "cpu", environment={})
     placement = Placement(slots=(slot,), engine=partial(LocalEngine, (slot,)))
     told = {name: others.pop(name) for name in OPTIONS if name in others and name not in ASKED}
@@ -51,13 +54,13 @@ def plan_jobs(
 
 
 def plan_job(*words: Any, **fields: Any) -> Job:
-    """The only job of such a plan."""
+    """Return the only job of such a plan."""
     (job,) = plan_jobs(*words, **fields).jobs
     return job
 
 
 def request_of(**options: Any) -> Request:
-    """What these options ask for, as Python code gives them; of `tiny` on a CPU unless they say."""
+    """Return the request of these options in Python; by default `tiny` on a CPU."""
     return check_request(RunOptions.of(**{"model": "tiny", "device": "cpu", **options}))
 
 
@@ -67,7 +70,7 @@ def plan_mini(*names: str, **options: object) -> list[Job]:
 
 
 def schedule_of(*jobs: Job, seconds: float = 20.0, at_once: int = 1) -> Schedule:
-    """A schedule of jobs that are estimated to take so long each."""
+    """Return a schedule of jobs that are estimated to take `seconds` each."""
     return Schedule(
         jobs=jobs,
         todo=jobs,
@@ -78,7 +81,7 @@ def schedule_of(*jobs: Job, seconds: float = 20.0, at_once: int = 1) -> Schedule
 
 
 def write_rte(folder: Path, rows: int = 3, splits: Mapping[str, bool] | None = None) -> Path:
-    """A folder of official files with RTE; `splits` say whether each is labelled."""
+    """Write official files of RTE; `splits` maps each split to whether it is labelled."""
     (folder / "RTE").mkdir(parents=True)
     for split, labelled in (splits or {"train": True, "dev": True}).items():
         header = ["index", "sentence1", "sentence2", *(["label"] if labelled else [])]

@@ -1,4 +1,4 @@
-"""Rows for the plugins of docs/tasks.md."""
+"""Rows for the plugins of docs/add-task.md."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, from the machine's packages, on a socket of its own."""
+"""PostgreSQL server for tests, from the machine's packages, on a private socket."""
 
 import os
 import pwd
@@ -18,14 +18,14 @@ from benchharness.leaderboard.store import SCHEMA
 from benchharness.leaderboard.store.database import open_engine, writing
 
 PROGRAMS = Path("/usr/lib/postgresql")
-"""Where Debian puts each version's programs."""
+"""Folder in which Debian installs each version's programs."""
 
 
 @contextmanager
 def server(password: str = "") -> Iterator[str]:
-    """The URL of an empty database; skips the test where there is no PostgreSQL.
+    """Yield the URL of an empty database; skip the test if PostgreSQL is not installed.
 
-    With a password, which is in the URL, it is reached over a port of this machine.
+    With a password, which is in the URL, the server listens on a local port.
     """
     pytest.importorskip("psycopg", reason="psycopg is not installed")
     programs = _programs()

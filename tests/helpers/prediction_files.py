@@ -1,4 +1,4 @@
-"""Random predictions for any split, and the files in which each benchmark's people write them."""
+"""Random predictions for any split, and files in each benchmark's official format."""
 
 import json
 import random
@@ -6,6 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchharness.extensions.submission.answer_file import AnswerFile, Labels, Text
+from benchharness.extensions.submission.columns import write_clusters, write_roles
+from benchharness.extensions.submission.files import write_answers
+from benchharness.extensions.submission.json_lines import Option
+from benchharness.extensions.submission.prediction_files import OFFICIAL
+from benchharness.extensions.submission.questions import write_conversations
+from benchharness.extensions.submission.trec import write_run
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
@@ -24,13 +31,6 @@ from benchharness.tasks.examples import (
     TagPrediction,
 )
 from benchharness.tasks.metrics.entities import are_entity_tags, to_iob1, to_iob2
-from benchharness.tasks.prediction_files import OFFICIAL
-from benchharness.tasks.submission import write_answers
-from benchharness.tasks.submission.answer_file import AnswerFile, Labels, Text
-from benchharness.tasks.submission.columns import write_clusters, write_roles
-from benchharness.tasks.submission.json_lines import Option
-from benchharness.tasks.submission.questions import write_conversations
-from benchharness.tasks.submission.trec import write_run
 from benchharness.tasks.task import PairTask, SpanTask, TagTask, Task
 
 Pair = tuple[Any, Any]
@@ -44,7 +44,7 @@ def tags_of(task: Task) -> tuple[str, ...]:
 def guess(  # noqa: C901, PLR0911  (one for each kind of example)
     task: Task, example: Example, draw: random.Random
 ) -> Prediction:
-    """A random answer; a number may lie outside of its scale."""
+    """Return a random prediction; a number may lie outside its scale."""
     match example:
         case PairExample() if task.kind == "labels":
             names = tuple(name for name in tags_of(task) if draw.random() < 0.3)
@@ -84,7 +84,7 @@ def guess(  # noqa: C901, PLR0911  (one for each kind of example)
 
 
 def _some_arguments(example: RoleExample, draw: random.Random) -> tuple[str, ...]:
-    """The gold tags without some of the arguments; a predicate is always said."""
+    """Return the gold tags without some of the arguments; predicates are kept."""
     kept, gone = [], False
     for tag in example.tags or ():
         if tag.startswith("B-"):
@@ -94,7 +94,7 @@ def _some_arguments(example: RoleExample, draw: random.Random) -> tuple[str, ...
 
 
 def write(task: Task, guesses: Sequence[Any], examples: Sequence[Any], folder: Path) -> Path:
-    """A file of the guesses as the task's benchmark has it."""
+    """Write the predictions in the format of the task's benchmark; return the file."""
     pairs = list(zip(guesses, examples, strict=True))
     official = OFFICIAL.get(task.name)
     if official is not None:
@@ -121,7 +121,7 @@ def write(task: Task, guesses: Sequence[Any], examples: Sequence[Any], folder: P
 
 
 def _official(file: AnswerFile, prediction: Any, example: Any) -> object:
-    """What is written for a prediction."""
+    """Return the written form of a prediction."""
     if isinstance(prediction, ChoicePrediction):
         is_text = isinstance(file.answers, Text)
         return example.options[prediction.option] if is_text else prediction.option
@@ -151,7 +151,7 @@ def _options(task: Task, pairs: Sequence[Pair]) -> str:
 
 
 def _columns(task: Task, pairs: Sequence[Pair]) -> str:
-    """Word, part of speech, tag in IOB1; a document begins before the first sentence."""
+    """Return lines of word, part of speech and IOB1 tag, with a document start first."""
     lines = ["-DOCSTART- -X- O", ""]
     for prediction, example in pairs:
         tags = to_iob1(prediction.tags) if are_entity_tags(tags_of(task)) else prediction.tags

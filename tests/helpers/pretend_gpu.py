@@ -1,7 +1,7 @@
-"""A GPU that is pretended: the code of a GPU runs on a CPU, and says where each tensor would be.
+"""Simulated GPU: GPU code runs on a CPU, which tracks the device of each tensor.
 
-Every tensor is where a GPU would need it, what the host would wait for is counted, and steps are
-recorded.
+It checks that tensors are on the GPU where they have to be, counts synchronisations with the host,
+and records steps.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ GPU, CPU = torch.device("cuda", 0), torch.device("cpu")
 ATEN = torch.ops.aten
 
 MOVING = {ATEN.copy_, ATEN._to_copy, ATEN._foreach_copy_, ATEN.set_}
-"""What may read in one place and write in the other."""
+"""Operations that may copy between devices."""
 
 WAITING = {
     # item, int, float, bool, tolist, an `if`
@@ -35,40 +35,39 @@ WAITING = {
     *(ATEN.unique_dim, ATEN._unique2, ATEN.unique_consecutive),
     ATEN.repeat_interleave,  # where it is by a tensor of counts
 }
-"""Operations whose results the host has to know, or whose sizes."""
+"""Operations whose results or sizes the host needs, so that it waits."""
 
 INDEXING = {ATEN.index, ATEN.index_put, ATEN.index_put_}
-"""Of which those by a mask wait."""
+"""Indexing operations, which wait if the index is a mask."""
 
 OF_PACKED = {ATEN._pack_padded_sequence, ATEN._pad_packed_sequence, ATEN.lstm}
-"""What asks for its lengths on the CPU."""
+"""Operations that need lengths on the CPU."""
 
 ANSWERS = {
     Tensor.device.__get__: GPU,  # type: ignore[attr-defined]
     Tensor.is_cuda.__get__: True,  # type: ignore[attr-defined]
     Tensor.is_cpu.__get__: False,  # type: ignore[attr-defined]
 }
-"""What a tensor of a GPU says of itself."""
+"""Attributes of a GPU tensor."""
 
 
 def place_of(tensor: Tensor) -> torch.device | None:
-    """Where a tensor is, as all that share its memory; None where C++ made it from nothing."""
+    """Return the device of a tensor's memory, or None if C++ has just created it."""
     with torch._C.DisableTorchFunction():
         return getattr(tensor.untyped_storage(), "place", None)
 
 
 def put(tensor: Tensor, place: torch.device) -> None:
-    """Notes where a tensor is from now on."""
+    """Set the device of a tensor's memory."""
     with torch._C.DisableTorchFunction():
         tensor.untyped_storage().place = place  # type: ignore[attr-defined]
 
 
 class PretendGpu(TorchDispatchMode):
-    """Computes where the inputs are; `waits` counts what the host waited for, by name.
+    """Computes on the device of the inputs; `waits` counts waits of the host by name.
 
-    A replay computes again in the same memory; `replays` has how often each record was replayed. As
-    a GPU's, a record changes nothing but what it writes then, to tensors that are the same each
-    time. All are of one pool.
+    A replay computes again in the same memory; `replays` counts the replays of each recording. As
+    on a GPU, a recording only writes the same tensors each time. All recordings use one pool.
     """
 
     def __init__(self) -> None:
@@ -118,7 +117,7 @@ class PretendGpu(TorchDispatchMode):
 
 
 class Calls(TorchFunctionMode):
-    """What Python asks of torch: devices are named in its calls, and read from tensors."""
+    """Handles Python calls of torch that name devices or read them from tensors."""
 
     def __init__(self, waits: Counter[str]) -> None:
         super().__init__()
@@ -143,7 +142,7 @@ class Calls(TorchFunctionMode):
         return self._made(func, args, kwargs)
 
     def _made(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """What a call makes, on the device that it names or else where it is called from."""
+        """Return the result of a call, on the device that it names or else that of the caller."""
         asked = None if kwargs.get("device") is None else torch.device(kwargs["device"]).type
         if asked == "cuda":
             kwargs["device"] = CPU
@@ -181,14 +180,14 @@ def _tensors(tree: Any) -> list[Tensor]:
 
 
 def _by_place(groups: Any, tensors: Any, *options: Any) -> Any:
-    """As an optimizer asks for them: tensors of one device and type."""
+    """Return the groups of an optimizer: tensors of one device and type."""
     found, place = groups(tensors, *options), place_of(tensors[0][0])
     return {(place or device, dtype): group for (device, dtype), group in found.items()}
 
 
 @contextmanager
 def pretended_gpu() -> Iterator[PretendGpu]:
-    """Has torch believe in one GPU of the Hopper generation, with recorded steps (CUDA graphs)."""
+    """Simulate one GPU of the Hopper generation with recorded steps (CUDA graphs)."""
     answers = {
         **dict.fromkeys(("is_available", "is_bf16_supported", "is_tf32_supported"), True),
         **dict.fromkeys(("set_device", "empty_cache", "manual_seed_all"), None),

@@ -1,8 +1,8 @@
 # ruff: noqa: E501  (a layout is a line)
 """Files in the layouts of annotation tools, libraries, cloud services and released data sets.
 
-The first word of a text names its label ("likepos ..."), and people and places are tagged as such,
-so that a test can tell a right reading from a wrong one.
+The first word of a text is its label ("likepos ..."), and people and places are tagged as such, so
+that a test can check labels and tags.
 """
 
 import json
@@ -43,12 +43,12 @@ def mood(number: int) -> str:
 
 
 def opinion(number: int) -> str:
-    """A text that begins with its mood."""
+    """Return a text that begins with its label."""
     return sentence(number, f"like{mood(number)}")
 
 
 def topics(number: int) -> list[str]:
-    """One or two of three, in any order."""
+    """Return one or two of three topics, in any order."""
     first = TOPICS[number % 3]
     return [TOPICS[(number + 1) % 3], first] if number % 4 == 0 else [first]
 
@@ -62,7 +62,7 @@ def rows_of(row: Callable[[int], object]) -> list[object]:
 
 
 def verdict(number: int) -> str:
-    """Prodigy's answers: 42 of 60 are accepted, 12 rejected and 6 ignored."""
+    """Return Prodigy's verdict: 42 of 60 rows are accepted, 12 rejected and 6 ignored."""
     return "reject" if number % 5 == 3 else "ignore" if number % 10 == 7 else "accept"
 
 
@@ -78,7 +78,7 @@ def triple(start: int, end: int, tag: str) -> list[object]:
 
 
 def prodigy_manual(number: int) -> dict[str, object]:
-    """With Prodigy's own tokens; what is rejected marks the wrong words."""
+    """Return a row with Prodigy's tokens; rejected rows have wrong spans."""
     text, spans = marked(number, dictionary)
     if verdict(number) != "accept":
         spans = [{"start": 0, "end": 3, "label": "LOC"}]
@@ -106,7 +106,7 @@ def prodigy_choice(number: int, accept: Sequence[str]) -> dict[str, object]:
 
 
 def studio_task(number: int) -> dict[str, object]:
-    """Some cancelled; some annotated twice, of which the ground truth counts."""
+    """Return a task; some are cancelled, some annotated twice with one ground truth."""
     task = label_studio(number)
     task["data"] = {"text": opinion(number)}
     (done,) = task["annotations"]
@@ -204,7 +204,7 @@ def lighttag(number: int) -> dict[str, object]:
 
 
 def dataturks(number: int) -> dict[str, object]:
-    """Ends are of the last letter, not behind it."""
+    """Return a row whose span ends are inclusive."""
     names = {"Anna Meyer": "PER", "Berlin": "LOC"}
     text, spans = marked(
         number,
@@ -223,7 +223,7 @@ def dataturks(number: int) -> dict[str, object]:
 
 
 def webanno(number: int) -> str:
-    """Tokens by their characters; an entity of several words has a number behind its name."""
+    """Return tokens with offsets; entities of several words have a number after their name."""
     words, tags = tagged(number)
     lines, place = [f"#Text={' '.join(words)}"], 0
     for count, (word, tag) in enumerate(zip(words, tags, strict=True), 1):
@@ -254,7 +254,7 @@ def brat(place: Path) -> Path:
 def columns(
     name: str, line: Callable[[int, str, str], str], before: Callable[[int], str] = lambda n: ""
 ):
-    """A word a line; `line` gets the word's number from 1, the word and its tag."""
+    """Return a writer of one word per line; `line` gets the number from 1, word and tag."""
 
     def one(number: int) -> str:
         pairs = zip(*tagged(number), strict=True)
@@ -273,7 +273,7 @@ def bilou(tags: Sequence[str]) -> list[str]:
 
 
 def conllu_odd(number: int) -> str:
-    """A word of two parts, one that is not there, and words that hold blanks."""
+    """Return a sentence with a multiword token, an empty node, and words with spaces."""
     words = [*tagged(number)[0], "1 000", "a\u00a0b", "#"]
     lines = [
         f"{k}\t{w}\t_\t{'NOUN' if k % 2 else 'VERB'}\t_\t_\t0\troot\t_\t_"
@@ -313,7 +313,7 @@ def with_names(path: Path, rows: list[dict[str, object]], features: dict[str, ob
 
 
 def named_parquet(place: Path) -> Path:
-    """Train has names, and the labels of test are hidden."""
+    """Write a train file with label names, and a test file with hidden labels."""
     for name, span in {"train": range(60), "test": range(60, 80)}.items():
         rows = [{"text": opinion(n), "label": -1 if name == "test" else n % 2} for n in span]
         with_names(place / f"{name}.parquet", rows, {"text": "string", "label": MOODS})
@@ -372,7 +372,7 @@ def workbook(**sheets: list[list[object]]):
 
 
 def newsgroups(place: Path) -> Path:
-    """Files without an ending, in folders of their classes, in folders of their splits."""
+    """Write files without a suffix, in folders of classes inside folders of splits."""
     for split, span in {"train": range(40), "test": range(40, 60)}.items():
         for n in span:
             path = place / "news" / f"20news-bydate-{split}" / f"rec.{mood(n)}" / str(49960 + n)
@@ -408,7 +408,7 @@ def rasa(number: int) -> dict[str, object]:
 
 
 def snips(number: int) -> dict[str, object]:
-    """A text in pieces, of which some are entities."""
+    """Return a text in pieces, of which some are entities."""
     words, tags = tagged(number)
     pieces: list[dict[str, object]] = [
         {"text": f"{' '.join(words[:1])} "},

@@ -1,4 +1,4 @@
-"""Oracles for the scripts of QuAC, CoQA and HotpotQA, written from their description.
+"""Independent reimplementations of the scripts of QuAC, CoQA and HotpotQA.
 
 They work on the scripts' own inputs (plain objects in the official layouts) and share no code with
 the metrics.
@@ -11,7 +11,7 @@ from tests.helpers.squad_oracle import added, f1, words
 
 
 def quac(data: list[dict[str, Any]], lines: list[dict[str, Any]]) -> dict[str, float]:
-    """scorer.py with --min_f1 0.4: its seven numbers; none that it would divide by zero for."""
+    """Return the seven numbers of scorer.py with --min_f1 0.4, without divisions by zero."""
     said = {
         question: (span, yes_no, follow_up)
         for line in lines
@@ -103,7 +103,7 @@ OUT_OF_DOMAIN = {"science": "science", "reddit": "reddit"}
 
 
 def coqa(data: list[dict[str, Any]], lines: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """evaluate-v1.0.py: em, f1 and turns of every domain and of all, rounded as there."""
+    """Return em, f1 and turns of evaluate-v1.0.py per domain and overall, rounded as there."""
     said = {(line["id"], line["turn_id"]): line["answer"] for line in lines}
     sums = {name: Counter[str]() for name in (*IN_DOMAIN, *OUT_OF_DOMAIN)}
     for story in data:
@@ -142,7 +142,7 @@ def _coqa_f1(guess: str, gold: str) -> float:
 
 
 def hotpotqa(data: list[dict[str, Any]], said: dict[str, Any]) -> dict[str, float]:
-    """hotpot_evaluate_v1.py: its twelve numbers."""
+    """Return the twelve numbers of hotpot_evaluate_v1.py."""
     sums: Counter[str] = Counter()
     for question in data:
         name = question["_id"]

@@ -1,4 +1,4 @@
-"""A report as text, and what a browser would see of it."""
+"""A report as text and elements, as a browser sees it."""
 
 import base64
 import gzip
@@ -27,7 +27,7 @@ def report(runs: Iterable[Result | Failure]) -> str:
 
 
 class Page(HTMLParser):
-    """What a browser would see: elements with their attributes, and the text."""
+    """Elements of a page with their attributes, and its text."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Made-up results for the tests of the leaderboard: deterministic, small, shaped like real ones."""
+"""Synthetic results for the tests of the leaderboard: deterministic, small, realistic."""
 
 import random
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ SCORES: Mapping[str, Mapping[str, float]] = {
     "glue/stsb": {"pearson": 0.8567, "spearman": 0.8512},
     "glue/wnli": {"accuracy": 0.5634},
 }
-"""What a middling encoder reaches on each task's dev split with seed 0."""
+"""Dev scores of an average encoder with seed 0, by task."""
 
 
 def make_job(
@@ -33,7 +33,7 @@ def make_job(
     settings: Mapping[str, str | int | float | bool] | None = None,
     **fields: Any,
 ) -> Job:
-    """A job; `settings` are plain values, `fields` replace any other field of Job."""
+    """Return a job; `settings` are plain values, `fields` replace any other field of Job."""
     values = settings or {"learning_rate": 2e-5, "epochs": 3, "batch_size": 32, "warmup": 0.1}
     splits = ("train", "dev", "dev_mm") if task == "glue/mnli" else ("train", "dev")
     standard: dict[str, Any] = {
@@ -53,7 +53,7 @@ def make_job(
 
 
 def make_result(job: Job | None = None, *, rows: int = 3, **fields: Any) -> Result:
-    """A finished job with `rows` predictions a split; scores wander with model and seed."""
+    """Return a finished job with `rows` predictions per split; scores vary by model and seed."""
     job = job or make_job()
     standard: dict[str, Any] = {
         "job": job,
@@ -80,7 +80,7 @@ def make_result(job: Job | None = None, *, rows: int = 3, **fields: Any) -> Resu
 def make_evaluation(
     job: Job, task: str, split: str, *, rows: int = 3, scores: Mapping[str, float] | None = None
 ) -> Evaluation:
-    """One predicted split; `scores` replace the drawn ones ({} for a hidden split)."""
+    """Return a predicted split; `scores` replace the drawn ones ({} for a hidden split)."""
     draw = _drawing(f"{job.model} {task} {split} {job.seed}")
     suffix = split.partition("_")[2]
     ending = f"_{suffix}" if suffix else ""
@@ -101,7 +101,7 @@ def make_evaluation(
 
 
 def make_cost(**fields: Any) -> Cost:
-    """What an ordinary small job costs."""
+    """Return the cost of an ordinary small job."""
     standard: dict[str, Any] = {
         "seconds": 12.5,
         "train_seconds": 10.25,
@@ -116,7 +116,7 @@ def make_cost(**fields: Any) -> Cost:
 
 
 def make_failure(job: Job | None = None, **fields: Any) -> Failure:
-    """A job whose loss became infinite."""
+    """Return a job whose loss became infinite."""
     standard: dict[str, Any] = {
         "job": job or make_job(),
         "kind": "diverged",
@@ -129,7 +129,7 @@ def make_failure(job: Job | None = None, **fields: Any) -> Failure:
 
 
 def make_suite(model: str = "minilm", *, seeds: int = 3, **fields: Any) -> tuple[Result, ...]:
-    """A result of every GLUE task for each of `seeds` seeds; `fields` go to every job."""
+    """Return a result of every GLUE task for `seeds` seeds; `fields` are for every job."""
     jobs = (
         make_job(model=model, task=task, seed=seed, **fields)
         for task in SCORES
@@ -139,7 +139,7 @@ def make_suite(model: str = "minilm", *, seeds: int = 3, **fields: Any) -> tuple
 
 
 def filled_store(path: Path) -> Path:
-    """Where a store now is with a result of every task and one failure."""
+    """Create a store with a result of every task and one failure; return its path."""
     with open_store(path) as store:
         for result in make_suite(seeds=1):
             store.add_result(result)
@@ -152,5 +152,5 @@ def _digest(*words: str) -> str:
 
 
 def _drawing(seed: str) -> random.Random:
-    """Random numbers from any text, lone surrogates included."""
+    """Return a random generator from any text, lone surrogates included."""
     return random.Random(seed.encode("utf-8", "backslashreplace"))

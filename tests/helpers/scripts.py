@@ -1,4 +1,4 @@
-"""The numbers that an official script prints of predictions, by the metrics that it names."""
+"""Output of an official script for predictions, by the metrics that it names."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from benchharness.tasks.task import Script
 def printed(
     script: Script, predictions: Sequence[Any], examples: Sequence[Any], own: Mapping[Any, Any] = {}
 ) -> Mapping[str, float]:
-    """Give what a script prints; `own` are the scores that only a file can tell."""
+    """Return the output of a script; `own` are scores that only a file can determine."""
     metrics = {*script.lines.values(), *script.counts.values()}
     found = {metric: metric.compute(predictions, examples) for metric in metrics}
     return script.prints({**found, **own})

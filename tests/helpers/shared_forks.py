@@ -1,7 +1,7 @@
-"""One process to fork workers from for all runs of a test process, whose imports take seconds.
+"""One fork server for all runs of a test process, because its imports take seconds.
 
-As a program it is that process. Its forks have the folder and the environment of the test, as if
-they were started by it.
+Run as a program, it is that server. Its forks have the folder and the environment of the test, as
+if the test had started them.
 """
 
 import os
@@ -17,11 +17,11 @@ from benchharness.worker import fork_server as server
 COMMAND = (sys.executable, "-P", __file__)
 FOLDER = "TEST_FOLDER"
 READ_AT_IMPORT = ("HF_", "HUGGINGFACE_", "TORCH_", "TRANSFORMERS_", "PYTHON")
-"""Beginnings of variables that libraries read when they are imported, so once for all tests."""
+"""Prefixes of variables that libraries read on import, so once for all tests."""
 
 
 SET_BY_US = ("HF_HUB_OFFLINE", "HF_HUB_DISABLE_PROGRESS_BARS")
-"""Variables that benchharness sets for good, such as where the hub cannot be reached."""
+"""Variables that benchharness sets permanently, such as for an unreachable hub."""
 
 
 def read_at_import() -> dict[str, str]:
@@ -29,7 +29,7 @@ def read_at_import() -> dict[str, str]:
 
 
 class SharedForks(ForkServer):
-    """Stays when a run is over, until `end`."""
+    """Fork server that stays alive after a run, until `end`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,9 +37,9 @@ class SharedForks(ForkServer):
         self._others: dict[frozenset[tuple[str, str]], SharedForks] = {}
 
     def fresh_or_shared(self) -> ForkServer:
-        """What a run forks its workers from; its own process where libraries read other values.
+        """Return the fork server of a run, a separate one if libraries read other variables.
 
-        Values that benchharness sets itself stay for all later tests, so they share a process too.
+        Values that benchharness sets itself stay for all later tests, which share a server too.
         """
         changed = {*read_at_import().items()} ^ {*self._environment.items()}
         if not changed:

@@ -1,4 +1,4 @@
-"""Submissions of a few rows, as the servers want them, for tests that damage them."""
+"""Valid submissions of a few rows, for tests that damage them."""
 
 import io
 import json
@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.submission import SUBMISSIONS, Submission, write_answers
-from benchharness.tasks.submission.answer_file import AnswerFile, Labels, Number
-from benchharness.tasks.submission.json_lines import Option
+from benchharness.extensions.submission.answer_file import AnswerFile, Labels, Number
+from benchharness.extensions.submission.files import SUBMISSIONS, Submission, write_answers
+from benchharness.extensions.submission.json_lines import Option
 
 ROWS = 6
 PARAGRAPHS, QUESTIONS = 2, 3
@@ -22,7 +22,7 @@ Edit = Callable[[str], str]
 
 
 def shrink(submission: Submission) -> Submission:
-    """The same submission with six answers a file."""
+    """Return the submission with six answers per file."""
     files = (
         replace(
             file,
@@ -38,11 +38,11 @@ def shrink(submission: Submission) -> Submission:
 def shrink_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the checker expect small files."""
     small = {name: shrink(submission) for name, submission in SUBMISSIONS.items()}
-    monkeypatch.setattr("benchharness.tasks.submission.inspection.SUBMISSIONS", small)
+    monkeypatch.setattr("benchharness.extensions.submission.inspection.SUBMISSIONS", small)
 
 
 def answers(file: AnswerFile, rows: int) -> list[object]:
-    """One answer after the other, as the server wants them."""
+    """Return valid answers in the server's format."""
     if file.format == "multirc":
         places = [(0, 0), (0, 0), (0, 1), (1, 2), (1, 2), (1, 2)]
         return [Option(*place, number % 2) for number, place in enumerate(places)]
@@ -56,12 +56,12 @@ def answers(file: AnswerFile, rows: int) -> list[object]:
 
 
 def clean(suite: str) -> Files:
-    """Every file of the suite's submission, small and right."""
+    """Return every file of the suite's submission, small and valid."""
     return {f.name: write_answers(f, answers(f, ROWS)) for f in SUBMISSIONS[suite].files}
 
 
 def zipped(files: Mapping[str, bytes] | Iterable[tuple[str, bytes]]) -> bytes:
-    """A zip of files by their paths; pairs may name a path twice."""
+    """Return a zip of files by path; pairs may repeat a path."""
     buffer = io.BytesIO()
     pairs = files.items() if isinstance(files, Mapping) else files
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -71,13 +71,13 @@ def zipped(files: Mapping[str, bytes] | Iterable[tuple[str, bytes]]) -> bytes:
 
 
 def members(path: Path) -> Files:
-    """The files of a zip by their paths."""
+    """Return the files of a zip by path."""
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
 def edited(name: str, edit: Edit) -> Callable[[Files], bytes]:
-    """A zip with the text of one file changed."""
+    """Return damage that edits the text of one file in the zip."""
 
     def damage(files: Files) -> bytes:
         return zipped({**files, name: edit(files[name].decode()).encode()})
@@ -86,12 +86,12 @@ def edited(name: str, edit: Edit) -> Callable[[Files], bytes]:
 
 
 def lines(edit: Callable[[list[str]], list[str]]) -> Edit:
-    """A change of a text's lines."""
+    """Return an edit of the lines of a text."""
     return lambda text: "\n".join(edit(text.splitlines())) + "\n"
 
 
 def objects(edit: Callable[[list[dict[str, object]]], Iterable[object]]) -> Edit:
-    """A change of the objects of JSON lines."""
+    """Return an edit of the objects of JSON lines."""
 
     def change(text: str) -> str:
         found = [json.loads(line) for line in text.splitlines()]

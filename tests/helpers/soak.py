@@ -1,4 +1,4 @@
-"""Parameters of tests, most of which only `make soak` runs."""
+"""Parameters of tests that only `make soak` runs completely."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 
 def in_part(values: Iterable[Any], in_ci: Collection[Any]) -> list[Any]:
-    """Mark as soak the values of a parameter, or of several as tuples, that CI leaves out."""
+    """Mark the values (or tuples of values) that are not in `in_ci` as soak."""
     return [
         value
         if value in in_ci

@@ -1,4 +1,4 @@
-"""Questions on made-up contexts, and what the tests of the span head ask of its features."""
+"""Questions on made-up contexts, and helpers for the features of the span head."""
 
 from types import SimpleNamespace
 
@@ -31,7 +31,7 @@ def question(context: str, answer: str | None = None, text: str = "Who built it?
 
 
 def points(features: SpanFeatures, places: np.ndarray) -> np.ndarray:
-    """Logits that are sure of these first and last tokens of every window."""
+    """Return logits that are certain of these first and last tokens of every window."""
     logits = np.zeros((len(features.token_ids), 2), dtype=np.float32)
     for column in (0, 1):
         logits[features.starts[:-1] + places[:, column], column] = 10.0
@@ -39,7 +39,7 @@ def points(features: SpanFeatures, places: np.ndarray) -> np.ndarray:
 
 
 def window_texts(features: SpanFeatures, context: str) -> list[str]:
-    """What each window holds of the context."""
+    """Return the part of the context in each window."""
     found = []
     for start, end in zip(features.starts, features.starts[1:], strict=False):
         inside = np.flatnonzero(features.is_answer[start:end]) + start

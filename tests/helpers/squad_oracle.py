@@ -1,4 +1,4 @@
-"""An oracle for SQuAD's two scripts, written from their description.
+"""Independent reimplementation of SQuAD's two scripts.
 
 It works on the scripts' own inputs (plain dictionaries in the official layouts), shares no code
 with the metrics, and adds in the scripts' order, so that its numbers are equal to the last digit.
@@ -16,7 +16,7 @@ ARTICLES = ("a", "an", "the")
 
 
 def added(values: Iterable[float]) -> float:
-    """One after the other, as Python's own sum did when the scripts were written."""
+    """Return the sum in order, as Python's sum() did when the scripts were written."""
     result = 0.0
     for value in values:
         result += value
@@ -24,13 +24,13 @@ def added(values: Iterable[float]) -> float:
 
 
 def words(text: str) -> list[str]:
-    """The words of a normalised answer."""
+    """Return the words of a normalised answer."""
     kept = "".join(c for c in text.lower() if c not in string.punctuation)
     return _without_articles(kept).split()
 
 
 def _without_articles(text: str) -> str:
-    """Articles fall where no letter, digit or underscore touches them."""
+    """Remove articles that no letter, digit or underscore touches."""
     result, index = "", 0
     while index < len(text):
         end = index
@@ -126,7 +126,7 @@ def sweep(
     no_answer: dict[str, float],
     has_answer: dict[str, bool],
 ) -> tuple[float, float]:
-    """Every cut of the questions sorted by score; the first of the best ones wins."""
+    """Try every threshold of the questions sorted by score; the first of the best ones wins."""
     order = sorted(no_answer, key=lambda name: no_answer[name])
     changes = [scores[name] if has_answer[name] else -float(answers[name] != "") for name in order]
     unanswerable = float(sum(not known for known in has_answer.values()))
@@ -146,7 +146,7 @@ def random_text(random: Random, most: int = 4) -> str:
 
 
 def random_set(random: Random, *, every_has_answer: bool):
-    """Questions in the official terms, answers to them, and no-answer scores in another order."""
+    """Return official questions, answers to them, and no-answer scores in another order."""
     data = [
         {
             "id": f"q{index}",
@@ -169,7 +169,7 @@ def _answer(random: Random, golds: list[str]) -> str:
 
 
 def examples_of(data, answers, no_answer, threshold=0.0):
-    """What is in `answers` is predicted, in the order of the questions; the rest is missing."""
+    """Return the predictions and examples in order; questions not in `answers` are missing."""
     predictions = [
         SpanPrediction(
             id=q["id"],

@@ -1,15 +1,15 @@
-"""An oracle for srl-eval.pl, which shares no code with the metrics and reads files as it does.
+"""Independent reimplementation of srl-eval.pl, which shares no code with the metrics.
 
-It holds two files of columns against each other, word by word: the first column has the predicates,
-and every further one the arguments of one, "(A0*", "*", "*)". Phrases are read with a stack, and
-those that continue an argument join it afterwards.
+It compares two files of columns word by word: the first column has the predicates, and each further
+one the arguments of one predicate, "(A0*", "*", "*)". Phrases are read with a stack, and
+continuations of an argument are joined to it afterwards.
 """
 
 from collections.abc import Mapping
 
 
 def srl_eval(gold: str, predicted: str) -> Mapping[str, float]:
-    """What the script prints in its line "Overall", and of perfect propositions; in percent."""
+    """Return the script's line "Overall" and its perfect propositions, in percent."""
     right = excess = missed = perfect = count = 0
     for wanted, guessed in zip(_blocks(gold), _blocks(predicted), strict=True):
         found = _propositions(guessed)
@@ -66,7 +66,7 @@ def _arguments(column: list[str]) -> list[Argument]:
 
 
 def _compare(gold: list[Argument], guessed: list[Argument]) -> tuple[int, int, int]:
-    """How many are right, too many and missed, without the verb; by first and last word."""
+    """Return the numbers of right, excess and missed arguments without the verb, by span."""
     where = {(phrases[0][0], phrases[-1][1]): (role, phrases) for role, phrases in gold}
     right = excess = 0
     for role, phrases in guessed:

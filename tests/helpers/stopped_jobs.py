@@ -1,4 +1,4 @@
-"""Jobs of the tiny encoder that are stopped in the middle, here or in a process of their own."""
+"""Jobs of the tiny encoder that are stopped midway, here or in a separate process."""
 
 import json
 import os
@@ -19,18 +19,18 @@ from benchharness.worker.job import run_job
 from tests.helpers.mini_jobs import make_job
 
 EVERY_STEP = 0.0
-"""Seconds between snapshots."""
+"""Seconds between snapshots, so that each step saves one."""
 
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def small_job(task: str = "cola", limit: int = 16, **settings: str) -> Job:
-    """Twelve steps, with evaluations after the sixth and the last."""
+    """Return a job of twelve steps, with evaluations after the sixth and the last."""
     return make_job(task, limit=limit, **{"epochs": "6", "batch_size": "8"} | settings)
 
 
 class Reporter:
-    """Interrupts a job as a signal would, at a step of a phase; keeps the notes."""
+    """Interrupts a job as a signal does, at a step of a phase; keeps the notes."""
 
     def __init__(self, phase: str = "", step: int = 0) -> None:
         self.notes: list[str] = []
@@ -45,7 +45,7 @@ class Reporter:
 
 
 def stop(job: Job, folder: Path, step: int = 3, phase: str = "training", **options: Any) -> None:
-    """Runs a job until it reports a step, and leaves its snapshots in a folder."""
+    """Run a job until it reports a step, and leave its snapshots in a folder."""
     try:
         run_job(job, Reporter(phase, step), snapshots=folder, **options)
     except Interrupted:
@@ -61,7 +61,7 @@ def start(
     command: Sequence[str] = WORKER,
     environment: Mapping[str, str] = ENVIRONMENT,
 ) -> "subprocess.Popen[bytes]":
-    """The job in a process of its own, with a pipe of its progress or without."""
+    """Start the job in a separate process, optionally with a pipe of its progress."""
     process = subprocess.Popen(
         (*command, str(result_file), *map(str, options)),
         stdin=subprocess.PIPE,
@@ -80,7 +80,7 @@ def start(
 def forked(
     forks: ForkServer, job: Job, result_file: Path, *options: object
 ) -> Iterator[tuple[Fork, IO[bytes]]]:
-    """The job in a fork, which starts at once, and the lines of its progress."""
+    """Run the job in a fork, which starts at once; yield it and its progress lines."""
     fork = forks.start([str(result_file), *map(str, options)], ENVIRONMENT, modules_for(job))
     assert fork.stdin
     assert fork.stdout
@@ -92,7 +92,7 @@ def forked(
 
 
 def wait_for_step(folder: Path, step: int, process: "subprocess.Popen[Any] | Fork") -> None:
-    """Waits until a snapshot of that step, or of a later one, is there."""
+    """Wait for a snapshot of that step or a later one."""
     while process.poll() is None:
         if any(int(path.name[5:]) >= step for path in folder.glob("step-??????????")):
             return
@@ -106,7 +106,7 @@ def outcome_of(result_file: Path) -> Result | Failure:
 
 
 def deterministic(result: Result) -> Mapping[str, Any]:
-    """All of a result that must not depend on when it was stopped."""
+    """Return the parts of a result that must not depend on interruptions."""
     return {
         "job": result.job.key,
         "evaluations": result.evaluations,

@@ -1,7 +1,7 @@
-"""A process that stores results: `python -m tests.helpers.store_writer DB NAME COUNT SIZE`.
+"""Process that stores results: `python -m tests.helpers.store_writer DB NAME COUNT SIZE`.
 
-It waits for the file that WRITER_GO names, opens the store anew for each result, as so many
-commands would, and prints each job key once the result is stored. All share the job of seed 0.
+It waits for the file named by WRITER_GO, opens the store again for each result, as separate
+commands do, and prints each job key once the result is stored. All writers share the job of seed 0.
 """
 
 import os
@@ -18,7 +18,7 @@ from tests.helpers.results import make_job, make_result
 
 
 def start(database: object, name: str, count: int, size: int, go: Path) -> subprocess.Popen[str]:
-    """A writer in a process of its own, which begins when the file `go` is there."""
+    """Start a writer in a separate process, which begins when the file `go` exists."""
     return subprocess.Popen(
         [sys.executable, "-m", __spec__.name, str(database), name, str(count), str(size)],
         cwd=ROOT,
@@ -41,7 +41,7 @@ def main(database: str, name: str, count: str, size: str) -> None:
 
 
 def _result(name: str, seed: int, size: int) -> Result:
-    """A result that does not compress: `size` kilobytes of hexadecimal noise to write."""
+    """Return an incompressible result with `size` kilobytes of hexadecimal noise."""
     job = make_job(model="shared" if seed == 0 else name, seed=seed)
     noise = random.Random(seed).randbytes(size * 512).hex()
     return make_result(job, provenance={"noise": noise})

@@ -1,10 +1,11 @@
-"""`bench` whose processes are struck by a signal in a phase, and note which job they compute.
+"""`bench` whose processes get a signal in a phase, and note which job they compute.
 
     python -P -m tests.helpers.struck_run run ...
 
-STRUCK_FOLDER names a folder for the notes: every worker locks the file of its job's key there as
-long as it lives, adds a line to it, and leaves a file `twice-KEY` where another one has the lock.
-STRUCK_BY, where it is set, is a `Strike` as JSON. Whoever strikes leaves the file `struck`.
+STRUCK_FOLDER names a folder for the notes: every worker locks the file of its job's key there while
+it lives, adds a line to it, and leaves a file `twice-KEY` if another worker has the lock.
+STRUCK_BY, if set, is a `Strike` as JSON. The process that sends the signal leaves the file
+`struck`.
 """
 
 import fcntl
@@ -31,9 +32,9 @@ FOLDER, BY = "STRUCK_FOLDER", "STRUCK_BY"
 
 @dataclass(frozen=True, kw_only=True)
 class Strike:
-    """A signal at the `nth` time that a process comes to a phase.
+    """A signal at the `nth` time that a process reaches a phase.
 
-    `target` is "driver", "starter" or "worker"; where there is none, it is the one above it.
+    `target` is "driver", "starter" or "worker"; if it does not exist, its parent is used.
     """
 
     phase: str
@@ -50,7 +51,7 @@ HELD: list[Any] = []
 
 
 def reach(phase: str) -> None:
-    """Strikes where it is time."""
+    """Send the signal if it is due in this phase."""
     if BY not in os.environ:
         return
     strike = Strike(**json.loads(os.environ[BY]))
@@ -67,7 +68,7 @@ def reach(phase: str) -> None:
 
 
 def find(target: str, phase: str) -> int:
-    """The process to strike, as seen from the one that has come to a phase."""
+    """Return the pid to strike, seen from the process that has reached a phase."""
     if phase in WORKERS:
         chain = {"worker": os.getpid(), "starter": os.getppid(), "driver": parent(os.getppid())}
     elif phase in STARTERS:
@@ -90,7 +91,7 @@ def children(pid: int) -> list[int]:
 
 
 def compute(result_file: Path, options: dict[str, Any]) -> int:
-    """The worker's `main`, noted."""
+    """Run the worker's `main` and write notes."""
     key, folder = result_file.stem, Path(os.environ[FOLDER])
     file = (folder / key).open("a", encoding="utf-8")
     HELD.append(file)  # until the process ends
@@ -119,7 +120,7 @@ def fork(*arguments: Any) -> int:
 
 
 def before(module: Any, name: str, phase: str) -> None:
-    """Makes a function of a module come to a phase when it is called, and when it has ended."""
+    """Make a function reach a phase when it is called, and when it has returned."""
     function = getattr(module, name)
 
     def struck(*arguments: Any, **options: Any) -> Any:
@@ -132,7 +133,7 @@ def before(module: Any, name: str, phase: str) -> None:
 
 
 def drive() -> None:
-    """The command line, with processes of this module below it."""
+    """Run the command line, with child processes of this module."""
     import benchharness.driver.session as command
     import benchharness.engines.fork_server
     import benchharness.engines.local
@@ -149,7 +150,7 @@ def drive() -> None:
 
 
 def start() -> None:
-    """The process that workers are forked from."""
+    """Run the process that workers are forked from."""
     fork_server._fork = fork
     fork_server.main = compute
     fork_server.run()

@@ -1,4 +1,4 @@
-"""Runs of `tests.helpers.struck_run` in a folder: their processes, and what they leave."""
+"""Runs of `tests.helpers.struck_run` in a folder: their processes and final files."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ OPTIONS = (
 
 
 def begin(folder: Path, *options: str, strike: Strike | None = None) -> Process:
-    """A run in the folder; its notes are in `notes` of it, what it says is in `log`."""
+    """Start a run in the folder; its notes are in `notes`, its output in `log`."""
     notes = folder / "notes"
     notes.mkdir(parents=True, exist_ok=True)
     environment = {name: value for name, value in os.environ.items() if name != "BENCH_DB"}
@@ -34,7 +34,7 @@ def begin(folder: Path, *options: str, strike: Strike | None = None) -> Process:
 
 
 def processes_of(folder: Path) -> list[int]:
-    """The processes that the runs in a folder have started, and themselves."""
+    """Return the processes of runs in a folder, with their children."""
     mark = f"{FOLDER}={folder / 'notes'}".encode()
     found = []
     for path in Path("/proc").glob("[0-9]*"):
@@ -47,7 +47,7 @@ def processes_of(folder: Path) -> list[int]:
 
 
 def are_gone(folder: Path, seconds: float = 10.0) -> bool:
-    """Whether all of them end within so many seconds."""
+    """Return whether all of them end within `seconds`."""
     deadline = time.monotonic() + seconds
     while processes_of(folder):
         if time.monotonic() > deadline:
@@ -57,19 +57,19 @@ def are_gone(folder: Path, seconds: float = 10.0) -> bool:
 
 
 def results_of(folder: Path) -> dict[str, Any]:
-    """What must not depend on what happened, by the keys of the jobs."""
+    """Return the parts of results that must not depend on interruptions, by job key."""
     with open_store(folder / "results" / "leaderboard.sqlite", create=False) as store:
         return {row.key: deterministic(store.result(row.key)) for row in store.runs()}
 
 
 def table_of(folder: Path) -> bytes:
-    """What `bench leaderboard` prints."""
+    """Return the output of `bench leaderboard`."""
     words = (*COMMAND, "leaderboard", "--data", "mini")
     return subprocess.run(words, cwd=folder, capture_output=True, check=True).stdout
 
 
 def check_whole(folder: Path) -> None:
-    """Nothing was done twice or failed in the end, and nothing but results is left."""
+    """Check that no job was computed twice or failed, and that only results are left."""
     notes = folder / "notes"
     assert not list(notes.glob("twice-*")), "two processes computed a job at once"
     with open_store(folder / "results" / "leaderboard.sqlite", create=False) as store:

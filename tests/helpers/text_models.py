@@ -1,4 +1,4 @@
-"""Random encoders with decoders of each family that answers in words, and their tokenizers."""
+"""Random encoder-decoders of each text-to-text family, and their tokenizers."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,11 +43,11 @@ KINDS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         },
     ),
 }
-"""The family of each, and the sizes of a small config."""
+"""Family and fields of a small config, by kind."""
 
 WILD = {"bart": {"init_std": 0.3}}
 TOLD_APART = {kind: WILD.get(kind, {"initializer_factor": 3.0}) for kind in KINDS}
-"""Changes with which random weights say something else of every row."""
+"""Config changes with which random weights predict different texts for different rows."""
 
 BART_TEXTS = (
     "sst2 sentence: the movie is good. positive negative",
@@ -57,7 +57,7 @@ BART_TEXTS = (
 
 
 def save_text_model(folder: Path, kind: str = "t5", **changes: Any) -> Path:
-    """A checkpoint of a kind in a folder; random weights, the same each time."""
+    """Save a checkpoint of a kind; its random weights are always the same."""
     torch.manual_seed(7)
     family, sizes = KINDS[kind]
     if family == "bart":
@@ -81,7 +81,7 @@ def save_text_model(folder: Path, kind: str = "t5", **changes: Any) -> Path:
 def text_job(
     checkpoint: Path, task: str = "glue/sst2", limit: int | None = 16, **settings: str
 ) -> Job:
-    """A job of some steps on the packaged data that answers in words."""
+    """Return a text-to-text job of a few steps on the packaged data."""
     quick = {"steps": "6", "batch_size": "8", "evaluations": "2", "learning_rate": "0.01"}
     return plan_job(
         str(checkpoint),

@@ -1,4 +1,4 @@
-"""Trainings of small networks: a classifier on made-up rows, or any task's head."""
+"""Training of small networks: a classifier on synthetic rows, or any task's head."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -29,12 +29,12 @@ CPU = Compute(device=torch.device("cpu"), precision="fp32")
 
 
 def having(recipe: Recipe, **values: Any) -> Recipe:
-    """The recipe with other values."""
+    """Return the recipe with other values."""
     return Recipe.of(flat(recipe) | values)
 
 
 def flat(recipe: Recipe) -> dict[str, Any]:
-    """A recipe's values by their names."""
+    """Return a recipe's values by name."""
     groups = [getattr(recipe, field.name) for field in fields(recipe)]
     return {f.name: getattr(g, f.name) for g in groups if g is not None for f in fields(g)}
 
@@ -76,7 +76,7 @@ def make_network(dropout: float = 0.1, seed: int = 0, outputs: int = 2) -> PairN
 
 
 def make_data(rows: int = 64) -> tuple[Features, np.ndarray]:
-    """Rows of 3 to 30 tokens whose class is that of their second token."""
+    """Return rows of 3 to 30 tokens whose class is determined by their second token."""
     generator = np.random.default_rng(4)
     lengths = generator.integers(3, 30, rows)
     ids = generator.integers(5, 900, lengths.sum()).astype(np.int32)
@@ -122,7 +122,7 @@ def begin(
 
 
 def begin_packed(family: str, kind: str, compute: Compute = CPU, dropout: float = 0.0) -> Training:
-    """A training of 24 rows of 3 to 30 tokens, of which a choice has 2 to 5 options."""
+    """Return a training of 24 rows of 3 to 30 tokens; a choice has 2 to 5 options."""
     network = make_ours(family, kind, **dict.fromkeys(RATES, 0.0))
     for module in network.modules():
         if type(module) is nn.Dropout:
@@ -147,7 +147,7 @@ def begin_packed(family: str, kind: str, compute: Compute = CPU, dropout: float 
 def backward(
     network: nn.Module, features: Features, goals: torch.Tensor, loss: Loss, parts: list[np.ndarray]
 ) -> torch.Tensor:
-    """Adds the gradients of the mean loss of some items, in these parts; returns that loss."""
+    """Add the gradients of the mean loss of some items, in these parts; return that loss."""
     terms = features.count_terms(np.concatenate(parts))
     layout: Layout = "packed" if is_packed(network) else "padded"
     made = [Part.of(features, part, CPU.device, terms=terms, layout=layout) for part in parts]
@@ -159,7 +159,7 @@ def weights_of(network: nn.Module) -> torch.Tensor:
 
 
 def gradients_of(network: nn.Module) -> torch.Tensor:
-    """All of them; zero where a weight has none."""
+    """Return all gradients; zero for weights without one."""
     weights = list(network.parameters())
     found = [torch.zeros_like(w) if w.grad is None else w.grad for w in weights]
     return torch.cat([gradient.flatten() for gradient in found])
@@ -168,7 +168,7 @@ def gradients_of(network: nn.Module) -> torch.Tensor:
 def begin_task(
     task: Task, network: nn.Module, features: Features, examples: Sequence[Example], recipe: Recipe
 ) -> Training:
-    """The training of a task's network on what its head has made of examples, with seed 1."""
+    """Return the training of a task's network on encoded examples, with seed 1."""
     head = head_for(task)
     goals = head.targets(features, examples, task)
     return begin(network, recipe, (features, goals), loss=head.loss)
@@ -180,9 +180,9 @@ def fit(
     after_step: Callable[[], None] = lambda: None,
     value: Callable[[int], float | None] = lambda _: None,
 ) -> Meter:
-    """Makes every step that is left, and evaluates when the plan says so.
+    """Make every remaining step, and evaluate when the plan requires it.
 
-    `value` is what an evaluation is worth, by its number from 0.
+    `value` is the selection score of an evaluation, by its number from 0.
     """
     for step in training:
         if step in training.plan.evaluations:

@@ -1,7 +1,7 @@
-"""An oracle for XTREME: MLQA's answers, and the average of evaluate.py, from their description.
+"""Independent reimplementation of XTREME's scorers: MLQA, and the average of evaluate.py.
 
-It shares no code with the metrics. Tags are counted by seqeval itself, SQuAD's answers by
-squad_oracle.
+It shares no code with the metrics. seqeval itself scores tags, and squad_oracle scores SQuAD's
+answers.
 """
 
 import re
@@ -45,7 +45,7 @@ def mlqa_words(text: str, language: str) -> list[str]:
 def evaluate_mlqa(
     golds: Mapping[str, Sequence[str]], answers: Mapping[str, str], language: str
 ) -> dict[str, float]:
-    """In percent; a question without an answer gets nothing."""
+    """Return the scores in percent; a question without an answer gets 0."""
     exact, points = [], []
     for name, texts in golds.items():
         if name not in answers:
@@ -66,7 +66,7 @@ def _f1(guess: list[str], gold: list[str]) -> float:
 
 
 def average(scores: Mapping[str, Mapping[str, Sequence[float]]]) -> float:
-    """Of each task its metrics, each with a number a language: as evaluate.py averages them."""
+    """Average the metrics of each task, with one number per language, as evaluate.py does."""
     tasks = []
     for metrics in scores.values():
         means = [sum(values) / len(values) for values in metrics.values()]

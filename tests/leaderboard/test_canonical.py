@@ -4,9 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.job import Setting, recipe_digest
 from benchharness.leaderboard.text import digest, plain, storable, to_text
-from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_job
 
 
@@ -26,7 +26,7 @@ def test_equal_data_have_equal_digests() -> None:
 @pytest.mark.parametrize(
     ("value", "kind"), [(np.int64(3), int), (np.float32(0.5), float), (np.float64(0.1), float)]
 )
-def test_numpy_numbers_become_plain(value: object, kind: type) -> None:
+def test_numpy_numbers_become_plain_numbers(value: object, kind: type) -> None:
     assert type(plain([value])[0]) is kind
     assert plain([value])[0] == value
 
@@ -47,18 +47,20 @@ def test_floats_keep_every_bit() -> None:
         ({(1, 2): 3}, "keys must be str"),
     ],
 )
-def test_what_json_cannot_say_is_named(data: object, place: str) -> None:
+def test_values_without_a_json_form_are_an_error_that_names_their_place(
+    data: object, place: str
+) -> None:
     with pytest.raises(StoreError, match=place):
         to_text(data)
 
 
-def test_storable_text_is_what_json_and_databases_take() -> None:
+def test_storable_escapes_characters_that_databases_refuse() -> None:
     assert storable("plain é \n\t \N{PILE OF POO}") == "plain é \n\t \N{PILE OF POO}"
     assert storable("a\0b\udc80") == r"a\x00b\udc80"
     assert json.loads(to_text(storable("\ud800"))) == r"\ud800"
 
 
-def test_a_recipes_digest_is_of_its_values_alone() -> None:
+def test_recipe_digest_depends_only_on_values() -> None:
     job = make_job(settings={"learning_rate": 2e-5, "epochs": 3})
     reordered = make_job(settings={"epochs": 3, "learning_rate": 2e-5}, model="b", seed=4)
     sourced = {name: Setting(value=s.value, source="--set") for name, s in job.settings.items()}

@@ -1,4 +1,4 @@
-"""What runs are said to have of the certificate of parity, wherever they are shown."""
+"""Tests of the parity statement of runs, wherever it is shown."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ VALUES = {"learning_rate": 2e-5, "epochs": 3}
 
 
 def trained(family: str = "bert", device: str = "cpu", **fields: Any) -> Result:
-    """A run of this code on a CPU, as a worker leaves it."""
+    """Make a run of this code on a CPU, as a worker leaves it."""
     job = make_job(**{"precision": "fp32", "settings": VALUES, **fields})
     provenance = {
         "code": {"version": __version__, "method": METHOD},
@@ -33,7 +33,7 @@ def trained(family: str = "bert", device: str = "cpu", **fields: Any) -> Result:
     return make_result(job, provenance=provenance)
 
 
-def test_a_run_has_what_was_proved_of_its_family_head_and_precision() -> None:
+def test_parity_depends_on_family_head_and_precision() -> None:
     assert parity_of(trained()) == "proved, fp32 CPU"
     assert parity_of(trained(precision="bf16")) == "proved, bf16 CPU"
     # DeBERTa's class cannot compute bf16, so nothing is known of it.
@@ -42,7 +42,7 @@ def test_a_run_has_what_was_proved_of_its_family_head_and_precision() -> None:
     assert parity_of(trained("mamba")) == "none for this family"
 
 
-def test_what_the_certificate_has_not_tried_is_said() -> None:
+def test_parity_statement_names_what_the_certificate_does_not_cover() -> None:
     assert parity_of(trained(device="NVIDIA H200")) == "none on a GPU (proved, fp32 CPU)"
     tuned = VALUES | {"layer_decay": 0.8, "lora_rank": 8}
     assert parity_of(trained(settings=tuned)) == "none with layer_decay, lora_rank"
@@ -50,7 +50,7 @@ def test_what_the_certificate_has_not_tried_is_said() -> None:
     assert parity_of(make_result()).startswith("none")  # from elsewhere
 
 
-def test_other_code_has_the_version_that_it_was_proved_for() -> None:
+def test_parity_of_other_code_names_the_certified_version() -> None:
     of = f"proved, fp32 CPU of benchharness {certificate()['version']}"
     assert parity_of(trained(method=METHOD + 1)).startswith(of)
     newer = trained()
@@ -58,25 +58,25 @@ def test_other_code_has_the_version_that_it_was_proved_for() -> None:
     assert parity_of(newer).startswith(of)
 
 
-def test_what_is_no_training_of_ours_has_no_word() -> None:
+def test_failures_baselines_and_untrained_runs_have_no_parity_statement() -> None:
     assert parity_of(make_failure()) == ""
     assert parity_of(trained(kind="baseline")) == ""
     asked = trained()
     assert parity_of(replace(asked, cost=replace(asked.cost, steps=0))) == ""
 
 
-def test_the_stage_of_a_pretraining_run_tells_its_family() -> None:
+def test_family_of_a_pretraining_checkpoint_comes_from_its_stage() -> None:
     stage = Stage(run="mine", step=100, tokens=None, family="roberta")
     assert parity_of(trained("", stage=stage)) == "proved, fp32 CPU"
 
 
-def test_a_damaged_provenance_is_no_error() -> None:
+def test_malformed_provenance_gives_no_parity_and_no_error() -> None:
     for said in ({"model": 3}, {"machine": []}, {"code": None}):
         assert parity_of(make_result(provenance=said)).startswith("none")
 
 
-def test_the_certificate_is_of_this_method() -> None:
-    """It is to be measured anew, by `make parity`, where METHOD went up."""
+def test_certificate_belongs_to_the_current_method() -> None:
+    """Require a new certificate, by `make parity`, after METHOD was raised."""
     assert certificate()["method"] == METHOD
     assert certificate()["measured"] in made_by()
 
@@ -88,7 +88,7 @@ def board() -> Board:
     return replace(board, parity=dict.fromkeys(keys, "proved, fp32 CPU"))
 
 
-def test_exports_have_it(board: Board) -> None:
+def test_exports_have_the_parity_statement(board: Board) -> None:
     assert {line.parity for line in score_lines([board]) if "/" in line.task} == {
         "proved, fp32 CPU"
     }
@@ -100,7 +100,7 @@ def test_exports_have_it(board: Board) -> None:
     assert "parity: proved, fp32 CPU" in to_model_index([board])
 
 
-def test_the_page_has_it_in_the_cell_and_in_the_run() -> None:
+def test_report_has_the_parity_statement_in_cells_and_runs() -> None:
     board = one_board(make_rows("minilm", [0.5], data="hub"))
     run = board.entries[0].runs[0]
     result = trained(task=run.task, model=run.model)

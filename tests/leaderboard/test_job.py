@@ -42,7 +42,7 @@ OTHER = {
     "method": 99,
     "trust": Trust(remote_code=True),
 }
-"""What can change a result."""
+"""Fields that can change a result, with other values."""
 
 NAMES = {
     "model": "other",
@@ -60,7 +60,7 @@ NAMES = {
 }
 
 
-def test_a_key_is_of_what_changes_a_result_and_of_nothing_else() -> None:
+def test_job_key_depends_exactly_on_fields_that_change_a_result() -> None:
     job = make_job(task="glue/rte")
     assert len({job.key, *(replace(job, **{name: OTHER[name]}).key for name in OTHER)}) == 1 + len(
         OTHER
@@ -74,7 +74,7 @@ def test_a_key_is_of_what_changes_a_result_and_of_nothing_else() -> None:
     assert re.fullmatch("[0-9a-f]{64}", job.key)
 
 
-def test_what_a_job_says_of_itself() -> None:
+def test_derived_properties_of_a_job() -> None:
     job = make_job(task="glue/rte")
     assert (job.needs, job.shown_teacher, job.as_text, job.is_zero_shot) == ((), "", False, False)
     taught = replace(job, start_from="ef" * 32, teacher=TEACHER)
@@ -101,22 +101,22 @@ def test_what_a_job_says_of_itself() -> None:
         *(("lr", False), ("batch_size=16", False), ("lr=fast", False), ("epochs=3", False)),
     ],
 )
-def test_a_setting_has_a_short_and_a_whole_name(word: str, fits: bool) -> None:
+def test_setting_is_recognized_by_its_short_and_full_name(word: str, fits: bool) -> None:
     assert is_setting(word, {"learning_rate": Setting(value=3e-4, source="")}) == fits
 
 
-def test_what_that_run_is_called_is_not() -> None:
+def test_job_key_ignores_the_name_of_the_start() -> None:
     assert started("glue/mnli").key == started("snli/snli").key
     assert started("pretrained", start_from=None).key == make_job(task="glue/rte").key
 
 
-def test_a_start_is_no_hyperparameter() -> None:
+def test_start_does_not_count_as_a_hyperparameter() -> None:
     job = started("glue/mnli")
     assert START_FROM not in job.values
     assert recipe_digest(job) == recipe_digest(make_job())
 
 
-def test_a_start_is_named_for_a_reader() -> None:
+def test_start_has_a_readable_name() -> None:
     assert started("glue/mnli").started_from == "glue/mnli (run abababababab)"
     assert replace(make_job(), start_from=KEY).started_from == "run abababababab"
     assert make_job().started_from == ""
@@ -124,12 +124,12 @@ def test_a_start_is_named_for_a_reader() -> None:
     assert started("my-mnli", start_from=None).started_from == "my-mnli"
 
 
-def test_a_job_survives_its_json() -> None:
+def test_job_round_trips_through_json() -> None:
     job = started("glue/mnli")
     assert Job.from_json(job.to_json()) == job
 
 
-def test_a_setting_without_a_source_in_words_is_none() -> None:
+def test_setting_with_a_source_that_is_no_text_is_an_error() -> None:
     with pytest.raises(TypeError, match="a setting's source is 3"):
         Setting.from_json({"value": 0.1, "source": 3})
 
@@ -141,6 +141,6 @@ def test_a_setting_without_a_source_in_words_is_none() -> None:
         *({"task": 7}, {"overridden": []}, {"seed": "1"}, {"limit": 0.5}, {"start_from": []}),
     ],
 )
-def test_a_job_of_other_types_is_none(changed: dict[str, object]) -> None:
+def test_job_with_fields_of_wrong_types_is_an_error(changed: dict[str, object]) -> None:
     with pytest.raises(TypeError):
         Job.from_json(make_job().to_json() | changed)

@@ -1,7 +1,8 @@
-"""A store of 0.1.0 is read for ever: kept/0.1.0.sqlite.gz, and what 0.1.0 printed of it.
+"""Tests that later versions read kept/0.1.0.sqlite.gz, a store of 0.1.0.
 
-Before 0.1.0 is released, `python -m tests.leaderboard.test_kept_store` makes both anew where a form
-has changed. After the release that is never done again: a later version writes another file.
+Before 0.1.0 is released, `python -m tests.leaderboard.test_kept_store` makes the store and its
+printed output anew where a form has changed. After the release that is never done again: a later
+version writes another file.
 """
 
 import gzip
@@ -16,11 +17,11 @@ from typing import Any, get_args
 import pytest
 from typer.testing import CliRunner
 
+from benchharness.extensions.custom_data.find import find_own
 from benchharness.leaderboard.job import Job, Kind, Setting, Stage, Start, Teacher, Trust
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.archive import read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.own.find import find_own
 from tests.helpers.own_files import GOOD
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
 
@@ -31,7 +32,7 @@ SELECTION = {"evaluations": 10, "step": 20, "is_best": True, "held_out": 0.0}
 
 
 def outcomes(folder: Path) -> Iterator[Result | Failure]:
-    """A run of every kind, and with everything that a run may have."""
+    """Yield a run of every kind, and runs with every optional field."""
     yield from make_suite(seeds=2)
     plain = make_job(model="tiny")
     teacher = replace(plain, model="large", weights="of large")
@@ -72,7 +73,7 @@ def _of_own_data(folder: Path) -> Job:
 
 
 def make(path: Path) -> None:
-    """A store of today with all of these, with rows that the user has renamed and hidden."""
+    """Make a store with all of these, with rows that the user has renamed and hidden."""
     with TemporaryDirectory() as folder, open_store(path) as store:
         for outcome in outcomes(Path(folder)):
             if isinstance(outcome, Result):
@@ -85,7 +86,7 @@ def make(path: Path) -> None:
 
 
 def printed(path: Path) -> dict[str, Any]:
-    """What lists, boards and every single run are as JSON."""
+    """Return the JSON output of lists, boards and every single run."""
     with open_store(path, create=False) as store:
         keys = [row.key for row in store.runs()]
     # By the words of the first release, in which runs were listed by `bench list runs`.
@@ -104,7 +105,7 @@ def _json(words: list[str], path: Path) -> Any:
 
 
 def main() -> None:
-    """Makes the kept files anew."""
+    """Make the kept files anew."""
     KEPT.mkdir(exist_ok=True)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "store.sqlite"
@@ -122,7 +123,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_store_of_the_first_release_shows_what_it_showed(path: Path) -> None:
+def test_output_for_a_store_of_the_first_release_is_unchanged(path: Path) -> None:
     found = printed(path)
     for run in found.values():
         if "key" in run:  # what is said of a run by the newest certificate, and by a folder beside
@@ -133,7 +134,7 @@ def test_a_store_of_the_first_release_shows_what_it_showed(path: Path) -> None:
     assert found == json.loads(gzip.decompress(PRINTED.read_bytes()))
 
 
-def test_it_is_whole_and_its_archive_is_the_same_store(path: Path, tmp_path: Path) -> None:
+def test_kept_store_has_no_faults_and_its_archive_round_trips(path: Path, tmp_path: Path) -> None:
     archive = tmp_path / "all.jsonl.gz"
     with open_store(path) as store, open_store(tmp_path / "other.sqlite") as other:
         assert list(store.faults()) == []
@@ -143,7 +144,7 @@ def test_it_is_whole_and_its_archive_is_the_same_store(path: Path, tmp_path: Pat
         assert list(other.stored_runs()) == list(store.stored_runs())
 
 
-def test_it_has_every_kind_of_run(path: Path) -> None:
+def test_kept_store_has_every_kind_of_run(path: Path) -> None:
     with open_store(path) as store:
         rows = store.runs()
         jobs = [store.result(row.key).job for row in rows]

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.leaderboard.result import Evaluation, predictions_of, to_row
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import (
     ChoicePrediction,
     PairPrediction,
@@ -32,7 +32,7 @@ from benchharness.tasks.suites import find_task
         ("superglue/record", ChoicePrediction(id="0", option=-1)),
     ],
 )
-def test_what_was_stored_comes_back_in_its_class(task: str, prediction: Prediction) -> None:
+def test_stored_predictions_round_trip(task: str, prediction: Prediction) -> None:
     row = json.loads(json.dumps(to_row(prediction)))
     evaluation = Evaluation(
         task=task, split="test", fingerprint="f", scores={}, predictions=(row, row)
@@ -47,10 +47,8 @@ def test_what_was_stored_comes_back_in_its_class(task: str, prediction: Predicti
         (ChoicePrediction(id="0", option=1), ["id", "option", "scores"]),
     ],
 )
-def test_a_models_rows_have_the_fields_that_they_always_had(
-    prediction: Prediction, fields: list[str]
-) -> None:
-    """So the digests of results stay what they were."""
+def test_stored_prediction_fields_are_unchanged(prediction: Prediction, fields: list[str]) -> None:
+    """Fix the fields on which the digests of results depend."""
     assert list(to_row(prediction)) == fields
 
 
@@ -105,9 +103,7 @@ ODD = {
 @pytest.mark.parametrize(
     ("task", "row"), [(task, row) for task, rows in ODD.items() for row in rows], ids=str
 )
-def test_rows_from_elsewhere_that_no_answer_can_have_are_refused(
-    task: str, row: dict[str, Any]
-) -> None:
+def test_malformed_prediction_rows_are_an_error(task: str, row: dict[str, Any]) -> None:
     found = find_task(task)
     split = found.dev_splits[0]
     examples = read(found, split, parse_data("mini"), 1).examples[:1]
@@ -123,7 +119,7 @@ def test_rows_from_elsewhere_that_no_answer_can_have_are_refused(
 
 
 @pytest.mark.parametrize("task", ODD)
-def test_right_answers_of_each_kind_fit(task: str) -> None:
+def test_gold_answers_of_each_kind_are_valid_predictions(task: str) -> None:
     found = find_task(task)
     split = found.dev_splits[0]
     examples = read(found, split, parse_data("mini"), 3).examples

@@ -1,4 +1,4 @@
-"""The name of a score is made of its split and its metric, and both are found by it."""
+"""Tests that score names are made of metric and split, and that both are found by the name."""
 
 import pytest
 
@@ -18,13 +18,11 @@ from benchharness.tasks.suites import TASKS
         ("glue", Measure("test", "GLUE-9"), "GLUE-9_test"),
     ],
 )
-def test_a_scores_name_is_made_of_its_metric_and_its_split(
-    task: str, measure: Measure, name: str
-) -> None:
+def test_score_name_is_made_of_metric_and_split(task: str, measure: Measure, name: str) -> None:
     assert score_name(task, measure) == name
 
 
-def test_a_rule_has_one_name_for_dev_and_test() -> None:
+def test_score_rules_have_one_name_for_dev_and_test() -> None:
     assert rule_name(Measure("dev_mm", "accuracy")) == "accuracy_mm"
     assert rule_name(Measure("test_mm", "accuracy")) == "accuracy_mm"
 

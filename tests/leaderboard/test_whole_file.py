@@ -8,7 +8,7 @@ import pytest
 from benchharness.leaderboard.text import whole_file
 
 
-def test_folders_are_made_and_nothing_is_left_beside(tmp_path: Path) -> None:
+def test_folders_are_created_and_no_temporary_file_is_left(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / ("x" * 240 + ".csv")
     with whole_file(path) as file:
         file.write(b"all of it")
@@ -17,7 +17,7 @@ def test_folders_are_made_and_nothing_is_left_beside(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_what_was_there_stays_where_writing_fails(tmp_path: Path) -> None:
+def test_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_bytes(b"old")
     with pytest.raises(TypeError), whole_file(path) as file:
@@ -26,7 +26,7 @@ def test_what_was_there_stays_where_writing_fails(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_others_may_read_it_as_the_umask_says(tmp_path: Path) -> None:
+def test_file_permissions_follow_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         with whole_file(tmp_path / "x") as file:
@@ -36,7 +36,7 @@ def test_others_may_read_it_as_the_umask_says(tmp_path: Path) -> None:
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o640
 
 
-def test_where_no_file_can_be_made_the_error_names_the_file_and_not_its_draft() -> None:
+def test_error_names_the_file_and_not_its_temporary_file() -> None:
     with pytest.raises(OSError, match=r"'/proc/page\.html'$"), whole_file(Path("/proc/page.html")):
         pass
 
@@ -52,8 +52,8 @@ with whole_file(Path(sys.argv[1])) as file:
 """
 
 
-def test_the_draft_of_a_killed_process_goes_with_the_next_one(tmp_path: Path) -> None:
-    """Others' stay: of another file, of one that is written now, and what is none."""
+def test_temporary_file_of_a_killed_process_is_removed_by_the_next_write(tmp_path: Path) -> None:
+    """Check that files of other targets or of a write in progress are kept."""
     path = tmp_path / "answers.jsonl"
     subprocess.run([sys.executable, "-c", KILLED, path], check=False)
     (draft,) = tmp_path.iterdir()
@@ -68,7 +68,7 @@ def test_the_draft_of_a_killed_process_goes_with_the_next_one(tmp_path: Path) ->
     assert {*tmp_path.iterdir()} == {path, *others}
 
 
-def test_a_pipe_is_written_to_and_stays(tmp_path: Path) -> None:
+def test_named_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)

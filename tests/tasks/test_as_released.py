@@ -1,4 +1,4 @@
-"""Benchmarks hold odd rows as they were released: counted as their scorers count, and said."""
+"""Tests that irregular rows of released benchmarks are scored officially, and counted."""
 
 import json
 from pathlib import Path
@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
+from benchharness.extensions.reading.tasks import NO_SENTENCE
+from benchharness.extensions.xtreme.tasks import NO_LANGUAGE, NOT_TRANSLATED
 from benchharness.tasks.examples import PairPrediction
 from benchharness.tasks.glue import EMPTY
 from benchharness.tasks.multiple_choice import OTHER_LETTER
 from benchharness.tasks.read import SplitRows, read
-from benchharness.tasks.reading import NO_SENTENCE
 from benchharness.tasks.sources import hub
 from benchharness.tasks.squad import MOVED, NOWHERE
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import score
-from benchharness.tasks.xtreme import NO_LANGUAGE, NOT_TRANSLATED
 from tests.helpers.official_files import to_lines, write_file
 
 
 def read_as(folder: Path, task: str, split: str, files: dict[str, str]) -> SplitRows:
-    """A split of official files with these texts."""
+    """Read a split from official files with these texts."""
     for name, text in files.items():
         data = write_file(folder, name, text)
     return read(find_task(task), split, data)
@@ -37,7 +37,7 @@ QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
 QUOTES = '0\t1\t2\tHow do I say "yes?\tHow "so?\t1\n2\t5\t6\t\tWho asked?\t0\n'
 
 
-def test_a_single_quote_and_an_empty_question_are_rows_of_qqp(tmp_path: Path) -> None:
+def test_qqp_rows_may_have_a_single_quote_or_an_empty_question(tmp_path: Path) -> None:
     rows = read_as(tmp_path, "glue/qqp", "train", {"glue/QQP/train.tsv": QQP + QUOTES})
     assert dict(rows.odd) == {EMPTY: 1}
     assert [e.content[:2] for e in rows.examples] == [  # type: ignore[index]
@@ -47,7 +47,7 @@ def test_a_single_quote_and_an_empty_question_are_rows_of_qqp(tmp_path: Path) ->
     assert labels(rows) == ["duplicate", "not_duplicate"]
 
 
-def test_a_broken_line_of_qqps_first_release_is_refused_by_its_number(tmp_path: Path) -> None:
+def test_broken_line_of_qqps_first_release_is_an_error_with_its_number(tmp_path: Path) -> None:
     for broken in ("1\t3\t4\tWhat is a line\nbreak?\tWhat?\t0\n", "3\t7\t8\tWhy?\tWhy\tnot?\t0\n"):
         text = QQP + QUOTES + broken
         with pytest.raises(DataError, match=r"line 4 has \d fields where the first line has 6"):
@@ -58,13 +58,13 @@ MNLI = "index\tsentence1\tsentence2\tgold_label\n0\tA man.\tHe.\t-\n1\tB.\tC.\tn
 
 
 @pytest.mark.parametrize("split", ["dev", "dev_mm"])
-def test_an_mnli_row_that_nobody_agreed_on_is_left_out(split: str, tmp_path: Path) -> None:
+def test_mnli_rows_without_an_agreed_label_are_left_out(split: str, tmp_path: Path) -> None:
     genres = "mismatched" if split == "dev_mm" else "matched"
     rows = read_as(tmp_path, "glue/mnli", split, {f"glue/MNLI/dev_{genres}.tsv": MNLI})
     assert (labels(rows), rows.left_out) == (["neutral"], 1)
 
 
-def test_mnlis_hidden_test_rows_are_all_there(tmp_path: Path) -> None:
+def test_mnli_test_rows_without_labels_are_kept(tmp_path: Path) -> None:
     text = "index\tsentence1\tsentence2\n0\tA.\tB.\n1\tC.\tD.\n"
     rows = read_as(tmp_path, "glue/mnli", "test", {"glue/MNLI/test_matched.tsv": text})
     assert (labels(rows), rows.left_out) == ([None, None], 0)
@@ -85,7 +85,7 @@ def multirc(*questions: tuple[int, list[tuple[int, int]]]) -> str:
     return to_lines([{"idx": 7, "version": 1.1, "passage": {"text": "x", "questions": found}}])
 
 
-def test_multirc_may_leave_numbers_out_and_have_no_right_answer(tmp_path: Path) -> None:
+def test_multirc_may_skip_numbers_and_have_questions_without_right_answers(tmp_path: Path) -> None:
     text = multirc((40, [(210, 0), (215, 0)]), (44, [(230, 1), (231, 0)]))
     rows = read_as(tmp_path, "superglue/multirc", "dev", {"superglue/MultiRC/val.jsonl": text})
     assert [e.id for e in rows.examples] == ["7-40-210", "7-40-215", "7-44-230", "7-44-231"]
@@ -123,7 +123,9 @@ def test_multirc_may_leave_numbers_out_and_have_no_right_answer(tmp_path: Path) 
         ("boolq", "BoolQ", {"passage": 3, "question": "x", "label": True}),
     ],
 )
-def test_no_message_has_a_class_of_python(task: str, name: str, row: Any, tmp_path: Path) -> None:
+def test_error_of_a_malformed_row_names_no_python_exception(
+    task: str, name: str, row: Any, tmp_path: Path
+) -> None:
     with pytest.raises(DataError, match="row 0 does not convert: ") as caught:
         read_as(
             tmp_path,
@@ -137,7 +139,7 @@ def test_no_message_has_a_class_of_python(task: str, name: str, row: Any, tmp_pa
 # RACE.
 
 
-def test_a_race_answer_may_be_a_small_letter_and_an_option_empty(tmp_path: Path) -> None:
+def test_race_answers_may_be_lower_case_and_options_empty(tmp_path: Path) -> None:
     passage = {"article": "x", "questions": ["Why?", "Why?"], "answers": ["b", "C"]}
     text = json.dumps({**passage, "options": [["a", "", "c", "d"], ["a", "a", "c", "d"]]})
     files = {f"race/dev/{level}/1.txt": text for level in ("middle", "high")}
@@ -171,7 +173,7 @@ GANGA = "\u0917\u0902\u0917\u093e"
         ("In  Bonn .", " Bonn ", 4, 3),  # blanks are of the answer
     ],
 )
-def test_an_answer_by_bytes_or_by_other_characters_is_found_and_said(
+def test_answer_with_a_byte_or_utf16_offset_is_relocated_and_counted(
     context: str, answer: str, start: int, found: int, tmp_path: Path
 ) -> None:
     text = squad(context, (answer, start))
@@ -180,21 +182,21 @@ def test_an_answer_by_bytes_or_by_other_characters_is_found_and_said(
     assert (example.answers, dict(rows.odd)) == (((answer, found),), {MOVED: 1})  # type: ignore[attr-defined]
 
 
-def test_an_answer_that_is_nowhere_counts_and_is_said(tmp_path: Path) -> None:
+def test_answer_that_is_not_in_the_context_is_kept_and_counted(tmp_path: Path) -> None:
     text = squad("In Bonn.", ("Berlin", 3), ("Bonn", 3), ("Rome", -1))
     rows = read_as(tmp_path, "xtreme/xquad", "test_de", {"xtreme/xquad/xquad.de.json": text})
     assert dict(rows.odd) == {NOWHERE: 2}
     assert rows.examples[0].answer_texts == ("Bonn", "Berlin", "Rome")  # type: ignore[attr-defined]
 
 
-def test_a_question_that_is_there_twice_is_refused_by_its_id(tmp_path: Path) -> None:
+def test_duplicate_question_id_is_an_error_that_names_it(tmp_path: Path) -> None:
     one = json.loads(squad("In Bonn.", ("Bonn", 3), name="q7"))
     text = json.dumps({**one, "data": one["data"] * 2})
     with pytest.raises(DataError, match=r"has 2 rows with the id 'q7': get the official file"):
         read_as(tmp_path, "squad/v1.1", "dev", {"squad/dev-v1.1.json": text})
 
 
-def test_a_supporting_fact_that_names_no_sentence_is_said(tmp_path: Path) -> None:
+def test_supporting_facts_without_a_sentence_are_counted(tmp_path: Path) -> None:
     facts = [["A", 0], ["A", 7], ["Nowhere", 0]]
     question = {"_id": "h", "question": "?", "answer": "Bo", "type": "bridge"}
     text = json.dumps([{**question, "supporting_facts": facts, "context": [["A", ["Bo sat."]]]}])
@@ -211,28 +213,27 @@ def panx(folder: Path, text: str) -> SplitRows:
     return read_as(folder, "xtreme/panx", "test_de", {"xtreme/panx_dataset/de/test": text})
 
 
-def test_a_word_without_a_language_is_left_out_as_by_xtremes_script(tmp_path: Path) -> None:
+def test_panx_words_without_a_language_are_dropped_as_in_xtremes_script(tmp_path: Path) -> None:
     lines = "de:Bonn\tB-LOC\nist\tO\nde:\tO\nde:schoen\tO\n\nalles\tO\n\nde:Ja\tO\n\n"
     rows = panx(tmp_path, lines)
     assert [e.words for e in rows.examples] == [("Bonn", "", "schoen"), ("Ja",)]  # type: ignore[attr-defined]
     assert dict(rows.odd) == {NO_LANGUAGE: 2}
 
 
-def test_a_file_of_words_without_languages_is_another(tmp_path: Path) -> None:
+def test_panx_file_without_language_prefixes_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no word has a language before it, such as 'de:Bonn'"):
         panx(tmp_path, "Bonn\tB-LOC\nist\tO\n\n")
 
 
-def test_pawsx_counts_what_nobody_translated(tmp_path: Path) -> None:
-    """Public: google-research-datasets/paws issues 4 and 15."""
+def test_untranslated_pawsx_rows_are_kept_and_counted(tmp_path: Path) -> None:
+    """Test the faults of google-research-datasets/paws issues 4 and 15."""
     text = "id\tsentence1\tsentence2\tlabel\n1\tEin Weg.\tNS\t0\n2\t\t\t0\n3\tNS \tB.\t1\n"
     rows = read_as(tmp_path, "xtreme/pawsx", "test_de", {"xtreme/x-final/de/test_2k.tsv": text})
     assert (labels(rows), rows.left_out) == (["0", "0", "1"], 0)
     assert dict(rows.odd) == {NOT_TRANSLATED: 2, EMPTY: 1}
 
 
-def test_tydi_may_be_one_file_of_all_languages(tmp_path: Path) -> None:
-    """Other languages of the file are another split's."""
+def test_tydiqa_may_be_one_file_of_all_languages(tmp_path: Path) -> None:
     found = [
         json.loads(squad("In Bonn.", ("Bonn", 3), name=f"{n}-1-0")) for n in ("korean", "swahili")
     ]
@@ -243,7 +244,7 @@ def test_tydi_may_be_one_file_of_all_languages(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_odd_does_not_change_a_splits_digest(tmp_path: Path) -> None:
+def test_irregular_rows_do_not_change_the_fingerprint_of_a_split(tmp_path: Path) -> None:
     moved = {"squad/dev-v1.1.json": squad("In Bonn.", ("Bonn", 5))}
     right = {"squad/dev-v1.1.json": squad("In Bonn.", ("Bonn", 3))}
     rows = [
@@ -254,7 +255,7 @@ def test_what_is_odd_does_not_change_a_splits_digest(tmp_path: Path) -> None:
     assert (dict(rows[0].odd), dict(rows[1].odd)) == ({MOVED: 1}, {})
 
 
-def test_the_hubs_mnli_rows_without_a_label_are_left_out_too() -> None:
+def test_mnli_hub_rows_without_a_label_are_left_out() -> None:
     source = find_task("glue/mnli").source
     assert hub._label(source, source.split("dev"), -1, "row 0") is None
     assert hub._label(source, source.split("dev"), 2, "row 1") == "contradiction"

@@ -1,4 +1,4 @@
-"""BEIR's folders: what is read of them, and what is said of those that are no such."""
+"""Tests of BEIR's folders: their content, and the errors for other folders."""
 
 import json
 import math
@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import QueryExample, RankingPrediction
 from benchharness.tasks.metrics import ndcg, recall
 from benchharness.tasks.read import odd_sentences, read
@@ -31,7 +31,7 @@ def read_test(folder: Path, name: str = "retrieval/folder") -> Any:
     return read(find_task(name), "test", Data(source="files", folder=folder))
 
 
-def test_a_folder_of_any_name_is_read_as_the_set_that_it_is(folder: Path) -> None:
+def test_beir_folder_or_zip_of_any_name_is_read(folder: Path) -> None:
     rows = read_test(folder)
     assert rows.fingerprint == read(TASK, "test", Data(source="mini")).fingerprint
     shutil.move(folder, folder.parent / "scifact")
@@ -43,7 +43,7 @@ def test_a_folder_of_any_name_is_read_as_the_set_that_it_is(folder: Path) -> Non
     assert first.corpus.text("d190").startswith("Driver The driver ")
 
 
-def test_another_corpus_is_another_split(folder: Path) -> None:
+def test_changed_corpus_changes_the_fingerprint_of_the_split(folder: Path) -> None:
     before = read_test(folder).fingerprint
     with (folder / "corpus.jsonl").open("a") as file:
         file.write('{"_id": "new", "title": "", "text": "Another one."}\n')
@@ -60,7 +60,9 @@ def test_another_corpus_is_another_split(folder: Path) -> None:
         ("queries.jsonl", '{"_id": 7, "text": "x"}', "has the _id 7; expected a text"),
     ],
 )
-def test_a_wrong_line_is_named(folder: Path, file: str, line: str, said: str) -> None:
+def test_malformed_line_is_an_error_that_names_it(
+    folder: Path, file: str, line: str, said: str
+) -> None:
     with (folder / file).open("a") as found:
         found.write(f"{line}\n")
     with pytest.raises(DataError, match=r"^[^\n]*$") as caught:
@@ -69,14 +71,17 @@ def test_a_wrong_line_is_named(folder: Path, file: str, line: str, said: str) ->
 
 
 def judge(folder: Path, *lines: str) -> dict[str, int]:
-    """What is odd about the test split with more judgements."""
+    """Return the counts of irregular rows of the test split with more judgements."""
     with (folder / "qrels" / "test.tsv").open("a") as file:
         file.writelines(line + "\n" for line in lines)
     return dict(read_test(folder).odd)
 
 
-def test_a_judged_document_that_the_corpus_has_not_is_not_found(folder: Path) -> None:
-    """ArguAna judges such a one: trec_eval has it in the ideal ranking, and no run finds it."""
+def test_judged_document_that_is_not_in_the_corpus_counts_as_not_retrieved(folder: Path) -> None:
+    """Judge absent documents, as ArguAna does.
+
+    trec_eval has them in the ideal ranking, and no run finds them.
+    """
     before = read_test(folder)
     assert judge(folder, "test190a\tabsent\t1", "test190a\tgone\t0") == {beir.NO_DOCUMENT: 2}
     rows = read_test(folder)
@@ -90,26 +95,26 @@ def test_a_judged_document_that_the_corpus_has_not_is_not_found(folder: Path) ->
     assert ndcg(named, first) == 1.0  # type: ignore[arg-type]
 
 
-def test_a_judgement_of_a_query_that_is_not_there_is_left_out(folder: Path) -> None:
+def test_judgements_of_unknown_queries_are_left_out_and_counted(folder: Path) -> None:
     assert judge(folder, "nobody\td1\t1", "nobody\td2\t1") == {beir.NO_QUERY: 2}
     rows = read_test(folder)
     assert (len(rows.examples), rows.left_out) == (50, 1)
     assert rows.fingerprint == read(TASK, "test", Data(source="mini")).fingerprint
 
 
-def test_of_a_doubled_judgement_the_last_counts(folder: Path) -> None:
+def test_last_of_duplicate_judgements_counts(folder: Path) -> None:
     assert judge(folder, "test190a\td190\t0", "test190a\td190\t2") == {beir.AGAIN: 2}
     assert read_test(folder).examples[0].relevant == (("d190", 2), ("d197", 0))
 
 
-def test_a_query_without_a_text_counts(folder: Path) -> None:
+def test_queries_without_text_are_kept_and_counted(folder: Path) -> None:
     with (folder / "queries.jsonl").open("a") as file:
         file.write('{"_id": "empty", "text": ""}\n{"_id": "blank", "text": " "}\n')
     assert judge(folder, "empty\td1\t1", "blank\td1\t1") == {beir.NO_TEXT: 2}
     assert len(read_test(folder).examples) == 52
 
 
-def test_what_stands_twice_counts_once_and_is_said(folder: Path) -> None:
+def test_duplicate_documents_and_queries_are_dropped_and_counted(folder: Path) -> None:
     before = read_test(folder).fingerprint
     for name in ("corpus.jsonl", "queries.jsonl"):
         path = folder / name
@@ -118,7 +123,7 @@ def test_what_stands_twice_counts_once_and_is_said(folder: Path) -> None:
     assert read_test(folder).fingerprint == before
 
 
-def test_judgements_without_a_header_are_read_from_the_first_line_on(folder: Path) -> None:
+def test_judgements_without_a_header_are_read_from_the_first_line(folder: Path) -> None:
     before, path = read_test(folder).fingerprint, folder / "qrels" / "test.tsv"
     path.write_text(path.read_text().partition("\n")[2])
     rows = read_test(folder)
@@ -132,28 +137,28 @@ def test_judgements_without_a_header_are_read_from_the_first_line_on(folder: Pat
         ("nobody\td1\t1", "judges the query 'nobody', and queries.jsonl has none of those that"),
     ],
 )
-def test_judgements_of_another_set_are_refused(folder: Path, line: str, said: str) -> None:
+def test_judgements_of_another_set_are_an_error(folder: Path, line: str, said: str) -> None:
     (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{line}\n")
     with pytest.raises(DataError, match=r"^[^\n]*get all files of one set\.$") as caught:
         read_test(folder)
     assert said in str(caught.value)
 
 
-def test_a_file_without_judgements_is_empty(folder: Path) -> None:
+def test_file_without_judgements_is_an_error(folder: Path) -> None:
     for text in ("", "query-id\tcorpus-id\tscore\n"):
         (folder / "qrels" / "test.tsv").write_text(text)
         with pytest.raises(DataError, match="is empty"):
             read_test(folder)
 
 
-def test_what_is_odd_is_said_with_its_split() -> None:
+def test_irregular_rows_are_reported_with_their_split() -> None:
     odd = {"beir/arguana:test": {beir.NO_DOCUMENT: 1}, "beir/nq:test": {beir.NO_DOCUMENT: 2}}
     (said,) = odd_sentences(odd)
     assert said.startswith("judged documents that the corpus has not count as not found, as in tr")
     assert said.endswith(": 1 in beir/arguana:test, 2 in beir/nq:test.")
 
 
-def test_an_absent_document_is_nothing_to_learn(folder: Path) -> None:
+def test_documents_absent_from_the_corpus_are_not_trained_on(folder: Path) -> None:
     path = folder / "qrels" / "train.tsv"
     before = path.read_text()
     query = before.splitlines()[1].partition("\t")[0]
@@ -165,7 +170,7 @@ def test_an_absent_document_is_nothing_to_learn(folder: Path) -> None:
     assert "absent" not in found.documents  # type: ignore[attr-defined]
 
 
-def test_an_empty_corpus_and_a_missing_one_are_refused(folder: Path) -> None:
+def test_empty_or_missing_corpus_is_an_error(folder: Path) -> None:
     (folder / "corpus.jsonl").write_text("")
     with pytest.raises(DataError, match=r"corpus\.jsonl is empty: expected a document on each l"):
         read_test(folder)
@@ -174,7 +179,7 @@ def test_an_empty_corpus_and_a_missing_one_are_refused(folder: Path) -> None:
         read_test(folder)
 
 
-def test_a_corpus_that_memory_does_not_hold_is_refused(
+def test_corpus_larger_than_the_memory_is_an_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sysconf", lambda _name: 100)  # 10 kB
@@ -182,8 +187,8 @@ def test_a_corpus_that_memory_does_not_hold_is_refused(
         read_test(folder)
 
 
-def test_the_hub_gives_the_rows_of_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A set's qrels are a data set of their own there."""
+def test_hub_rows_equal_file_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Serve the qrels as a separate data set, as the hub does."""
 
     def of_hub(source: Any, split: str) -> list[dict[str, Any]]:
         if source.hub == "BeIR/scifact-qrels":
@@ -202,7 +207,7 @@ def test_the_hub_gives_the_rows_of_the_files(monkeypatch: pytest.MonkeyPatch) ->
     beir._of_hub.cache_clear()
 
 
-def test_answers_in_python_are_ids_or_scores() -> None:
+def test_python_answers_may_be_ids_or_scores() -> None:
     kind, example = answer_type(TASK), read(TASK, "test", Data(source="mini")).examples[0]
     assert isinstance(example, QueryExample)
     given = kind.from_python(example, ["d3", "d190"])
@@ -214,7 +219,7 @@ def test_answers_in_python_are_ids_or_scores() -> None:
         kind.from_python(example, ["d999"])
 
 
-def test_an_ensemble_fuses_by_reciprocal_ranks() -> None:
+def test_ensemble_of_rankings_uses_reciprocal_rank_fusion() -> None:
     one = RankingPrediction(id="q", documents=("a", "b"), scores=(9.0, 1.0))
     other = RankingPrediction(id="q", documents=("b", "c"), scores=(0.3, 0.2))
     found = answer_type(TASK).average([one, other])

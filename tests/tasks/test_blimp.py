@@ -1,4 +1,4 @@
-"""BLiMP: its files, its 67 paradigms, and its accuracies against the official scripts' numbers."""
+"""Tests of BLiMP: its files, its 67 paradigms, and its accuracies against the official scripts."""
 
 import json
 from collections import defaultdict
@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 from benchharness.tasks.multiple_choice import BLIMP, PARADIGMS, PHENOMENA
 from benchharness.tasks.read import read
@@ -17,10 +17,10 @@ from benchharness.tasks.task import score
 
 
 def official(probabilities: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
-    """What the authors' process_simplelm.py and mlm-scoring's accuracy.py come to.
+    """Return the accuracies of the authors' process_simplelm.py and mlm-scoring's accuracy.py.
 
-    From each paradigm's (good, bad) scores: a pair is right where the good one is strictly larger;
-    a paradigm's accuracy is its share of these; phenomena and the whole are means of paradigms.
+    From each paradigm's (good, bad) scores: a pair is right if the good one is strictly larger; a
+    paradigm's accuracy is its share of these; phenomena and the whole are means of paradigms.
     """
     accuracies = {}
     for uid, pairs in probabilities.items():
@@ -38,12 +38,12 @@ def official(probabilities: dict[str, list[tuple[float, float]]]) -> dict[str, f
 
 
 def predicted(example: ChoiceExample, good: float, bad: float) -> ChoicePrediction:
-    """As a language model's scores are turned into a prediction: the first of the highest."""
+    """Make the prediction of a language model's scores: the first of the highest."""
     scores = (bad, good)
     return ChoicePrediction(id=example.id, option=scores.index(max(scores)), scores=scores)
 
 
-def test_accuracies_are_the_official_ones_on_a_thousand_prediction_sets() -> None:
+def test_accuracies_of_1000_prediction_sets_match_the_official_scripts() -> None:
     draw = Random(1)
     for _ in range(1000):
         uids = draw.sample(PARADIGMS, draw.randint(1, 12))
@@ -85,14 +85,14 @@ def copied(target: Path) -> Path:
     return data
 
 
-def test_a_folder_of_the_official_files_gives_the_same_rows(tmp_path: Path) -> None:
+def test_folder_of_official_files_gives_the_mini_rows(tmp_path: Path) -> None:
     data, mini = copied(tmp_path), read(BLIMP, "dev", parse_data("mini"))
     for place in (tmp_path, tmp_path / "blimp"):
         assert read(BLIMP, "dev", parse_data(str(place))).fingerprint == mini.fingerprint
     assert read(BLIMP, "dev", parse_data(str(data.parent))).examples == mini.examples
 
 
-def test_the_hub_gives_a_config_for_each_paradigm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_rows_come_from_one_config_per_paradigm(monkeypatch: pytest.MonkeyPatch) -> None:
     found = rows(BLIMP.source, "dev", parse_data("mini"))
     asked = []
 
@@ -106,7 +106,7 @@ def test_the_hub_gives_a_config_for_each_paradigm(monkeypatch: pytest.MonkeyPatc
     assert read_there.fingerprint == read(BLIMP, "dev", parse_data("mini")).fingerprint
 
 
-def test_a_missing_paradigm_and_an_unknown_one_are_named(tmp_path: Path) -> None:
+def test_missing_and_unknown_paradigms_are_an_error_that_names_them(tmp_path: Path) -> None:
     data = copied(tmp_path)
     (data / "causative.jsonl").unlink()
     with pytest.raises(DataError, match="lacks the paradigm causative"):

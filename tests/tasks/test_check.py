@@ -51,7 +51,7 @@ def tags(*names: str, words: tuple[str, ...] = ("a", "b")) -> TagExample:
         (NER, TagExample(id="0", words=("a",))),
     ],
 )
-def test_sound_examples_have_no_fault(task: object, example: Example) -> None:
+def test_valid_examples_have_no_fault(task: object, example: Example) -> None:
     assert find_fault(task, example) == ""  # type: ignore[arg-type]
 
 
@@ -80,5 +80,7 @@ def test_sound_examples_have_no_fault(task: object, example: Example) -> None:
         (NER, pair(), "is a PairExample, which no tag task has"),
     ],
 )  # fmt: skip
-def test_a_fault_is_named(task: object, example: Example, fault: str) -> None:
+def test_invalid_example_has_a_fault_that_names_the_cause(
+    task: object, example: Example, fault: str
+) -> None:
     assert fault in find_fault(task, example)  # type: ignore[arg-type]

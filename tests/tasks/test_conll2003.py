@@ -1,11 +1,11 @@
-"""CoNLL-2003's columns, in IOB1 as the shared task wrote them or in IOB2."""
+"""Tests of CoNLL-2003's columns, in IOB1 as the shared task wrote them or in IOB2."""
 
 from pathlib import Path
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.tasks.conll import ENTITY_TAGS, NER
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import TagExample
 from tests.helpers.official_files import read_file, write_file
 
@@ -38,7 +38,7 @@ def read_ner(folder: Path, content: str | bytes, name: str = "conll2003/eng.trai
 
 
 @pytest.mark.parametrize("content", [IOB1, IOB2])
-def test_either_scheme_gives_iob2(tmp_path: Path, content: str) -> None:
+def test_iob1_and_iob2_files_are_read_as_iob2(tmp_path: Path, content: str) -> None:
     assert read_ner(tmp_path, content) == SENTENCES
 
 
@@ -55,11 +55,13 @@ def test_either_scheme_gives_iob2(tmp_path: Path, content: str) -> None:
         IOB1.replace(" NNP I-NP", "").replace(" NN I-NP", ""),
     ],
 )
-def test_line_ends_marks_and_columns_do_not_matter(tmp_path: Path, content: str) -> None:
+def test_line_ends_document_marks_and_extra_columns_do_not_matter(
+    tmp_path: Path, content: str
+) -> None:
     assert read_ner(tmp_path, content) == SENTENCES
 
 
-def test_the_hubs_file_names_are_read_too(tmp_path: Path) -> None:
+def test_file_names_of_the_hub_are_accepted(tmp_path: Path) -> None:
     assert read_ner(tmp_path, IOB2, "train.txt") == SENTENCES
 
 
@@ -74,7 +76,9 @@ def test_the_hubs_file_names_are_read_too(tmp_path: Path) -> None:
         ("-DOCSTART- -X- O O\n\n", r"is empty"),
     ],
 )  # fmt: skip
-def test_a_damaged_file_names_the_line(tmp_path: Path, content: str, error: str) -> None:
+def test_malformed_file_is_an_error_that_names_the_line(
+    tmp_path: Path, content: str, error: str
+) -> None:
     with pytest.raises(DataError, match=error):
         read_ner(tmp_path, content)
 
@@ -85,5 +89,5 @@ def test_tags_are_in_the_hubs_order() -> None:
     assert " ".join(ENTITY_TAGS) == expected
 
 
-def test_entity_f1_counts() -> None:
+def test_headline_metric_is_entity_f1() -> None:
     assert [metric.name for metric in NER.metrics] == ["f1"]

@@ -1,4 +1,4 @@
-"""CoNLL-2012's columns: documents of parts, propositions and chains."""
+"""Tests of CoNLL-2012's columns: documents with parts, propositions and chains."""
 
 # ruff: noqa: E501  (the files' own lines)
 
@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import DataError
+from benchharness.extensions.submission.columns import write_clusters, write_roles
 from benchharness.tasks.conll import COREF, KINDS, REPEATED, SHARED, SRL, TAGS
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import (
     ClusterPrediction,
     DocumentExample,
@@ -18,7 +19,6 @@ from benchharness.tasks.examples import (
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.sources.files import mini_folder
-from benchharness.tasks.submission.columns import write_clusters, write_roles
 from benchharness.tasks.task import find_fault
 from tests.helpers.official_files import read_file, write_file
 
@@ -100,11 +100,11 @@ def test_documents_and_propositions_are_read(tmp_path: Path):
         "CoNLL12/train.english.v4_gold_conll",
     ],
 )
-def test_the_official_folders_are_read_too(tmp_path: Path, name: str):
+def test_official_folder_layouts_are_accepted(tmp_path: Path, name: str):
     assert read_task(tmp_path, "conll2012/coref", PLAIN, name) == DOCUMENTS
 
 
-def test_automatic_columns_serve_for_coreference_alone(tmp_path: Path):
+def test_files_with_automatic_annotation_are_accepted_for_coreference_only(tmp_path: Path):
     name = NAME.replace("gold", "auto")
     assert read_task(tmp_path, "conll2012/coref", PLAIN, name) == DOCUMENTS
     with pytest.raises(DataError, match=r"train\.english\.v4_gold_conll"):
@@ -113,9 +113,7 @@ def test_automatic_columns_serve_for_coreference_alone(tmp_path: Path):
 
 @pytest.mark.parametrize("task", ["conll2012/coref", "conll2012/srl"])
 @pytest.mark.parametrize("ending", ["gold_skel", "gold_conll"])
-def test_a_skeleton_without_words_is_refused_in_one_sentence(
-    tmp_path: Path, task: str, ending: str
-):
+def test_skeleton_files_without_words_are_an_error(tmp_path: Path, task: str, ending: str):
     content = PLAIN.replace("Mary", "[WORD]")
     with pytest.raises(DataError, match="line 2 is of a skeleton"):
         read_task(tmp_path, task, content, NAME.replace("gold_conll", ending))
@@ -135,13 +133,15 @@ def test_a_skeleton_without_words_is_refused_in_one_sentence(
         ("coref", "0   0       It   PRP   (TOP(S(NP*)       -    -", "0   0  It  -", r"line 9 has 10 columns, expected the 12"),
     ],
 )  # fmt: skip
-def test_a_damaged_line_is_named(tmp_path: Path, task: str, old: str, new: str, error: str):
+def test_malformed_line_is_an_error_that_names_it(
+    tmp_path: Path, task: str, old: str, new: str, error: str
+):
     assert old in PLAIN
     with pytest.raises(DataError, match=error):
         read_task(tmp_path, f"conll2012/{task}", PLAIN.replace(old, new, 1))
 
 
-def test_files_without_chains_or_propositions_are_refused(tmp_path: Path):
+def test_files_without_chains_or_propositions_are_an_error(tmp_path: Path):
     bare = "".join(
         f"{line.rsplit(maxsplit=1)[0]} -\n" if line.startswith("bc") else f"{line}\n"
         for line in PLAIN.splitlines()
@@ -152,7 +152,7 @@ def test_files_without_chains_or_propositions_are_refused(tmp_path: Path):
         read_task(tmp_path, "conll2012/srl", "\n".join(PLAIN.splitlines()[11:]))
 
 
-def test_chains_that_share_a_mention_are_one(tmp_path: Path):
+def test_chains_that_share_a_mention_are_merged_for_training(tmp_path: Path):
     content = PLAIN.replace("(3)|(7", "(3)|(7|(7)", 1)
     (first, _) = read_task(tmp_path, "conll2012/coref", content)  # type: ignore[misc]
     assert first.clusters == (((0, 1), (2, 3), (2, 4), (6, 7)),)
@@ -160,7 +160,7 @@ def test_chains_that_share_a_mention_are_one(tmp_path: Path):
     assert first.chains == (((0, 1), (2, 3)), ((2, 3), (2, 4), (6, 7)))
 
 
-def test_a_mention_that_a_chain_has_again_is_one_to_learn_and_is_said(tmp_path: Path):
+def test_repeated_mention_of_a_chain_is_trained_once_and_counted(tmp_path: Path):
     content = PLAIN.replace("(3)|(7", "(3)|(3)|(7", 1)
     (first, _) = read_task(tmp_path, "conll2012/coref", content)  # type: ignore[misc]
     assert first.clusters == DOCUMENTS[0].clusters
@@ -168,14 +168,14 @@ def test_a_mention_that_a_chain_has_again_is_one_to_learn_and_is_said(tmp_path: 
     assert first.chains == (((0, 1), (2, 3), (2, 3)), ((2, 4), (6, 7)))
 
 
-def test_a_column_without_a_verb_is_left_out_and_counted(tmp_path: Path):
+def test_proposition_without_a_verb_is_left_out_and_counted(tmp_path: Path):
     content = PLAIN.replace("(V*)             -", "*                -")
     folder = write_file(tmp_path, NAME, content)
     found = read_file("conll2012/srl", "train", folder)
     assert (found.examples, found.left_out) == (PROPOSITIONS[:2], 1)
 
 
-def test_tags_are_each_role_with_what_continues_it_and_refers_to_it():
+def test_tags_include_continuations_and_references_of_each_role():
     assert len(set(TAGS)) == len(TAGS) == 1 + 2 * len(KINDS)
     assert {"B-ARG0", "I-C-ARG1", "B-R-ARGM-TMP", "B-V", "I-C-V", "B-ARGA"} < set(TAGS)
 
@@ -199,11 +199,11 @@ def test_tags_are_each_role_with_what_continues_it_and_refers_to_it():
         ),
     ],
 )
-def test_a_wrong_document_is_named(example: DocumentExample, fault: str):
+def test_invalid_document_has_a_fault_that_names_the_cause(example: DocumentExample, fault: str):
     assert fault in find_fault(COREF, example)
 
 
-def test_a_wrong_predicate_is_named():
+def test_predicate_beyond_the_sentence_is_a_fault():
     example = RoleExample(id="x", words=("a",), tags=("O",), predicate=1)
     assert "the predicate 1, expected one of its 1 words" in find_fault(SRL, example)
 
@@ -212,7 +212,7 @@ def test_a_wrong_predicate_is_named():
 
 
 @pytest.mark.parametrize("task", [COREF, SRL])
-def test_the_mini_files_are_laid_out_as_the_official_ones(tmp_path: Path, task):
+def test_mini_files_read_the_same_in_the_official_layout(tmp_path: Path, task):
     deep = tmp_path / "conll-2012/v4/data/development/data/english/annotations/bc/mini/00"
     deep.mkdir(parents=True)
     text = (mini_folder() / "conll2012/dev.english.v4_gold_conll").read_text("utf-8")
@@ -224,7 +224,7 @@ def test_the_mini_files_are_laid_out_as_the_official_ones(tmp_path: Path, task):
     shutil.rmtree(tmp_path / "conll-2012")
 
 
-def test_columns_are_those_that_the_scorers_read():
+def test_written_columns_have_the_format_of_the_official_scorers():
     clusters = [ClusterPrediction(id=e.id, clusters=e.clusters or ()) for e in DOCUMENTS]
     assert write_clusters(clusters, DOCUMENTS).decode() == (
         "#begin document (bc/cctv/00/cctv_0001); part 000\n"

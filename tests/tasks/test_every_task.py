@@ -1,4 +1,4 @@
-"""Every task of every suite: its embedded rows, its metrics, and the same rows over the hub."""
+"""Tests of every task of every suite: its embedded rows, its metrics, and its rows over the hub."""
 
 import os
 import sys
@@ -47,14 +47,14 @@ METRICS = {
     "superglue": "boolq accuracy, cb f1 accuracy, copa accuracy, multirc f1a em, record f1 em, "
     "rte accuracy, wic accuracy, wsc accuracy, axb mcc, axg parity",
 }
-"""Of the two official boards: the tasks in their order and what each is scored by."""
+"""Tasks of the two official boards in order, with their metrics."""
 
 MINI = Data(source="mini")
 PUBLIC_TESTS = ("race", "conll", "snli", "sst", "beir", "retrieval", "xtreme", "lexglue")
 """Suites whose test rows have their labels."""
 
 LANGUAGES = ("train", "dev", "test_en", "test_de")
-"""Of XTREME's languages: those that have rows of their own, and one of all others."""
+"""Splits of XTREME: languages with rows of their own, and one of the others."""
 
 EVERY_SPLIT = [
     (task.name, split)
@@ -71,7 +71,7 @@ def read_mini(name: str, split: str) -> tuple[Example, ...]:
 
 
 @pytest.mark.parametrize("suite", METRICS)
-def test_tasks_and_metrics_are_the_boards(suite: str) -> None:
+def test_tasks_and_metrics_are_those_of_the_official_boards(suite: str) -> None:
     found = {
         name.partition("/")[2]: [metric.name for metric in TASKS[name].metrics]
         for name in SUITES[suite].tasks
@@ -82,21 +82,21 @@ def test_tasks_and_metrics_are_the_boards(suite: str) -> None:
 
 
 @every_split
-def test_every_split_reads_with_ids_of_its_own(name: str, split: str) -> None:
+def test_every_split_is_read_with_unique_ids(name: str, split: str) -> None:
     examples = read_mini(name, split)
     assert len({example.id for example in examples}) == len(examples) >= 40
     assert len({type(example) for example in examples}) == 1
 
 
 @every_split
-def test_a_split_is_hidden_as_a_whole_and_only_where_it_says_so(name: str, split: str) -> None:
+def test_labels_are_hidden_exactly_in_test_splits_scored_by_a_server(name: str, split: str) -> None:
     hidden = {example.is_hidden for example in read_mini(name, split)}
     by_server = split.startswith("test") and not name.startswith(PUBLIC_TESTS)
     assert hidden == {by_server and TASKS[name].trained_on is None}
 
 
 @every_split
-def test_labels_answers_marks_and_tags_are_in_their_bounds(name: str, split: str) -> None:
+def test_labels_answers_marks_and_tags_are_valid(name: str, split: str) -> None:
     task = TASKS[name]
     for example in read_mini(name, split):
         check(task, example)
@@ -139,7 +139,7 @@ def check(task: Task, example: Example) -> None:  # noqa: C901  (one case for ea
 
 
 @every_split
-def test_labels_of_every_class_are_there(name: str, split: str) -> None:
+def test_every_split_has_labels_of_every_class(name: str, split: str) -> None:
     task, examples = TASKS[name], read_mini(name, split)
     if isinstance(task, PairTask) and task.labels and not any(e.is_hidden for e in examples):
         found = [e.label for e in examples if isinstance(e, PairExample)]
@@ -156,12 +156,12 @@ def test_labels_of_every_class_are_there(name: str, split: str) -> None:
 
 
 def perfect(task: Task, examples: Sequence[Example]) -> list[Prediction]:
-    """The first of each example's right answers."""
+    """Return the first right answer of each example."""
     return [answer_type(task).golds(example)[0] for example in examples]
 
 
 @every_split
-def test_a_perfect_prediction_scores_one_by_every_metric(name: str, split: str) -> None:
+def test_perfect_predictions_score_1_in_every_metric(name: str, split: str) -> None:
     task, examples = TASKS[name], read_mini(name, split)
     if any(e.is_hidden for e in examples):
         pytest.skip("the labels are hidden")
@@ -173,7 +173,7 @@ def test_a_perfect_prediction_scores_one_by_every_metric(name: str, split: str) 
 
 
 @every_split
-def test_a_metric_names_the_library_that_it_imports(
+def test_metrics_name_the_library_that_they_import(
     name: str, split: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task, examples = TASKS[name], read_mini(name, split)
@@ -188,7 +188,7 @@ def test_a_metric_names_the_library_that_it_imports(
 
 
 @every_split
-def test_a_limit_keeps_groups_whole_and_the_same_rows(name: str, split: str) -> None:
+def test_limit_keeps_groups_whole_and_is_reproducible(name: str, split: str) -> None:
     task, whole = TASKS[name], read_mini(name, split)
     part = read(task, split, MINI, limit=20)
     assert 1 <= len(part.examples) <= 20
@@ -200,14 +200,14 @@ def test_a_limit_keeps_groups_whole_and_the_same_rows(name: str, split: str) -> 
 
 
 APART = ("blimp/", "beir/", "retrieval/", "pairs/", "text/", "xtreme/", "needle/")
-"""Suites of which test_hub_sets.py asks the hub, or whose rows are files alone."""
+"""Suites that test_hub_sets.py tests over the hub, or that exist as files only."""
 
 ORG = {task.source.hub: task.source.revision for task in TASKS.values()}
 COMMITS = {"main": "a" * 40, CONVERTED: "b" * 40}
 
 
 def stored_rows(task: Task, split: str) -> list[dict[str, Any]]:
-    """The embedded rows as the hub stores them; RACE's in the order of an archive."""
+    """Return the embedded rows as the hub stores them; RACE's in the order of an archive."""
     found = rows(replace(task.source, arrange=None), split, MINI)
     if task.suite == "race":
         found = sorted(found, key=lambda row: str(row["example_id"])[::-1])
@@ -241,10 +241,10 @@ def write_hub(hub: Path) -> None:
 
 
 def path_in(folder: Path, source: Source, config: str, split: str) -> str:
-    """A split's file in the branch of the hub that the catalogue says the data set has.
+    """Return the path of a split's file in the branch that the catalogue names for the data set.
 
-    Where the hub has converted it, nothing but folders names a config: there is no README. All
-    configs but the one that the task is of get one row, which nobody wants.
+    If the hub has converted it, only folders name a config: there is no README. All configs but the
+    one of the task get one row that must not be read.
     """
     known = DATA[source.hub]
     assert (known["branch"] == "convert") == (source.revision == CONVERTED)
@@ -270,7 +270,7 @@ def over_the_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answer]:
 @pytest.mark.parametrize(
     ("name", "split"), [(n, s) for n, s in EVERY_SPLIT if not n.startswith(APART)]
 )
-def test_the_hub_gives_the_rows_of_the_files(name: str, split: str, over_the_hub: Answer) -> None:
+def test_hub_rows_equal_file_rows(name: str, split: str, over_the_hub: Answer) -> None:
     assert over_the_hub.error == ""
     digest, found = over_the_hub.rows[f"{name}:{split}"]
     # Where documents begin is in CoNLL-2003's files alone, and in no digest.

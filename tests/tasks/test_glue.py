@@ -1,4 +1,4 @@
-"""GLUE as it is declared, on the official layouts and, where they are at hand, official files."""
+"""Tests of GLUE's tasks on the official layouts and, where available, official files."""
 
 from pathlib import Path
 
@@ -30,8 +30,8 @@ def first(name: str, split: str, data: Data) -> PairExample:
 
 
 @pytest.mark.parametrize("name", ["glue/mrpc", "glue/qqp"])
-def test_f1_is_that_of_the_positive_class(name: str) -> None:
-    """Two of three positives found and one false alarm: precision, recall and F1 are 2/3."""
+def test_f1_is_computed_for_the_positive_class(name: str) -> None:
+    """Score two of three positives and one false alarm: precision, recall and F1 are 2/3."""
     negative, positive = GLUE[name].labels
     gold = [positive, positive, positive, negative, negative, negative, negative]
     guess = [positive, positive, negative, positive, negative, negative, negative]
@@ -50,7 +50,7 @@ def test_mnli_has_two_dev_and_two_test_splits() -> None:
     ]
 
 
-def test_ax_is_predicted_by_mnlis_model_and_scored_by_category() -> None:
+def test_ax_is_predicted_by_mnli_models_and_scored_by_category() -> None:
     ax = GLUE["glue/ax"]
     assert ax.trained_on == "glue/mnli"
     assert ax.labels == GLUE["glue/mnli"].labels
@@ -75,7 +75,7 @@ def test_the_full_diagnostic_file_has_labels_and_categories(tmp_path: Path) -> N
     )
 
 
-def test_the_plain_diagnostic_file_hides_both(tmp_path: Path) -> None:
+def test_plain_diagnostic_file_hides_labels_and_categories(tmp_path: Path) -> None:
     data = write(
         tmp_path,
         "diagnostic/diagnostic.tsv",
@@ -87,7 +87,7 @@ def test_the_plain_diagnostic_file_hides_both(tmp_path: Path) -> None:
     )
 
 
-def test_the_original_mrpc_test_file_reads_like_glues(tmp_path: Path) -> None:
+def test_original_mrpc_test_file_gives_the_rows_of_glues_file(tmp_path: Path) -> None:
     data = write(
         tmp_path,
         "MRPC/msr_paraphrase_test.txt",

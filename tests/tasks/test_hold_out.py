@@ -1,11 +1,11 @@
-"""A part of train that is held out: which rows, in which proportions, and always the same ones."""
+"""Tests of held-out training rows: which rows, in which proportions, and reproducibly."""
 
 import random
 from collections import Counter
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, Example, PairExample, SpanExample
 from benchharness.tasks.read import SplitRows, fingerprint, hold_out, read
 from benchharness.tasks.sources import parse_data
@@ -27,7 +27,7 @@ def labelled(number: int, **shares: float) -> SplitRows:
 
 
 @pytest.mark.parametrize("share", [0.1, 0.2, 0.5])
-def test_it_has_the_labels_proportions(share: float):
+def test_held_out_rows_are_stratified_by_label(share: float):
     rows = labelled(1000, yes=0.7, no=0.25, perhaps=0.05)
     left, held = hold_out(rows, share)
     assert len(held.examples) == 1000 * share
@@ -37,7 +37,7 @@ def test_it_has_the_labels_proportions(share: float):
     assert len(left.examples) + len(held.examples) == 1000
 
 
-def test_every_row_is_on_one_side_and_in_its_order():
+def test_held_out_and_other_rows_are_disjoint_and_keep_their_order():
     rows = labelled(200, yes=0.5, no=0.5)
     left, held = hold_out(rows, 0.1)
     assert {e.id for e in left.examples} | {e.id for e in held.examples} == {
@@ -50,8 +50,8 @@ def test_every_row_is_on_one_side_and_in_its_order():
     assert left.fingerprint != rows.fingerprint
 
 
-def test_only_the_rows_decide():
-    """The same for every seed, whatever was drawn before, and the smaller within the larger."""
+def test_held_out_rows_do_not_depend_on_seeds():
+    """Hold out the same rows for every seed, and the smaller part within the larger."""
     rows = labelled(300, yes=0.5, no=0.5)
     first = hold_out(rows, 0.1)
     random.seed(99)
@@ -65,7 +65,7 @@ def question(number: int, passage: int) -> SpanExample:
     )
 
 
-def test_questions_on_one_passage_stay_together():
+def test_questions_on_one_passage_are_held_out_together():
     rows = rows_of(*(question(n, n // 5) for n in range(100)))
     left, held = hold_out(rows, 0.2)
     sides = [
@@ -75,7 +75,7 @@ def test_questions_on_one_passage_stay_together():
     assert len(held.examples) == 20
 
 
-def test_options_on_one_passage_stay_together():
+def test_multiple_choice_questions_on_one_passage_are_held_out_together():
     rows = rows_of(
         *(
             ChoiceExample(
@@ -91,7 +91,7 @@ def test_options_on_one_passage_stay_together():
     assert not contexts[0] & contexts[1]
 
 
-def test_what_is_scored_together_stays_together():
+def test_examples_that_are_scored_together_are_held_out_together():
     rows = rows_of(
         *(
             PairExample(id=str(n), text_a="a", label="true", group=f"question {n // 3}")
@@ -105,7 +105,7 @@ def test_what_is_scored_together_stays_together():
     assert not groups[0] & groups[1]
 
 
-def test_a_passage_that_is_everything_cannot_be_held_out():
+def test_holding_out_rows_of_a_single_passage_is_an_error():
     rows = rows_of(*(question(n, 0) for n in range(7)))
     with pytest.raises(DataError) as caught:
         hold_out(rows, 0.1)
@@ -113,7 +113,7 @@ def test_a_passage_that_is_everything_cannot_be_held_out():
 
 
 @pytest.mark.parametrize("task", [t for t in TASKS.values() if t.has_train])
-def test_of_every_task(task):
+def test_every_task_has_held_out_rows(task):
     rows = read(task, "train", parse_data("mini"))
     left, held = hold_out(rows, 0.1)
     assert 0 < len(held.examples) <= max(0.1 * len(rows.examples) + 1, 12)

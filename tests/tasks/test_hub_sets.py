@@ -1,7 +1,8 @@
-"""XTREME, BEIR, BLiMP and MultiBLiMP over the hub: sets of many configs, or of two repositories.
+"""Tests of hub data sets with many configs or two repositories.
 
-test_every_task.py asks the hub for the splits of all other suites. Here the hub is asked for some
-splits in every run of the tests, and for all by `make soak`.
+They are XTREME, BEIR, BLiMP and MultiBLiMP; test_every_task.py asks the hub for the splits of all
+other suites. Here the hub is asked for some splits in every run of the tests, and for all by `make
+soak`.
 """
 
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from tests.helpers.hub_server import Answer, ask, serve_hub
 MINI = Data(source="mini")
 MAIN = "a" * 40
 LANGUAGES = ("train", "dev", "test_en", "test_de")
-"""Of XTREME's languages: English, and one that is only tested."""
+"""Splits of XTREME: English, and one language that has only test rows."""
 
 SPLITS = [
     (task.name, split)
@@ -48,7 +49,7 @@ def commit_of(source: Source) -> str:
 
 
 def write_beir(datasets: Path, source: Source) -> None:
-    """A corpus and queries in one repository, the judgements as tables in another."""
+    """Write corpus and queries into one repository, and the judgements as tables into another."""
     found = {name: rows(source, name, MINI) for name in source.splits}
     corpus = next(iter(found.values()))[0]["corpus"]
     folder = datasets / source.hub / commit_of(source)
@@ -70,7 +71,7 @@ def write_beir(datasets: Path, source: Source) -> None:
 
 
 def write_configs_of(datasets: Path, asked: list[tuple[str, str]]) -> None:
-    """Each config and split that the tasks read, once, as parquet files with a README."""
+    """Write each config and split that the tasks read, as parquet files with a README."""
     configs: dict[Path, dict[str, list[str]]] = {}
     for name, split in asked:
         source = TASKS[name].source
@@ -126,7 +127,7 @@ def check(answer: Answer, name: str, split: str) -> None:
 
 
 def shown(row: Any) -> dict[str, Any]:
-    """A row as JSON has it, without what files alone say."""
+    """Return a row as JSON has it, without the fields that only files have."""
     apart = {"language", "document", "file", "corpus", "oddities"}
     listed = {key: value for key, value in row.items() if key not in apart}
     if "relevant" in row:
@@ -135,11 +136,11 @@ def shown(row: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "split"), SOME)
-def test_the_hub_gives_the_rows_of_the_files(name: str, split: str, some: Answer) -> None:
+def test_hub_rows_equal_file_rows(name: str, split: str, some: Answer) -> None:
     check(some, name, split)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("name", "split"), REST)
-def test_the_hub_gives_the_rows_of_all_files(name: str, split: str, rest: Answer) -> None:
+def test_hub_rows_equal_file_rows_in_all_other_splits(name: str, split: str, rest: Answer) -> None:
     check(rest, name, split)

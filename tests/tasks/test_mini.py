@@ -1,4 +1,4 @@
-"""The embedded data are what their generator writes."""
+"""Tests that the embedded data equal the output of their generator."""
 
 from pathlib import Path
 
@@ -34,25 +34,25 @@ def test_the_generator_writes_the_committed_bytes(tmp_path: Path) -> None:
     assert [name for name in written if written[name] != committed[name]] == []
 
 
-def test_the_files_are_small() -> None:
+def test_embedded_files_are_small() -> None:
     files = data_files(mini_folder())
     assert sum(map(len, files.values())) < 5_000_000
     assert sum(len(data) for name, data in files.items() if name.startswith("glue/")) < 1_500_000
 
 
-def test_drawn_rows_are_distinct_and_repeatable() -> None:
+def test_drawn_rows_are_distinct_and_reproducible() -> None:
     rows = draw_distinct("a name", 50, lambda rng: rng.randrange(60))
     assert len(set(rows)) == 50
     assert rows == draw_distinct("a name", 50, lambda rng: rng.randrange(60))
     assert rows != draw_distinct("another name", 50, lambda rng: rng.randrange(60))
 
 
-def test_a_grammar_too_small_for_the_rows_is_refused() -> None:
+def test_grammar_with_too_few_distinct_rows_is_an_error() -> None:
     with pytest.raises(ValueError, match="of few gives only 3 different rows of 4"):
         draw_distinct("few", 4, lambda rng: rng.randrange(3))
 
 
-def test_every_verb_is_undone_by_one_that_it_undoes() -> None:
+def test_opposite_of_the_opposite_of_a_verb_is_the_verb() -> None:
     assert all(opposite(opposite(verb)) == verb for verb in VERBS)
 
 
@@ -68,14 +68,14 @@ def test_every_thing_has_one_hypernym() -> None:
     assert {hypernym(thing) for thing in things} == set(HYPERNYMS)
 
 
-def test_a_scene_keeps_to_one_domain() -> None:
+def test_a_scene_uses_words_of_one_domain() -> None:
     scene = draw_scene(seeded("scene"))
     assert scene.person in scene.domain.people
     assert scene.thing in scene.domain.things
     assert scene.place in scene.domain.places
 
 
-def test_a_scene_is_told_in_five_ways() -> None:
+def test_a_scene_has_five_paraphrases() -> None:
     scene = draw_scene(seeded("scene"))
     who, verb, what, where = scene.person, scene.verb, scene.thing, scene.place
     assert scene.active() == sentence(f"the {who} {verb.past} the {what} {where}")
@@ -85,13 +85,13 @@ def test_a_scene_is_told_in_five_ways() -> None:
     assert scene.negated() == sentence(f"the {who} did not {verb.base} the {what} {where}")
 
 
-def test_words_become_a_sentence() -> None:
+def test_sentence_and_article_format_words() -> None:
     assert sentence("the end") == "The end."
     assert sentence("why?") == "Why?"
     assert article("apple") == "an apple"
     assert article("pear") == "a pear"
 
 
-def test_another_option_is_never_the_same() -> None:
+def test_other_option_differs_from_the_given_one() -> None:
     rng = seeded("other")
     assert {other(rng, ("a", "b", "c"), "a") for _ in range(50)} == {"b", "c"}

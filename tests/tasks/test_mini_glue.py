@@ -1,4 +1,4 @@
-"""The embedded GLUE files have the official layouts, sound labels and no leaks."""
+"""Tests that the embedded GLUE files have the official layouts, valid labels and no leaks."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ def dev_names(task: str) -> Sequence[str]:
 
 
 @pytest.mark.parametrize("name", HEADERS)
-def test_the_header_is_the_official_one(name: str) -> None:
+def test_headers_are_the_official_ones(name: str) -> None:
     assert lines(name)[0] == HEADERS[name].split()
 
 
@@ -105,7 +105,7 @@ def test_mrpc_test_has_an_index_instead_of_the_label() -> None:
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_cola_stars_the_unacceptable(split: str) -> None:
+def test_cola_marks_unacceptable_sentences_with_a_star(split: str) -> None:
     assert {(row[1], row[2]) for row in lines(f"CoLA/{split}")} == {("1", ""), ("0", "*")}
 
 
@@ -116,7 +116,7 @@ def test_every_line_has_as_many_fields_as_the_first() -> None:
 
 
 @pytest.mark.parametrize("task", LABELS)
-def test_labels_are_the_tasks_own_and_balanced(task: str) -> None:
+def test_labels_are_valid_and_balanced(task: str) -> None:
     for split in ("train", *dev_names(task)):
         counts = Counter(labels(task, f"{task}/{split}"))
         assert set(counts) == LABELS[task]
@@ -140,7 +140,7 @@ def test_no_text_is_in_two_rows(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", COLUMNS)
-def test_some_hundreds_of_rows(task: str) -> None:
+def test_train_has_400_to_1200_rows_and_dev_100_to_200(task: str) -> None:
     assert 400 <= len(body(f"{task}/train")) <= 1200
     assert all(100 <= len(body(f"{task}/{split}")) <= 200 for split in dev_names(task))
 
@@ -161,7 +161,7 @@ def test_mismatched_nouns_are_not_in_the_training_rows() -> None:
     assert len(unseen) > 0.95 * len(body("MNLI/dev_mismatched"))
 
 
-def test_every_ax_row_has_one_category_and_each_has_two_labels() -> None:
+def test_ax_rows_have_one_category_and_categories_have_two_labels() -> None:
     header, *rows = lines("diagnostic/diagnostic-full")
     assert header == [
         "Lexical Semantics", "Predicate-Argument Structure", "Logic", "Knowledge", "Domain",

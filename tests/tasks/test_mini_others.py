@@ -1,4 +1,4 @@
-"""The embedded CoNLL-2003, SWAG and SNLI files have the official layouts."""
+"""Tests that the embedded CoNLL-2003, SWAG and SNLI files have the official layouts."""
 
 import csv
 import json
@@ -50,7 +50,7 @@ def test_conll_tags_are_iob1(name: str) -> None:
             before = tag
 
 
-def test_a_conll_name_may_be_of_several_kinds() -> None:
+def test_conll_names_can_have_several_entity_types() -> None:
     kinds: dict[str, set[str]] = {}
     for word, _, _, tag in (row for rows in sentences("train") for row in rows):
         kinds.setdefault(word, set()).add(tag[2:])
@@ -73,13 +73,13 @@ def test_swag_has_the_official_columns() -> None:
     assert list(situations("test")[0]) == columns
 
 
-def test_swag_labels_are_spread_over_the_endings() -> None:
+def test_swag_labels_are_balanced_over_the_endings() -> None:
     counts = Counter(row["label"] for row in situations("train"))
     assert set(counts) == set("0123")
     assert max(counts.values()) / counts.total() < 0.35
 
 
-def test_swag_start_phrase_is_both_sentences() -> None:
+def test_swag_start_phrase_joins_both_sentences() -> None:
     for row in situations("val"):
         assert row["startphrase"] == f"{row['sent1']} {row['sent2']}"
         assert len({row[f"ending{n}"] for n in range(4)}) == 4

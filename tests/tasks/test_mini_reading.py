@@ -1,4 +1,4 @@
-"""The embedded SQuAD and RACE files: official keys, exact offsets, answers that hold."""
+"""Tests of the embedded SQuAD and RACE files: official keys, exact offsets, valid answers."""
 
 import json
 from collections import Counter
@@ -36,19 +36,19 @@ def test_squad_files_name_their_version(split: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["train-v1.1", "dev-v1.1", "train-v2.0", "dev-v2.0"])
-def test_squad_answers_stand_where_they_say(name: str) -> None:
+def test_squad_answers_are_at_their_offsets(name: str) -> None:
     for context, question in questions(name):
         for answer in question["answers"] + question.get("plausible_answers", []):
             start = answer["answer_start"]
             assert context[start : start + len(answer["text"])] == answer["text"]
 
 
-def test_squad_1_has_an_answer_to_every_question() -> None:
+def test_squad_v1_questions_all_have_answers() -> None:
     assert all(q["answers"] for _, q in questions("train-v1.1") + questions("dev-v1.1"))
     assert not any("is_impossible" in q for _, q in questions("train-v1.1"))
 
 
-def test_a_third_of_squad_2_has_no_answer() -> None:
+def test_a_third_of_squad_v2_questions_is_unanswerable() -> None:
     for name in ("train-v2.0", "dev-v2.0"):
         asked = questions(name)
         impossible = [question for _, question in asked if question["is_impossible"]]
@@ -57,8 +57,8 @@ def test_a_third_of_squad_2_has_no_answer() -> None:
         assert all(q["plausible_answers"] for q in impossible)
 
 
-def test_squad_2_asks_for_what_is_told_of_nothing_or_of_the_other_fact() -> None:
-    """Of every paragraph one question each; the first can be seen from its kind alone."""
+def test_squad_v2_paragraphs_have_two_kinds_of_unanswerable_questions() -> None:
+    """Check one question of each kind per paragraph; the question word reveals the first."""
 
     def kind(question: dict[str, Any]) -> str:
         return next(k for k in KINDS if question["question"].lower().startswith(k))
@@ -86,7 +86,7 @@ def test_race_passages_have_four_questions_of_four_options(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["middle", "high"])
-def test_race_answers_are_in_the_passage_and_spread_over_the_letters(level: str) -> None:
+def test_race_answers_are_in_the_passage_and_balanced_over_the_letters(level: str) -> None:
     letters: Counter[str] = Counter()
     for passage in passages("train", level):
         for answer, options in zip(passage["answers"], passage["options"], strict=True):
@@ -96,7 +96,7 @@ def test_race_answers_are_in_the_passage_and_spread_over_the_letters(level: str)
     assert max(letters.values()) / letters.total() < 0.4
 
 
-def test_wrong_options_of_high_school_are_in_the_passage_too() -> None:
+def test_one_wrong_option_of_race_high_is_in_the_passage() -> None:
     def told(level: str) -> set[int]:
         return {
             sum(option in passage["article"] for option in options)
@@ -108,12 +108,12 @@ def test_wrong_options_of_high_school_are_in_the_passage_too() -> None:
     assert told("high") == {2}
 
 
-def test_race_ids_name_the_file() -> None:
+def test_race_ids_are_file_names() -> None:
     for path in RACE.glob("dev/*/*.txt"):
         assert json.loads(path.read_text("utf-8"))["id"] == f"{path.parent.name}{path.name}"
 
 
-def test_a_fact_is_told_without_what_is_left_out() -> None:
+def test_shortened_fact_has_only_the_selected_answers() -> None:
     (fact,) = draw_story(seeded("fact"), 1)
     for kind in ("when", "where", "how many"):
         short = fact.only(kind)

@@ -1,4 +1,4 @@
-"""The embedded SuperGLUE files have the official layouts, sound offsets and no leaks."""
+"""Tests that the embedded SuperGLUE files have the official layouts, valid offsets and no leaks."""
 
 import json
 from collections import Counter
@@ -39,7 +39,7 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("task", KEYS)
-def test_rows_have_the_official_keys_and_test_hides_the_label(task: str) -> None:
+def test_rows_have_the_official_keys_and_test_rows_no_label(task: str) -> None:
     for split in ("train", "val"):
         assert all(set(row) == KEYS[task] for row in rows(f"{task}/{split}"))
     assert all(set(row) == KEYS[task] - {"label"} for row in rows(f"{task}/test"))
@@ -54,7 +54,7 @@ def test_indexes_count_from_zero(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", LABELS)
-def test_labels_are_the_tasks_own_and_balanced(task: str) -> None:
+def test_labels_are_valid_and_balanced(task: str) -> None:
     for split in ("train", "val"):
         counts = Counter(row["label"] for row in rows(f"{task}/{split}"))
         assert set(counts) == LABELS[task]
@@ -62,7 +62,7 @@ def test_labels_are_the_tasks_own_and_balanced(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", [*KEYS, "MultiRC", "ReCoRD"])
-def test_no_row_is_in_two_places(task: str) -> None:
+def test_rows_are_unique_across_splits(task: str) -> None:
     names = [f"{task}/{split}" for split in ("train", "val", "test")]
     seen = []
     for row in (row for name in names for row in rows(name)):
@@ -98,7 +98,7 @@ def test_record_spans_end_at_their_last_character() -> None:
             assert answer["text"] in names
 
 
-def test_record_asks_for_persons_and_towns_alike() -> None:
+def test_record_answers_are_balanced_between_persons_and_towns() -> None:
     answers = Counter(
         answer["text"] in TOWNS
         for row in rows("ReCoRD/train")
@@ -111,7 +111,7 @@ def test_record_test_has_no_answers() -> None:
     assert all(set(row["qas"][0]) == {"query", "idx"} for row in rows("ReCoRD/test"))
 
 
-def test_multirc_ids_run_on_over_the_file() -> None:
+def test_multirc_ids_are_consecutive_over_the_file() -> None:
     questions = [q for row in rows("MultiRC/val") for q in row["passage"]["questions"]]
     answers = [a for question in questions for a in question["answers"]]
     assert [q["idx"] for q in questions] == list(range(len(questions)))
@@ -126,7 +126,7 @@ def test_multirc_questions_have_right_and_wrong_answers() -> None:
             assert 3 <= len(labels) <= 5
 
 
-def test_multirc_test_hides_the_labels() -> None:
+def test_multirc_test_has_no_labels() -> None:
     answers = [
         answer
         for row in rows("MultiRC/test")
@@ -136,7 +136,7 @@ def test_multirc_test_hides_the_labels() -> None:
     assert {frozenset(answer) for answer in answers} == {frozenset({"text", "idx"})}
 
 
-def test_axb_names_a_phenomenon_and_numbers_rows_by_strings() -> None:
+def test_axb_rows_name_one_phenomenon_and_have_string_ids() -> None:
     diagnostics = rows("AX-b/AX-b")
     assert [row["idx"] for row in diagnostics] == [str(i) for i in range(len(diagnostics))]
     assert {row["label"] for row in diagnostics} == {"entailment", "not_entailment"}

@@ -1,4 +1,4 @@
-"""The needle probe: the same rows everywhere, its needle in reach, and what cannot read it."""
+"""Tests of the needle probe: reproducible rows, reachable needles, encoders that are too short."""
 
 import re
 from collections import Counter
@@ -8,13 +8,13 @@ import pytest
 from transformers import AutoTokenizer
 
 from benchharness.driver.plan import plan
+from benchharness.errors import BenchError
 from benchharness.heads import Limits
 from benchharness.heads.pair import encode
 from benchharness.leaderboard.report.plots.rows import category_names
 from benchharness.models import find_model
 from benchharness.recipes.resolve import resolve_recipe
 from benchharness.tasks.encoders import DEPTHS, NEEDLE_TASKS, NUMBERS
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import PairPrediction
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
@@ -40,7 +40,7 @@ def test_rows_are_the_same_on_every_machine() -> None:
 
 
 @pytest.mark.parametrize("task", NEEDLE_TASKS, ids=lambda task: task.name)
-def test_every_depth_has_every_number_as_often(task: Any) -> None:
+def test_every_depth_has_every_number_equally_often(task: Any) -> None:
     data = "hub" if task is SHORT else "mini"
     for split, times in (("train", 20), ("dev", 5)):
         examples = rows(task, split, data).examples
@@ -50,7 +50,7 @@ def test_every_depth_has_every_number_as_often(task: Any) -> None:
         assert len({example.text_a for example in examples}) == len(examples)
 
 
-def test_a_needle_stands_once_at_its_depth_and_says_the_label() -> None:
+def test_the_needle_is_once_in_the_text_at_its_depth_with_the_label() -> None:
     for task in (SHORT, find_task("needle/8192")):
         for example in rows(task, limit=100).examples:
             (found,) = NEEDLE.finditer(example.text_a)
@@ -61,8 +61,8 @@ def test_a_needle_stands_once_at_its_depth_and_says_the_label() -> None:
             assert depth - 1 / len(sentences) < place <= depth
 
 
-def test_which_numbers_occur_does_not_answer_the_question() -> None:
-    """Who takes the most frequent number is right for less than a quarter."""
+def test_number_frequencies_do_not_reveal_the_label() -> None:
+    """Check that the most frequent number is right for less than a quarter of the rows."""
     right = 0
     for example in (examples := rows(SHORT).examples):
         counts = Counter(word for word in example.text_a.split() if word in NUMBERS)
@@ -71,8 +71,11 @@ def test_which_numbers_occur_does_not_answer_the_question() -> None:
     assert 0.1 < right / len(examples) < 0.25
 
 
-def test_a_text_fits_and_its_needle_survives_a_tokenizer_that_splits_words() -> None:
-    """tiny's tokens fit; one token in ten more, and the needle at 90 % is still read."""
+def test_texts_fit_and_the_needle_is_kept_with_10_percent_more_tokens() -> None:
+    """Check that tiny's tokens fit.
+
+    With one token in ten more, the needle at 90 % is still read.
+    """
     tokenizer = AutoTokenizer.from_pretrained(folder())
     examples = rows(SHORT, limit=100).examples
     for limit in (SHORT.longest, int(SHORT.longest / 1.1)):
@@ -84,7 +87,7 @@ def test_a_text_fits_and_its_needle_survives_a_tokenizer_that_splits_words() -> 
             assert f"the pass key is {example.label}" in read_text.lower()
 
 
-def test_a_recipe_reads_what_the_task_has() -> None:
+def test_recipe_takes_its_maximum_length_from_the_task() -> None:
     for model in ("modernbert", "tiny"):
         settings = resolve_recipe(find_model(model), SHORT.name, None, {}).settings
         assert settings["max_tokens"].value == 512
@@ -92,7 +95,7 @@ def test_a_recipe_reads_what_the_task_has() -> None:
     assert settings["max_tokens"].value == 8192
 
 
-def test_what_an_encoder_cannot_read_is_left_out_and_said() -> None:
+def test_tasks_longer_than_the_model_accepts_are_skipped_with_a_note() -> None:
     made = plan(request_of(suite=("needle",), data="mini"))
     assert {job.task for job in made.jobs if job.model == "tiny"} == {"needle/512"}
     assert made.notes[0] == (
@@ -104,7 +107,7 @@ def test_what_an_encoder_cannot_read_is_left_out_and_said() -> None:
         plan(request_of(task=("needle/8192",), data="mini"))
 
 
-def test_scores_are_told_apart_by_depth() -> None:
+def test_scores_are_reported_per_depth() -> None:
     examples = rows(SHORT, data="mini").examples
     near = [e.label if e.categories[0] >= "depth_5" else None for e in examples]
     predictions = [PairPrediction(id=e.id, label=x) for e, x in zip(examples, near, strict=True)]
@@ -117,8 +120,8 @@ def test_scores_are_told_apart_by_depth() -> None:
 
 
 @pytest.mark.soak
-def test_a_network_without_pretraining_learns_it_at_512_tokens() -> None:
-    """Minutes on one core; chance is 0.1."""
+def test_network_without_pretraining_learns_the_probe_at_512_tokens() -> None:
+    """Train for minutes on one core; chance is 0.1."""
     found = run_job(plan_job("tiny", SHORT.name, "hub"), lambda _: None).evaluations[0].scores
     assert found["accuracy"] > 0.95
     assert min(found[f"accuracy_depth_{depth}"] for depth in DEPTHS) > 0.8

@@ -1,4 +1,4 @@
-"""BLiMP's kin: their files, their groups, and accuracies as their own scorers count them."""
+"""Tests of BLiMP-like sets: their files, groups, and accuracies against their own scorers."""
 
 import json
 import shutil
@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import ChoicePrediction
 from benchharness.tasks.multiple_choice import PAIR_TASKS
 from benchharness.tasks.read import read
@@ -25,8 +25,11 @@ def mini(name: str) -> list[str]:
 
 
 def official(scores: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
-    """babylm-eval's compute_results.py and run.py: the first of the highest, which is the right
-    one (torch.max, label 0), counts; the average is the plain mean over UIDs."""
+    """Return the accuracies of babylm-eval's compute_results.py and run.py.
+
+    A pair is right if the first of the highest scores is that of the acceptable one (torch.max,
+    label 0); the average is the plain mean over UIDs.
+    """
     accuracies = {}
     for uid, pairs in scores.items():
         correct = 0
@@ -38,7 +41,7 @@ def official(scores: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", ["supplement", "ewok", "comps", "multiblimp"])
-def test_accuracies_are_babylm_evals_on_random_scores_with_ties(name: str) -> None:
+def test_accuracies_on_random_scores_with_ties_match_babylm_eval(name: str) -> None:
     task, draw = find_task(f"pairs/{name}"), Random(name)
     examples = read(task, "dev", MINI).examples
     for _ in range(25 if name == "multiblimp" else 325):
@@ -53,14 +56,14 @@ def test_accuracies_are_babylm_evals_on_random_scores_with_ties(name: str) -> No
         assert dict(score(task, "dev", predictions, examples)) == pytest.approx(official(scores))
 
 
-def test_zorros_coin_is_every_second_tie() -> None:
+def test_half_of_the_ties_count_as_right_in_zorro() -> None:
     task = find_task("pairs/zorro")
     examples = read(task, "dev", MINI).examples
     ties = [ChoicePrediction(id=example.id, option=0) for example in examples]
     assert set(dict(score(task, "dev", ties, examples)).values()) == {0.5}
 
 
-def test_each_set_compares_what_its_own_code_compares() -> None:
+def test_each_set_compares_the_texts_of_its_official_code() -> None:
     def first(name: str) -> tuple[str, str, tuple[str, ...], str | None]:
         found = read(find_task(f"pairs/{name}"), "dev", MINI).examples[0]
         return found.context, found.question, found.options, found.group
@@ -88,7 +91,7 @@ def test_each_set_compares_what_its_own_code_compares() -> None:
         ("multiblimp", "nld/data.tsv", "sen\twrong\na\tb\n", "no column 'wrong_sen'"),
     ],
 )
-def test_bad_files_are_one_sentence(
+def test_malformed_files_are_an_error_in_one_sentence(
     tmp_path: Path, task: str, file: str, text: str | None, said: str
 ) -> None:
     shutil.copytree(mini_folder() / "pairs" / task, tmp_path / task)
@@ -103,7 +106,7 @@ def test_bad_files_are_one_sentence(
         read(find_task(f"pairs/{task}"), "dev", parse_data(str(tmp_path)))
 
 
-def test_multiblimp_takes_some_languages_and_names_an_unknown_one(tmp_path: Path) -> None:
+def test_multiblimp_accepts_some_languages_and_unknown_ones_are_an_error(tmp_path: Path) -> None:
     task = find_task("pairs/multiblimp")
     shutil.copytree(mini_folder() / "pairs/multiblimp/nld", tmp_path / "multiblimp" / "nld")
     assert {e.group for e in read(task, "dev", parse_data(str(tmp_path))).examples} == {"nld"}
@@ -112,7 +115,7 @@ def test_multiblimp_takes_some_languages_and_names_an_unknown_one(tmp_path: Path
         read(task, "dev", parse_data(str(tmp_path)))
 
 
-def test_a_text_is_not_on_the_hub() -> None:
+def test_text_task_without_a_file_is_an_error() -> None:
     assert len(PAIR_TASKS) == 5
     with pytest.raises(DataError, match="give its file with --data FILE"):
         read(find_task("text/pseudo-perplexity"), "dev", parse_data("hub"))

@@ -1,4 +1,4 @@
-"""RACE: the same rows in the same order from folders of passages and from the hub."""
+"""Tests that RACE's rows and their order are the same from folders of passages and from the hub."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 from benchharness.tasks.multiple_choice import RACE
 from benchharness.tasks.read import subset
@@ -41,7 +41,7 @@ def read_race(data: Data) -> list[ChoiceExample]:
     return [example for example in found if isinstance(example, ChoiceExample)]
 
 
-def test_both_levels_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_passages_are_read_in_numeric_order_within_each_level(tmp_path: Path) -> None:
     data = write_passages(tmp_path, "high10", "high9", "middle2", "middle10")
     ids = [example.id for example in read_race(data)]
     names = ["middle2", "middle10", "high9", "high10"]
@@ -50,19 +50,19 @@ def test_both_levels_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("home", ["train", "RACE/train", "race/RACE/train"])
-def test_the_archives_own_folder_is_found(tmp_path: Path, home: str) -> None:
+def test_folder_names_of_the_archive_are_accepted(tmp_path: Path, home: str) -> None:
     assert len(read_race(write_passages(tmp_path, "middle1", "high1", home=home))) == 4
 
 
 @pytest.mark.parametrize(("there", "absent"), [("middle", "high"), ("high", "middle")])
-def test_a_level_alone_is_noticed(tmp_path: Path, there: str, absent: str) -> None:
+def test_folder_with_only_one_level_is_an_error(tmp_path: Path, there: str, absent: str) -> None:
     data = write_passages(tmp_path, f"{there}1", f"{there}2")
     error = rf"split train of .* no passage of the level {absent}, and RACE's score is over both"
     with pytest.raises(DataError, match=error):
         read_race(data)
 
 
-def test_a_folder_that_is_no_race_is_not_taken(tmp_path: Path) -> None:
+def test_folder_that_is_no_race_data_is_an_error(tmp_path: Path) -> None:
     data = write_file(tmp_path, "train/notes.txt", "{}")
     with pytest.raises(DataError, match=r"has no train/\*/\*\.txt \(train\)"):
         read_race(data)
@@ -84,14 +84,16 @@ def test_a_folder_that_is_no_race_is_not_taken(tmp_path: Path) -> None:
         ({"article": None}, r"row 2 does not convert: its article is None"),
     ],
 )  # fmt: skip
-def test_a_damaged_passage_is_named(tmp_path: Path, changed: Any, error: str) -> None:
+def test_malformed_passage_is_an_error_that_names_it(
+    tmp_path: Path, changed: Any, error: str
+) -> None:
     write_passages(tmp_path, "middle1")
     data = write_file(tmp_path, "race/train/high/7.txt", passage("high7", **changed))
     with pytest.raises(DataError, match=error):
         read_race(data)
 
 
-def test_a_file_that_is_no_passage_is_named(tmp_path: Path) -> None:
+def test_file_that_is_no_passage_is_an_error_that_names_it(tmp_path: Path) -> None:
     data = write_file(tmp_path, "race/train/high/7.txt", "[")
     with pytest.raises(DataError, match=r"high.7\.txt is not JSON"):
         read_race(data)
@@ -101,7 +103,7 @@ def test_a_file_that_is_no_passage_is_named(tmp_path: Path) -> None:
         read_race(data)
 
 
-def test_middle_high_and_all_pooled_are_reported(tmp_path: Path) -> None:
+def test_pooled_accuracy_and_accuracy_per_level_are_reported(tmp_path: Path) -> None:
     examples = read_race(write_passages(tmp_path, "middle1", "high1", "high2"))
     predictions = [ChoicePrediction(id=e.id, option=1) for e in examples]
     assert score(RACE, "dev", predictions, examples) == {
@@ -120,7 +122,7 @@ def test_middle_high_and_all_pooled_are_reported(tmp_path: Path) -> None:
     }
 
 
-def test_a_subset_has_both_levels_in_their_proportions() -> None:
+def test_subset_is_stratified_by_level() -> None:
     questions = [
         ChoiceExample(
             id=f"{level}{i}/0",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.examples import Example, Mark, PairExample
 from benchharness.tasks.glue import pair, pair_task
 from benchharness.tasks.read import fingerprint, has_split, read
@@ -48,7 +48,7 @@ def test_rows_become_examples_with_their_position_as_id(tmp_path: Path) -> None:
     )
 
 
-def test_two_texts_and_a_number(tmp_path: Path) -> None:
+def test_rows_with_two_texts_and_a_number_become_examples(tmp_path: Path) -> None:
     data = write(tmp_path, ["a\tb\tscore", "x\ty\t3.800"])
     assert read(GRADES, "train", data).examples == (
         PairExample(id="0", text_a="x", text_b="y", label=3.8),
@@ -61,14 +61,14 @@ def test_hidden_labels_are_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("score", ["nan", "inf", "-0.1", "5.1"])
-def test_a_number_outside_the_range_is_refused(tmp_path: Path, score: str) -> None:
+def test_number_outside_the_range_is_an_error(tmp_path: Path, score: str) -> None:
     data = write(tmp_path, ["a\tb\tscore", "x\ty\t3", f"x\ty\t{score}"])
     with pytest.raises(DataError, match=r"mine/grades train .* row 1 .*; expected 0 to 5\."):
         read(GRADES, "train", data)
 
 
 @pytest.mark.parametrize("score", ["0", "5.000", "-0"])
-def test_the_ends_of_the_range_are_within(tmp_path: Path, score: str) -> None:
+def test_ends_of_the_value_range_are_valid(tmp_path: Path, score: str) -> None:
     data = write(tmp_path, ["a\tb\tscore", f"x\ty\t{score}"])
     (example,) = read(GRADES, "train", data).examples
     assert isinstance(example, PairExample)
@@ -95,13 +95,15 @@ def _no_text(row: Row) -> PairExample:
         (_no_text, "has no text: found None"),
     ],
 )
-def test_a_row_that_does_not_convert_is_named(tmp_path: Path, convert: object, reason: str) -> None:
+def test_row_that_does_not_convert_is_an_error_that_names_it(
+    tmp_path: Path, convert: object, reason: str
+) -> None:
     data = write(tmp_path, ["label\tsentence", "1\tOh."])
     with pytest.raises(DataError, match=rf"mine/irony train \(.*\) row 0 {reason}"):
         read(converting(convert), "train", data)
 
 
-def test_a_bug_in_a_converter_keeps_its_traceback(tmp_path: Path) -> None:
+def test_exception_in_a_converter_is_not_caught(tmp_path: Path) -> None:
     def buggy(row: Row) -> PairExample:
         raise ZeroDivisionError
 
@@ -116,12 +118,12 @@ def test_a_bug_in_a_converter_keeps_its_traceback(tmp_path: Path) -> None:
         ({"idx": 0, "text": "Oh.", "label": ["plain"]}, "its label is .*, expected a name"),
     ],
 )
-def test_a_row_of_the_wrong_types_is_no_example(row: Row, reason: str) -> None:
+def test_row_with_values_of_wrong_types_is_an_error(row: Row, reason: str) -> None:
     with pytest.raises(TypeError, match=reason):
         pair("text")(row)
 
 
-def test_a_limit_is_a_part_with_a_fingerprint_of_its_own(tmp_path: Path) -> None:
+def test_limited_rows_have_a_fingerprint_of_their_own(tmp_path: Path) -> None:
     lines = [f"{i % 2}\tSentence {i}." for i in range(40)]
     data = write(tmp_path, ["label\tsentence", *lines])
     whole, part = read(IRONY, "train", data), read(IRONY, "train", data, limit=10)
@@ -132,7 +134,7 @@ def test_a_limit_is_a_part_with_a_fingerprint_of_its_own(tmp_path: Path) -> None
     assert read(IRONY, "train", data, limit=40) == whole
 
 
-def test_has_split_asks_without_reading(tmp_path: Path) -> None:
+def test_has_split_does_not_read_the_rows(tmp_path: Path) -> None:
     data = write(tmp_path, ["label\tsentence"])
     assert has_split(IRONY, "train", data)
     assert not has_split(IRONY, "dev", data)
@@ -155,17 +157,17 @@ EXAMPLE = PairExample(id="0", text_a="a", text_b="b", label="plain")
         replace(EXAMPLE, marks=(Mark(text="a", start=0, end=1),)),
     ],
 )
-def test_every_field_counts_for_the_fingerprint(other: PairExample) -> None:
+def test_fingerprint_depends_on_every_field(other: PairExample) -> None:
     assert fingerprint([other]) != fingerprint([EXAMPLE])
 
 
-def test_the_order_counts_for_the_fingerprint() -> None:
+def test_fingerprint_depends_on_the_order() -> None:
     first, second = EXAMPLE, replace(EXAMPLE, id="1")
     assert fingerprint([first, second]) != fingerprint([second, first])
 
 
 def test_the_fingerprint_is_the_digest_of_canonical_lines() -> None:
-    """Stored results are found again by it: a change here makes every data set another one."""
+    """Fix the format of fingerprints, by which stored results are found."""
     examples: list[Example] = [EXAMPLE, PairExample(id="1", text_a="\x00😀\ud800", label=3.8)]
     lines = (
         '["PairExample",{"categories":[],"group":null,"id":"0","label":"plain","marks":[],'
@@ -176,6 +178,6 @@ def test_the_fingerprint_is_the_digest_of_canonical_lines() -> None:
     assert fingerprint(examples) == hashlib.sha256(lines.encode()).hexdigest()
 
 
-def test_an_unknown_split_is_refused(tmp_path: Path) -> None:
+def test_unknown_split_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match="no split 'devel'"):
         read(IRONY, "devel", Data(source="files", folder=tmp_path))

@@ -1,4 +1,4 @@
-"""Score rules reproduce published averages from published cells.
+"""Tests that score rules reproduce published averages from published cells.
 
 Cells: GLUE test rows of the BERT miniatures (google-research/bert README), of BERT-large and of the
 human baseline (gluebenchmark.com), and the human row of SuperGLUE (super.gluebenchmark.com).
@@ -65,7 +65,7 @@ SUPERGLUE_HUMAN = {
 
 
 def glue_scores(row: str) -> dict[str, dict[str, float]]:
-    """A printed row's cells by task and score name."""
+    """Return a printed row's cells by task and score name."""
     return {
         task: dict(zip(names, map(float, cell.split("/")), strict=True))
         for (task, names), cell in zip(GLUE_COLUMNS, row.split(), strict=True)
@@ -74,11 +74,11 @@ def glue_scores(row: str) -> dict[str, dict[str, float]]:
 
 @pytest.mark.parametrize(("printed", "row"), GLUE_ROWS.values(), ids=GLUE_ROWS)
 def test_glue_9_reproduces_printed_scores(printed, row):
-    """The server averages unrounded cells, so a printed score is met to within its last digit.
+    """Compare to within the last printed digit, as the server averages unrounded cells.
 
     From the printed cells Tiny gives 64.14 and the human row 87.05: with the 0.05 by which each
-    printed cell may be off, both scores as printed (64.2 and 87.1) lie within reach. No rounding
-    of the recomputed means gives all six: Tiny's 64.14 would have to go up, Medium's 73.51 down.
+    printed cell may be off, both scores as printed (64.2 and 87.1) are within reach. No rounding of
+    the recomputed means gives all six: Tiny's 64.14 would have to go up, Medium's 73.51 down.
     """
     score = GLUE_9.score(glue_scores(row))
     assert score is not None
@@ -112,12 +112,12 @@ def test_a_score_needs_every_cell():
     assert GLUE_9.task_score("glue/mnli", scores["glue/mnli"]) is None
 
 
-def test_the_diagnostic_does_not_count():
+def test_diagnostic_set_does_not_count():
     scores = glue_scores(GLUE_ROWS["Human"][1])
     assert GLUE_9.score(scores | {"glue/ax": {"mcc": 0.0}}) == GLUE_9.score(scores)
 
 
-def test_the_dev_rule_leaves_wnli_out_and_takes_one_metric():
+def test_dev_rule_excludes_wnli_and_takes_one_metric_per_task():
     assert "glue/wnli" not in GLUE_8_DEV.cells
     assert all(len(cells) == 1 for cells in GLUE_8_DEV.cells.values())
 
@@ -133,7 +133,7 @@ def test_the_dev_rule_leaves_wnli_out_and_takes_one_metric():
     ],
 )
 def test_glue_dev_9_reproduces_the_macro_scores_of_the_distillation_readme(printed, cells):
-    """The README prints one number a task, so each stands for all of the task's cells."""
+    """Use each printed number for all cells of its task: the README prints one number per task."""
     scores = {
         task: dict.fromkeys(names, cell)
         for (task, names), cell in zip(GLUE_9_DEV.cells.items(), cells, strict=True)
@@ -143,7 +143,7 @@ def test_glue_dev_9_reproduces_the_macro_scores_of_the_distillation_readme(print
     assert round(score, 1) == printed
 
 
-def test_the_dev_rules_differ_in_what_counts_for_stsb():
+def test_dev_rules_differ_in_the_metric_of_stsb():
     scores = {task: dict.fromkeys(names, 80.0) for task, names in GLUE_9.cells.items()}
     scores["glue/stsb"] = {"pearson": 88.0, "spearman": 80.0}
     assert GLUE_8_DEV.score(scores) == pytest.approx(81.0)
@@ -151,14 +151,14 @@ def test_the_dev_rules_differ_in_what_counts_for_stsb():
     assert GLUE_8.score(scores) == pytest.approx(80.5)
 
 
-def test_fractions_and_percent_pass_through_alike():
+def test_rules_accept_fractions_and_percentages():
     percent = glue_scores(GLUE_ROWS["Human"][1])
     fractions = {task: {k: v / 100 for k, v in row.items()} for task, row in percent.items()}
     assert GLUE_9.score(fractions) == pytest.approx(GLUE_9.score(percent) / 100)
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_a_rule_knows_its_source_and_scores_its_own_cells(rule):
+def test_every_rule_has_a_source_and_scores_its_own_cells(rule):
     scores = {task: dict.fromkeys(names, 50.0) for task, names in rule.cells.items()}
     assert rule.cite
     assert rule.score(scores) == 50.0

@@ -1,11 +1,11 @@
-"""SNLI's JSON lines: rows without a gold label are left out, and counted."""
+"""Tests of SNLI's JSON lines: rows without a gold label are left out, and counted."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.glue import SNLI
 from benchharness.tasks.read import SplitRows, read
@@ -40,19 +40,19 @@ def test_rows_without_a_gold_label_are_left_out_and_counted(tmp_path: Path, spli
     assert rows.left_out == 2
 
 
-def test_the_rows_that_stay_keep_their_numbers(tmp_path: Path) -> None:
+def test_remaining_rows_keep_their_numbers(tmp_path: Path) -> None:
     rows = read_snli(tmp_path, to_lines(map(row, ["-", "neutral", "-", "entailment"])))
     assert [example.id for example in rows.examples] == ["1", "3"]
 
 
-def test_a_limit_counts_what_the_whole_split_leaves_out(tmp_path: Path) -> None:
+def test_count_of_left_out_rows_covers_the_whole_split_with_a_limit(tmp_path: Path) -> None:
     content = to_lines([row(label) for label in ("neutral", "-") for _ in range(10)])
     data = write_file(tmp_path, "snli_1.0_dev.jsonl", content)
     rows = read(SNLI, "dev", data, limit=5)
     assert (len(rows.examples), rows.left_out) == (5, 10)
 
 
-def test_the_premise_comes_first(tmp_path: Path) -> None:
+def test_premise_is_the_first_text(tmp_path: Path) -> None:
     (example,) = read_snli(tmp_path, to_lines([row("entailment")])).examples
     assert example == PairExample(
         id="0", text_a="A man sleeps.", text_b="He is asleep.", label="entailment"
@@ -60,18 +60,18 @@ def test_the_premise_comes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["NA", "", "\u2028", "a\x00b", '"quoted"', "😀", "\ud800"])
-def test_hostile_text_survives(tmp_path: Path, text: str) -> None:
+def test_hostile_texts_are_read_verbatim(tmp_path: Path, text: str) -> None:
     (example,) = read_snli(tmp_path, to_lines([row("neutral", text)])).examples
     assert isinstance(example, PairExample)
     assert example.text_a == text
 
 
-def test_an_unescaped_line_separator_ends_no_line(tmp_path: Path) -> None:
+def test_unescaped_line_separator_does_not_end_a_line(tmp_path: Path) -> None:
     content = to_lines([row("neutral", "one two")]).replace("one two", "one\u2028two")
     assert len(read_snli(tmp_path, content + content.replace("one", "1")).examples) == 2
 
 
-def test_byte_order_mark_and_carriage_returns_are_no_text(tmp_path: Path) -> None:
+def test_byte_order_mark_and_carriage_returns_are_ignored(tmp_path: Path) -> None:
     content = "\ufeff" + to_lines([row("neutral"), row("-")]).replace("\n", "\r\n")
     assert len(read_snli(tmp_path, content).examples) == 1
 
@@ -96,6 +96,8 @@ GOOD = to_lines([row("neutral")])
         ("", r"snli/snli train .* is empty"),
     ],
 )  # fmt: skip
-def test_a_damaged_file_names_the_line(tmp_path: Path, content: str | bytes, error: str) -> None:
+def test_malformed_file_is_an_error_that_names_the_line(
+    tmp_path: Path, content: str | bytes, error: str
+) -> None:
     with pytest.raises(DataError, match=error):
         read_snli(tmp_path, content)

@@ -1,4 +1,4 @@
-"""Archives as folders: read in place, and refused where they cannot be a benchmark's."""
+"""Tests of archives as folders: read in place, and refused if they cannot be a benchmark's."""
 
 import gzip
 import io
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.sources import archives
 from benchharness.tasks.sources.archives import Member, open_archive
 from tests.helpers.archives import tar_of, zip_of
@@ -26,7 +26,7 @@ Pack = Callable[[Path, dict[str, bytes]], Path]
 
 
 def contents(member: Member) -> dict[str, bytes]:
-    """Every file below, by what it is called, in the archive's order."""
+    """Return the content of every file below by its path, in the archive's order."""
     found: dict[str, bytes] = {}
     for child in sorted(member.iterdir()):
         found |= {str(child): child.read_bytes()} if child.is_file() else contents(child)
@@ -41,7 +41,7 @@ def refused(path: Path, match: str) -> None:
 
 
 @PACKED
-def test_an_archive_is_a_folder(tmp_path: Path, pack: Pack, name: str) -> None:
+def test_archive_is_read_like_a_folder(tmp_path: Path, pack: Pack, name: str) -> None:
     path = pack(tmp_path / name, FILES)
     root = open_archive(path, "a")
     kept = {place: content for place, content in contents(root).items() if "__MACOSX" not in place}
@@ -59,7 +59,9 @@ def test_an_archive_is_a_folder(tmp_path: Path, pack: Pack, name: str) -> None:
 @pytest.mark.parametrize(
     "name_inside", ["../out.tsv", "/out.tsv", "a/../../out.tsv", "..\\out.tsv", "C:\\out", "a//b"]
 )
-def test_a_name_outside_is_refused(tmp_path: Path, pack: Pack, name: str, name_inside: str) -> None:
+def test_member_path_outside_the_archive_is_an_error(
+    tmp_path: Path, pack: Pack, name: str, name_inside: str
+) -> None:
     if pack is tar_of:
         path = tmp_path / name
         with tarfile.open(path, "w:gz" if name.endswith("gz") else "w") as archive:  # type: ignore[call-overload]
@@ -69,7 +71,7 @@ def test_a_name_outside_is_refused(tmp_path: Path, pack: Pack, name: str, name_i
     refused(path, "which is no place in it: get the official archive")
 
 
-def test_a_name_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+def test_duplicate_member_name_is_an_error(tmp_path: Path) -> None:
     for number, names in enumerate([("a", "a"), ("a", "a/b"), ("a/b", "a")]):
         path = tmp_path / f"{number}.tar"
         with tarfile.open(path, "w") as archive:
@@ -78,7 +80,7 @@ def test_a_name_that_is_there_twice_is_refused(tmp_path: Path) -> None:
         refused(path, f"holds '{names[1]}' twice")
 
 
-def test_links_and_devices_in_a_tar_are_not_there(tmp_path: Path) -> None:
+def test_links_and_devices_in_a_tar_are_ignored(tmp_path: Path) -> None:
     path = tmp_path / "a.tar"
     with tarfile.open(path, "w") as archive:
         for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE):
@@ -88,7 +90,7 @@ def test_links_and_devices_in_a_tar_are_not_there(tmp_path: Path) -> None:
     assert contents(open_archive(path, "a")) == {}
 
 
-def test_a_link_in_a_zip_is_its_bytes(tmp_path: Path) -> None:
+def test_link_in_a_zip_is_read_as_its_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
         info = zipfile.ZipInfo("train.tsv")
@@ -98,7 +100,7 @@ def test_a_link_in_a_zip_is_its_bytes(tmp_path: Path) -> None:
 
 
 @PACKED
-def test_a_bomb_is_refused_before_it_is_unpacked(
+def test_archive_larger_than_the_limits_is_an_error_before_unpacking(
     tmp_path: Path, pack: Pack, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = pack(tmp_path / name, {"A/train.tsv": b"0" * 50_000, "A/dev.tsv": b"0" * 50_000})
@@ -109,8 +111,8 @@ def test_a_bomb_is_refused_before_it_is_unpacked(
     contents(open_archive(path, "a"))
 
 
-def test_a_member_gives_no_more_than_it_says(tmp_path: Path) -> None:
-    """A zip whose directory says less than the member unpacks to."""
+def test_member_larger_than_its_stated_size_is_an_error(tmp_path: Path) -> None:
+    """Test a zip whose directory states a smaller size than the member unpacks to."""
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("train.tsv", b"0" * 10_000_000)
@@ -121,8 +123,8 @@ def test_a_member_gives_no_more_than_it_says(tmp_path: Path) -> None:
     refused(path, r"a\.zip/train\.tsv cannot be unpacked \(BadZipFile: Bad CRC-32")
 
 
-def test_a_long_header_in_a_tar_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A header that asks for gigabytes is refused before they are read."""
+def test_long_header_in_a_tar_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Test a header that asks for gigabytes: it is refused before they are read."""
     path = tmp_path / "a.tar.gz"
     info = tarfile.TarInfo("././@LongLink")
     info.type, info.size = tarfile.GNUTYPE_LONGNAME, 2 * archives.LARGEST_FILE
@@ -131,8 +133,8 @@ def test_a_long_header_in_a_tar_is_bounded(tmp_path: Path, monkeypatch: pytest.M
     refused(path, "unpacks to more than")
 
 
-def test_a_gap_in_a_tar_is_bounded(tmp_path: Path) -> None:
-    """A directory entry may say that its bytes go on for ever."""
+def test_oversized_entry_in_a_tar_is_an_error(tmp_path: Path) -> None:
+    """Test an entry whose stated size is larger than the limit."""
     path = tmp_path / "a.tar"
     info = tarfile.TarInfo("a")
     info.type, info.size = tarfile.CONTTYPE, 2 * archives.LARGEST_ARCHIVE
@@ -145,13 +147,13 @@ def test_a_gap_in_a_tar_is_bounded(tmp_path: Path) -> None:
     "content",
     [b"", b"P", b"PK", b"PK\3\4", b"PK\5\6", b"\x1f\x8b", b"\x1f\x8b\x08", b"notes" * 999],
 )
-def test_what_is_no_archive_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+def test_file_that_is_no_archive_is_an_error(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     refused(tmp_path / name, f"{name} cannot be unpacked")
 
 
 @PACKED
-def test_an_archive_that_is_cut_short_is_refused(tmp_path: Path, pack: Pack, name: str) -> None:
+def test_truncated_archive_is_an_error(tmp_path: Path, pack: Pack, name: str) -> None:
     path = pack(tmp_path / name, {f"A/{n}.txt": bytes([n]) * 2000 for n in range(20)})
     content = path.read_bytes()
     for share in (0.1, 0.5):
@@ -159,7 +161,7 @@ def test_an_archive_that_is_cut_short_is_refused(tmp_path: Path, pack: Pack, nam
         refused(path, "cannot be unpacked")
 
 
-def test_an_encrypted_zip_is_refused(tmp_path: Path) -> None:
+def test_encrypted_zip_is_an_error(tmp_path: Path) -> None:
     path = zip_of(tmp_path / "a.zip", FILES)
     content = bytearray(path.read_bytes())
     for signature, offset in ((b"PK\1\2", 8), (b"PK\3\4", 6)):

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.sources import Data, parse_data
 from benchharness.tasks.sources.files import mini_folder
 
@@ -23,19 +23,19 @@ def test_a_folder_is_absolute_and_round_trips(
     assert parse_data(str(data)) == data
 
 
-def test_nothing_is_no_folder() -> None:
+def test_empty_name_is_an_error() -> None:
     with pytest.raises(DataError, match="the data folder '' does not exist"):
         parse_data("")
 
 
-def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+def test_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"'.*nowhere' does not exist.*--data mini") as caught:
         parse_data(str(tmp_path / "nowhere"))
     assert caught.value.exit_code == 4
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
-    """But it may be one of rows: it is refused when official files are looked for."""
+def test_file_in_place_of_the_data_folder_is_an_error_when_files_are_read(tmp_path: Path) -> None:
+    """Parse the path, as it may be a file of rows; reading official files is refused."""
     (tmp_path / "train.tsv").touch()
     data = parse_data(str(tmp_path / "train.tsv"))
     with pytest.raises(DataError, match=r"is a file: give a folder.*--data-file"):

@@ -1,4 +1,4 @@
-"""People's folders: every common way to keep official files gives the rows of the released one."""
+"""Tests that every common way to keep official files gives the rows of the release."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.read import has_split, holds, read
 from benchharness.tasks.sources import Data, missing_files, parse_data
 from benchharness.tasks.sources.files import mini_folder
@@ -42,11 +42,11 @@ PEOPLES_NAMES = {
 
 TIMED = (t for t in TASKS if TASKS[t].head == "timed" and TASKS[t].source.reader)
 MADE = ("text/", "needle/", *TIMED)
-"""Tasks whose rows are made, or in a file of any name."""
+"""Tasks whose rows are generated, or in a file of any name."""
 
 
 def fingerprints(data: Data, *tasks: str) -> dict[str, str]:
-    """Of every split that the data hold, by "task:split"."""
+    """Return the fingerprint of every split that the data hold, by "task:split"."""
     return {
         f"{name}:{split}": read(TASKS[name], split, data).fingerprint
         for name in tasks
@@ -57,12 +57,12 @@ def fingerprints(data: Data, *tasks: str) -> dict[str, str]:
 
 @cache
 def of_mini(*tasks: str) -> dict[str, str]:
-    """The fingerprints of the embedded rows."""
+    """Return the fingerprints of the embedded rows."""
     return fingerprints(MINI, *tasks)
 
 
 def renamed(folder: Path, name: Callable[[str], str]) -> Path:
-    """The folder with the folders in it called otherwise."""
+    """Rename the folders in a folder, and return the folder."""
     for child in sorted(folder.iterdir()):
         if child.is_dir():
             child.rename(folder / name(child.name))
@@ -72,7 +72,7 @@ def renamed(folder: Path, name: Callable[[str], str]) -> Path:
 @pytest.mark.parametrize(
     ("suite", "name"), [(suite, name) for suite, names in PEOPLES_NAMES.items() for name in names]
 )
-def test_the_parent_of_a_suites_folder_by_any_common_name(
+def test_parent_of_a_suite_folder_with_any_common_name_is_read(
     tmp_path: Path, suite: str, name: str
 ) -> None:
     shutil.copytree(mini_folder() / suite, tmp_path / name)
@@ -83,7 +83,7 @@ def test_the_parent_of_a_suites_folder_by_any_common_name(
     assert fingerprints(parse_data(str(tmp_path)), *tasks) == of_mini(*tasks)
 
 
-def test_one_parent_holds_all_suites(tmp_path: Path) -> None:
+def test_one_parent_folder_can_hold_all_suites(tmp_path: Path) -> None:
     for suite in PEOPLES_NAMES:
         shutil.copytree(mini_folder() / suite, tmp_path / PEOPLES_NAMES[suite][:2][-1])
     assert {*PEOPLES_NAMES, "retrieval", "efficiency", "needle"} == {*SUITES}
@@ -106,7 +106,7 @@ def test_each_version_of_squad_may_have_a_folder(tmp_path: Path) -> None:
     [str.lower, str.upper, lambda name: name.replace("-", ""), lambda name: name.replace("-", "_")],
 )
 @pytest.mark.parametrize("suite", ["glue", "superglue"])
-def test_task_folders_by_any_case_and_punctuation(
+def test_task_folders_match_in_any_case_and_punctuation(
     tmp_path: Path, suite: str, name: Callable[[str], str]
 ) -> None:
     folder = renamed(Path(shutil.copytree(mini_folder() / suite, tmp_path / suite)), name)
@@ -114,7 +114,7 @@ def test_task_folders_by_any_case_and_punctuation(
     assert fingerprints(parse_data(str(folder)), *tasks) == of_mini(*tasks)
 
 
-def test_the_halves_of_mnli_may_have_folders(tmp_path: Path) -> None:
+def test_halves_of_mnli_may_have_separate_folders(tmp_path: Path) -> None:
     for which in ("matched", "mismatched"):
         (tmp_path / f"mnli_{which}").mkdir()
         for split in ("dev", "test"):
@@ -127,21 +127,21 @@ def test_the_halves_of_mnli_may_have_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["CoLA", "cola", "my-grammar"])
-def test_a_tasks_own_folder(tmp_path: Path, name: str) -> None:
+def test_folder_of_one_task_is_read(tmp_path: Path, name: str) -> None:
     shutil.copytree(mini_folder() / "glue" / "CoLA", tmp_path / name)
     data = parse_data(str(tmp_path / name))
     assert fingerprints(data, "glue/cola") == of_mini("glue/cola")
     assert holds(str(tmp_path / name))(TASKS["glue/cola"])
 
 
-def test_a_folder_in_one_of_its_own_name(tmp_path: Path) -> None:
+def test_folder_nested_in_one_with_its_name_is_read(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "CoLA", tmp_path / "CoLA" / "CoLA")
     shutil.copytree(mini_folder() / "race", tmp_path / "race" / "RACE")
     data = parse_data(str(tmp_path))
     assert fingerprints(data, "glue/cola", "race/all") == of_mini("glue/cola", "race/all")
 
 
-def test_a_folder_beside_the_tasks_own_is_another_tasks(tmp_path: Path) -> None:
+def test_sibling_of_the_given_folder_is_not_read(tmp_path: Path) -> None:
     for name in ("RTE", "WNLI"):
         shutil.copytree(mini_folder() / "glue" / name, tmp_path / name)
     data = parse_data(str(tmp_path / "RTE"))
@@ -149,7 +149,7 @@ def test_a_folder_beside_the_tasks_own_is_another_tasks(tmp_path: Path) -> None:
         read(TASKS["glue/wnli"], "train", data)
 
 
-def test_a_stray_file_is_no_split_of_a_task_that_has_a_folder(tmp_path: Path) -> None:
+def test_file_outside_the_tasks_folder_is_not_a_split(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "RTE")
     (tmp_path / "RTE" / "test.tsv").rename(tmp_path / "test.tsv")
     assert not has_split(TASKS["glue/rte"], "test", parse_data(str(tmp_path)))
@@ -174,7 +174,9 @@ RELEASED: Mapping[str, Mapping[str, str]] = {
     ("suite", "name", "folder"),
     [(s, name, folder) for s, names in RELEASED.items() for name, folder in names.items()],
 )
-def test_the_archive_of_a_task(tmp_path: Path, suite: str, name: str, folder: str) -> None:
+def test_archive_of_one_task_is_read_without_unpacking(
+    tmp_path: Path, suite: str, name: str, folder: str
+) -> None:
     files = files_in(mini_folder() / suite / folder, folder)
     archive = zip_of(tmp_path / name, files)
     (task,) = (
@@ -203,7 +205,9 @@ def test_the_archive_of_a_task(tmp_path: Path, suite: str, name: str, folder: st
         ("conll2003", "conll2003.zip", ""),
     ],
 )
-def test_the_archive_of_a_suite(tmp_path: Path, suite: str, name: str, above: str) -> None:
+def test_archive_of_a_suite_is_read_without_unpacking(
+    tmp_path: Path, suite: str, name: str, above: str
+) -> None:
     pack = zip_of if name.endswith(".zip") else tar_of
     archive = pack(tmp_path / name, files_in(mini_folder() / suite, above))
     tasks = SUITES[suite].tasks
@@ -213,7 +217,7 @@ def test_the_archive_of_a_suite(tmp_path: Path, suite: str, name: str, above: st
     assert [path.name for path in tmp_path.iterdir()] == [name], "nothing is unpacked"
 
 
-def test_a_folder_goes_before_the_archive_that_it_was_unpacked_from(tmp_path: Path) -> None:
+def test_folder_takes_precedence_over_its_archive(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "RTE")
     (tmp_path / "RTE.zip").write_bytes(b"PK, and nothing more")
     data = parse_data(str(tmp_path))
@@ -223,7 +227,7 @@ def test_a_folder_goes_before_the_archive_that_it_was_unpacked_from(tmp_path: Pa
         has_split(TASKS["glue/rte"], "train", parse_data(str(tmp_path)))
 
 
-def test_an_archive_may_be_the_whole_of_data(tmp_path: Path) -> None:
+def test_data_argument_may_be_an_archive(tmp_path: Path) -> None:
     archive = zip_of(tmp_path / "CoLA.zip", files_in(mini_folder() / "glue" / "CoLA", "CoLA"))
     data = parse_data(str(archive))
     assert str(data) == str(archive.resolve())
@@ -231,7 +235,7 @@ def test_an_archive_may_be_the_whole_of_data(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["CoLA", "SST-2", "MRPC", "STS-B", "RTE", "WNLI"])
-def test_real_files_have_the_same_rows_by_every_way(tmp_path: Path, name: str) -> None:
+def test_official_files_have_the_same_rows_in_every_layout(tmp_path: Path, name: str) -> None:
     folder = Path(os.environ.get("BENCH_TEST_DATA", "nowhere")) / "glue" / name
     if not folder.is_dir():
         pytest.skip("BENCH_TEST_DATA names no folder of official files")
@@ -248,17 +252,17 @@ def test_real_files_have_the_same_rows_by_every_way(tmp_path: Path, name: str) -
 # Where there is no reading, or more than one.
 
 
-def test_two_folders_of_equal_right_are_refused(tmp_path: Path) -> None:
+def test_ambiguous_data_folder_is_an_error(tmp_path: Path) -> None:
     for name in ("GLUE", "glue_data"):
         shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / name / "RTE")
-    error = r"has RTE/train\.tsv more than once, as .*GLUE.* and as .*glue_data.*: say with --data"
+    error = r"has RTE/train\.tsv more than once, as .*GLUE.* and as .*glue_data.*: give the right"
     with pytest.raises(DataError, match=error):
         read(TASKS["glue/rte"], "train", parse_data(str(tmp_path)))
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "glue" / "RTE")
     read(TASKS["glue/rte"], "train", parse_data(str(tmp_path)))  # as it was released
 
 
-def test_a_link_to_a_folder_is_that_folder(tmp_path: Path) -> None:
+def test_link_to_a_folder_does_not_make_it_ambiguous(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "GLUE" / "RTE")
     (tmp_path / "glue_data").symlink_to(tmp_path / "GLUE")
     data = parse_data(str(tmp_path))
@@ -266,7 +270,7 @@ def test_a_link_to_a_folder_is_that_folder(tmp_path: Path) -> None:
 
 
 def lacking(folder: Path, task: str) -> str:
-    """What is said of a task whose files are missing; what it proposes is taken."""
+    """Return the message for a task with missing files; check that the folders it proposes work."""
     found = TASKS[task].source
     words = missing_files(found, ["train", "dev"], parse_data(str(folder)))
     for proposed in (part for part in words.split("`") if part.startswith("--data ")):
@@ -275,7 +279,7 @@ def lacking(folder: Path, task: str) -> str:
     return words
 
 
-def test_a_folder_above_or_below_is_proposed(tmp_path: Path) -> None:
+def test_error_proposes_a_parent_or_child_folder_with_the_files(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "sets" / "old" / "RTE")
     (tmp_path / "sets" / "old" / "SST-2").mkdir()
     below = f"RTE/train.tsv (train), RTE/dev.tsv (dev); `--data {tmp_path}/sets/old` has it"
@@ -283,7 +287,7 @@ def test_a_folder_above_or_below_is_proposed(tmp_path: Path) -> None:
     assert lacking(tmp_path / "sets" / "old" / "SST-2", "glue/rte") == below
 
 
-def test_a_missing_file_says_what_is_there(tmp_path: Path) -> None:
+def test_missing_file_is_an_error_that_lists_the_folder(tmp_path: Path) -> None:
     for name in ("a", "b", "c", "d", "e", "f", "g", "h", ".hidden", "__MACOSX"):
         (tmp_path / name).mkdir()
     (tmp_path / "notes.txt").write_text("notes")
@@ -293,8 +297,8 @@ def test_a_missing_file_says_what_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", [name for name in TASKS if not name.startswith(MADE)])
-def test_no_word_of_the_hub_to_somebody_who_gave_a_folder(tmp_path: Path, task: str) -> None:
-    """Neither where files are missing nor where they hold something else."""
+def test_errors_about_a_given_folder_do_not_mention_the_hub(tmp_path: Path, task: str) -> None:
+    """Try missing files and files with other content."""
     source = TASKS[task].source
     split = next(iter(source.splits))
     for content in (None, "", "{}\n", "[]\n", "x\n", '{"data": 3}', "a\tb\n"):
@@ -310,17 +314,17 @@ def test_no_word_of_the_hub_to_somebody_who_gave_a_folder(tmp_path: Path, task: 
         assert not {source.config} & set(words.replace("(", " ").replace(")", " ").split()), words
 
 
-def test_a_short_name_is_the_task_that_the_folder_holds(tmp_path: Path) -> None:
+def test_short_task_name_is_resolved_by_the_content_of_the_folder(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "RTE")
     assert find_task("rte", holds(str(tmp_path / "RTE"))).name == "glue/rte"
     assert find_task("RTE", holds(str(tmp_path))).name == "glue/rte"
     shutil.copytree(mini_folder() / "superglue" / "RTE", tmp_path / "superglue" / "RTE")
     for data in (str(tmp_path), "mini", "hub"):
-        with pytest.raises(BenchError, match=r"in several suites: say glue/rte or superglue/rte"):
+        with pytest.raises(BenchError, match=r"in several suites: use glue/rte or superglue/rte"):
             find_task("rte", holds(data))
 
 
-def test_a_large_folder_of_other_things_is_refused_in_a_moment(tmp_path: Path) -> None:
+def test_large_unrelated_folder_is_refused_within_seconds(tmp_path: Path) -> None:
     for name in (f"{a}/{b}/{c}" for a in range(8) for b in range(8) for c in range(8)):
         (tmp_path / name).mkdir(parents=True)
         for number in range(8):

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.sources import Data, Row, Source, Split, has_rows, rows
 
 SOURCE = Source(
@@ -50,7 +50,7 @@ def test_columns_are_found_by_position_without_a_header(tmp_path: Path) -> None:
     ]
 
 
-def test_either_name_of_a_column_will_do_and_an_optional_one_may_lack(tmp_path: Path) -> None:
+def test_columns_may_have_alternative_names_and_optional_ones_be_absent(tmp_path: Path) -> None:
     write(tmp_path, "train.tsv", "Sentence\tlabel\nOh.\t0\n")
     assert read_rows(tmp_path) == [{"idx": 0, "text": "Oh.", "label": "plain", "kind": None}]
 
@@ -60,7 +60,7 @@ def test_a_label_may_be_written_as_its_name(tmp_path: Path) -> None:
     assert read_rows(tmp_path)[0]["label"] == "ironic"
 
 
-def test_the_suites_folder_goes_before_the_folder_above(tmp_path: Path) -> None:
+def test_suite_folder_takes_precedence_over_its_parent(tmp_path: Path) -> None:
     write(tmp_path, "train.tsv", "sentence\tlabel\nabove\t0\n")
     assert read_rows(tmp_path)[0]["text"] == "above"
     write(tmp_path / "suite", "train.tsv", "sentence\tlabel\nwithin\t0\n")
@@ -92,7 +92,7 @@ def test_a_public_test_split_keeps_its_labels(tmp_path: Path) -> None:
     assert read_rows(tmp_path, "test_open")[0]["label"] is None
 
 
-def test_an_absent_file_names_what_was_looked_for(tmp_path: Path) -> None:
+def test_missing_file_is_an_error_that_names_the_expected_files(tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         read_rows(tmp_path)
     message = str(caught.value)
@@ -115,7 +115,7 @@ def test_an_absent_file_names_what_was_looked_for(tmp_path: Path) -> None:
         (b"sentence\tlabel\nfine\t0\ncaf\xe9\t0\n", r"train\.tsv line 3 is not UTF-8 text"),
     ],
 )
-def test_a_damaged_file_names_file_and_line(
+def test_malformed_file_is_an_error_that_names_file_and_line(
     tmp_path: Path, content: str | bytes, error: str
 ) -> None:
     write(tmp_path, "train.tsv", content)
@@ -123,7 +123,7 @@ def test_a_damaged_file_names_file_and_line(
         read_rows(tmp_path)
 
 
-def test_a_line_too_short_for_its_positions_is_refused(tmp_path: Path) -> None:
+def test_line_with_too_few_fields_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, "dev.tsv", "src\t0\n")
     with pytest.raises(DataError, match=r"dev\.tsv line 1 has 2 fields"):
         read_rows(tmp_path, "dev")
@@ -145,7 +145,7 @@ def test_a_label_without_names_is_a_number(tmp_path: Path) -> None:
         rows(source, "train", data)
 
 
-def test_has_rows_looks_for_the_file_only(tmp_path: Path) -> None:
+def test_has_rows_checks_only_that_the_file_exists(tmp_path: Path) -> None:
     assert not has_rows(SOURCE, "train", Data(source="files", folder=tmp_path))
     write(tmp_path, "old.txt", "damaged")
     data = Data(source="files", folder=tmp_path)
@@ -155,6 +155,6 @@ def test_has_rows_looks_for_the_file_only(tmp_path: Path) -> None:
     assert has_rows(SOURCE, "dev", Data(source="hub"))
 
 
-def test_an_unknown_split_names_the_known_ones(tmp_path: Path) -> None:
+def test_unknown_split_is_an_error_that_lists_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match="no split 'validation': it has train, dev, test"):
         read_rows(tmp_path, "validation")

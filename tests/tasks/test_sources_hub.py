@@ -1,4 +1,4 @@
-"""The hub, end to end: the real `datasets` library against a stand-in of the hub."""
+"""End-to-end tests of the hub: the `datasets` library against a local stand-in of the hub."""
 
 import socket
 import time
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.glue import GLUE_TASKS, HUB, REVISION
 from benchharness.tasks.sources import Data, rows
 from benchharness.tasks.sources.hub import hub_is_reachable
@@ -31,7 +31,7 @@ def write_cola(hub: Path, names: Sequence[str] = COLA_NAMES, revision: str = REV
 
 
 def free_endpoint() -> str:
-    """An address of the loopback where nothing listens."""
+    """Return a loopback address at which nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return f"http://127.0.0.1:{server.getsockname()[1]}"
 
@@ -53,7 +53,7 @@ def test_the_pinned_revision_is_read_and_not_the_newest(tmp_path: Path) -> None:
     assert answer.status == 0, answer.error
 
 
-def test_a_task_on_no_hub_says_so() -> None:
+def test_task_without_a_hub_data_set_is_an_error() -> None:
     with pytest.raises(DataError, match="cola is not on the hub: use `--data DIR`"):
         rows(replace(COLA.source, hub=""), "train", Data(source="hub"))
 
@@ -70,7 +70,9 @@ def test_a_hub_that_answers_is_reachable(hub: HubServer) -> None:
     assert hub.requests == ["HEAD /"]
 
 
-def test_an_error_page_is_an_answer(hub: HubServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_that_answers_with_an_error_page_is_reachable(
+    hub: HubServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_ENDPOINT", f"{hub.endpoint}/no/such/page")
     assert hub_is_reachable()
 
@@ -80,14 +82,16 @@ def test_an_error_page_is_an_answer(hub: HubServer, monkeypatch: pytest.MonkeyPa
     [free_endpoint(), "nonsense", "http://host.invalid"],
     ids=["closed port", "no address", "no host"],
 )
-def test_nothing_there_is_not_reachable(monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
+def test_endpoint_without_a_server_is_not_reachable(
+    monkeypatch: pytest.MonkeyPatch, endpoint: str
+) -> None:
     monkeypatch.setenv("HF_ENDPOINT", endpoint)
     start = time.monotonic()
     assert not hub_is_reachable(timeout=1.0)
     assert time.monotonic() - start < 2.0
 
 
-def test_silence_is_not_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_never_answers_is_not_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         start = time.monotonic()

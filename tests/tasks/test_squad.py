@@ -1,4 +1,4 @@
-"""SQuAD's JSON: answers stand where they say, or are found, or cannot be learnt from."""
+"""Tests of SQuAD's JSON: answers are at their offsets, are relocated, or are not trained on."""
 
 import json
 import os
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import SpanExample
 from benchharness.tasks.read import SplitRows, has_split, read, subset
 from benchharness.tasks.sources import Data
@@ -42,7 +42,7 @@ def examples(folder: Path, *questions: list[dict[str, Any]], **words: Any) -> li
     return [example for example in rows.examples if isinstance(example, SpanExample)]
 
 
-def test_a_question_with_its_answers(tmp_path: Path) -> None:
+def test_question_with_answers_becomes_a_span_example(tmp_path: Path) -> None:
     (example,) = examples(tmp_path, answers(("Bob", 8)))
     assert example == SpanExample(
         id="q0",
@@ -53,13 +53,13 @@ def test_a_question_with_its_answers(tmp_path: Path) -> None:
     )
 
 
-def test_no_answer_is_not_hidden(tmp_path: Path) -> None:
+def test_unanswerable_question_is_not_hidden(tmp_path: Path) -> None:
     (example,) = examples(tmp_path, [])
     assert example.answers == ()
 
 
 def unmarked(*questions: list[dict[str, Any]]) -> dict[str, Any]:
-    """A document as version 1.1 is laid out, whose questions do not say is_impossible."""
+    """Make a document of version 1.1, whose questions have no is_impossible."""
     document = article(*questions)
     for question in document["paragraphs"][0]["qas"]:
         del question["is_impossible"]
@@ -67,7 +67,7 @@ def unmarked(*questions: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_the_version_is_told_by_what_the_file_holds(tmp_path: Path, split: str) -> None:
+def test_squad_version_is_detected_from_the_content_of_the_file(tmp_path: Path, split: str) -> None:
     first, second = unmarked(answers(("Bob", 8))), {"data": [article([], answers(("Bob", 8)))]}
     assert len(read_squad(tmp_path, first, "1.1", split).examples) == 1
     assert len(read_squad(tmp_path, second, "2.0", split).examples) == 2
@@ -77,7 +77,7 @@ def test_the_version_is_told_by_what_the_file_holds(tmp_path: Path, split: str) 
         read_squad(tmp_path, second, "1.1", split)
 
 
-def test_a_training_question_without_any_answer_in_place_is_left_out_and_counted(
+def test_training_question_without_a_locatable_answer_is_left_out_and_counted(
     tmp_path: Path,
 ) -> None:
     document = {"data": [article(answers(("Cy", 0)), answers(("Bob", 8)), [])]}
@@ -89,7 +89,7 @@ def test_a_training_question_without_any_answer_in_place_is_left_out_and_counted
     assert dev.left_out == 0
 
 
-def test_training_on_nothing_is_refused(tmp_path: Path) -> None:
+def test_training_split_without_usable_questions_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"squad/v2\.0 train .* is empty"):
         examples(tmp_path, answers(("Cy", 0)))
 
@@ -102,13 +102,13 @@ def test_offsets_count_characters_and_not_bytes(tmp_path: Path) -> None:
     assert example.answers == (("Zoë", 8),)
 
 
-def test_a_byte_order_mark_is_no_json(tmp_path: Path) -> None:
+def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     text = json.dumps({"data": [article([])]})
     assert len(read_squad(tmp_path, b"\xef\xbb\xbf" + text.encode()).examples) == 1
 
 
 def without(key: str, place: str) -> dict[str, Any]:
-    """A document of two articles, the second of which lacks a key."""
+    """Make a document of two articles, the second of which lacks a key."""
     document = {"data": [article([]), article(answers(("Bob", 8)))]}
     document["data"][0]["paragraphs"][0]["qas"][0]["id"] = "other"
     damaged = document["data"][1]
@@ -146,12 +146,14 @@ def without(key: str, place: str) -> dict[str, Any]:
         ({"data": [article([{"text": "x", "answer_start": "0"}])]}, r"row 0 does not convert"),
     ],
 )  # fmt: skip
-def test_a_damaged_file_names_the_place(tmp_path: Path, document: Any, error: str) -> None:
+def test_malformed_file_is_an_error_that_names_the_place(
+    tmp_path: Path, document: Any, error: str
+) -> None:
     with pytest.raises(DataError, match=error):
         read_squad(tmp_path, document)
 
 
-def test_a_subset_of_questions_spreads_over_the_articles() -> None:
+def test_subset_of_questions_covers_most_articles() -> None:
     questions = [
         SpanExample(id=f"{a}-{q}", question="?", context="c", answers=(("c", 0),), title=str(a))
         for a in range(20)
@@ -162,7 +164,7 @@ def test_a_subset_of_questions_spreads_over_the_articles() -> None:
 
 
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
-def test_official_answers_stand_where_they_say(version: str) -> None:
+def test_answers_of_the_official_file_are_at_their_offsets(version: str) -> None:
     folder = os.environ.get("BENCH_TEST_DATA")
     data = Data(source="files", folder=Path(folder or "."))
     task = next(task for task in SQUAD_TASKS if task.name == f"squad/{version}")

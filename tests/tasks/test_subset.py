@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import Example, PairExample, SpanExample
 from benchharness.tasks.read import subset
 
@@ -22,28 +22,28 @@ def labels_of(examples: list[Example]) -> Counter[str | float | None]:
 SORTED = pairs(["yes"] * 700 + ["no"] * 300)
 
 
-def test_labels_keep_their_shares_in_a_file_sorted_by_label() -> None:
+def test_subset_is_stratified_in_a_file_sorted_by_label() -> None:
     assert labels_of(subset(SORTED, 100)) == {"yes": 70, "no": 30}
 
 
-def test_it_is_no_prefix_and_keeps_the_order() -> None:
+def test_subset_is_no_prefix_and_keeps_the_order() -> None:
     taken = ids(subset(SORTED, 100))
     assert taken == sorted(taken)
     assert taken[:70] != list(range(70))
     assert max(taken[:70]) > 500
 
 
-def test_it_is_the_same_every_time_and_nested() -> None:
+def test_subsets_are_reproducible_and_nested() -> None:
     assert subset(SORTED, 100) == subset(SORTED, 100)
     assert set(ids(subset(SORTED, 100))) < set(ids(subset(SORTED, 200)))
 
 
-def test_a_rare_label_is_there_as_soon_as_the_limit_allows() -> None:
+def test_rare_labels_are_included_as_soon_as_the_limit_allows() -> None:
     rare = pairs(["a"] * 500 + ["b"] * 499 + ["c"])
     assert labels_of(subset(rare, 3)) == {"a": 1, "b": 1, "c": 1}
 
 
-def test_numbers_are_spread_over_their_range() -> None:
+def test_subset_of_numbers_covers_their_range() -> None:
     graded = pairs([i / 200 for i in range(1001)])
     grades = Counter(round(float(e.label or 0)) for e in subset(graded, 50))  # type: ignore[union-attr]
     assert set(grades) == {0, 1, 2, 3, 4, 5}
@@ -51,17 +51,17 @@ def test_numbers_are_spread_over_their_range() -> None:
 
 
 @pytest.mark.parametrize("limit", [1000, 1001, 10**9])
-def test_a_limit_that_is_no_limit_keeps_everything(limit: int) -> None:
+def test_limit_of_at_least_all_rows_keeps_everything(limit: int) -> None:
     assert subset(SORTED, limit) == SORTED
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_a_limit_below_one_is_refused(limit: int) -> None:
+def test_limit_below_1_is_an_error(limit: int) -> None:
     with pytest.raises(BenchError, match=f"a limit of {limit} rows"):
         subset(SORTED, limit)
 
 
-def test_groups_stay_whole() -> None:
+def test_groups_are_never_split() -> None:
     grouped: list[Example] = [
         PairExample(id=str(i), text_a="a", label="yes", group=str(i // 3)) for i in range(90)
     ]
@@ -71,14 +71,14 @@ def test_groups_stay_whole() -> None:
     assert set(groups.values()) == {3}
 
 
-def test_one_group_is_taken_even_where_it_is_larger_than_the_limit() -> None:
+def test_one_group_is_kept_even_if_it_is_larger_than_the_limit() -> None:
     grouped: list[Example] = [
         PairExample(id=str(i), text_a="a", label="yes", group=str(i // 5)) for i in range(20)
     ]
     assert len(subset(grouped, 2)) == 5
 
 
-def test_questions_without_an_answer_keep_their_share() -> None:
+def test_subset_keeps_the_share_of_unanswerable_questions() -> None:
     questions: list[Example] = [
         SpanExample(id=str(i), question="q", context="c", answers=() if i < 50 else (("c", 0),))
         for i in range(100)

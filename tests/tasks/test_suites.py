@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.tasks.encoders import EFFICIENCY_TASKS
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.multiple_choice import PAIR_TASKS
 from benchharness.tasks.suites import (
     COLLECTIONS,
@@ -18,16 +18,16 @@ from benchharness.tasks.suites import (
 from benchharness.tasks.task import suffix_of
 
 
-def test_every_name_in_the_table_is_the_tasks_own() -> None:
+def test_names_in_the_tables_equal_the_names_of_tasks_and_suites() -> None:
     assert all(name == task.name for name, task in TASKS.items())
     assert all(name == suite.name for name, suite in SUITES.items())
 
 
-def test_every_task_of_a_suite_exists_and_no_task_is_without_one() -> None:
+def test_every_task_belongs_to_a_suite_and_every_suite_task_exists() -> None:
     assert {name for suite in SUITES.values() for name in suite.tasks} == set(TASKS)
 
 
-def test_every_task_that_another_one_trains_names_one_with_a_train_split() -> None:
+def test_tasks_trained_on_another_task_name_one_with_a_train_split() -> None:
     trainers = {task.trained_on for task in TASKS.values() if task.trained_on}
     assert all("train" in TASKS[name].source.splits for name in trainers)
     alone = [task for task in TASKS.values() if task.trained_on is None]
@@ -63,23 +63,23 @@ def test_case_and_punctuation_of_a_task_do_not_matter(name: str, task: str) -> N
         ("xyzzy", r"no task is called 'xyzzy'\. `bench show tasks` shows them\."),
     ],
 )
-def test_an_unknown_task_is_answered_with_advice(name: str, advice: str) -> None:
+def test_unknown_task_is_an_error_with_suggestions(name: str, advice: str) -> None:
     with pytest.raises(BenchError, match=advice) as caught:
         find_task(name)
     assert caught.value.exit_code == 2
 
 
-def test_a_short_name_of_two_suites_is_refused() -> None:
-    with pytest.raises(BenchError, match="say glue/rte or superglue/rte"):
+def test_short_name_in_two_suites_is_an_error() -> None:
+    with pytest.raises(BenchError, match="use glue/rte or superglue/rte"):
         find_task("rte")
 
 
-def test_a_short_name_is_the_task_that_fits_if_only_one_does() -> None:
+def test_ambiguous_short_name_selects_the_only_task_that_fits() -> None:
     assert find_task("rte", lambda task: task.suite == "superglue").name == "superglue/rte"
     (found,) = select_tasks([], ["RTE"], fits=lambda task: task.suite == "glue")
     assert found.name == "glue/rte"
     for fits in (lambda task: True, lambda task: False):
-        with pytest.raises(BenchError, match=r"in several suites: say glue/rte or superglue"):
+        with pytest.raises(BenchError, match=r"in several suites: use glue/rte or superglue"):
             find_task("rte", fits)
     assert find_task("cola", lambda task: False).name == "glue/cola"
 
@@ -88,12 +88,12 @@ def test_a_suite_is_found_by_its_name() -> None:
     assert find_suite("glue") is find_suite("GLUE") is SUITES["glue"]
 
 
-def test_an_unknown_suite_is_answered_with_advice() -> None:
+def test_unknown_suite_is_an_error_with_suggestions() -> None:
     with pytest.raises(BenchError, match=r"no suite is called 'gleu'\. Did you mean 'glue'\?"):
         find_suite("gleu")
 
 
-def test_a_collection_is_its_suites() -> None:
+def test_collection_expands_to_its_suites() -> None:
     others = {"blimp", "beir", "retrieval", "pairs", "text", "xtreme", "efficiency", "lexglue"}
     others |= {"needle"}
     trained = tuple(suite for suite in SUITES.values() if suite.name not in others)
@@ -101,17 +101,17 @@ def test_a_collection_is_its_suites() -> None:
     assert find_suites("GLUE") == (SUITES["glue"],)
 
 
-def test_a_collection_names_suites_and_is_none_itself() -> None:
+def test_collections_contain_suites_and_share_no_name_with_them() -> None:
     assert not set(COLLECTIONS) & set(SUITES)
     assert all(set(members) <= set(SUITES) for members in COLLECTIONS.values())
 
 
-def test_a_collection_is_proposed_for_a_name_like_it() -> None:
+def test_collection_is_suggested_for_a_similar_name() -> None:
     with pytest.raises(BenchError, match="Did you mean 'seeds'"):
         find_suites("seed")
 
 
-def test_every_task_that_counts_is_one_of_the_suites_and_has_the_metrics_of_its_cells() -> None:
+def test_score_rules_use_tasks_and_metrics_of_their_suite() -> None:
     for suite in SUITES.values():
         for name, cells in suite.rule.cells.items():
             assert name in suite.tasks
@@ -120,7 +120,7 @@ def test_every_task_that_counts_is_one_of_the_suites_and_has_the_metrics_of_its_
             assert {*cells} <= known
 
 
-def test_the_package_is_light_to_import() -> None:
+def test_importing_tasks_imports_no_heavy_libraries() -> None:
     heavy = {"datasets", "huggingface_hub", "numpy", "scipy", "sklearn", "torch", "ssl"}
     code = f"import sys, benchharness.tasks; print({heavy} & set(sys.modules))"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""SuperGLUE's rows become the examples that the official baseline sees."""
+"""Tests that SuperGLUE's rows become the examples that the official baseline sees."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction, Mark, PairExample
 from benchharness.tasks.metrics import gender_parity
 from benchharness.tasks.read import read
@@ -35,12 +35,12 @@ def test_diagnostics_are_predicted_by_the_rte_model() -> None:
     assert followers == {"superglue/axb", "superglue/axg"}
 
 
-def test_parity_stands_beside_accuracy() -> None:
+def test_axg_also_reports_accuracy() -> None:
     axg = NAMES["superglue/axg"]
     assert [metric.name for metric in axg.details] == ["accuracy"]
 
 
-def test_boolq_puts_the_passage_first_and_reads_booleans(tmp_path: Path) -> None:
+def test_boolq_passage_comes_first_and_labels_are_booleans(tmp_path: Path) -> None:
     row = {"question": "is it", "passage": "It is.", "idx": 2336, "label": True}
     assert one(tmp_path, "boolq", row) == PairExample(
         id="0", text_a="It is.", text_b="is it", label="True"
@@ -48,14 +48,17 @@ def test_boolq_puts_the_passage_first_and_reads_booleans(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("label", ["true", 1, None, "", "-1"])
-def test_a_label_that_is_no_boolean_is_refused(tmp_path: Path, label: object) -> None:
+def test_boolq_label_that_is_no_boolean_is_an_error(tmp_path: Path, label: object) -> None:
     row = {"question": "is it", "passage": "It is.", "label": label}
     with pytest.raises(DataError, match=r"train\.jsonl line 1 has the label"):
         one(tmp_path, "boolq", row)
 
 
-def test_cb_names_are_not_in_mnlis_order() -> None:
-    """An order taken from MNLI would read every contradiction as neutral."""
+def test_cb_labels_have_their_own_order_and_not_that_of_mnli() -> None:
+    """Fix the order of CB's labels.
+
+    In that of MNLI every contradiction would be read as neutral.
+    """
     assert NAMES["superglue/cb"].source.label_names == ("entailment", "contradiction", "neutral")
 
 
@@ -63,7 +66,9 @@ def test_cb_names_are_not_in_mnlis_order() -> None:
     ("asked", "question"),
     [("cause", "What was the cause of this?"), ("effect", "What happened as a result?")],
 )
-def test_copa_asks_for_a_cause_or_an_effect(tmp_path: Path, asked: str, question: str) -> None:
+def test_copa_question_asks_for_the_cause_or_the_effect(
+    tmp_path: Path, asked: str, question: str
+) -> None:
     row = {"premise": "It fell.", "choice1": "a", "choice2": "b", "question": asked, "label": 1}
     assert one(tmp_path, "copa", row) == ChoiceExample(
         id="0", context="It fell.", question=question, options=("a", "b"), gold=(1,)
@@ -88,7 +93,7 @@ MULTIRC = {
 }  # fmt: skip
 
 
-def test_multirc_has_a_row_for_each_answer_and_a_group_for_each_question(tmp_path: Path) -> None:
+def test_multirc_has_one_row_per_answer_and_one_group_per_question(tmp_path: Path) -> None:
     data = write_file(tmp_path, "MultiRC/train.jsonl", to_lines([MULTIRC]))
     first, second, third = read_file("superglue/multirc", "train", data).examples
     assert first == PairExample(
@@ -110,7 +115,9 @@ def test_multirc_has_a_row_for_each_answer_and_a_group_for_each_question(tmp_pat
         {"idx": 0, "passage": {"text": "x", "questions": ["?"]}},
     ],
 )
-def test_a_passage_of_another_layout_names_its_line(tmp_path: Path, document: Any) -> None:
+def test_malformed_multirc_passage_is_an_error_that_names_the_line(
+    tmp_path: Path, document: Any
+) -> None:
     data = write_file(tmp_path, "MultiRC/train.jsonl", to_lines([MULTIRC, document]))
     with pytest.raises(DataError, match=r"train\.jsonl line 2 is not laid out"):
         read_file("superglue/multirc", "train", data)
@@ -134,7 +141,7 @@ def record(answers: list[str]) -> dict[str, Any]:
     }
 
 
-def test_record_has_each_entity_once_in_order_with_its_last_character(tmp_path: Path) -> None:
+def test_record_options_are_the_distinct_entities_in_order(tmp_path: Path) -> None:
     assert one(tmp_path, "record", record(["Al", "Al"])) == ChoiceExample(
         id="4756",
         context="Bo met Al. Al left Bo.",
@@ -148,8 +155,11 @@ def test_record_may_have_several_right_entities(tmp_path: Path) -> None:
     assert one(tmp_path, "record", record(["Bo", "Al"])).gold == (0, 1)
 
 
-def test_a_record_answer_that_is_no_entity_counts_as_in_its_script(tmp_path: Path) -> None:
-    """The script holds the answer's text against all texts, whether a passage marks them or not."""
+def test_record_answer_that_is_no_entity_counts_as_in_the_official_script(tmp_path: Path) -> None:
+    """Score as the script does.
+
+    It compares with all answer texts, whether a passage marks them or not.
+    """
     found = one(tmp_path, "record", record(["Al", "Mr Bo", "Cy", "Cy"]))
     assert (found.gold, found.answers) == ((0,), ("Cy", "Mr Bo"))
     assert Counter(found.oddities) == {NO_ENTITY: 2}
@@ -160,7 +170,7 @@ def test_a_record_answer_that_is_no_entity_counts_as_in_its_script(tmp_path: Pat
     assert metrics["em"].compute([replace(said, text="Bo")], [found]) == 0
 
 
-def test_a_record_query_without_a_right_entity_is_scored_and_not_learned(tmp_path: Path) -> None:
+def test_record_query_without_a_gold_entity_is_scored_and_not_trained_on(tmp_path: Path) -> None:
     rows = [record(["Cy"]), {**record(["Al"]), "qas": [{**record(["Al"])["qas"][0], "idx": 1}]}]
     for name in ("train", "val"):
         data = write_file(tmp_path, f"ReCoRD/{name}.jsonl", to_lines(rows))
@@ -176,7 +186,7 @@ def test_a_record_query_without_a_right_entity_is_scored_and_not_learned(tmp_pat
     assert (kind.gold_said(first), kind.gold_value(first, several=False)) == ("Cy", None)
 
 
-def test_a_record_test_query_is_hidden(tmp_path: Path) -> None:
+def test_record_test_answers_are_hidden(tmp_path: Path) -> None:
     document = record([])
     assert one(tmp_path, "record", document, "test").gold is None
     del document["qas"][0]["answers"]
@@ -198,7 +208,7 @@ def test_wic_marks_the_word_in_both_sentences(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changed", [{"end1": 12}, {"start1": -1}, {"end2": 4}, {"start2": True}, {"start1": "2"}]
 )
-def test_a_wic_place_outside_the_sentence_is_refused(tmp_path: Path, changed: Any) -> None:
+def test_wic_offset_outside_the_sentence_is_an_error(tmp_path: Path, changed: Any) -> None:
     with pytest.raises(DataError, match=r"superglue/wic train .* row 0 does not convert"):
         one(tmp_path, "wic", wic(**changed))
 
@@ -212,7 +222,7 @@ def test_wsc_marks_both_spans(tmp_path: Path) -> None:
     assert example.label == "True"
 
 
-def test_axg_pairs_are_rows_that_follow_each_other(tmp_path: Path) -> None:
+def test_axg_minimal_pairs_are_consecutive_rows(tmp_path: Path) -> None:
     rows = [
         {"premise": f"He {i}", "hypothesis": "h", "label": "entailment", "pair_id": 551646 + 2 * i}
         for i in range(4)
@@ -223,6 +233,6 @@ def test_axg_pairs_are_rows_that_follow_each_other(tmp_path: Path) -> None:
     assert gender_parity in NAMES["superglue/axg"].metrics
 
 
-def test_hidden_labels_are_hidden_even_where_a_file_has_them(tmp_path: Path) -> None:
+def test_labels_of_the_test_split_are_hidden_even_if_the_file_has_them(tmp_path: Path) -> None:
     row = {"premise": "p", "hypothesis": "h", "label": "entailment"}
     assert one(tmp_path, "rte", row, "test").label is None

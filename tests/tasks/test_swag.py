@@ -1,10 +1,10 @@
-"""SWAG's CSV, whose fields may hold commas, quotes and line breaks."""
+"""Tests of SWAG's CSV, whose fields may contain commas, quotes and line breaks."""
 
 from pathlib import Path
 
 import pytest
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
 from benchharness.tasks.examples import ChoiceExample
 from tests.helpers.official_files import read_file, write_file
 
@@ -23,7 +23,7 @@ def read_swag(folder: Path, content: str | bytes, split: str = "train") -> list[
     return [example for example in found if isinstance(example, ChoiceExample)]
 
 
-def test_the_next_sentence_starts_and_the_options_end_it(tmp_path: Path) -> None:
+def test_question_is_the_start_of_the_sentence_and_options_are_its_endings(tmp_path: Path) -> None:
     assert read_swag(tmp_path, HEADER + line()) == [
         ChoiceExample(
             id="0",
@@ -48,18 +48,18 @@ def test_the_next_sentence_starts_and_the_options_end_it(tmp_path: Path) -> None
         ("😀 \u2028 مرحبا", "😀 \u2028 مرحبا"),
     ],
 )
-def test_hostile_text_survives(tmp_path: Path, quoted: str, text: str) -> None:
+def test_hostile_texts_are_read_verbatim(tmp_path: Path, quoted: str, text: str) -> None:
     first, second = read_swag(tmp_path, HEADER + line(quoted) + line("after"))
     assert first.options[3] == text
     assert second.options[3] == "after"
 
 
-def test_byte_order_mark_and_carriage_returns_are_no_text(tmp_path: Path) -> None:
+def test_byte_order_mark_and_carriage_returns_are_ignored(tmp_path: Path) -> None:
     content = "\ufeff" + (HEADER + line()).replace("\n", "\r\n")
     assert read_swag(tmp_path, content)[0].options == ("a", "b", "c", "d")
 
 
-def test_the_test_file_has_no_labels(tmp_path: Path) -> None:
+def test_swag_test_rows_have_no_labels(tmp_path: Path) -> None:
     content = HEADER.replace(",label", "") + line(label="").replace(",\n", "\n")
     assert read_swag(tmp_path, content, "test")[0].gold is None
 
@@ -82,6 +82,8 @@ def test_the_test_file_has_no_labels(tmp_path: Path) -> None:
         ((HEADER + line("x")).encode().replace(b"x", b"\xff"), r"line 2 is not UTF-8"),
     ],
 )  # fmt: skip
-def test_a_damaged_file_names_the_line(tmp_path: Path, content: str | bytes, error: str) -> None:
+def test_malformed_file_is_an_error_that_names_the_line(
+    tmp_path: Path, content: str | bytes, error: str
+) -> None:
     with pytest.raises(DataError, match=error):
         read_swag(tmp_path, content)

@@ -1,11 +1,11 @@
-"""How the scores of a task's splits are named."""
+"""Tests of how the scores of a task's splits are named."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.sources import Split
 from benchharness.tasks.suites import find_task
@@ -16,7 +16,7 @@ EXAMPLES = [PairExample(id="0", text_a="a", text_b="b", label="entailment")]
 
 
 def with_splits(*names: str) -> PairTask:
-    """RTE with other splits."""
+    """Return RTE with other splits."""
     task = find_task("glue/rte")
     assert isinstance(task, PairTask)
     splits = {name: Split(hub=name, files=()) for name in names}
@@ -37,12 +37,12 @@ def test_scores_of_different_splits_never_share_a_name(split: str, name: str) ->
     assert score(task, split, PREDICTIONS, EXAMPLES) == {name: 1.0}
 
 
-def test_a_total_is_the_same_under_every_python() -> None:
+def test_total_is_the_same_in_every_python_version() -> None:
     assert total([0.1] * 10) == 0.9999999999999999
     assert total([]) == 0.0
 
 
-def test_a_task_with_nothing_but_test_rows_needs_no_mark() -> None:
+def test_score_names_have_no_suffix_if_a_task_has_only_test_rows() -> None:
     assert score(with_splits("test"), "test", PREDICTIONS, EXAMPLES) == {"accuracy": 1.0}
 
 
@@ -52,11 +52,11 @@ def scored(value: object) -> object:
 
 
 @pytest.mark.parametrize("value", [np.float32(0.5), np.array(0.5), 0.5])
-def test_a_score_is_a_number_of_python(value: object) -> None:
+def test_scores_are_python_floats(value: object) -> None:
     assert repr(scored(value)) == "{'mine': 0.5}"
 
 
 @pytest.mark.parametrize("value", [float("nan"), np.inf, "high", 52, -0.1])
-def test_what_is_no_finite_number_within_bounds_is_no_score(value: object) -> None:
+def test_metric_value_that_is_not_finite_or_out_of_bounds_is_an_error(value: object) -> None:
     with pytest.raises(BenchError, match="the metric mine gives"):
         scored(value)

@@ -1,14 +1,14 @@
-"""Text to text, against the examples of arXiv:1910.10683, appendix D, to the character.
+"""Tests of text-to-text casts against the examples of arXiv:1910.10683, appendix D.
 
-They are rows of the benchmarks' development sets. Two differ from what is printed there: WiC's
-part of speech is in no file of SuperGLUE's, and MultiRC's markup is taken out, as T5's code does.
+They are rows of the benchmarks' development sets. Two differ from those printed there: WiC's part
+of speech is in no file of SuperGLUE's, and MultiRC's markup is taken out, as T5's code does.
 """
 
 from dataclasses import replace
 
 import pytest
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
@@ -244,11 +244,11 @@ APPENDIX_D = {
         "carbon monoxide",
     ),
 }
-"""An example, what the encoder reads and what the decoder says, by task."""
+"""Example, encoder input and decoder target, by task."""
 
 
 @pytest.mark.parametrize("name", APPENDIX_D)
-def test_the_example_of_the_appendix(name: str):
+def test_input_and_target_match_the_example_of_the_appendix(name: str):
     example, words, target = APPENDIX_D[name]
     cast = cast_of(find_task(name))
     assert cast.words(example) == words
@@ -258,7 +258,7 @@ def test_the_example_of_the_appendix(name: str):
 # What T5's released code casts beside these (t5/data/preprocessors.py, glue_utils.py).
 
 
-def test_tasks_of_the_released_code():
+def test_inputs_of_boolq_rte_and_wnli_match_t5s_released_code():
     boolq, rte, wnli = (cast_of(find_task(n)) for n in ("superglue/boolq", "superglue/rte", "wnli"))
     example = pair("One.", "Two?", "True")
     assert boolq.words(example) == "boolq passage: One. question: Two?"
@@ -266,7 +266,7 @@ def test_tasks_of_the_released_code():
     assert wnli.words(example) == "wnli sentence1: One. sentence2: Two?"
 
 
-def test_a_record_query_with_its_entities_and_its_summary_as_sentences():
+def test_record_input_has_query_entities_and_summary_sentences():
     example = ChoiceExample(
         id="0",
         context="It rained\n@highlight\nBob went out.\n@highlight\nAnn stayed",
@@ -291,26 +291,26 @@ def rows_of(*examples: object) -> SplitRows:
     return SplitRows(examples=examples, fingerprint=fingerprint(examples))  # type: ignore[arg-type]
 
 
-def test_of_wsc_only_the_true_rows_are_learned():
+def test_only_true_rows_of_wsc_are_trained_on():
     rows = rows_of(wsc("stable", 1, "True"), wsc("yard", 16, "False"))
     learned = rows_to_learn(rows, find_task("superglue/wsc"))
     assert learned.examples == rows.examples[:1]
     assert learned.fingerprint == fingerprint(rows.examples[:1])
 
 
-def test_nothing_to_learn_is_said():
+def test_task_without_trainable_rows_is_an_error():
     with pytest.raises(DataError, match="can be learned in words"):
         rows_to_learn(rows_of(wsc("yard", 16, "False")), find_task("superglue/wsc"))
 
 
-def test_a_query_is_learned_with_each_of_its_answers():
+def test_query_has_one_training_row_per_answer():
     example = ChoiceExample(id="0", context="c", question="q", options=("a", "b", "c"), gold=(0, 2))
     task = find_task("superglue/record")
     learned = rows_to_learn(rows_of(example), task).examples
     assert [cast_of(task).targets(e) for e in learned] == [("a",), ("c",)]
 
 
-def test_hidden_rows_have_no_target_and_false_rows_of_others_stay():
+def test_hidden_rows_have_no_target_and_false_rows_of_boolq_are_kept():
     task = find_task("superglue/boolq")
     assert cast_of(task).targets(pair("a", "b", None)) == ()
     rows = rows_of(pair("a", "b", "False"))
@@ -328,7 +328,7 @@ def test_hidden_rows_have_no_target_and_false_rows_of_others_stay():
         if t.kind not in {"tag", "role", "coref", "ranking", "timed", "labels"}
     ],
 )
-def test_every_right_answer_of_the_mini_data_is_read_as_right(name: str):
+def test_gold_targets_of_the_mini_data_score_1(name: str):
     task = find_task(name)
     leader = find_task(task.trained_on) if task.trained_on else task
     cast = cast_of(leader)
@@ -345,7 +345,7 @@ def test_every_right_answer_of_the_mini_data_is_read_as_right(name: str):
     assert best == pytest.approx([1.0] * len(best), abs=0.02 if name == "glue/stsb" else 1e-9)
 
 
-def test_a_label_is_read_to_the_letter():
+def test_only_exact_label_texts_are_read_as_labels():
     cast, example = cast_of(find_task("glue/rte")), pair("a", "b", "entailment")
     assert cast.read("entailment", example) == PairPrediction(id="0", label="entailment")
     lost = cast.read("entailmen", example)
@@ -356,7 +356,7 @@ def test_a_label_is_read_to_the_letter():
     ("answer", "label", "text"),
     [("3.4", 3.4, None), ("88", 88.0, None), ("three", -1.0, "three"), ("nan", -1.0, "nan")],
 )
-def test_a_number_is_read_as_t5_reads_it(answer: str, label: float, text: str | None):
+def test_numbers_are_read_as_in_t5(answer: str, label: float, text: str | None):
     cast = cast_of(find_task("glue/stsb"))
     assert cast.read(answer, pair("a", "b", 3.0)) == PairPrediction(id="0", label=label, text=text)
 
@@ -364,8 +364,8 @@ def test_a_number_is_read_as_t5_reads_it(answer: str, label: float, text: str | 
 @pytest.mark.parametrize(
     ("score", "said"), [(0.0, "0.0"), (5.0, "5.0"), (2.5, "2.4"), (2.75, "2.8"), (1.3, "1.2")]
 )
-def test_a_score_is_said_to_the_nearest_fifth(score: float, said: str):
-    """Of two that are as near (2.5 is 12.5 fifths) the even one, as tf.round has it."""
+def test_stsb_targets_are_rounded_to_the_nearest_fifth(score: float, said: str):
+    """Round ties (2.5 is 12.5 fifths) to the even fifth, as tf.round does."""
     cast = cast_of(find_task("glue/stsb"))
     assert cast.targets(pair("a", "b", score)) == (said,)
     assert said in cast.answers
@@ -384,14 +384,14 @@ def test_a_score_is_said_to_the_nearest_fifth(score: float, said: str):
         ("", ""),
     ],
 )
-def test_a_referent_is_compared_without_determiners(answer: str, label: str):
+def test_wsc_referents_are_compared_without_determiners(answer: str, label: str):
     cast = cast_of(find_task("superglue/wsc"))
     found = cast.read(answer, wsc("stable", 1, "True"))
     assert found.label == label
     assert (found.text is None) == bool(label)
 
 
-def test_no_answer_has_a_word_of_its_own():
+def test_unanswerable_questions_have_the_target_unanswerable():
     cast = cast_of(find_task("squad/v2.0"))
     none = replace(SQUAD, answers=())
     assert cast.targets(none) == ("unanswerable",)
@@ -399,7 +399,7 @@ def test_no_answer_has_a_word_of_its_own():
     assert not cast.read("carbon", none).abstains  # type: ignore[union-attr]
 
 
-def test_options_are_named():
+def test_options_are_numbered_in_input_and_target():
     race = find_task("race/all")
     example = replace(copa(1), options=("a", "b", "c", "d"), question="Why?", gold=(2,))
     cast = cast_of(race)
@@ -412,12 +412,12 @@ def test_options_are_named():
     assert cast.read("choice5", example) == ChoicePrediction(id="0", option=-1, text="choice5")
 
 
-def test_tags_cannot_be_said():
+def test_tag_tasks_have_no_text_to_text_form():
     with pytest.raises(BenchError, match=r"conll2003/ner gives tags, clusters"):
         cast_of(find_task("conll2003/ner"))
 
 
-def test_what_a_row_is_about_is_in_no_fingerprint():
-    """Stored results are older than the field."""
+def test_about_field_does_not_change_the_fingerprint():
+    """Keep the fingerprints of stored results, which are older than the field."""
     example = pair("a", "b", "True")
     assert fingerprint([example]) == fingerprint([replace(example, about="b")])

@@ -1,4 +1,4 @@
-"""The engine for other machines: jobs go to a cluster, and elsewhere again where a node is lost."""
+"""The engine for clusters: it sends jobs to nodes, and sends a job again if its node is lost."""
 
 import os
 import socket
@@ -23,25 +23,26 @@ from benchharness.engines.process import (
     worker_command,
 )
 from benchharness.engines.slots import WAITING, Slot, find_gpus, make_slot
-from benchharness.leaderboard.job import METHOD, Job, define_task
+from benchharness.errors import BenchError, JobError
+from benchharness.leaderboard.job import METHOD, Job
 from benchharness.leaderboard.result import Failure
 from benchharness.machine import estimate_memory
 from benchharness.plugins import VARIABLE
 from benchharness.progress import Progress
-from benchharness.tasks.errors import BenchError, JobError
+from benchharness.tasks.custom import define_task
 
-# A job for another machine: what the driver sends to a node, and how the node carries it out.
+# A job for another machine: the message from the driver to a node, and its execution there.
 
 REFUSED = "refused"
-"""The key of what comes back where a node could not even start a job: a sentence."""
+"""Key of a node's answer if it could not start a job; the value is a sentence with the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What a job takes up on its node in all: GPUs, cores, bytes of main memory, processes.
+    """Resources of a job on its node: GPUs, cores, and main memory in bytes, for all its processes.
 
-    It trains in so many `processes`, on a GPU each where it has any. Without bytes they follow from
-    the size of its model.
+    The job trains in `processes` processes, with one GPU each if it has GPUs. If `memory_bytes` is
+    0, the memory is estimated from the size of the model.
     """
 
     gpus: int
@@ -50,7 +51,7 @@ class Needs:
     processes: int = 1
 
     def of(self, job: Job) -> "Needs":
-        """What this one takes up, where others take up that; a baseline is learned on one core."""
+        """Return the resources of a particular job: a baseline gets one core and no GPU."""
         if job.kind == "baseline":
             return Needs(gpus=0, cpus=1, memory_bytes=estimate_memory(job))
         estimated = self.processes * estimate_memory(job, gpu=self.gpus > 0)
@@ -59,13 +60,20 @@ class Needs:
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteJob:
-    """One job with everything a node has to know; all of it is plain data, and none is secret.
+    """A job with all that a node has to know about it, as plain data without secrets.
 
-    `ticket` is the engine's name of it, another one each time that it is sent. `folder` is the
-    driver's current one, which relative paths of data and checkpoints start from. The driver writes
-    the file `mark` into the folder of encoders that jobs leave for each other: a node that does not
-    see it has another folder of that name. It must see it where the job leaves an encoder or starts
-    from one; where it does not, other jobs keep no states.
+    Attributes:
+        ticket: The engine's id of this attempt; a job that is sent again gets a new one.
+        job: The job as plain data.
+        needs: Its resources.
+        folder: The driver's working directory, which relative paths of data and checkpoints start
+            from.
+        variables: Variables of the driver's environment that jobs need on every node.
+        orders: The options of the engine.
+        mark: A file that the driver creates in the folder of kept encoders. A node that does not
+            see it has another folder under that path. Jobs that leave an encoder or need one then
+            fail; other jobs run without snapshots.
+        version: The version of benchharness on the driver's machine.
     """
 
     ticket: str
@@ -79,17 +87,17 @@ class RemoteJob:
 
 
 def version() -> str:
-    """What has to be the same on the driver's machine and on a node."""
+    """Return the version string that must be the same on the driver's machine and on a node."""
     return f"{__version__}, method {METHOD}"
 
 
 def run_remote(
     remote: RemoteJob, tell: Callable[[Progress], None], seconds: float = 0.0
 ) -> Mapping[str, Any]:
-    """Runs the job on this machine as the local engine does; its Result or Failure as plain data.
+    """Run a job on this machine as the local engine does; return its outcome as plain data.
 
-    Each new phase is told at once, and anything else every so many `seconds` at most. Raises
-    nothing that the user can mend: it comes back under REFUSED.
+    An error that the user can fix is returned under the key REFUSED, not raised. `tell` gets each
+    new phase at once, and other progress at most every `seconds` seconds.
     """
     try:
         return _run(remote, sparsely(seconds, tell))
@@ -98,7 +106,7 @@ def run_remote(
 
 
 def sparsely(seconds: float, tell: Callable[[Progress], None]) -> Callable[[Progress], None]:
-    """A reporter that passes on each new phase at once, and anything else so often at most."""
+    """Return a reporter that passes on new phases at once, and other progress every `seconds`."""
     phase, told = "", float("-inf")
 
     def report(progress: Progress) -> None:
@@ -112,7 +120,7 @@ def sparsely(seconds: float, tell: Callable[[Progress], None]) -> Callable[[Prog
 
 
 def refuse(sentence: str, details: object = "") -> Mapping[str, Any]:
-    """What comes back from a node on which nothing could be started."""
+    """Build the answer of a node that could not start the job."""
     return {REFUSED: sentence, "details": str(details)}
 
 
@@ -130,7 +138,7 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
             "are kept or that others start from go into it: put --db into a folder that every node "
             "shares, or do without (no --keep-models, --start-from pretrained)."
         )
-    # The GPUs that the cluster has given to the job are those that are visible here.
+    # The cluster makes only the job's own GPUs visible to this process.
     gpus = ",".join(find_gpus()) if remote.needs.gpus else ""
     if remote.needs.gpus and not gpus:
         raise JobError(
@@ -138,57 +146,60 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
             "nodes that have some, or use --device cpu."
         )
     slot = make_slot(gpus, max(1, remote.needs.cpus // remote.needs.processes))
-    # What the user has set for `bench run` counts on nodes too.
+    # Variables that the user set for `bench run` also apply on nodes.
     slot = replace(slot, environment={**slot.environment, **remote.variables})
     orders = orders if is_seen else replace(orders, snapshots=None)
     engine = LocalEngine([slot], orders, worker_command(remote.needs.processes))
-    # A relative --data or --model means what it means where `bench run` was started.
+    # A relative --data or --model is relative to the folder where `bench run` was started.
     there = chdir(remote.folder) if Path(remote.folder).is_dir() else nullcontext()
     with there, closing(engine.run([job], lambda _, progress: report(progress))) as outcomes:
         return next(outcomes).to_json()
 
 
 RETRIES = 2
-"""How often a job is sent again after its node was lost, unless told otherwise."""
+"""Default number of times that a job is sent again after its node was lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lost:
-    """A job's node, or the process that watched over it, is gone; `reason` is a sentence's end."""
+    """Loss of a job's node or of the process that watched it; `reason` ends a sentence."""
 
     reason: str
 
 
 News = Progress | Lost | Mapping[str, Any]
-"""What a cluster says of a remote job: how far it is, that it is lost, or what it has left."""
+"""News about a remote job from a cluster: its progress, its loss, or its Result or Failure."""
 
 
 class Cluster(Protocol):
-    """Machines that run remote jobs, each of which it knows by what `send` has given.
+    """Machines that run remote jobs; `send` returns the cluster's own handle of a job.
 
-    News may come late, twice, of a remote job that was given up, or never.
+    News may be late, repeated, about a remote job that was given up, or missing.
     """
 
     name: str
 
     def open(self) -> AbstractContextManager[object]:
-        """Connects for the time of a run."""
+        """Connect to the cluster for the duration of a run."""
 
     def room(self) -> int:
-        """How many remote jobs it makes sense to have on their way, at least one."""
+        """Return how many remote jobs should be under way at once, at least one."""
 
     def send(self, remote: RemoteJob) -> Any:
-        """Sends a remote job to the next node that has what it needs."""
+        """Send a remote job to the next node that has the resources for it; return its handle."""
 
     def news(self, sent: Mapping[str, Any]) -> Iterable[tuple[str, News]]:
-        """What has become known of remote jobs, by ticket; waits a moment where that is nothing."""
+        """Return new information on remote jobs by ticket; wait a moment if there is none.
+
+        `sent` are the handles of the jobs by ticket.
+        """
 
     def cancel(self, sent: Collection[Any]) -> None:
-        """Ends remote jobs, and waits until their processes have ended or some seconds are over."""
+        """Cancel remote jobs; wait until their processes have ended, or for some seconds."""
 
 
 class _Sent(NamedTuple):
-    """A job that was sent, how often by now, and as what its cluster knows it."""
+    """A job that was sent, the number of the attempt, and the cluster's handle of it."""
 
     job: Job
     attempt: int
@@ -196,10 +207,10 @@ class _Sent(NamedTuple):
 
 
 class ClusterEngine:
-    """Runs jobs on a cluster, each in the ordinary worker process of a node.
+    """Engine that runs each job in the ordinary worker process of a cluster's node.
 
-    `at_once` of them are on their way, None for as many as the cluster has room for. Only the
-    process that iterates learns of results, so a database has one writer.
+    At most `at_once` jobs are under way; None means as many as the cluster has room for. Only the
+    process that iterates over `run` receives results, so a database has a single writer.
     """
 
     def __init__(
@@ -219,12 +230,11 @@ class ClusterEngine:
         self._sent: dict[str, _Sent] = {}
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
-        """Yields what each job left behind, as the jobs end, each once.
+        """Yield the Result or Failure of each job once, in the order in which jobs end.
 
-        A job is taken from `jobs` only when the cluster has room for it; None says that what is
-        left must wait for a job that runs. A job whose node was lost is sent again, at most so
-        often as `retries` says. Closing the iterator, or an exception in it, cancels what
-        runs.
+        A job is taken from `jobs` only when the cluster has room for it; None in `jobs` means that
+        the rest must wait for a running job. A job whose node was lost is sent again, at most
+        `retries` times. Closing the iterator, or an exception in it, cancels the running jobs.
         """
         queue = iter(jobs)
         self._sent = {}
@@ -239,14 +249,14 @@ class ClusterEngine:
                     self._cluster.cancel([sent.known for sent in self._sent.values()])
 
     def _fill(self, queue: Iterator[Job | None], report: Report) -> bool:
-        """Sends jobs while there is room; False when nothing is left to send or to wait for."""
+        """Send jobs while there is room; return False if no job is left to send or to wait for."""
         room = self._at_once or self._cluster.room()
         while len(self._sent) < room and (job := next(queue, None)) is not None:
             self._send(job, 1, report)
         return bool(self._sent)
 
     def _send(self, job: Job, attempt: int, report: Report, note: str = "") -> None:
-        # The variables of the driver's environment that jobs need everywhere; never a token.
+        # Variables of the driver's environment that jobs need on every node; never a token.
         names = (VARIABLE, "OMP_NUM_THREADS", *WAITING)
         remote = RemoteJob(
             ticket=uuid4().hex,
@@ -262,18 +272,18 @@ class ClusterEngine:
         report(job, Progress(phase="waiting", note=note))
 
     def _take(self, ticket: str, news: News, report: Report) -> Iterator[Outcome]:
-        """What a piece of news means: an outcome, or nothing for the caller."""
-        if ticket not in self._sent:  # it was given up, or has ended before
+        """Handle a piece of news; yield the job's outcome if it has one."""
+        if ticket not in self._sent:  # the job was given up, or had ended before
             return
         job, attempt, _ = self._sent[ticket]
         if isinstance(news, Progress):
             report(job, news)
             return
-        # From here on news of this ticket that come late or twice are nobody's.
+        # From here on late or repeated news of this ticket are ignored.
         del self._sent[ticket]
         if not isinstance(news, Lost):
             outcome = self._arrived(job, attempt, news)
-            # Somebody else than the driver may have ended it, such as a queue at its time limit.
+            # The job may have been ended by others, such as a queue at its time limit.
             if not (isinstance(outcome, Failure) and outcome.kind == "interrupted"):
                 yield outcome
                 return
@@ -300,7 +310,7 @@ class ClusterEngine:
 
     @contextmanager
     def _marked(self) -> Iterator[None]:
-        """Puts a mark into the folder of encoders by which nodes tell that it is the same."""
+        """Create the mark by which nodes recognize the folder of encoders; remove it at the end."""
         folder = self._orders.checkpoints
         if self._orders.keep or self._orders.snapshots or folder.is_dir():
             folder.mkdir(parents=True, exist_ok=True)
@@ -309,22 +319,22 @@ class ClusterEngine:
             yield
         finally:
             self._mark.unlink(missing_ok=True)
-            with suppress(OSError):  # where encoders are left in it
+            with suppress(OSError):  # the folder is not empty if encoders are left in it
                 folder.rmdir()
 
 
-# What the options of every cluster are.
+# Options that every cluster has.
 
 NUMBERS = {"cpus": 1, "memory": 1, "retries": 0, "minutes": 1}
-"""Options that are whole numbers, and the least: cores and gigabytes of a job, how often it is sent
-again after its node was lost, and for Slurm alone its time limit."""
+"""Options that are whole numbers, with their minimum: the cores and gigabytes of a job, the number
+of retries after its node was lost, and, for Slurm only, its time limit in minutes."""
 
 CANCEL_SECONDS = SAVING_SECONDS + 10
-"""How long cancelled jobs may take to save their states and end."""
+"""Time that cancelled jobs have to save their states and end."""
 
 
 def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -> Placement:
-    """The placement of a cluster's engine; what else each job gets, the choice says."""
+    """Build the placement of a cluster's engine from the jobs' resources and the user's options."""
     numbers = read_numbers(choice)
     memory = int(numbers.get("memory", 0) * 1e9)
     needs = Needs(gpus=gpus, cpus=cpus, memory_bytes=memory, processes=choice.processes)
@@ -335,7 +345,10 @@ def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -
 
 
 def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
-    """How many GPUs a job gets; `there` says whether the cluster has any, as far as is known."""
+    """Return how many GPUs a job gets.
+
+    `there` states whether the cluster has any, as far as known.
+    """
     if choice.device not in ("auto", "cpu", "cuda"):
         raise BenchError(
             f"--device {choice.device} names a device of this machine: with --engine "
@@ -346,7 +359,10 @@ def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
 
 
 def read_numbers(choice: EngineChoice) -> dict[str, int]:
-    """The options that are numbers; BenchError where one is something else, or too small."""
+    """Parse the options that are numbers.
+
+    Raise BenchError if one is not a number or is too small.
+    """
     given = {name: text for name, text in choice.options.items() if name in NUMBERS}
     for name, text in given.items():
         least = NUMBERS[name]

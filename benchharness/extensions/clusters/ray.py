@@ -1,4 +1,4 @@
-"""Jobs on a Ray cluster: a task for each, while nodes come, go and are cut off."""
+"""Jobs on a Ray cluster, one Ray task per job; nodes may join, leave and lose connection."""
 
 import os
 import signal
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchharness.engines.local import EngineChoice, Placement
+from benchharness.errors import BenchError, first_line, unknown_name
 from benchharness.extensions.clusters.cluster import (
     CANCEL_SECONDS,
     NUMBERS,
@@ -23,24 +24,26 @@ from benchharness.extensions.clusters.cluster import (
     run_remote,
 )
 from benchharness.progress import Progress
-from benchharness.tasks.errors import BenchError, first_line, unknown_name
 
 try:
     import ray.util.scheduling_strategies
-except ImportError:  # an extra
+except ImportError:  # an optional dependency
     ray: Any = None  # type: ignore[no-redef]
 
 POLL_SECONDS = 0.2
 
 SECONDS_BETWEEN_NOTES = 1.0
-"""How often the progress of a job is sent through the network."""
+"""Shortest interval at which a job sends its progress through the network."""
 
 KNOCK_SECONDS = 5.0
-"""How long the head of a cluster may take to answer."""
+"""Time that the head of a cluster has to answer."""
 
 
 def place(choice: EngineChoice) -> Placement:
-    """Where jobs run in a Ray cluster; BenchError where none is there or none of its nodes fits."""
+    """Return the placement of jobs in a Ray cluster.
+
+    Raise BenchError if none answers or no node fits.
+    """
     numbers = read_numbers(choice)
     known = NUMBERS.keys() - {"minutes"}
     for name in choice.options:
@@ -49,8 +52,8 @@ def place(choice: EngineChoice) -> Placement:
     connect(choice.address or "auto")
     sizes = node_sizes()
     gpus = gpus_of_job(choice, there=any(size.gpus for size in sizes))
-    # A job with one of the 8 GPUs of a node has an eighth of its cores. The smallest share of all
-    # nodes counts, so that none has GPUs that no job can use for lack of cores.
+    # A job with one of a node's 8 GPUs gets an eighth of its cores. The smallest share of all nodes
+    # is used, so that no node has GPUs that jobs cannot use for lack of cores.
     shares = [s.cpus * gpus // s.gpus if gpus else s.cpus for s in sizes if s.gpus or not gpus]
     cpus = numbers.get("cpus", 1 if choice.small else max(1, min(shares, default=1)))
     if not jobs_at_once(sizes, gpus, cpus):
@@ -63,7 +66,7 @@ def place(choice: EngineChoice) -> Placement:
 
 
 class NodeSize(NamedTuple):
-    """What a node offers in all."""
+    """Total resources of a node."""
 
     gpus: int
     cpus: int
@@ -71,7 +74,7 @@ class NodeSize(NamedTuple):
 
 
 def connect(address: str) -> None:
-    """Makes this process a driver of the running cluster; BenchError where there is none."""
+    """Make this process a driver of the running cluster; raise BenchError if there is none."""
     if ray is None:
         raise BenchError(
             "--engine ray needs Ray, which is not installed: pip install 'benchharness[ray]'."
@@ -83,7 +86,7 @@ def connect(address: str) -> None:
         )
     handler = signal.getsignal(signal.SIGTERM)  # which ray.init replaces
     try:
-        # A connection fails at once where nobody listens; Ray would try for minutes.
+        # This connection fails at once if nobody listens; Ray would try for minutes.
         host, colon, port = address.rpartition(":")
         if colon and port.isdecimal():
             socket.create_connection((host, int(port)), KNOCK_SECONDS).close()
@@ -98,7 +101,7 @@ def connect(address: str) -> None:
 
 
 def node_sizes() -> list[NodeSize]:
-    """The living nodes of the cluster that this process is connected to."""
+    """Return the sizes of the live nodes of the cluster that this process is connected to."""
     offers = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     return [
         NodeSize(*(int(offer.get(name, 0)) for name in ("GPU", "CPU", "memory")))
@@ -107,14 +110,14 @@ def node_sizes() -> list[NodeSize]:
 
 
 def jobs_at_once(sizes: Collection[NodeSize], gpus: int, cpus: int) -> int:
-    """How many jobs of that size fit on the nodes."""
+    """Return how many jobs with these GPUs and cores fit on the nodes."""
     return sum(
         min(size.cpus // cpus, size.gpus // gpus if gpus else size.cpus // cpus) for size in sizes
     )
 
 
 class RayCluster:
-    """The cluster that this process is connected to; `gpus` and `cpus` are what a job gets."""
+    """The cluster that this process is connected to; each job gets `gpus` GPUs and `cpus` cores."""
 
     name = "ray"
 
@@ -124,10 +127,10 @@ class RayCluster:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Starts the actor that progress goes through, on the driver's own node.
+        """Start the actor that receives progress, on the driver's node; disconnect after the run.
 
-        The connection ends with the run. Ray's own prints about nodes that die, pages of them and
-        on stdout, are dropped: what they mean for a job is told with it.
+        Ray prints pages about lost nodes on stdout. This output is dropped: the consequences for
+        jobs are reported with the jobs.
         """
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
@@ -141,36 +144,36 @@ class RayCluster:
                 ray.shutdown()
 
     def room(self) -> int:
-        """How many jobs fit on the nodes that are there at the moment."""
+        """Return how many jobs fit on the nodes that are available now."""
         return max(1, self._fit(node_sizes()))
 
     def send(self, remote: RemoteJob) -> Any:
-        """Sends a remote job to the next node that has what it needs, as a task."""
+        """Send a remote job as a task to the next node with enough resources; return the task."""
         needs = remote.needs
         largest = max((size.memory_bytes for size in node_sizes()), default=0)
         task = ray.remote(
             num_gpus=needs.gpus,
             num_cpus=needs.cpus,
-            # A job that asks for what no node has would wait for ever.
+            # A job that asks for more than any node has would wait for ever.
             memory=min(needs.memory_bytes, largest),
-            # Lost jobs are sent again by our engine, which counts them and says so.
+            # ClusterEngine sends lost jobs again; it counts and reports them.
             max_retries=0,
         )(run_on_node)
         return task.remote(remote, self._progress)
 
     def news(self, sent: Mapping[str, Any]) -> Iterator[tuple[str, News]]:
-        """What has become known of these tasks, after a moment's wait for an end."""
+        """Yield new progress, and the ends of tasks after waiting a moment for one."""
         waiting = {task: ticket for ticket, task in sent.items()}
         ended, _ = ray.wait(
             list(waiting), num_returns=len(waiting), timeout=POLL_SECONDS, fetch_local=False
         )
-        # Before the ends, because what comes after a job's end is dropped.
+        # Progress goes before ends, because progress after a job's end is dropped.
         yield from self._read_notes()
         for task in ended:
             yield waiting[task], self._read_end(task)
 
     def cancel(self, sent: Collection[Any]) -> None:
-        """Interrupts the tasks, whose engines end their processes, and kills what is left."""
+        """Interrupt the tasks, whose engines end their processes, and kill tasks that are left."""
         if not sent:
             return
         try:
@@ -182,8 +185,8 @@ class RayCluster:
                 ray.cancel(task, force=True)
 
     def _read_notes(self) -> Iterator[tuple[str, News]]:
-        """The latest progress of each remote job; nothing while the actor is away."""
-        # One request, kept until it is answered: the actor forgets what it has answered.
+        """Yield the latest progress of each remote job; nothing while the actor is unavailable."""
+        # The request is kept until it is answered: the actor forgets notes that it has returned.
         self._notes = self._notes or self._progress.take.remote()
         with suppress(ray.exceptions.RayError):
             ready, _ = ray.wait([self._notes], timeout=0)
@@ -203,21 +206,21 @@ class RayCluster:
 
 
 class ProgressActor:
-    """Where jobs leave their progress and the driver takes it; an actor."""
+    """Actor that keeps the jobs' progress until the driver takes it."""
 
     def __init__(self) -> None:
         self._notes: dict[str, Progress] = {}
 
     def put(self, ticket: str, note: Progress) -> None:
-        """Keeps how far a remote job is, in the place of what was there."""
+        """Store the progress of a remote job, and drop its earlier progress."""
         self._notes[ticket] = note
 
     def take(self) -> dict[str, Progress]:
-        """Takes everything."""
+        """Return and forget all progress."""
         notes, self._notes = self._notes, {}
         return notes
 
 
 def run_on_node(remote: RemoteJob, progress: Any) -> Mapping[str, Any]:
-    """The task that a node runs: the remote job, with its progress told to the driver's actor."""
+    """Run a remote job on a node as a Ray task, which reports progress to the driver's actor."""
     return run_remote(remote, partial(progress.put.remote, remote.ticket), SECONDS_BETWEEN_NOTES)

@@ -1,4 +1,4 @@
-"""Jobs on a Slurm cluster by submitit: a batch job for each, through a folder that nodes share."""
+"""Jobs on a Slurm cluster: submitit runs one batch job per job, and nodes share a folder."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from typing import Any
 
 from benchharness.engines.local import EngineChoice, Placement
 from benchharness.engines.slots import find_gpus
+from benchharness.errors import BenchError
 from benchharness.extensions.clusters.cluster import (
     CANCEL_SECONDS,
     NUMBERS,
@@ -25,31 +26,30 @@ from benchharness.extensions.clusters.cluster import (
     run_remote,
 )
 from benchharness.progress import Progress
-from benchharness.tasks.errors import BenchError
 
 try:
     import submitit.core.utils
-except ImportError:  # an extra
+except ImportError:  # an optional dependency
     submitit: Any = None  # type: ignore[no-redef]
 
 POLL_SECONDS = {"slurm": 2.0, "local": 0.2}
-"""How often the folder is looked at: a network's file system is not to be stormed."""
+"""Interval of reading the folder, by executor: a network file system must not be overloaded."""
 
 SECONDS_BETWEEN_NOTES = 2.0
-"""How often a job writes its progress into the folder."""
+"""Shortest interval at which a job writes its progress into the folder."""
 
 AT_ONCE = 64
-"""How many batch jobs are in the queue at once unless --jobs says otherwise."""
+"""Default for the most batch jobs that are queued or running (`--jobs`)."""
 
 MINUTES = 24 * 60
-"""A batch job's time limit unless told otherwise, and the longest that many partitions grant."""
+"""Default time limit of a batch job, which is the longest that many partitions grant."""
 
 CPUS = 8
-"""The cores of a batch job unless told otherwise."""
+"""Default number of cores of a batch job."""
 
 
 def place(choice: EngineChoice) -> Placement:
-    """Where jobs run in Slurm's queue; BenchError where an option has no such value."""
+    """Return the placement of jobs in Slurm's queue; raise BenchError for an invalid option."""
     numbers, where = read_numbers(choice), choice.address or "slurm"
     if where not in ("slurm", "local"):
         raise BenchError(
@@ -70,7 +70,7 @@ def place(choice: EngineChoice) -> Placement:
         )
     cpus = numbers.get("cpus", 1 if choice.small else CPUS)
     root = Path(choice.options.get("folder", choice.folder / "slurm")).absolute()
-    # What else is said is meant for sbatch itself, by its own names, such as partition and account.
+    # All other options are passed to sbatch under their own names, such as partition and account.
     ours = NUMBERS.keys() | {"folder"}
     cluster = SlurmCluster(
         name="submitit's local executor" if is_local else "slurm",
@@ -84,10 +84,10 @@ def place(choice: EngineChoice) -> Placement:
 
 @dataclass(kw_only=True)
 class SlurmCluster:
-    """Slurm's queue, or for trying things out, `where="local"`, processes of this machine.
+    """Slurm's queue, or, with `where="local"`, processes of this machine for a trial.
 
-    `folder` is a run's own, which every node sees under the same name; it is removed at the end.
-    `minutes` is the time limit of a job; `options` go to sbatch.
+    `folder` belongs to this run; every node must see it under the same path, and it is removed at
+    the end. `minutes` is the time limit of a job; `options` are passed to sbatch.
     """
 
     name: str
@@ -98,7 +98,7 @@ class SlurmCluster:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Makes the folder."""
+        """Create the folder, and remove it at the end of the block."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             yield
@@ -106,37 +106,37 @@ class SlurmCluster:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def room(self) -> int:
-        """How many batch jobs are in the queue or run at the same time."""
+        """Return how many batch jobs may be queued or running at the same time."""
         return 1 if self.where == "local" else AT_ONCE
 
     def send(self, remote: RemoteJob) -> Any:
-        """Puts a remote job into the queue, as a batch job."""
+        """Submit a remote job as a batch job; return the batch job."""
         executor = submitit.AutoExecutor(self.folder, cluster=self.where)
         executor.update_parameters(
             name="bench",
             timeout_min=self.minutes,
             gpus_per_node=remote.needs.gpus or None,
             cpus_per_task=remote.needs.cpus,
-            # Rounded up.
+            # Rounded up to whole gigabytes.
             mem_gb=-(-remote.needs.memory_bytes // 10**9),
             slurm_additional_parameters=dict(self.options) or None,
         )
         return executor.submit(run_on_node, remote, self._note(remote.ticket))
 
     def news(self, sent: Mapping[str, Any]) -> Iterator[tuple[str, News]]:
-        """What has become known of these batch jobs, after a moment."""
+        """Wait a moment, then yield the new progress and the ends of batch jobs."""
         time.sleep(POLL_SECONDS[self.where])
         for ticket, job in sent.items():
             if job.done():
                 yield ticket, self._read_end(job)
                 continue
             note = self._note(ticket)
-            with suppress(OSError, ValueError, TypeError):  # where it has written none since
+            with suppress(OSError, ValueError, TypeError):  # no new progress was written
                 taken = note.replace(note.with_suffix(".taken"))
                 yield ticket, Progress(**json.loads(taken.read_bytes()))
 
     def cancel(self, sent: Collection[Any]) -> None:
-        """Takes jobs out of the queue, and waits some seconds for those that ran."""
+        """Remove jobs from the queue, and wait some seconds for running jobs to end."""
         for job in sent:
             job.cancel(check=False)
         deadline = time.monotonic() + CANCEL_SECONDS
@@ -151,7 +151,7 @@ class SlurmCluster:
             left: Mapping[str, Any] = job.result()
         except submitit.core.utils.FailedJobError as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            # "ImportError: No module named 'x'" may have other lines behind it.
+            # "ImportError: No module named 'x'" may be followed by other lines.
             said = next((line for line in reversed(lines) if ": " in line), lines[-1])
             return refuse(f"the job could not be started on its node ({said})", details=error)
         except (submitit.core.utils.UncompletedJobError, OSError, EOFError):
@@ -160,7 +160,7 @@ class SlurmCluster:
 
 
 def run_on_node(remote: RemoteJob, note: Path) -> Mapping[str, Any]:
-    """What a batch job runs: the remote job, with its progress in a file."""
+    """Run a remote job as a batch job, which writes its progress into a file."""
 
     def write(progress: Progress) -> None:
         draft = note.with_suffix(".draft")

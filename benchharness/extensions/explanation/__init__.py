@@ -1,4 +1,4 @@
-"""Say why a number is another one: a stored run beside a training of another tool."""
+"""Extension that explains why two scores differ: a stored run and a training of another tool."""
 
 from benchharness.extension import COMPARE, Command, Extension
 
@@ -8,7 +8,7 @@ EXTENSION = Extension(
     commands={
         "explain": Command(
             "command:explain",
-            "Say why a number is another one.",
+            "Explain why two scores differ.",
             "explain 4f2a9c --from ../run_glue/out",
             COMPARE,
             old="compare explain",

@@ -1,4 +1,4 @@
-"""A stored run again, with one value of another training at a time: what does each one change?"""
+"""Repetition of a stored run with one value of another training at a time, to measure effects."""
 
 import math
 import shlex
@@ -11,6 +11,7 @@ from benchharness.driver.options import OPTIONS, Names, RunOptions
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import check_request
 from benchharness.driver.session import Session
+from benchharness.errors import BenchError
 from benchharness.extensions.explanation.differences import Difference, Explanation
 from benchharness.leaderboard.job import Job, recipe_digest
 from benchharness.leaderboard.report.run import command_of
@@ -18,18 +19,22 @@ from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.statistics import student_t
 from benchharness.leaderboard.store.store import open_store
 from benchharness.recipes.recipe import SETTINGS
-from benchharness.tasks.errors import BenchError
 
 SEEDS = 3
-"""How many the run itself has, to show its noise; a change is tried with the run's own."""
+"""Number of seeds of the unchanged run, for its noise; a change is tried with the run's seed
+only."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Try:
-    """A changed value and how far it moved the score, from 0 to 1.
+    """A changed value and its effect on the score, from 0 to 1.
 
-    None where nothing sets the value, or where the run failed; `error` says which. `share` is the
-    part of the gap that the change is, None where there is no gap.
+    Attributes:
+        name: The name of the value.
+        change: The option that sets it.
+        moved: The score's change; None if no option sets the value, or if the run failed.
+        share: The change as a share of the gap; None if there is no gap.
+        error: The reason if `moved` is None; else empty.
     """
 
     name: str
@@ -41,10 +46,15 @@ class Try:
 
 @dataclass(frozen=True, kw_only=True)
 class Tries:
-    """What changes came to, and the noise: how far two equal runs lie apart, 19 times in 20.
+    """Effects of changes, and the noise.
 
-    None where fewer than two seeds of the run ended. `seeds` are those that it is of, `failures`
-    what failed.
+    Attributes:
+        metric: The metric of the scores.
+        tries: The changes.
+        noise: Half the width of the 95 % interval of the difference between two equal runs; None if
+            fewer than two seeds of the run finished.
+        seeds: The seeds that the noise is estimated from.
+        failures: The jobs that failed.
     """
 
     metric: str
@@ -57,11 +67,19 @@ class Tries:
 def try_changes(
     run: Result, found: Explanation, most: int, options: RunOptions, watch: Watch = unwatched
 ) -> Tries:
-    """Runs again with each of the first `most` differences alone, on as many rows as asked for.
+    """Repeat a run with each of the first `most` differences alone.
 
-    `options` have the database, and of --limit, --device and --jobs what was said. Everything that
-    runs is stored, and nothing that is stored runs again. BenchError for a run of somebody's own
-    data, or one that learned from a teacher.
+    All runs are stored, and finished runs are skipped.
+
+    Args:
+        run: The stored run.
+        found: The comparison with the other training.
+        most: The number of differences to try.
+        options: The database, and the user's --limit, --device and --jobs.
+        watch: The function that watches the jobs.
+
+    Raises:
+        BenchError: The run was trained on the user's own data, or with a teacher.
     """
     job = run.job
     if job.definition is not None or job.teacher is not None:
@@ -81,7 +99,7 @@ def try_changes(
             ended = dict(zip(jobs, driven.store.results(jobs), strict=True))
 
     def reached(planned: Plan) -> dict[int, float]:
-        """The scores of a plan's jobs on the task, by seed."""
+        """Return the scores of a plan's jobs on the task, by seed."""
         runs = ((each.seed, ended[each.key]) for each in planned.jobs if each.task == job.task)
         return {seed: _scores(each)[metric] for seed, each in runs if isinstance(each, Result)}
 
@@ -89,11 +107,11 @@ def try_changes(
     for each, planned in zip(chosen, plans, strict=True):
         moved, error = None, "it failed" if isinstance(planned, Plan) else planned
         other = reached(planned) if isinstance(planned, Plan) else {}
-        if other and job.seed in scores:  # of another seed where that is what was changed
+        if other and job.seed in scores:  # the other seed differs if the seed is the change
             moved, error = next(iter(other.values())) - scores[job.seed], ""
         share = moved / found.gap if moved is not None and found.gap else None
         tries.append(Try(name=each.name, change=each.change, moved=moved, share=share, error=error))
-    # The difference of two runs of one spread has that spread times the root of two.
+    # The difference of two runs with equal spread has that spread times the square root of two.
     count, values = len(scores), scores.values()
     noise = student_t(count - 1, 0.975) * stdev(values) * math.sqrt(2) if count > 1 else None
     failures = tuple(each for each in ended.values() if isinstance(each, Failure))
@@ -101,7 +119,10 @@ def try_changes(
 
 
 def _plan(usual: RunOptions, difference: Difference) -> Plan | str:
-    """The run with one value of the other training, or why there is none."""
+    """Plan the run with one value of the other training.
+
+    Return a clause with the reason if impossible.
+    """
     if not difference.change:
         return "no setting of a run"
     try:
@@ -111,13 +132,13 @@ def _plan(usual: RunOptions, difference: Difference) -> Plan | str:
 
 
 def _scores(run: Result) -> Mapping[str, float]:
-    """The scores of the first dev split of the run's own task."""
+    """Return the scores of the first dev split of the run's own task."""
     found = (e.scores for e in run.evaluations if e.task == run.job.task and e.scores)
     return next(found, {})
 
 
 def _seeds(job: Job, db: str, *, fewer_rows: bool) -> tuple[int, ...]:
-    """The run's seed, and others, first those that have a run like it."""
+    """Return the run's seed and other seeds, first those for which the store has an equal run."""
     with open_store(db) as store:
         rows = [row for row in store.runs(task=job.task) if row.status == "finished"]
     known = (job.weights, job.fingerprints, recipe_digest(job), job.precision)
@@ -132,7 +153,7 @@ def _seeds(job: Job, db: str, *, fewer_rows: bool) -> tuple[int, ...]:
 
 
 def _options(job: Job, asked: RunOptions) -> RunOptions:
-    """The options that make the job again, as its command on the page has them."""
+    """Return the options that repeat a job, as in its command on the report page."""
     words = iter(shlex.split(command_of(job))[2:])
     types = {each.name: each.type for each in fields(RunOptions)}
     names = {OPTIONS[name].flag or f"--{name.replace('_', '-')}": name for name in types}
@@ -146,19 +167,19 @@ def _options(job: Job, asked: RunOptions) -> RunOptions:
         else:
             found[name] = next(words)
     found |= {"test": False, "seed": (job.seed,), "limit": asked.limit or job.limit}
-    # What the checkpoint may do is said now: the run may be somebody else's.
+    # Trust comes from the user's options, not from the run, which may be another person's.
     given = {n: getattr(asked, n) for n in ("db", "device", "jobs", "trust_remote_code")}
     return RunOptions(**{**found, **given, "baselines": False})
 
 
 def _changed(usual: RunOptions, difference: Difference) -> RunOptions:
-    """The options with one value of another training."""
+    """Return the options with one value of another training."""
     ((name, value),) = difference.change.items()
     if name == "seed":
         return replace(usual, seed=(int(value),))
     if name == "precision":
         return replace(usual, precision=value)  # type: ignore[arg-type]
-    # What says the same in another unit would win over it.
+    # The same quantity in another unit would override it.
     facts = SETTINGS[name]
     twins = {name, facts.instead_of} | {n for n, f in SETTINGS.items() if f.instead_of == name}
     kept = [each for each in usual.set if each.partition("=")[0] not in twins]

@@ -1,4 +1,4 @@
-"""`bench explain`: why is my number another one?"""
+"""The command `bench explain`: why two scores differ."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -20,12 +20,12 @@ from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.progress import job_names
 
-Key = Annotated[str, argument("KEY", "The beginning of a run's key.", "keys")]
+Key = Annotated[str, argument("KEY", "The first characters of a run's key.", "keys")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """With what a run is compared, and what is tried."""
+    """Options of `bench explain`: the other training, and the changes to try."""
 
     other: str = option(
         ...,
@@ -36,13 +36,14 @@ class Asked:
     )
     tries: int = option(
         0,
-        "Run again with each of the first N differences alone, and say how far it moves the score.",
+        "Run again with each of the first N differences alone, and show how much each one changes "
+        "the score.",
         flag="--try",
         metavar="N",
         least=0,
     )
     limit: int | None = option(
-        None, "With --try: keep at most N rows of each split.", metavar="N", least=1
+        None, "With --try: keep at most N rows per split.", metavar="N", least=1
     )
     db: Database = DATABASE
     trust_remote_code: TrustCode = False
@@ -50,10 +51,11 @@ class Asked:
 
 @with_options()
 def explain(key: Key, *, asked: Asked, as_json: AsJson = False) -> None:
-    """List every value in which another training differs from a stored run, the likeliest first.
+    """Explain why two scores differ: list every setting that differs, the likeliest cause first.
 
-    Nothing of it is executed or unpickled. Exit codes: 2 the key, the name or the task is wrong; 4
-    a folder or file holds no training, is damaged or would run code; 1 a run of --try failed.
+    The other training is neither executed nor unpickled. Exits with 2 if the key, the name or the
+    task is wrong, with 4 if a folder or file holds no training, is damaged or would run code, and
+    with 1 if a run of --try failed.
     """
     with open_store(asked.db, create=False) as store:
         run = trained(store, key)
@@ -69,7 +71,9 @@ def explain(key: Key, *, asked: Asked, as_json: AsJson = False) -> None:
         print_table(
             [_row(each) for each in found.differences],
             ("value", "the run", "the other", "effect"),
-            "no value differs." if found.compared else "the other says no value to compare.",
+            "no value differs."
+            if found.compared
+            else "the other training states no value to compare.",
         )
         for line in _legend(found):
             typer.echo(visible(line))
@@ -82,7 +86,7 @@ def explain(key: Key, *, asked: Asked, as_json: AsJson = False) -> None:
 def _lines(found: Explanation) -> Iterator[str]:
     yield f"{found.run} and {found.other}"
     if found.gap is None or found.ours is None or found.theirs is None:
-        yield "no score that both have."
+        yield "the two have no score in common."
     else:
         ours, theirs = map(marked, map(shown, (found.ours, found.theirs)), found.flags)
         yield f"{found.metric}: the run {ours}, the other {theirs}, {found.gap * 100:+.1f}"
@@ -104,17 +108,17 @@ def _words(value: Any, place: str) -> str:
 
 def _legend(found: Explanation) -> Iterator[str]:
     if any(each.points is not None for each in found.differences):
-        yield "effect: the largest that was measured here, in points; the rest by what is usual."
+        yield "effect: the largest that was measured, in points; the others follow by usual size."
     for words, names in (
-        ("not said by the other", found.not_said),
-        ("not known of the run", found.unread),
-        ("values of the other that nobody here knows", found.unknown),
+        ("not stated by the other", found.not_said),
+        ("stated by the other only", found.unread),
+        ("values of the other that benchharness does not know", found.unknown),
     ):
         if names:
             yield f"{words}: {', '.join(names)}."
     if found.assumed:
         each = (f"{name} ({value_text(value)})" for name, value in found.assumed.items())
-        yield f"assumed of the other, whose files do not say: {', '.join(each)}."
+        yield f"assumed for the other, because its files do not state them: {', '.join(each)}."
 
 
 def _show_tries(tried: Tries, limit: int | None) -> None:
@@ -133,10 +137,10 @@ def _show_tries(tried: Tries, limit: int | None) -> None:
     ]
     print_table(rows, tuple(rows[0]) if rows else (), "nothing to try.")
     noise = "not known" if tried.noise is None else f"±{tried.noise * 100:.1f}"
-    where = f" on at most {limit:,} rows of a split; the gap is of all rows" if limit else ""
+    where = f" on at most {limit:,} rows per split; the gap is on all rows" if limit else ""
     typer.echo(
-        f"noise: {noise}, how far two runs of equal values lie apart 19 times in 20, by seeds "
-        f"{', '.join(map(str, tried.seeds))}{where}."
+        f"noise: {noise}, the largest difference between two runs of equal settings in 19 of 20 "
+        f"cases, from seeds {', '.join(map(str, tried.seeds))}{where}."
     )
 
 

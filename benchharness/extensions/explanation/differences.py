@@ -1,4 +1,4 @@
-"""Where a training differs from a run: each value, in the order in which it is likely to matter."""
+"""Differences between a training and a run, value by value, the most likely causes first."""
 
 import math
 import tomllib
@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+from benchharness.errors import BenchError
 from benchharness.extensions.explanation.training import (
     ALL_DECAY,
     PRECISIONS,
@@ -18,17 +19,24 @@ from benchharness.extensions.explanation.training import (
 )
 from benchharness.leaderboard.job import value_text
 from benchharness.recipes.recipe import ADAFACTOR, SETTINGS
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, distinct_title, find_task
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A value that two trainings have otherwise; None where a run leaves it out.
+    """A value in which two trainings differ; None on the side that leaves it out.
 
-    `points` is the largest effect that was measured here, None where none was, and `source` says
-    where. `change` are the options of a run that has the other training's value: settings by name,
-    "precision" or "seed"; empty for what cannot be set.
+    Attributes:
+        name: The name of the value.
+        ours: The run's value.
+        theirs: The other training's value.
+        ours_from: The place where the run's value was read.
+        theirs_from: The place where the other training's value was read.
+        points: The largest effect that benchharness has measured, in points; None if it has
+            measured none.
+        source: The source of that measurement.
+        change: The option of a run that sets the other training's value: a setting by name,
+            "precision" or "seed"; empty if it cannot be set.
     """
 
     name: str
@@ -43,14 +51,21 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """A run beside another training.
+    """Comparison of a run with another training.
 
-    `differences` come with the likeliest first. `not_said` are the names of values that the run
-    has and of which the other training says nothing, `unread` of those that it has and that are not
-    known of the run; `unknown` are its own that nobody here knows. `assumed` are the values that no
-    file says and that its tool usually has; `compared` counts the values that both say. `ours` and
-    `theirs` are the scores of the metric that both have, from 0 to 1, and `flags` what must be
-    known of each.
+    Attributes:
+        run: The name of the run.
+        other: The name of the other training.
+        metric: The metric that both have; empty if none.
+        ours: The run's score, from 0 to 1.
+        theirs: The other training's score, from 0 to 1.
+        differences: The differences, the most likely causes first.
+        not_said: The names of values that only the run states.
+        unread: The names of values that only the other training states.
+        unknown: The names of the other training's values that benchharness does not know.
+        assumed: The other training's values that no file states and that are its tool's defaults.
+        compared: The number of values that both state.
+        flags: Warnings about the score of each.
     """
 
     run: str
@@ -68,12 +83,12 @@ class Explanation:
 
     @property
     def gap(self) -> float | None:
-        """Theirs less ours."""
+        """The other training's score minus the run's; None if either is unknown."""
         return None if self.theirs is None or self.ours is None else self.theirs - self.ours
 
 
 class Effect(NamedTuple):
-    """The largest effect in points, None where none was measured, and where that stands."""
+    """Largest measured effect in points, None if none was measured, and its source."""
 
     points: float | None = None
     source: str = ""
@@ -81,17 +96,17 @@ class Effect(NamedTuple):
 
 @cache
 def effects() -> Mapping[str, Effect]:
-    """What is known of each value's effect, in the order of what is usually large."""
+    """Return the known effect of each value, in order of the usual size."""
     file = files("benchharness.extensions.explanation") / "effects.toml"
     known = tomllib.loads(file.read_text(encoding="utf-8"))
     return {name: Effect(**facts) for name, facts in known.items()}
 
 
 def explain(run: Training, other: Training) -> Explanation:
-    """Every value that differs; those that mean the same do not.
+    """Compare a run with another training and return the values that differ in meaning.
 
-    BenchError where the other training is of another
-    task.
+    Raises:
+        BenchError: The other training is on another task.
     """
     _check_task(run, other)
     both = _with_models(run, other)
@@ -132,9 +147,10 @@ def explain(run: Training, other: Training) -> Explanation:
 
 
 def _with_models(run: Training, other: Training) -> tuple[Values, Values]:
-    """The values of both, whose `model` is the checkpoint's name where that says more.
+    """Return the values of both, with the checkpoint's name as `model` if that is more specific.
 
-    A name that is the run's own is the same model, unless a config.json has other sizes.
+    A checkpoint name that is one of the run's own is the same model, unless a config.json has other
+    sizes.
     """
     both = [dict(training.values) for training in (run, other)]
     own, their = (values.pop("checkpoint", None) for values in both)
@@ -146,13 +162,13 @@ def _with_models(run: Training, other: Training) -> tuple[Values, Values]:
 
 
 def _check_task(run: Training, other: Training) -> None:
-    """BenchError where the other training is of another task than the run."""
+    """Raise BenchError if the other training is on another task than the run."""
     task = find_task(run.task)
     names = {task.name, task.name.partition("/")[2], task.source.config}
     names |= {task.source.hub, task.source.hub.rpartition("/")[2]}
     ours = f"run {run.name.removeprefix('run ')} is of {distinct_title(task.name)}"
-    names = {name.lower() for name in names} | {"default"}  # of a configuration
-    for word in other.task.split():  # a data set and its configuration
+    names = {name.lower() for name in names} | {"default"}  # the name of a dataset's configuration
+    for word in other.task.split():  # a dataset and its configuration
         theirs = word.lower()
         if not names.isdisjoint({theirs, theirs.replace("-", ""), theirs.rpartition("/")[2]}):
             continue
@@ -173,23 +189,24 @@ def _check_task(run: Training, other: Training) -> None:
         )
 
 
-# Which values there are to compare, and when two of them mean the same.
+# Selection of the values to compare, and equality of their meaning.
 
 _PARTS = (("steps", "epochs"), ("warmup_steps", "warmup_ratio"))
-"""Of values that are given in one of two units, the number of steps and what it is a part of."""
+"""Units of values that are given in one of two: a number of steps, or epochs or a share of
+steps."""
 
 _PACE = frozenset(name for part in _PARTS for name in part)
 
 _WITHOUT_EFFECT = frozenset(
     {"accumulation", "activation_checkpointing", "deterministic", "decoupled_weight_decay"}
 )
-"""The same result, or compared by another name."""
+"""Values without effect on the result, or compared under another name."""
 
 _DECAYING = frozenset({"xlnet", "funnel", "mpnet", "t5", "mt5", "umt5", "convbert"})
-"""Families that have biases of two dimensions, or norms by other names (docs/parity.md, d)."""
+"""Families with biases of two dimensions, or norms with other names (docs/parity.md, d)."""
 
 _RELATIVE_TO_THE_END = frozenset({"xlnet"})
-"""Families whose tokenizer pads on the left, and whose positions are relative."""
+"""Families whose tokenizer pads on the left and whose positions are relative."""
 
 _SEEING_PADDING = frozenset({"convbert", "funnel"})
 """Families whose states depend on the width of the padding (docs/parity.md, w)."""
@@ -197,7 +214,7 @@ _SEEING_PADDING = frozenset({"convbert", "funnel"})
 
 @dataclass(frozen=True, kw_only=True)
 class _Pair:
-    """The values of the run and those of the other training."""
+    """Values of the run and of the other training."""
 
     head: str
     family: str
@@ -205,33 +222,33 @@ class _Pair:
     both: tuple[Values, Values]
 
     def of(self, name: str) -> tuple[Said | None, Said | None]:
-        """A value of both; None where nothing says it."""
+        """Return a value of both trainings; None for a training that does not state it."""
         own, their = (_value(name, values) for values in self.both)
         return own, their
 
     def has(self, name: str, *wanted: Any) -> list[bool]:
-        """In which of both a value is one of these, or, without any, other than 0 and off."""
+        """Return for both whether the value is one of `wanted` or, without `wanted`, is truthy."""
         found = [said and said.value for said in self.of(name)]
         return [value in wanted if wanted else bool(value) for value in found]
 
     def compares(self, name: str) -> bool:
-        """Whether a difference of these values would change a result."""
+        """Return whether a difference in this value would change a result."""
         said = any(name in values for values in self.both)
         if not said or name in _PACE | _WITHOUT_EFFECT:
             return False
         return name not in _NEEDS or _NEEDS[name](self)
 
     def is_idle(self, name: str) -> bool:
-        """Return whether a value moves nothing, as more tokens where the run has cut no row."""
+        """Return whether a difference has no effect: more tokens, when the run truncated no row."""
         own, their = self.of(name)
         is_longer = own and their and isinstance(their.value, int) and their.value > own.value
         return name == "max_tokens" and self.keeps_words and bool(is_longer)
 
     def same(self, name: str) -> bool:
-        """Whether a value that both say means the same in both."""
+        """Return whether a value that both state has the same meaning in both."""
         part = next((part for part in _PARTS if name in part), None)
         if part and len({_unit(part, values) for values in self.both}) > 1:
-            # As steps of the training that counts in them; one may be lost by rounding.
+            # Compared in steps, of which rounding may lose one.
             counted, parted = sorted(self.both, key=lambda v: _unit(part, v) != part[0])
             steps = self._steps(counted, part, float(parted[part[1]].value))
             return steps is not None and abs(steps - float(counted[part[0]].value)) <= 1
@@ -239,11 +256,11 @@ class _Pair:
         if isinstance(one, int | float) and isinstance(other, int | float):
             return math.isclose(one, other, rel_tol=1e-6)
         words = [{*str(value).lower().split(", ")} for value in (one, other)]
-        # Of metrics one in common is enough.
+        # Metrics are equal if they have one in common.
         return not words[0].isdisjoint(words[1]) if name in _METRICS else words[0] == words[1]
 
     def _steps(self, values: Values, part: tuple[str, str], share: float) -> float | None:
-        """The steps that so many epochs, or a share of all steps, are in a training."""
+        """Return the steps of a number of epochs, or of a share of all steps, in a training."""
         if part == _PARTS[1]:
             whole = _unit(_PARTS[0], values)
             amount = float(values[whole].value) if whole else 0.0
@@ -256,13 +273,13 @@ class _Pair:
 
 
 def _unit(part: tuple[str, str], values: Values) -> str:
-    """In which of two units a training says it; empty where it says nothing."""
+    """Return the unit of the two in which a training states the value; empty if it does not."""
     steps, share = part
     return steps if steps in values and values[steps].value else share if share in values else ""
 
 
 def _value(name: str, values: Values) -> Said | None:
-    """A value as it is said; of a recipe that says nothing of it, the default."""
+    """Return a value as stated; the default for a recipe that does not state it."""
     if name in values or name not in SETTINGS or "learning_rate" not in values:
         return values.get(name)
     facts = SETTINGS[name]
@@ -273,7 +290,7 @@ def _value(name: str, values: Values) -> Said | None:
 _METRICS = ("metric", "selected_by")
 
 _CHOICES = ("best_checkpoint", "early_stopping")
-"""What makes the evaluations of a training count."""
+"""Settings that make the evaluations of a training affect its result."""
 
 _NEEDS: Mapping[str, Callable[[_Pair], bool]] = {
     "decays": lambda pair: (
@@ -292,12 +309,12 @@ _NEEDS: Mapping[str, Callable[[_Pair], bool]] = {
         ("evaluations", "selected_by"),
         lambda pair: all(map(any, zip(*map(pair.has, _CHOICES), strict=True))),
     ),
-    # run_qa.py counts windows.
+    # run_qa.py counts windows instead of rows.
     **dict.fromkeys(("train_rows", "dev_rows"), lambda pair: pair.head != "span"),
-    "train_data": lambda pair: all(pair.has("train_data")),  # only runs of ours have a digest
+    "train_data": lambda pair: all(pair.has("train_data")),  # only runs of benchharness have one
     "dev_data": lambda pair: all(pair.has("dev_data")),
 }
-"""What has to be so for a difference of a value to mean something."""
+"""Conditions under which a difference in a value affects the result."""
 
 
 def _difference(name: str, own: Said, their: Said, effect: Effect | None) -> Difference:
@@ -315,7 +332,7 @@ def _difference(name: str, own: Said, their: Said, effect: Effect | None) -> Dif
 
 
 def _change(name: str, value: Any) -> dict[str, str]:
-    """What sets the value in a run of ours; nothing where nothing does."""
+    """Return the option that sets the value in a run; empty if there is none."""
     is_option = name == "seed" or (name == "precision" and value in (*PRECISIONS[1:], "fp32"))
     is_setting = name in SETTINGS and SETTINGS[name].rule.read(value) is not None
     return {name: value_text(value)} if is_option or is_setting else {}

@@ -1,7 +1,7 @@
-"""What other tools leave of a training, as a Training.
+"""Import of trainings: files that other tools leave, as a Training.
 
-A Trainer's output folder or a file of it, the command line of an example script of transformers, a
-recipe, a published row with its paper's recipe, another stored run.
+The sources are a Trainer's output folder or a file of it, the command line of an example script of
+transformers, a recipe, a published row with its paper's recipe, and another stored run.
 """
 
 import json
@@ -15,6 +15,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from benchharness.errors import BenchError, DataError
 from benchharness.extensions.explanation.pickled import read_arguments, read_groups
 from benchharness.extensions.explanation.training import (
     ALL_DECAY,
@@ -37,15 +38,16 @@ from benchharness.models.folder import stated_pooling
 from benchharness.models.pickles import LARGEST
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.recipe import SETTINGS
-from benchharness.tasks.errors import BenchError, DataError
 
 _KEY = re.compile(r"[0-9a-f]{4,64}")
 
 
 def read_training(place: str, run: Result, store: Store) -> Training:
-    """The training that a word after --from names, to be compared with a run.
+    """Return the training that the value of --from names.
 
-    BenchError for a word that is nothing, DataError where a folder or file holds no training.
+    Raises:
+        BenchError: The value names nothing.
+        DataError: The folder or file holds no training.
     """
     path = Path(place).expanduser()
     try:
@@ -70,7 +72,7 @@ def read_training(place: str, run: Result, store: Store) -> Training:
 
 
 def trained(store: Store, key: str) -> Result:
-    """The run of a key, which trained one encoder on one task; BenchError for any other."""
+    """Return the run of a key; raise BenchError unless it trained one encoder on one task."""
     found = store.result(key)
     job = found.job
     if not isinstance(found, Result):
@@ -88,7 +90,7 @@ _RESULTS = ("train_results.json", "eval_results.json", "all_results.json")
 
 
 def _of_folder(folder: Path, run: Result) -> Training:
-    """All that the files of a folder say, and its newest checkpoint where it has not its own."""
+    """Read the files of a folder, or of its newest checkpoint for files that the folder lacks."""
     numbered = [p for p in folder.glob("checkpoint-*") if p.name.rpartition("-")[2].isdecimal()]
     newest = max(numbered, key=lambda p: int(p.name.rpartition("-")[2]), default=folder)
 
@@ -132,7 +134,7 @@ def _of_folder(folder: Path, run: Result) -> Training:
 
 
 def _arguments(file: Path, card: Path) -> dict[str, Said]:
-    """The arguments of a file or, where it is missing, those that a card lists."""
+    """Return the arguments in a file or, if it is missing, those that a model card lists."""
     if file.is_file():
         return _placed(read_arguments(file), file.name)
     return dict(_of_card(_text(card))) if card.is_file() else {}
@@ -143,7 +145,10 @@ def _placed(values: Mapping[str, Any], place: str) -> dict[str, Said]:
 
 
 def _counted_rows(values: Values, total: int, ours: Values) -> Iterator[tuple[str, Said]]:
-    """The rows of train by the steps of its epochs: ours, where these come to as many steps."""
+    """Yield the train rows, estimated from the steps per epoch.
+
+    If the run's number of rows gives the same number of steps, that number is used.
+    """
     if not {"epochs", "batch_size"} <= values.keys() or "train_rows" not in ours:
         return
     batch, rows = values["batch_size"].value, int(ours["train_rows"].value)
@@ -153,7 +158,7 @@ def _counted_rows(values: Values, total: int, ours: Values) -> Iterator[tuple[st
 
 
 def _of_state(state: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:
-    """Arguments that a trainer_state.json has too."""
+    """Yield arguments that a trainer_state.json also has."""
     if epochs := state.get("num_train_epochs"):
         yield "num_train_epochs", Said(epochs, _STATE)
     stopping = state.get("stateful_callbacks", {}).get("EarlyStoppingCallback", {})
@@ -170,7 +175,10 @@ def _of_results(results: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:
 
 
 def _scores(results: Mapping[str, Any]) -> dict[str, float]:
-    """The scores of dev by our names; SQuAD's script has percent."""
+    """Return the scores on dev by benchharness's names.
+
+    Percentages, as of SQuAD's script, are scaled.
+    """
     found = {}
     for name, value in results.items():
         word = name.removeprefix("eval_")
@@ -186,14 +194,14 @@ _MEASURES_TIME = re.compile(
 
 
 def _of_tokenizer(file: Path) -> Iterator[tuple[str, Said]]:
-    """What a tokenizer was last called with: it saves the length that it cut rows to."""
+    """Yield the length to which a tokenizer last truncated rows, which it saves."""
     cut = _object(file).get("truncation") or {}
     if "max_length" in cut:
         yield "max_tokens", Said(cut["max_length"], "tokenizer.json: truncation")
 
 
 def _of_optimizer(file: Path) -> Iterator[tuple[str, Said]]:
-    """The values by which the optimizer's groups of parameters were last stepped."""
+    """Yield the final values of the optimizer's parameter groups."""
     groups = read_groups(file) if file.is_file() else ()
     place = f"{file.name}: param_groups"
 
@@ -224,7 +232,7 @@ _HEADS = {
 
 
 def _of_task(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The head type, the task and its labels, as far as a config.json says them."""
+    """Return the head type, the task and its labels, as far as a config.json has them."""
     name = str((config.get("architectures") or [""])[0]).rpartition("For")[2]
     labels = config.get("id2label")
     words = frozenset(map(str, labels.values() if isinstance(labels, dict) else ()))
@@ -242,7 +250,7 @@ _OF_CARD |= {"training_steps": "max_steps", "mixed_precision_training": "mixed_p
 
 
 def _of_card(text: str) -> Iterator[tuple[str, Said]]:
-    """The list of hyperparameters in the card that a Trainer writes."""
+    """Yield the hyperparameters listed in the model card that a Trainer writes."""
     place = "README.md"
     for name, value in _LINE.findall(text.partition("hyperparameters were used")[2]):
         if name != "optimizer":
@@ -259,7 +267,7 @@ _OF_ADAM = ("adam_beta1", "adam_beta2", "adam_epsilon")
 
 
 def _of_trainer(name: str, args: Values, total: int = 0) -> Training:
-    """A training by transformers' Trainer with these arguments."""
+    """Build the training of a transformers Trainer with these arguments."""
     values, unknown = of_arguments(args, total)
     place = "transformers' Trainer"
     facts: dict[str, Any] = {**FACTS, "decays": BY_NAME, "padding": "to the longest row"}
@@ -282,7 +290,7 @@ _UNSURE = frozenset(
     | {"max_answer_tokens", "best_checkpoint", "early_stopping", "evaluations", "update_scale"}
     | {"drop_last", "order"}
 )
-"""What a Trainer or its script may have, so that silence is no value."""
+"""Values that a Trainer or its script may set, so that their absence does not mean a default."""
 
 
 # Files: the arguments alone, a command line, a recipe.
@@ -311,7 +319,7 @@ def _of_file(path: Path, job: Job) -> Training:
         )
     if script:
         args = {**_placed(_defaults(script), f"the default of {script}"), **args}
-    if script.startswith("run_qa"):  # which says the overlap, and we where windows begin
+    if script.startswith("run_qa"):  # its stride is the overlap, here it is the distance
         stride = args["doc_stride"]
         args["doc_stride"] = Said(f"so that {stride.value} overlap", stride.place)
     words = ("task_name", "dataset_name", "dataset_config_name")
@@ -340,7 +348,7 @@ _SCRIPTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "run_swag": ("choice", {}),
     "run_ner": ("tag", {}),
 }
-"""The head types of transformers' example scripts, and their own defaults."""
+"""Head types of transformers' example scripts, and the scripts' own defaults."""
 
 _TRAINER_DEFAULTS = {
     "learning_rate": 5e-5,
@@ -361,18 +369,18 @@ _TRAINER_DEFAULTS = {
     "group_by_length": False,
     "dataloader_drop_last": False,
 }
-"""The defaults of TrainingArguments that have stayed the same from 4.0 to 5.23."""
+"""Defaults of TrainingArguments that are the same from 4.0 to 5.23."""
 
 
 def _defaults(script: str) -> dict[str, Any]:
     own = _SCRIPTS.get(script.removesuffix("_no_trainer"), ("", {}))[1]
-    # Those scripts have a loop of their own, which clips nothing.
+    # The no_trainer scripts have a loop of their own, without clipping.
     clip = {"max_grad_norm": 0.0} if script.endswith("_no_trainer") else {}
     return {**_TRAINER_DEFAULTS, **own, **clip}
 
 
 def _of_command(text: str, place: str) -> tuple[str, dict[str, Said]]:
-    """The script of a command line, and what its arguments say, with the file's variables."""
+    """Return the script and arguments of a command line, with the file's variables substituted."""
     known = dict(re.findall(r"(?m)^\s*(?:export\s+)?(\w+)=[\"']?([^\s\"']+)", text))
     line = Template(text.replace("\\\n", " ")).safe_substitute(known)
     try:
@@ -390,11 +398,11 @@ def _of_command(text: str, place: str) -> tuple[str, dict[str, Said]]:
     return script, args
 
 
-# What is stored or published here.
+# Stored and published results.
 
 
 def _of_published(table: str, system: str, job: Job) -> Training:
-    """A published row with its paper's recipe, as it is resolved for our model of that name."""
+    """Return a published row with its paper's recipe, resolved for the known model of that name."""
     suite = job.task.partition("/")[0]
     known = [
         row for row in every_row() if (row.table, row.system, row.suite) == (table, system, suite)
@@ -413,7 +421,7 @@ def _of_published(table: str, system: str, job: Job) -> Training:
             f"system, as `bench show published --suite {suite} --json` lists them."
         )
     values = dict[str, Said]()
-    if named and named.model:  # of another system no recipe is known
+    if named and named.model:  # other systems have no known recipe
         settings = resolve_recipe(find_model(named.model), job.task, None, {}).settings
         values = {n: Said(s.value, s.source) for n, s in settings.items() if n != START_FROM}
         values["checkpoint"] = Said(named.model, row.source)
@@ -427,7 +435,7 @@ def _of_published(table: str, system: str, job: Job) -> Training:
 
 
 _UNCORRECTED = ("google-research/bert", "google-research/electra")
-"""Whose optimizers leave Adam's bias correction out (their AdamWeightDecayOptimizer)."""
+"""Repositories whose optimizer (AdamWeightDecayOptimizer) omits Adam's bias correction."""
 
 
 def _text(path: Path) -> str:
@@ -440,7 +448,10 @@ def _text(path: Path) -> str:
 
 
 def _object(path: Path) -> Mapping[str, Any]:
-    """A file's JSON object, nothing where there is no file; DataError for what is none."""
+    """Return a file's JSON object, empty if there is no file.
+
+    Raise DataError if it is not an object.
+    """
     if not path.is_file():
         return {}
     try:
@@ -448,5 +459,5 @@ def _object(path: Path) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not readable JSON ({error}); copy it again.") from None
     if not isinstance(found, dict):
-        raise DataError(f"{path} holds no JSON object; expected what a Trainer wrote.")
+        raise DataError(f"{path} holds no JSON object; expected a file that a Trainer wrote.")
     return found

@@ -1,4 +1,4 @@
-"""A `training_args.bin` and an `optimizer.pt`, not unpickled: nothing is imported or called."""
+"""Reader of `training_args.bin` and `optimizer.pt` that, unlike unpickling, runs no code."""
 
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,11 +6,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from benchharness.errors import DataError
 from benchharness.models.pickles import DAMAGED, LARGEST, OLD_PICKLES, Described, Machine
-from benchharness.tasks.errors import DataError
 
 _LIBRARIES = ("transformers", "accelerate", "peft", "trl", "sentence_transformers", "setfit")
-"""Whose classes the Trainer's arguments hold, and those of the trainers that are built on it."""
+"""Libraries whose classes occur in the arguments of the Trainer and of trainers built on it."""
 
 _CALLED = frozenset(
     {
@@ -20,18 +20,19 @@ _CALLED = frozenset(
         *("datetime.timedelta", "pathlib.PosixPath", "pathlib.WindowsPath", "pathlib.Path"),
     }
 )
-"""What else is called when such a file is loaded; anything else is somebody's own code."""
+"""Other functions that loading such a file calls; any other function is third-party code."""
 
 
 MOST_VALUES, DEEPEST, LONGEST = 5_000, 20, 100_000
-"""A file of a Trainer's arguments may hold this many values (most have some 200), nested this deep,
-in texts of this many characters."""
+"""Limits of a file of a Trainer's arguments: the number of values (most files have some 200), the
+depth of nesting, and the characters of a text."""
 
 
 def read_arguments(path: Path) -> Mapping[str, Any]:
-    """The fields of the Trainer's arguments in a file; enums are the words that they are made of.
+    """Return the fields of the Trainer's arguments in a file; an enum is given as its value.
 
-    DataError where the file is damaged, is of something else, or would run code.
+    Raises:
+        DataError: The file is damaged, holds something else, or would run code.
     """
     try:
         found = next((each for each in _objects(path) if isinstance(each, Described)), None)
@@ -50,9 +51,9 @@ def read_arguments(path: Path) -> Mapping[str, Any]:
 
 
 def _check_size(found: Any) -> None:
-    """ValueError for more than people print and compare; a value that is named twice counts twice.
+    """Raise ValueError for data beyond the limits; a value that is referenced twice counts twice.
 
-    A pickle of 400 bytes may have a list within a list that is there 2 ** 40 times.
+    A pickle of 400 bytes may have a list within a list that occurs 2 ** 40 times.
     """
     waiting, count = [(found, 0)], 0
     while waiting:
@@ -76,16 +77,19 @@ def _check_size(found: Any) -> None:
 
 
 def read_groups(path: Path) -> Sequence[Mapping[str, Any]]:
-    """The groups of an optimizer's state that have parameters; none of one that is saved otherwise.
+    """Return the groups of an optimizer's state that have parameters.
 
-    DataError where the file is damaged or would run code.
+    A file that is not in the zip format of torch.save has none.
+
+    Raises:
+        DataError: The file is damaged or would run code.
     """
     try:
         found = next(_objects(path)) if zipfile.is_zipfile(path) else None
         groups = found.get("param_groups") if isinstance(found, dict) else None
         listed = groups if isinstance(groups, list) else []
         kept = [each for each in listed if isinstance(each, dict) and each.get("params")]
-        for each in kept:  # of a large network the parameters are many
+        for each in kept:  # without the parameters, which are many in a large network
             _check_size({name: value for name, value in each.items() if name != "params"})
     except DAMAGED as error:
         raise DataError(f"{path} is damaged ({error}); copy it again, or remove it.") from None
@@ -93,7 +97,7 @@ def read_groups(path: Path) -> Sequence[Mapping[str, Any]]:
 
 
 def _objects(path: Path) -> Iterator[Any]:
-    """What the pickles of a file make, one after the other."""
+    """Yield the objects of the pickles in a file, in order."""
     if not zipfile.is_zipfile(path):
         if path.stat().st_size > LARGEST:
             raise ValueError(f"more than {LARGEST:,} bytes")
@@ -109,19 +113,23 @@ def _objects(path: Path) -> Iterator[Any]:
 
 
 class _Arguments(Machine):
-    """The machine of a Trainer's file, in which little else is called than classes of its own."""
+    """Pickle machine for a Trainer's files, which calls hardly anything but known classes."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path = path
 
     def call(self, called: Any, args: Any, *, new: bool = False) -> Any:
-        """The word of an enum, or an object with its arguments.
+        """Return the value of an enum, or a description of the object with its arguments.
 
-        A class makes an object without arguments wherever it is from (`new`): no code of it runs.
+        A class of any module may make an object without arguments (`new`), because none of its code
+        runs.
+
+        Raises:
+            DataError: The file would call third-party code.
         """
         if not isinstance(called, Described) or called.args or not isinstance(args, tuple):
-            raise TypeError("a call of what is no function")
+            raise TypeError("a call of an object that is not a function")
         module, _, name = called.name.rpartition(".")
         is_class = module.split(".")[0] in _LIBRARIES and name[:1].isupper()
         is_known = is_class or called.name in _CALLED or module.startswith("torch._utils")
@@ -132,8 +140,8 @@ class _Arguments(Machine):
             )
         if called.name == "collections.OrderedDict":
             return {}
-        # An enum is its class with its value, or, before Python 3.11.4, getattr of it and its name,
-        # which in transformers is the value in capitals.
+        # An enum is pickled as its class and value. Before Python 3.11.4 it is getattr of its class
+        # and name, which in transformers is the value in capitals.
         plain = [each for each in args if isinstance(each, str | int | float)]
         if len(plain) != 1 or new:
             return Described(called.name, args)

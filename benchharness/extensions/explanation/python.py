@@ -1,4 +1,4 @@
-"""`bh.explain`: what differs between a run and another training, as a data frame."""
+"""The function `bh.explain`: differences between a run and another training, as a data frame."""
 
 from dataclasses import fields
 from os import fspath
@@ -15,14 +15,24 @@ from benchharness.leaderboard.store.store import open_store
 
 @speaks_python
 def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.DataFrame:
-    """Where another training differs from a run, the likeliest first: `bench explain`.
+    """Return the values in which another training differs from a run, the likeliest causes first.
 
-    `where` is a Trainer's output folder, a file, another run's key, or a published row. A line a
-    value: `name`, `ours`, `theirs`, where each was read, its largest measured effect in `points`
-    with its `source`, and the `change` that gives a run the other value. `frame.attrs` has the
-    `metric`, the `gap` (theirs less ours, 0 to 1), the `flags` of both scores, the names
-    `not_said`, `unread`, `unknown`, what is `assumed` of the other by name, and how many values
-    were `compared`.
+    It is the function of `bench explain`.
+
+    Args:
+        key: The beginning of the run's key.
+        where: The other training: a Trainer's output folder, a file, another run's key, or a
+            published row.
+        db: The database of the run.
+
+    Returns:
+        A row per value: its `name`, the run's value (`ours`), the other's (`theirs`), where each
+        was read, the largest effect that benchharness has measured (`points`, with its `source`),
+        and the `change` of options that gives a run the other value. `frame.attrs` has the
+        `metric`, the `gap` (the other's score minus the run's, 0 to 1), the `flags` of both scores,
+        the names of values that only the run has (`not_said`), that only the other has (`unread`)
+        and that benchharness does not know (`unknown`), the default values that are `assumed` for
+        the other, by name, and the number of `compared` values.
     """
     with open_store(fspath(db), create=False) as store:
         found = explain_run(trained(store, key), fspath(where), store)

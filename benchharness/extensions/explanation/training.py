@@ -1,4 +1,4 @@
-"""A training as it is compared, and what a Trainer's arguments and checkpoint say of one."""
+"""A training in comparable form, and its values from a Trainer's arguments and checkpoint."""
 
 import json
 import math
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.job import START_FROM, Job, value_text
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.text import digest
@@ -17,12 +18,11 @@ from benchharness.models.folder import read_object
 from benchharness.models.pickles import Described
 from benchharness.models.weights import config_folder
 from benchharness.recipes.recipe import ADAFACTOR, ADAMW, LINEAR, SETTINGS
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, find_task
 
 
 class Said(NamedTuple):
-    """A value and where it was read; `assumed` where nothing says it and its tool does so."""
+    """A value and its source; `assumed` means a default of the tool that no file states."""
 
     value: Any
     place: str
@@ -34,13 +34,20 @@ Values = Mapping[str, Said]
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """A training: its values by the recipe's names and by those of FACTS.
+    """A training, with its values keyed by the recipe's names and by the names of FACTS.
 
-    `scores` are of dev by our metrics' names, from 0 to 1. `task`, `head` and `labels` are empty
-    where nothing says them, as is the model's `family`, transformers' model_type; `model_names` are
-    all by which its checkpoint is known here. `keeps_words` where its rows were counted and none
-    was cut. `unknown` are the names of values that nobody here knows, `flags` what must be known of
-    the scores.
+    Attributes:
+        name: The name of the training for the user.
+        values: The values and where they were read.
+        scores: The scores on dev by benchharness's metric names, from 0 to 1.
+        task: The task; empty if unknown.
+        head: The head type; empty if unknown.
+        family: The model's `model_type` in transformers; empty if unknown.
+        labels: The labels of the task; empty if unknown.
+        model_names: All names by which benchharness knows the checkpoint.
+        keeps_words: Whether truncation was counted and no row was truncated.
+        unknown: The names of values that benchharness does not know.
+        flags: Warnings about the scores.
     """
 
     name: str
@@ -59,7 +66,7 @@ class Training:
 RANDOM = "random"
 
 ALL_DECAY = "all weights, biases and norms too"
-"""The other value of `decays`, where nothing is left out."""
+"""Value of `decays` if weight decay applies to all parameters."""
 
 FACTS: Mapping[str, Any] = {
     "label_smoothing": 0.0,
@@ -73,12 +80,13 @@ FACTS: Mapping[str, Any] = {
     "padding_side": "right",
     "truncation_side": "right",
 }
-"""What code decides that no recipe says, as it is here: smoothed labels, noise on embeddings, the
-order of rows, whether an epoch's last small batch is left out, Adam's bias correction, what decays,
-whether Adafactor scales updates by the weights, what a batch is padded to and on which side, and at
-which end long rows are cut. Besides these there are train_rows, dev_rows, train_data, dev_data,
-checkpoint (its name), model, tokenizer, lower_case, special_tokens, pooling, attention_dropout,
-precision, seed, protocol, selected_by, metric, and start_from, what is trained before."""
+"""Values that code decides and no recipe states, as they are in benchharness: label smoothing,
+noise on embeddings, the order of rows, whether an epoch's last small batch is dropped, Adam's bias
+correction, the parameters that decay, whether Adafactor scales updates by the weights, the length
+and side of padding, and the side of truncation. A training also has train_rows, dev_rows,
+train_data, dev_data, checkpoint (its name), model, tokenizer, lower_case, special_tokens, pooling,
+attention_dropout, precision, seed, protocol, selected_by, metric, and start_from (the task that is
+trained first)."""
 
 
 def model_name(word: object) -> str:
@@ -87,10 +95,10 @@ def model_name(word: object) -> str:
 
 
 def of_run(result: Result) -> Training:
-    """A stored run."""
+    """Build the Training of a stored run."""
     job = result.job
     values = {n: Said(s.value, s.source) for n, s in job.settings.items() if n != START_FROM}
-    if decoupled := values.pop("decoupled_weight_decay", None):  # per step, as Composer counts
+    if decoupled := values.pop("decoupled_weight_decay", None):  # it is per step, as in Composer
         share = decoupled.value / values["learning_rate"].value
         values["weight_decay"] = Said(share, decoupled.place)
     values |= {name: Said(value, "benchharness") for name, value in FACTS.items()}
@@ -106,10 +114,10 @@ def of_run(result: Result) -> Training:
         folder = config_folder(spec)
         values = {**of_checkpoint(folder, "the checkpoint"), **values}
         family = str(read_object(folder / "config.json").get("model_type", family))
-    except BenchError:  # it is not here any more, and what it says is not known
+    except BenchError:  # the checkpoint is gone, and its values are unknown
         pass
     rate = values.get("dropout")
-    if rate is not None and "dropout" in job.settings:  # sets those of attention too
+    if rate is not None and "dropout" in job.settings:  # which also sets attention's rate
         values["attention_dropout"] = rate
     task = find_task(job.task)
     first = next((e for e in result.evaluations if e.task == job.task and e.scores), None)
@@ -136,7 +144,7 @@ def _keeps_words(provenance: Mapping[str, Any]) -> bool:
 
 
 def _data_of(job: Job, provenance: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:
-    """The rows and fingerprints of train and of the first dev split."""
+    """Yield the numbers of rows and the fingerprints of train and of the first dev split."""
     dev = find_task(job.task).dev_splits[:1]
     for kind, split in (("train", "train"), *(("dev", name) for name in dev)):
         name = f"{job.task}:{split}"
@@ -147,7 +155,7 @@ def _data_of(job: Job, provenance: Mapping[str, Any]) -> Iterator[tuple[str, Sai
             yield f"{kind}_data", Said(job.fingerprints[name][:12], job.data)
 
 
-# A checkpoint's folder: ours before the training, theirs after it.
+# A checkpoint's folder: before the training for a run, after it for another tool's training.
 
 _DROPOUTS = {
     "dropout": ("hidden_dropout_prob", "hidden_dropout", "dropout", "dropout_rate", "resid_pdrop"),
@@ -157,14 +165,14 @@ _DROPOUTS = {
         *("seq_classif_dropout", "summary_last_dropout"),
     ),
 }
-"""What configs of transformers call these rates, as in encoder/__init__.py."""
+"""Names of these dropout rates in configs of transformers, as in encoder/__init__.py."""
 
 _SIZES = ("hidden_size", "dim", "d_model", "n_embd", "embedding_size")
 _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 
 
 def of_checkpoint(folder: Path, place: str) -> dict[str, Said]:
-    """What a folder's config.json and tokenizer say."""
+    """Read the values in a folder's config.json and tokenizer files."""
     config, found = read_object(folder / "config.json"), dict[str, Said]()
 
     def first(names: Sequence[str]) -> Any:
@@ -179,7 +187,7 @@ def of_checkpoint(folder: Path, place: str) -> dict[str, Said]:
         usual = "last token" if is_causal(config) else "as the family"
         say("pooling", config.get("classifier_pooling", usual))
     for name, names in _DROPOUTS.items():
-        # Without one of its own a classifier has the encoder's.
+        # A classifier without a rate of its own uses the encoder's.
         say(name, first((*names, *_DROPOUTS["dropout"])))
     for name, (value, file) in _of_tokenizer(folder):
         say(name, value, file)
@@ -190,7 +198,7 @@ _TOKENIZER, _TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 
 
 def _of_tokenizer(folder: Path) -> Iterator[tuple[str, tuple[Any, str]]]:
-    """The vocabulary, the case, the template and the sides of a tokenizer, each with its file."""
+    """Yield a tokenizer's vocabulary, case, template and sides, each with its file."""
     tokens, config = (read_object(folder / name) for name in (_TOKENIZER, _TOKENIZER_CONFIG))
     if vocabulary := tokens.get("model", {}).get("vocab"):
         words = f" ({digest(sorted(vocabulary))[:6]})" if isinstance(vocabulary, dict) else ""
@@ -207,13 +215,13 @@ def _of_tokenizer(folder: Path) -> Iterator[tuple[str, tuple[Any, str]]]:
 def _case(
     tokens: Mapping[str, Any], config: Mapping[str, Any]
 ) -> Iterator[tuple[str, tuple[Any, str]]]:
-    """Read the case of words; of two files that say it otherwise give what both say."""
+    """Yield whether words are lowercased; if two files disagree, both values."""
     found = {}
     if "normalizer" in tokens:
         found[_TOKENIZER] = _lowers(tokens["normalizer"] or {})
     if isinstance(config.get("do_lower_case"), bool):
         found[_TOKENIZER_CONFIG] = config["do_lower_case"]
-    if len({*found.values()}) > 1:  # which of both counts is up to the version of transformers
+    if len({*found.values()}) > 1:  # the version of transformers decides which file counts
         text = ", ".join(f"{value_text(case)} by {file}" for file, case in found.items())
         yield "lower_case", (text, _TOKENIZER_CONFIG)
     elif found:
@@ -227,7 +235,7 @@ def _lowers(normalizer: Mapping[str, Any]) -> bool:
 
 
 def _template(processor: Mapping[str, Any]) -> str:
-    """How two texts A and B are joined: "[CLS] A [SEP] B:1 [SEP]:1", with types other than 0."""
+    """Return the template for two texts, "[CLS] A [SEP] B:1 [SEP]:1"; type id 0 is not shown."""
     kind = processor.get("type")
     if kind == "Sequence":
         found = [_template(part) for part in processor["processors"]]
@@ -245,7 +253,7 @@ def _template(processor: Mapping[str, Any]) -> str:
 _BARE = "A B"
 
 
-# The arguments of a Trainer, and of transformers' example scripts, by their names of 4.x and 5.x.
+# The arguments of a Trainer and of transformers' example scripts, by their names in 4.x and 5.x.
 
 _ALIASES = {alias: name for name, facts in SETTINGS.items() for alias in facts.aliases}
 
@@ -264,7 +272,7 @@ OWN = (
     *("dataset_config_name", "model_name_or_path", "do_lower_case"),
     *("max_train_samples", "max_eval_samples", "max_val_samples"),
 )
-"""The arguments that are read one by one below; others may be values of a recipe."""
+"""Arguments that the functions below read one by one; other arguments may be values of a recipe."""
 
 _OF_NO_EFFECT = re.compile(
     r"_|output_dir|overwrite|logging|log_|report|run_name|resume|hub_|push_to|save_|disable_tqdm"
@@ -277,13 +285,13 @@ _OF_NO_EFFECT = re.compile(
     r"|liger|with_tracking|checkpointing_steps|optim_target|label_column|text_column|dispatch"
     r"|evaluate_|null_score|n_best|version_2|return_entity|ignore_mismatched|final_|cached"
 )
-"""Beginnings of arguments that change no result, or not those of a run to its end on one task."""
+"""Prefixes of arguments that do not change the result of a complete run on one task."""
 
 
 def of_arguments(args: Values, total: int = 0) -> tuple[dict[str, Said], tuple[str, ...]]:
-    """The values of a Trainer's arguments by our names, and the arguments that nobody knows.
+    """Return a Trainer's arguments under benchharness's names, and the names of unknown arguments.
 
-    `total` is the number of its optimizer steps, 0 where that is not known.
+    `total` is the number of optimizer steps; 0 if it is unknown.
     """
     usual = {"model_revision": "main", "train_file": "", "validation_file": ""}
     args = {n: said for n, said in args.items() if said.value not in (None, usual.get(n))}
@@ -304,7 +312,7 @@ Found = Iterator[tuple[str, Said]]
 
 
 def _number(args: Values, *names: str) -> tuple[float, str]:
-    """The first number above 0 among these, and where it was read; 0 where there is none."""
+    """Return the first of these arguments above 0 and its source; (0, "") if none is above 0."""
     for name in names:
         if name in args and (value := _as_number(args[name].value)) > 0:
             return value, args[name].place
@@ -319,7 +327,7 @@ def _as_number(value: Any) -> float:
 
 
 def is_on(args: Values, *names: str) -> bool:
-    """Whether one of these is set, as Python or a command line says it."""
+    """Return whether one of these arguments is true, as Python or a command line spells it."""
     words = (str(args[name].value).lower() for name in names if name in args)
     return any(word in ("true", "1", "yes", "") for word in words)
 
@@ -331,7 +339,8 @@ def _batch(args: Values, _: int) -> Found:
         each, place = _number(args, *names)
         state = args.get("distributed_state", Said(None, "")).value
         processes = state.state.get("num_processes") if isinstance(state, Described) else None
-        # A process of torch.distributed has one GPU; 4.x without a state says no more than that.
+        # A process of torch.distributed has one GPU. Arguments of 4.x without a state do not
+        # contain the number of processes.
         if processes is None and _as_number(getattr(args.get("local_rank"), "value", -1)) >= 0:
             return
         devices = _number(args, "num_devices", "nproc_per_node")[0] or float(processes or 1)
@@ -352,20 +361,20 @@ def _schedule(args: Values, _: int) -> Found:
         if epochs:
             yield "epochs", Said(epochs, place)
     kind = args.get("lr_scheduler_type")
-    has_warmup = kind is None or kind.value != "constant"  # which transformers begins at once
+    has_warmup = kind is None or kind.value != "constant"  # "constant" ignores warm-up options
     number, place = _number(args, "warmup_steps", "num_warmup_steps") if has_warmup else (0.0, "")
     ratio, other = _number(args, "warmup_ratio") if has_warmup else (0.0, "")
     if number >= 1:
         yield "warmup_steps", Said(int(number), place)
     elif number or ratio:
-        # transformers 5 takes warmup_steps below 1 for a share.
+        # transformers 5 reads warmup_steps below 1 as a share.
         yield "warmup_ratio", Said(number or ratio, place or other)
     elif named := [n for n in ("warmup_steps", "warmup_ratio", "num_warmup_steps") if n in args]:
         yield "warmup_ratio", Said(0.0, args[named[0]].place)
     if kind is not None:
         word, options = str(kind.value), _options(args.get("lr_scheduler_kwargs"))
         power = _as_number(options.pop("power", 1.0))
-        is_line = word == "polynomial" and power == 1  # down to 1e-7, as good as 0
+        is_line = word == "polynomial" and power == 1  # it ends at 1e-7, practically 0
         word = LINEAR if is_line else word.removesuffix("_with_warmup")
         more = "".join(f", {name} {value}" for name, value in options.items())
         yield "schedule", Said(word + more, kind.place)
@@ -374,7 +383,7 @@ def _schedule(args: Values, _: int) -> Found:
 
 
 def _options(said: Said | None) -> dict[str, Any]:
-    """The mapping that an argument is, or that a command line writes as JSON."""
+    """Return the mapping that an argument has, or that a command line has as JSON."""
     value = said.value if said else {}
     found = json.loads(value) if isinstance(value, str) and value.startswith("{") else value
     return dict(found) if isinstance(found, dict) else {"options": found}
@@ -416,7 +425,7 @@ def _selection(args: Values, total: int) -> Found:
         and total
         and (every := _number(args, "eval_steps", "logging_steps")[0])
     ):
-        count = total // every if every >= 1 else 1 / every  # below 1 it is a share of all steps
+        count = total // every if every >= 1 else 1 / every  # a value below 1 is a share of steps
         yield "evaluations", Said(round(count), how.place)
 
 
@@ -427,7 +436,7 @@ METRICS = {
     "exact": "em",
     "acc": "accuracy",
 }
-"""What transformers' scripts call our metrics."""
+"""Names in transformers' scripts for benchharness's metrics."""
 
 
 def _rest(args: Values, _: int) -> Found:
@@ -453,7 +462,7 @@ def _rest(args: Values, _: int) -> Found:
 
 
 def _order(args: Values) -> Found:
-    """The order of rows; that one which is not by length is random is what a Trainer does."""
+    """Yield the order of rows: a Trainer's default order is random, which is then assumed."""
     if how := args.get("train_sampling_strategy"):  # transformers 5
         order = "by length" if how.value == "group_by_length" else str(how.value)
         yield "order", Said(order, how.place, order == RANDOM)

@@ -1,4 +1,4 @@
-"""Guard training code in CI: fail when a model is significantly worse than its baseline."""
+"""Guard training code in CI: fail if a model is significantly worse than its baseline."""
 
 from benchharness.extension import MEASURE, Command, Extension
 
@@ -8,14 +8,13 @@ EXTENSION = Extension(
     commands={
         "check": Command(
             "command:check",
-            "Fail where a model is worse than its baseline.",
+            "Fail if a model is worse than its baseline.",
             "check --model tiny --suite glue --data mini",
             MEASURE,
-            after="score",
         ),
         "check --write": Command(
             "command:write_baseline",
-            "Write the baseline, from stored runs.",
+            "Write the baseline from stored runs.",
             "check --write --model tiny --suite glue",
             "What to run",
         ),

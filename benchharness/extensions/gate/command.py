@@ -13,6 +13,7 @@ from benchharness.cli.options import AsJson, with_options
 from benchharness.cli.output import print_json, print_table, tell_notes, writing
 from benchharness.driver.display import displayed
 from benchharness.driver.options import OF_CHECK, OPTIONS, WHAT, RunOptions, option
+from benchharness.errors import BenchError
 from benchharness.extensions.gate.gate import (
     BASELINE,
     DEFAULT_ALPHA,
@@ -39,7 +40,6 @@ from benchharness.extensions.gate.verdict_text import (
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, visible, whole_file
 from benchharness.stored import Rows, find_rows
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import distinct_title
 
 
@@ -56,16 +56,18 @@ class Written:
 def check(
     options: RunOptions,
     *,
-    baseline: str = option(BASELINE, "What --write wrote.", metavar="FILE", head=WHAT),
-    alpha: float = option(0.05, "The false-alarm rate."),
+    baseline: str = option(
+        BASELINE, "Baseline file that --write wrote.", metavar="FILE", head=WHAT
+    ),
+    alpha: float = option(0.05, "False-alarm rate of the check."),
     allow_change: bool = option(
-        False, "Do not fail where training computes something else and no score is worse."
+        False, "Do not fail if training has changed but no score is worse."
     ),
     written: Written,
 ) -> None:
-    """Run a small fixed part of a suite and fail where a task is worse than the baseline.
+    """Run a small fixed part of a suite and fail if a task is worse than the baseline.
 
-    Exit code 3 is a regression beyond noise or a change of what training computes, 4 a task that
+    Exits with 3 if a score is worse beyond noise or if training has changed, and with 4 if a task
     could not be compared.
     """
     for file in filter(None, (written.junit, written.markdown)):
@@ -145,24 +147,24 @@ def write_baseline(
     *,
     model: str = option(
         ...,
-        "The model with stored runs; MODEL:RECIPE where it has several rows on a board.",
+        "Model with stored runs; MODEL:RECIPE if it has several rows on a board.",
         metavar="SYSTEM",
         proposes="stored_models",
     ),
     limit: int | None = option(
-        None, "Only runs with at most N rows a split.", least=1, metavar="N"
+        None, "Only runs with at most N rows per split.", least=1, metavar="N"
     ),
-    out: str = option(BASELINE, "The baseline to write.", metavar="FILE"),
+    out: str = option(BASELINE, "Baseline file to write.", metavar="FILE"),
     allow_weak: bool = option(
         False,
-        "Write tasks with collapsed runs or a single seed too; every check says that they are "
+        "Also write tasks with collapsed runs or a single seed; every check notes that they are "
         "weak.",
     ),
     chosen: Chosen,
 ) -> None:
-    """Write the baseline of a model from its stored runs: scores, spreads, and what was right.
+    """Write the baseline of a model from its stored runs: scores, spreads and correct examples.
 
-    Every seed that is stored counts; ten make a check about twice as sharp as three do.
+    All stored seeds are used; with ten, a check is about twice as sensitive as with three.
     """
     with chosen.open() as store:
         found = find_rows(store, (model,), chosen.within)
@@ -172,7 +174,7 @@ def write_baseline(
         doubled = [rows.board.data_label for rows in fit if suites.count(rows.board.suite) > 1]
         if doubled:
             raise BenchError(
-                f"{model} has runs on {' and on '.join(doubled)}: say which with --limit or --data."
+                f"{model} has runs on {' and on '.join(doubled)}: choose with --limit or --data."
             )
         if not fit or len({(rows.board.data, rows.board.limit) for rows in fit}) > 1:
             there = " and on ".join(rows.board.data_label for rows in found)
@@ -189,8 +191,8 @@ def write_baseline(
     ]
     if unfit and not allow_weak:
         raise BenchError(
-            f"a check by this baseline could find no drop ({'; '.join(unfit)}): run more seeds, "
-            "name the other tasks with --task, or mark them with --allow-weak. Nothing was written."
+            f"this baseline could not detect any drop ({'; '.join(unfit)}): run more seeds, name "
+            "the other tasks with --task, or mark these with --allow-weak. Nothing was written."
         )
     with writing(f"the baseline {out}", "Give another --out."), whole_file(Path(out)) as file:
         file.write(made.to_text().encode())
@@ -206,7 +208,7 @@ def _make(store: Store, chosen: list[Rows], model: str) -> Baseline:
         for task in counted_tasks(rows.tasks)
     }
     if not runs:
-        raise BenchError(f"no task that was asked for counts for a score: {model} has no others.")
+        raise BenchError(f"{model} has no runs of requested tasks that count for a score.")
     first = samples.result(next(iter(runs.values()))[0])
     return Baseline(
         model=first.job.model,
@@ -243,7 +245,7 @@ def _show_baseline(made: Baseline, *, as_json: bool) -> None:
     print_table(rows, ("task", "mean", "spread", "seeds", "examples", "would see"), "nothing")
     tasks = f"{len(rows)} task{'s' * (len(rows) > 1)}"
     typer.echo(
-        f"would see: the drop that 4 of 5 checks of {tasks} with {DEFAULT_SEEDS} seeds find."
+        f"would see: the drop that 4 of 5 checks of {tasks} with {DEFAULT_SEEDS} seeds detect."
     )
     for task, sample in made.tasks.items():
         if weakness := sample.weakness:
@@ -258,11 +260,13 @@ MORE_SEEDS = (3, 5, 10)
 def _sight(sample: Sample, tasks: int) -> str:
     """Describe the drops that checks detect with this sample, and with a sample of more seeds."""
     seen = _seen(sample, tasks)
-    drop = "no drop would be seen" if seen == "none" else f"only drops of {seen} would be seen"
+    drop = "it could not detect any drop"
+    if seen != "none":
+        drop = f"it could only detect drops of {seen} or more"
     more = {count: _seen(sample, tasks, count) for count in MORE_SEEDS if count > len(sample.seeds)}
     found = [f"{seen} with {count} seeds" for count, seen in more.items() if seen != "none"]
-    told = f", but one of {', '.join(found)}" if found else ""
-    return f"{drop}{told} (`bench run --seeds 10`)"
+    better = f", and drops of {', '.join(found)}" if found else ""
+    return f"{drop}{better} (`bench run --seeds 10`)"
 
 
 def _seen(sample: Sample, tasks: int, seeds: int | None = None) -> str:

@@ -25,6 +25,7 @@ from benchharness.driver.options import OF_CHECK, Precision, RunOptions, takes_o
 from benchharness.driver.plan import Plan
 from benchharness.driver.request import Request
 from benchharness.driver.session import Session
+from benchharness.errors import BenchError, DataError
 from benchharness.extensions.gate.judge import (
     FAILED_JOB,
     NOT_COMPARED,
@@ -49,8 +50,8 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.machine import cache_folder, library_versions, source_digest
 from benchharness.plugins import load_plugins
 from benchharness.stored.predictions import StoredPredictions
-from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.suites import SUITES, ScoreRule, distinct_title, find_task
+from benchharness.tasks.suite import ScoreRule
+from benchharness.tasks.suites import SUITES, distinct_title, find_task
 
 BASELINE = "results/baseline.json"
 DEFAULT_ALPHA = 0.05
@@ -161,7 +162,7 @@ def run_gate(
         needed = planned.part(job.key for job in planned.jobs if job.task in trained)
         now, ids, failed = _run(session, needed, fit)
     request, limit = session.request, session.options.limit
-    rows = "" if limit is None else f", at most {limit} rows a split"
+    rows = "" if limit is None else f", at most {limit} rows per split"
     return judge(
         f"{request.models[0].name} on {request.data} data{rows}",
         baseline.tasks,
@@ -186,9 +187,7 @@ def _check_options(options: RunOptions, request: Request, baseline: Baseline, al
             f"{_limit(limit)}: use the same limit, or write a baseline of such runs."
         )
     if options.data is options.data_file is options.hf is None and baseline.data == "files":
-        raise BenchError(
-            "the baseline was made with official files: say where they are with --data."
-        )
+        raise BenchError("the baseline was made on official files: give their folder with --data.")
 
 
 def _limit(limit: int | None) -> str:
@@ -228,10 +227,10 @@ def _unfit(wanted: Sequence[str], jobs: Sequence[Job], baseline: Baseline) -> It
 def _reason(sample: Sample | None, job: Job) -> str:
     """Return the reason why a task cannot be compared, empty if it can."""
     if sample is None:
-        return "the baseline does not have it: `bench run` it, then `bench check --write`."
+        return "the baseline lacks this task: `bench run` it, then `bench check --write`."
     if len(sample.scores) < 2:
         return (
-            f"no drop can be seen from the baseline: {sample.unfit}; `bench run --seeds 5`, then "
+            f"the baseline cannot detect a drop: {sample.unfit}; `bench run --seeds 5`, then "
             "`bench check --write` a new one."
         )
     if changes := list(differences(sample.conditions, conditions_of(job))):
@@ -364,7 +363,7 @@ def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -
         ]
         if alone:
             yield (
-                f"Only scores were compared of {', '.join(alone)}: the baseline has no first "
+                f"Only the scores of {', '.join(alone)} were compared: the baseline has no first "
                 "losses of these seeds."
             )
     elif "" in old | new:

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its submodules are loaded on first use
 
+from benchharness.errors import DataError
 from benchharness.extensions.gate.sample import Change, Sample, find_change
 from benchharness.leaderboard.sharing import without_paths
 from benchharness.leaderboard.statistics import holm
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.suites import distinct_title
 
 Array = npt.NDArray[np.float64]
@@ -98,7 +98,7 @@ class Collapses:
             if again:
                 both = [seed for seed in seeds if seed in again]
                 fate = f", and {_seeds(both)} collapsed too" if both else ""
-                line += f"; {_seeds(again)} ran in the place of it{fate}"
+                line += f"; {_seeds(again)} ran instead{fate}"
             yield f"{line}."
 
 
@@ -137,9 +137,9 @@ class TaskVerdict:
 class Verdict:
     """Result of a regression check.
 
-    `title` names the model and the data: "tiny on mini data, at most 200 rows a split". `notes` are
-    sentences about differences that do not prevent a comparison. A task whose training has changed
-    fails unless `may_change`.
+    `title` names the model and the data: "tiny on mini data, at most 200 rows per split". `notes`
+    are sentences about differences that do not prevent a comparison. A task whose training has
+    changed fails unless `may_change`.
     """
 
     title: str
@@ -203,8 +203,8 @@ class Verdict:
         if self.changed:
             names = ", ".join(distinct_title(task.task) for task in self.changed)
             return (
-                f"Training computes something else than the baseline's: {names} (of {count}); none "
-                "is worse beyond noise."
+                f"Training has changed since the baseline: {names} (of {count}); no task is worse "
+                "beyond noise."
             )
         if not self.tasks:
             return "No task could be compared with the baseline."
@@ -291,8 +291,8 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
 
 def _blind_note(task: str) -> str:
     return (
-        f"{distinct_title(task)}: every run of the baseline collapsed, so this check can find no "
-        "drop: write it again from runs that learn."
+        f"{distinct_title(task)}: every run of the baseline collapsed, so this check cannot "
+        "detect a drop: write the baseline again from runs that learned."
     )
 
 
@@ -319,7 +319,7 @@ def _require_same_examples(
     if not had == has == {split: len(ids.get(split, ())) for split in has}:
         raise DataError(
             f"the baseline of {task} has the outcomes of {before.examples} examples, and "
-            f"{now.examples} were predicted: it was changed by hand; write it again with "
+            f"{now.examples} were predicted: the file was changed by hand; write it again with "
             "`bench check --write`."
         )
 

@@ -17,8 +17,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Makes the marker known."""
     config.addinivalue_line(
         "markers",
-        "bench(model, **options): fail where `bench check` with these options does, with _ for - "
-        "in their names; `baseline` and `data_file` are relative to the root folder",
+        "bench(model, **options): fail if `bench check` with these options fails; write _ for - in "
+        "their names; `baseline` and `data_file` are relative to the root folder",
     )
 
 

@@ -9,11 +9,11 @@ from statistics import fmean
 from types import UnionType
 from typing import Any
 
+from benchharness.errors import DataError
 from benchharness.leaderboard.boards.cell import spread_of
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Evaluation, Result, predictions_of
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import Example
 from benchharness.tasks.suites import find_task
 
@@ -80,7 +80,7 @@ def differences(before: Conditions, now: Conditions) -> Iterator[str]:
     if before.precision != now.precision:
         yield f"it is computed in {now.precision}, no longer in {before.precision}"
     if before.task_version != now.task_version:
-        yield "the task is scored in another way"
+        yield "the task is scored differently"
     if before.method != now.method:
         yield f"runs are made by method {now.method}, no longer by method {before.method}"
     for name in _changed(before.plugins, now.plugins):

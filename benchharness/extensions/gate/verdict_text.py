@@ -56,12 +56,15 @@ def change_line(task: TaskVerdict) -> str:
 def explanations(verdict: Verdict) -> Iterator[str]:
     """Yield sentences that explain the columns."""
     yield from (
-        "Scores are times 100, means over seeds on the same examples; p is for all tasks at once.",
+        "Scores are means over seeds on the same examples, times 100; p is for all tasks at once.",
         f"If nothing has changed, the chance that any task fails is at most {verdict.alpha:.0%}.",
-        "A drop beyond `tolerated` fails; one of `would see` is found in 4 of 5 checks.",
+        "A drop above `tolerated` fails; a true drop of `would see` is detected in 4 of 5 checks.",
     )
     if verdict.collapses.seeds and not verdict.collapses.is_more:
-        yield f"Collapsed runs are judged apart, and no more than before: {verdict.collapses}."
+        yield (
+            "Collapsed runs are tested separately, and are not more than before: "
+            f"{verdict.collapses}."
+        )
 
 
 def flip_lines(task: TaskVerdict) -> list[str]:
@@ -199,7 +202,7 @@ def _add_task(suite: ET.Element, title: str, task: TaskVerdict, *, has_failed: b
     if not has_failed:
         ET.SubElement(case, "system-out").text = facts
         return
-    drop = f"a drop of {task.drop * 100:.2f}, where {task.tolerated * 100:.2f} is noise"
+    drop = f"a drop of {task.drop * 100:.2f}; up to {task.tolerated * 100:.2f} is noise"
     message = drop if task.is_worse else f"training has changed: {task.change}"
     failure = ET.SubElement(case, "failure", {"message": message, "type": "regression"})
     failure.text = "\n".join([facts, *(visible(line) for line in flip_lines(task))])
@@ -222,14 +225,16 @@ def annotations(verdict: Verdict) -> Iterator[str]:
     """Yield annotations for worse, changed and uncompared tasks, notes, and success."""
     for task in verdict.worse:
         message = (
-            f"{task.drop * 100:.2f} points below the baseline's {task.before.mean * 100:.2f}, "
-            f"where {task.tolerated * 100:.2f} is noise (p {task.p_value:.3f})"
+            f"{task.drop * 100:.2f} points below the baseline's {task.before.mean * 100:.2f}; "
+            f"up to {task.tolerated * 100:.2f} is noise (p {task.p_value:.3f})"
         )
         yield _command("error", f"{distinct_title(task.task)} is worse", message)
     for task in verdict.tasks:
         if task.change:
             kind = "warning" if verdict.may_change else "error"
-            yield _command(kind, f"{distinct_title(task.task)} trains otherwise", str(task.change))
+            yield _command(
+                kind, f"{distinct_title(task.task)}: training has changed", str(task.change)
+            )
     if verdict.collapses.is_more:
         yield _command("error", "More runs collapse", str(verdict.collapses))
     for each in verdict.unjudged:

@@ -5,20 +5,19 @@ from benchharness.extension import USE, Command, Extension
 EXTENSION = Extension(
     name="kept_models",
     package=__name__,
+    needs=("custom_data",),
     commands={
         "predict": Command(
             "predict_command:predict",
-            "Answer rows by a model that a run kept.",
+            "Predict labels for new rows with a kept model.",
             "predict 4f2a9c reviews.csv",
             USE,
-            after="ensemble",
         ),
         "model": Command(
             "command:model",
-            "Write a run's model for transformers.",
+            "Export a trained model as a Hugging Face folder.",
             "model roberta --task glue/rte --to rte-model",
             USE,
-            after="predict",
         ),
     },
     calls={"model": "python:model", "predict": "python:predict"},

@@ -16,7 +16,7 @@ from benchharness.heads.choice import BLANKS
 from benchharness.kept_folders import TAKEN
 from benchharness.leaderboard.boards.cell import marked, note_lines
 from benchharness.leaderboard.exports.cards import METRICS, TASK_TYPES, eval_result, model_card_data
-from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.job import Job, shown_source
 from benchharness.leaderboard.result import COLLAPSED
 from benchharness.leaderboard.sharing import is_label
 from benchharness.leaderboard.statistics import standing, useful_interval
@@ -123,9 +123,9 @@ def card_text(card: Card) -> str:
         "## Scores",
         *_scores(card),
         *(["## Smaller and faster files", *_checks(card.checks)] if card.checks else ()),
-        "## How it was made",
+        "## Training",
         *_recipe(card),
-        "## What it cannot say",
+        "## Limitations",
         *_limits(card),
         "## Publish",
         f"```\nhf upload {card.name} {card.name}\n```",
@@ -177,7 +177,7 @@ def _is_text(card: Card) -> bool:
 def _summary(card: Card) -> str:
     job = card.job
     base = f"[{card.on_hub}](https://huggingface.co/{card.on_hub})" if card.on_hub else job.model
-    rows = "" if card.is_official else f" (rows: {_rows_of(card)})"
+    rows = "" if card.is_official else f" ({_rows_of(card)})"
     flags = ", ".join(card.flags)
     warned = f"**It has learned nothing: {flags}.**\n\n" if COLLAPSED & {*card.flags} else ""
     return (
@@ -188,10 +188,10 @@ def _summary(card: Card) -> str:
 
 def _rows_of(card: Card) -> str:
     if not card.task.source.hub:
-        return "the author's own"
+        return "custom data"
     limit = card.job.limit
-    made = "made-up ones" if card.job.data == "mini" else "a part of them"
-    return made if limit is None else f"{made}, {limit} of a split"
+    made = "synthetic data" if card.job.data == "mini" else "a subset"
+    return made if limit is None else f"{made}, {limit} rows per split"
 
 
 # Code snippets that use transformers alone to answer a single row.
@@ -285,12 +285,12 @@ print(tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)
 
 def _usage(card: Card) -> Iterator[str]:
     if card.auto_class:
-        alone = "sentence-transformers" if card.auto_class == BODY else "transformers alone"
+        alone = "sentence-transformers" if card.auto_class == BODY else "transformers"
         yield f"With {alone}:\n\n```python\n{snippet(card)}```"
     if card.auto_class == BODY:
         return
     yield (
-        f"Files of rows, cut as in the run: `bench predict {card.name} FILE` "
+        f"Files of rows, truncated as in the run: `bench predict {card.name} FILE` "
         "(`pip install benchharness`)."
     )
 
@@ -367,7 +367,10 @@ def _scores(card: Card) -> Iterator[str]:
             f"{said}. Their median is {100 * median(values):.2f}{reach}."
         )
     else:
-        yield f"These are the scores of one seed, {card.job.seed}: others may score more or less."
+        yield (
+            f"These are the scores of one seed, {card.job.seed}: other seeds may score more or "
+            "less."
+        )
 
 
 CHECK_COLUMNS = (
@@ -405,8 +408,8 @@ def _checks(checks: Sequence[Check]) -> Iterator[str]:
     first = checks[0]
     short, long = first.tokens
     yield (
-        f"Times are of one thread of {first.machine['processor']}; rows have {short:.0f} tokens in "
-        f"the median, {long:.0f} at the 95th percentile."
+        f"Times are for one thread of {first.machine['processor']}; rows have a "
+        f"median of {short:.0f} tokens, and {long:.0f} at the 95th percentile."
     )
 
 
@@ -417,7 +420,8 @@ def _recipe(card: Card) -> Iterator[str]:
     yield f"Recipe {visible(job.recipe)}{changed}, {weights}."
     settings = job.settings.items()
     yield _table(
-        ("setting", "value", "source"), ((name, s.value, s.source) for name, s in settings)
+        ("setting", "value", "source"),
+        ((name, s.value, shown_source(s.source)) for name, s in settings),
     )
     used = (f"{name} {version}" for name, version in card.versions.items() if version)
     yield f"Made with {', '.join(used)}."
@@ -426,10 +430,14 @@ def _recipe(card: Card) -> Iterator[str]:
 def _limits(card: Card) -> Iterator[str]:
     lines = [*card.notes]
     if card.lacking:
-        lines.append(f"{card.lacking}: the folder is for `bench predict` alone.")
+        lines.append(f"{card.lacking}: only `bench predict` loads this folder.")
     if not card.license:
-        lines.append("No licence was given: those of the checkpoint and of the rows both bind.")
+        lines.append(
+            "No licence was given: the licences of the checkpoint and of the data both apply."
+        )
     if not card.is_official:
-        lines.append("The scores are on other rows than a published data set's.")
-    lines.append("Scores are of texts like those of the rows; others may be answered worse.")
+        lines.append("The scores are not on the full published data set.")
+    lines.append(
+        "The scores hold for texts like the evaluated rows; other texts may get worse predictions."
+    )
     yield "\n".join(f"- {visible(line)}" for line in lines)

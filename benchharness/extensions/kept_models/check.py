@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from benchharness.encoder.packing import is_packed
 from benchharness.encoder.padding import SEES_PADDING
+from benchharness.errors import JobError
 from benchharness.extensions.kept_models.hf_model import Logits, PlainModel, Row
 from benchharness.extensions.kept_models.load import TrainedModel
 from benchharness.extensions.kept_models.predict import predict
@@ -19,7 +20,6 @@ from benchharness.heads.tag import TAG
 from benchharness.leaderboard.text import counted
 from benchharness.recipes.recipe import DOCUMENT
 from benchharness.tasks.answers import NEAR, compare_answers, moves
-from benchharness.tasks.errors import JobError
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.task import PairTask, Task

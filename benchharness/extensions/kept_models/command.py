@@ -15,6 +15,7 @@ from benchharness.driver.display import displayed
 from benchharness.driver.options import RunOptions, option
 from benchharness.driver.retrain import retrain as train_again
 from benchharness.driver.schedule import Schedule
+from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.export import Found, check_learned, find_run, take_run
 from benchharness.extensions.kept_models.onnx_command import (
     Variants,
@@ -26,7 +27,6 @@ from benchharness.leaderboard.boards.cell import note_lines
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import visible
 from benchharness.progress import Watcher
-from benchharness.tasks.errors import BenchError
 
 if TYPE_CHECKING:
     from benchharness.extensions.kept_models.measure import Check
@@ -37,8 +37,8 @@ Name = Annotated[
     typer.Argument(
         metavar="KEY|ROW",
         autocompletion=completed_by("stored_systems"),
-        help="The beginning of a run's key, or a row of a board: of its seeds the one nearest to "
-        "their median.",
+        help="The first characters of a run's key, or a row of a board: its seed with the score "
+        "nearest to their median is used.",
     ),
 ]
 
@@ -48,36 +48,38 @@ def model(  # noqa: PLR0913  (its options)
     name: Name,
     *,
     chosen: Chosen,
-    to: str | None = option(None, "The folder to write.", metavar="DIR"),
+    to: str | None = option(None, "Folder to write.", metavar="DIR"),
     retrain: bool = option(
         False,
-        "Train the run again where its model was not kept, keep it, and compare its answers with "
+        "Train the run again if its model was not kept, keep it, and compare its predictions with "
         "the stored ones.",
     ),
     retrain_anyway: bool = option(
         False,
-        "The same where versions or the processor differ; with --to also a model whose answers "
-        "are others than the stored ones.",
+        "As --retrain, even if versions or the processor differ; with --to, even if predictions "
+        "differ from the stored ones.",
     ),
     collapsed_too: bool = option(
-        False, "Write also the model of a run that has learned nothing; its card says so."
+        False, "Also export the model of a collapsed run; its card says that it learned nothing."
     ),
     variants: Variants,
 ) -> None:
-    """Write the model of a run as a folder that transformers loads, without benchharness.
+    """Export a trained model as a Hugging Face folder, which transformers loads on its own.
 
-    The run must have kept it (bench run --keep-models), or is trained again (--retrain). Before the
-    folder is there, transformers alone reads dev rows from it, and its answers are compared with
-    the stored ones. What no class of transformers can say is written for bench predict alone. Of
-    tasks that were trained together each gets a folder in DIR. Where answers differ by more than
-    rounding nothing is written, and the exit code is 1. --check compares the files of such a folder
-    with its model, and exits with 3 where one is worse.
+    The run must have kept its model (bench run --keep-models), or is trained again (--retrain).
+    Before the folder is written, transformers predicts dev rows with the exported model. If these
+    predictions differ from the stored ones by more than rounding, nothing is written and the exit
+    code is 1.
+
+    Models without a transformers class can be used with bench predict only. Tasks that were trained
+    together get one folder each in DIR. --check compares the files of an exported folder with its
+    model, and exits with 3 if one is worse.
     """
     if variants.check:
         check_variants(name, variants, chosen.db, as_json=chosen.as_json)
         return
     if variants.variant or variants.rows or variants.strict:
-        raise BenchError("--variant, --rows and --strict go with --check.")
+        raise BenchError("--variant, --rows and --strict need --check.")
     if to is None and not (retrain or retrain_anyway):
         raise BenchError("give --to DIR, the folder to write.")
     if retrain or retrain_anyway:
@@ -135,7 +137,7 @@ def train_kept(key: str, options: RunOptions, *, anyway: bool, as_json: bool) ->
             yield display
 
     folder, said = train_again(key, options, watch, anyway=anyway)
-    typer.echo(visible(said or "the model is there already."), err=as_json)
+    typer.echo(visible(said or "the model is kept already."), err=as_json)
     typer.echo(visible(f"kept in {folder}"), err=as_json)
 
 
@@ -145,7 +147,7 @@ def _tell(taken: "Taken", checks: "Sequence[Check]") -> None:
     if taken.checked.rows or taken.checked.sampled:
         typer.echo(visible(taken.checked.sentence))
     if taken.published.lacking:
-        typer.echo(visible(f"{taken.published.sentence}: {place} is for `bench predict` alone."))
+        typer.echo(visible(f"{taken.published.sentence}: {place} is for `bench predict` only."))
         return
     typer.echo(visible(f'{taken.published.loader}("{place}") loads it.'))
     if checks:

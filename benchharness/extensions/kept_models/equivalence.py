@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its parts are loaded on first use
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.comparing import Array, Pairs, PredictedSplit, headline_pairs
 from benchharness.leaderboard.comparing.contrast import FEWEST, bootstrap_interval, flips_of
 from benchharness.leaderboard.comparing.noise import difference, sample_of
 from benchharness.leaderboard.statistics import Interval
-from benchharness.tasks.errors import BenchError
 
 ALPHA = 0.05
 """Chance of calling a variant worse that is as good, and of calling one not worse that is worse
@@ -104,15 +104,15 @@ class Verdict:
                 return most
             case _:
                 rows = (
-                    f"about {self.needed:,} rows would tell" if self.needed else "it is too close"
+                    f"about {self.needed:,} rows would decide" if self.needed else "it is too close"
                 )
-                return f"cannot be told: {most}, where {_points(self.margin)} are allowed; {rows}"
+                return f"inconclusive: {most}, where {_points(self.margin)} are allowed; {rows}"
 
     @property
     def power_sentence(self) -> str:
         """Sentence about the power of the test on these rows."""
         found = f"{100 * self.power:.0f} % of cases"
-        return f"A loss of {_points(self.margin)} would be found on such rows in {found}."
+        return f"A loss of {_points(self.margin)} would be detected on such rows in {found}."
 
 
 def _points(share: float) -> str:
@@ -137,7 +137,7 @@ def judge(
     """
     headline = headline_pairs(splits, names)
     if headline is None:
-        raise BenchError(f"{' and '.join(names)} cannot be taken apart by examples: no verdict.")
+        raise BenchError(f"{' and '.join(names)} cannot be split by example: no verdict.")
     flips = flips_of(splits)
     lost = gained = None
     if flips is not None:

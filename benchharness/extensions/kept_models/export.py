@@ -8,6 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from benchharness.driver.start_checkpoints import kept_model
+from benchharness.errors import BenchError
 from benchharness.kept_folders import check_place
 from benchharness.leaderboard.boards.board import select_entry_or_run
 from benchharness.leaderboard.result import Failure, Result, predictions_of
@@ -16,7 +17,6 @@ from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.progress import duration, job_name
 from benchharness.stored import ANYWHERE, Within, find_rows
 from benchharness.stored.predictions import StoredPredictions
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import distinct_title, find_task
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Fou
     cells = [cell for cell in cells if any(cell.task in each.tasks for each in rows)]
     if len({tuple(run.key for run in cell.runs) for cell in cells}) > 1:
         tasks = ", ".join(dict.fromkeys(cell.task for cell in cells))
-        raise BenchError(f"{name} has runs of several tasks: say --task and one of {tasks}.")
+        raise BenchError(f"{name} has runs of several tasks: give --task with one of {tasks}.")
     scores = zip((run.key for run in cells[0].runs), cells[0].values, strict=True)
     return replace(find_seed(store, db, dict(scores)), task=task)
 
@@ -164,11 +164,11 @@ def take_run(
         to: Folder to write; a run of several tasks gets a subfolder for each.
         trust: Whether code that comes with the checkpoint may run.
         collapsed_too: Whether to export a model that has learned nothing.
-        anyway: Passed to `save_pretrained.take`: whether to export a model whose answers differ from
+        anyway: Passed to `take`: whether to export a model whose answers differ from
             the stored ones.
 
     Raises:
-        BenchError: The model was not kept, it has learned nothing, or `save_pretrained.take` refuses
+        BenchError: The model was not kept, it has learned nothing, or `take` refuses
             it.
     """
     # Imported late because of torch, which commands that only read the store do not need.

@@ -7,12 +7,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from benchharness.errors import BenchError, ModelError
 from benchharness.heads import Head, Limits
 from benchharness.kept_folders import HEAD, JOB, MANIFEST, TAKEN, DamagedError, check_folder
-from benchharness.leaderboard.job import Job, define_task
+from benchharness.leaderboard.job import Job
 from benchharness.machine import cpu_has_bf16
 from benchharness.recipes.recipe import Recipe
-from benchharness.tasks.errors import BenchError, ModelError
+from benchharness.tasks.custom import define_task
 from benchharness.tasks.task import Task
 from benchharness.training.compute import Compute
 from benchharness.worker.checkpoint import (
@@ -74,9 +75,7 @@ def load_trained(
         tasks = (str(read_taken(folder)["task"]),) if is_class else job.trained_tasks
     known = ", ".join(tasks)
     if task is None and len(tasks) > 1:
-        raise BenchError(
-            f"the model in {folder} was trained on {known}: say which one is meant by --task."
-        )
+        raise BenchError(f"the model in {folder} was trained on {known}: choose one with --task.")
     task = task or tasks[0]
     if task not in tasks:
         raise BenchError(f"the model in {folder} does not know {task}: it was trained on {known}.")

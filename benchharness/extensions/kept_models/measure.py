@@ -16,6 +16,7 @@ import transformers
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoTokenizer
 
+from benchharness.errors import BenchError, DataError, first_line
 from benchharness.extensions.kept_models.check import (
     name_fault,
     own_rows,
@@ -38,7 +39,6 @@ from benchharness.recipes.classes import KINDS
 from benchharness.splits import read_split
 from benchharness.tasks.answers import answer_type, compare_answers
 from benchharness.tasks.answers.base import CONSTANT
-from benchharness.tasks.errors import BenchError, DataError, first_line
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.suites import SUITES, distinct_title
 from benchharness.tasks.task import ChoiceTask, score
@@ -218,9 +218,9 @@ class Check:
             rows += f"; {verdict.lost} wrong now, {verdict.gained} right now, {self.differ} differ"
         than = f"{self.original} on {distinct_title(self.task)}"
         size = self.costs[1].bytes / self.costs[0].bytes
-        blind = f" {self.original} gives {CONSTANT}: this check can find nothing."
+        blind = f" {self.original} gives {CONSTANT}: this check cannot detect anything."
         return (
-            f"{self.variant}: {verdict.sentence(than)} ({rows}), {self.time:.2f} of the time of a "
+            f"{self.variant}: {verdict.sentence(than)} ({rows}), {self.time:.2f} of the time per "
             f"row, {size:.2f} of the size.{blind if CONSTANT in self.flags else ''}"
         )
 
@@ -238,9 +238,11 @@ def check(
 ) -> Check:
     """Compare a variant with the original on rows of the model's task, keyed by split.
 
-    Times are measured on rows of the first split. Raises BenchError if a logit is not finite, or if
-    the score cannot be broken down by example.
+    Times are measured on rows of the first split. Raises BenchError if there are no rows, if a
+    logit is not finite, or if the score cannot be broken down by example.
     """
+    if not all(rows.values()) or not rows:
+        raise BenchError(f"there are no rows of {model.task.name} to compare answers on.")
     sides = (original, other)
     found = [
         {split: side.answers(model, examples) for split, examples in rows.items()} for side in sides

@@ -10,9 +10,9 @@ import typer
 from benchharness.cli.chosen import is_there, opened
 from benchharness.cli.output import print_json, print_table, tell_notes
 from benchharness.driver.options import option
+from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.export import Found
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import BenchError
 
 if TYPE_CHECKING:
     from benchharness.extensions.kept_models.measure import Check
@@ -26,16 +26,18 @@ WORSE = 3
 class Variants:
     """Options of the additional files and of their evaluation."""
 
-    onnx: bool = option(False, "Also write onnx/model.onnx, whose logits equal the model's.")
+    onnx: bool = option(False, "Also write onnx/model.onnx, with the same logits as the model.")
     int8: bool = option(False, "Also write an int8 file for this processor.")
     check: bool = option(False, "Compare the ONNX files of a folder with its model.")
     variant: str | None = option(None, "With --check: another folder or file.", metavar="PATH")
-    rows: str = option("", "With --check: where the rows are now, as --data.")
+    rows: str = option("", "With --check: the current source of the rows, as for --data.")
     margin: float | None = option(
-        None, "Points that may be lost: 1 from 3,000 rows on, else 2.", metavar="POINTS"
+        None,
+        "Points that a file may lose. Default: 1 from 3,000 rows on, else 2.",
+        metavar="POINTS",
     )
-    strict: bool = option(False, "Exit with 3 also where it cannot be told.")
-    license: str | None = option(None, "The licence that the card names.", metavar="ID")
+    strict: bool = option(False, "Also exit with 3 if the result is inconclusive.")
+    license: str | None = option(None, "Licence of the model, for its card.", metavar="ID")
 
 
 def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> None:
@@ -69,7 +71,7 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
 
     folder, data = taken.folder, found.result.job.data
     odd = taken.checked.unexplained
-    other = f"{odd} of its answers to dev rows are others than those that the scores are of."
+    other = f"{odd} of its predictions on dev rows differ from the predictions behind the scores."
     notes = [*([found.note] if found.note else []), *([other] if odd else [])]
     made = replace(
         card.card_of(folder, data), notes=notes, license=wanted.license, seeds=found.seeds

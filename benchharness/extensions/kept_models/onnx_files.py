@@ -20,10 +20,10 @@ import torch
 import transformers
 from torch import Tensor
 
+from benchharness.errors import BenchError, first_line
 from benchharness.leaderboard.text import whole_file
 from benchharness.machine import cpu_flags
 from benchharness.recipes.classes import KINDS
-from benchharness.tasks.errors import BenchError, first_line
 
 ONNX = Path("onnx/model.onnx")
 """Path of the fp32 file in an exported folder, as sentence-transformers and optimum name it."""

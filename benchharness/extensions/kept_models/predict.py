@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from benchharness.errors import BenchError
+from benchharness.extensions.custom_data.columns import Table
 from benchharness.extensions.kept_models.load import TrainedModel
 from benchharness.extensions.kept_models.rows import reader_of
 from benchharness.heads.tokens import counting
 from benchharness.progress import Reporter
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import Example, PairPrediction, Prediction
-from benchharness.tasks.own.columns import Table
 from benchharness.tasks.task import Task
 from benchharness.training.predict import predict as logits_of
 

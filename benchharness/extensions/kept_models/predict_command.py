@@ -15,13 +15,13 @@ import typer
 from benchharness.cli.options import Database, with_options
 from benchharness.cli.output import tell_notes, writing
 from benchharness.driver.options import DATABASE, option
+from benchharness.errors import BenchError
+from benchharness.extensions.custom_data.parts import STDIN, read_parts
 from benchharness.extensions.kept_models.model_folder import model_folder
 from benchharness.leaderboard.boards.cell import note_lines
 from benchharness.leaderboard.result import unread_words
 from benchharness.leaderboard.text import counted, inert, visible, whole_file
 from benchharness.progress import alive
-from benchharness.tasks.errors import BenchError
-from benchharness.tasks.own.parts import STDIN, read_parts
 from benchharness.tasks.suites import distinct_title
 from benchharness.worker import importing
 
@@ -29,16 +29,16 @@ Where = Annotated[
     str,
     typer.Argument(
         metavar="KEY|DIR",
-        help="The beginning of a run's key whose model is kept (`bench run --keep-models`), or the "
-        "folder of a model.",
+        help="The first characters of the key of a run that kept its model (`bench run "
+        "--keep-models`), or the folder of a model.",
     ),
 ]
 File = Annotated[
     str,
     typer.Argument(
         metavar="[FILE|-]",
-        help="The rows: CSV, TSV, JSON lines or Parquet; - reads JSON lines from standard input, "
-        "or a text a line.",
+        help="The rows: CSV, TSV, JSON lines or Parquet; - reads standard input, as JSON lines or "
+        "one text per line.",
     ),
 ]
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -50,32 +50,32 @@ class Asked:
 
     columns: str = option(
         "",
-        "Which columns are read, where their names do not tell: text=review or "
+        "Columns to read, if their names do not show it: text=review or "
         "text=premise,text2=claim; words; context and question; question and options=a+b.",
         metavar="ROLE=COLUMN,...",
     )
-    encoding: str = option("", "The character encoding of the file, if not UTF-8.", metavar="NAME")
-    no_header: bool = option(False, "Line 1 of the table is a row: columns are numbered.")
-    scores: bool = option(False, "The probability of every label.")
+    encoding: str = option("", "Character encoding of the file, if not UTF-8.", metavar="NAME")
+    no_header: bool = option(False, "Read line 1 of the table as a row, and number the columns.")
+    scores: bool = option(False, "Also write the probability of every label.")
     task: str | None = option(
-        None, "Of a model that was trained on several tasks: which.", metavar="NAME"
+        None, "Task to use if the model was trained on several.", metavar="NAME"
     )
     out: Path | None = option(
-        None, "Write a file: .csv, .tsv, else JSON lines. Default: stdout.", metavar="FILE"
+        None, "File to write: .csv, .tsv, else JSON lines. Default: stdout.", metavar="FILE"
     )
-    trust_remote_code: bool = option(False, "Run the Python code that its checkpoint comes with.")
+    trust_remote_code: bool = option(False, "Run the Python code that comes with the checkpoint.")
     db: Database = DATABASE
 
 
 @with_options()
 def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
-    """Answer rows by a model that a run has kept, as the run itself predicts: a line for each.
+    """Predict labels for new rows with a kept model, as its run predicts: one line per row.
 
-    Labels that rows have are not looked at. Lines have the row's id, by default the number of its
-    line in the file.
+    Labels in the rows are ignored. Each line has the id of its row, by default the row's line
+    number in the file.
     """
     if asked.out is not None and asked.out.exists():
-        raise BenchError(f"{asked.out} is there already: delete it, or give another file.")
+        raise BenchError(f"{asked.out} exists already: delete it, or give another file.")
     if file != STDIN and not Path(file).is_file():
         raise BenchError(f"{file} is no file of rows; - reads them from standard input.")
     folder = model_folder(where, asked.db)
@@ -86,7 +86,7 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
     model = load_trained(folder, asked.task, trust=asked.trust_remote_code)
     rows = cut = 0
     counts: tuple[int, ...] = (0, 0, 0, 0)
-    with alive(lambda: f"rows answered so far: {rows:,}"), _sink(asked.out) as write:
+    with alive(lambda: f"rows predicted so far: {rows:,}"), _sink(asked.out) as write:
         tables = read_parts(file, asked.encoding, no_header=asked.no_header)
         parts = predict_parts(model, tables, asked.columns, scores=asked.scores)
         for part in parts:
@@ -98,7 +98,7 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
             raise BenchError(f"{'standard input' if file == STDIN else file} has no rows.")
     if cut:
         most = model.limits.max_tokens
-        tell_notes([f"{counted(cut, 'row')} of {rows} lost words: more than {most} tokens."])
+        tell_notes([f"{counted(cut, 'row')} of {rows} were cut: longer than {most} tokens."])
     tell_notes(unread_words(*counts))
     tell_notes(
         note_lines([(f"the model's scores of {distinct_title(model.task.name)}", model.flags)])

@@ -7,17 +7,17 @@ from typing import Any
 
 import pandas as pd
 
-from benchharness.api import frame_of
 from benchharness.driver.options import DATABASE, listed, speaks_python
+from benchharness.errors import DataError
+from benchharness.extensions.custom_data.cells import read_cells
+from benchharness.extensions.custom_data.columns import Table
+from benchharness.extensions.custom_data.documents import objects_table
+from benchharness.extensions.custom_data.parts import read_parts
+from benchharness.extensions.custom_data.tasks import frame_of
 from benchharness.extensions.kept_models.export import find_run, take_run
 from benchharness.extensions.kept_models.model_folder import model_folder
 from benchharness.leaderboard.store.store import open_store
 from benchharness.stored import Within
-from benchharness.tasks.errors import DataError
-from benchharness.tasks.own.cells import read_cells
-from benchharness.tasks.own.columns import Table
-from benchharness.tasks.own.documents import objects_table
-from benchharness.tasks.own.parts import read_parts
 
 
 @speaks_python
@@ -33,12 +33,23 @@ def predict(  # noqa: PLR0913  (the command's options)
     trust_remote_code: bool = False,
     db: str | Path = DATABASE,
 ) -> pd.DataFrame:
-    """What a kept model answers to rows, as `bench predict` does: a line a row, in their order.
+    """Predict new rows with a kept model, as `bench predict` does.
 
-    `where` is the beginning of a run's key whose model is kept, or a model's folder. `rows` are a
-    data frame, a list of texts or of objects, or the path of a file. The other options are those of
-    the command; the frame's `attrs["cut"]` counts the rows that have lost words, and
-    `attrs["flags"]` is what must be known of the model: that it has learned nothing.
+    Args:
+        where: The folder of a model, or the beginning of the key of a run whose model was kept.
+        rows: A data frame, a list of texts or of dicts, or the path of a file.
+        columns: The columns to read if their names do not show it: "text=review".
+        encoding: The character encoding of a file, if it is not UTF-8.
+        no_header: Whether the first line of a file is a row, so that its columns are numbered.
+        scores: Whether to add the probability of every label.
+        task: The task to predict, if the model was trained on several.
+        trust_remote_code: Whether to run the Python code that comes with the model's checkpoint.
+        db: The database of the run.
+
+    Returns:
+        A row per input row, in order. `frame.attrs["cut"]` is the number of rows that were
+        truncated, and `frame.attrs["flags"]` contains warnings about the model, such as that it has
+        learned nothing.
     """
     folder = model_folder(where, fspath(db))
     # torch takes seconds.
@@ -58,7 +69,7 @@ def predict(  # noqa: PLR0913  (the command's options)
 
 
 def _table_of(rows: Any) -> Table:
-    """Rows in memory as a table, whose ids count from 0."""
+    """Convert rows in memory to a table whose row ids count from 0."""
     if isinstance(rows, list | tuple) and all(isinstance(each, str) for each in rows):
         rows = [{"text": each} for each in rows]
     objects = frame_of(rows).to_dict("records")
@@ -72,11 +83,19 @@ def _table_of(rows: Any) -> Table:
 def model(
     key: str, *, task: str = "", collapsed_too: bool = False, db: str | Path = DATABASE
 ) -> tuple[Any, Any]:
-    """The model of a run that kept it, of one of transformers' classes, and its tokenizer.
+    """Return the model of a run that kept it, as a transformers model, and its tokenizer.
 
-    `key` and what is checked are as for `bench model`; `task` is one of several that were trained
-    together. Raises BenchError where no class of transformers is the model, and, unless
-    `collapsed_too`, where it has learned nothing.
+    The model's predictions are checked against the stored ones first, as by `bench model`.
+
+    Args:
+        key: The beginning of the run's key, or a row of a board, as for `bench model`.
+        task: The task, if the run was trained on several or the row has runs of several.
+        collapsed_too: Whether to return a model that has learned nothing, instead of an error.
+        db: The database.
+
+    Raises:
+        BenchError: The model was not kept, no class of transformers represents it, or it has
+            learned nothing.
     """
     with TemporaryDirectory() as place, open_store(fspath(db), create=False) as store:
         found = find_run(store, fspath(db), key, Within(tasks=listed(task)))

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from benchharness.tasks.errors import BenchError, DataError
+from benchharness.errors import BenchError, DataError
+from benchharness.extensions.custom_data.annotations import words_in
+from benchharness.extensions.custom_data.columns import NAMED, PAIRS, Table, key_of
+from benchharness.extensions.custom_data.roles import BESIDE, SHAPES, SPLIT, Kind, parse_roles
+from benchharness.extensions.custom_data.task import HIDDEN, OwnData, no_column, to_examples
+from benchharness.extensions.custom_data.verdicts import VERDICT
 from benchharness.tasks.examples import Example
-from benchharness.tasks.own.annotations import words_in
-from benchharness.tasks.own.columns import NAMED, PAIRS, Table, key_of
-from benchharness.tasks.own.roles import BESIDE, SHAPES, SPLIT, Kind, parse_roles
-from benchharness.tasks.own.task import HIDDEN, OwnData, no_column, to_examples
-from benchharness.tasks.own.verdicts import VERDICT
 from benchharness.tasks.task import Task, find_fault
 
 KINDS: Mapping[str, Kind] = {

@@ -24,6 +24,7 @@ from safetensors.torch import save_file
 
 from benchharness.encoder.network import is_foreign
 from benchharness.encoder.tokenizer import save_tokenizer
+from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.check import (
     Checked,
     Dev,
@@ -40,7 +41,6 @@ from benchharness.leaderboard.sharing import shared_outcome
 from benchharness.models.families import is_causal
 from benchharness.recipes.classes import BODY, Published, published_class
 from benchharness.recipes.zero_shot import POOLINGS
-from benchharness.tasks.errors import BenchError
 from benchharness.worker.checkpoint import WEIGHTS, KeptRun
 from benchharness.worker.frozen import LiveEncoder
 
@@ -63,7 +63,7 @@ class Taken:
         Raises BenchError if no class of transformers represents the model.
         """
         if self.published.lacking:
-            raise BenchError(f"{self.published.sentence}: `bench predict` alone reads it.")
+            raise BenchError(f"{self.published.sentence}: only `bench predict` loads it.")
         found = getattr(transformers, self.published.auto_class).from_pretrained(self.folder)
         return found, transformers.AutoTokenizer.from_pretrained(self.folder)
 
@@ -240,7 +240,7 @@ def _pad_of_decoder(tokenizer: Any, *, is_read: bool) -> str:
     usual = tokenizer.pad_token or tokenizer.eos_token
     if (found := next(free, None if is_read else usual)) is None:
         raise BenchError(
-            "the tokenizer has no special token that stands around no text, and transformers' "
+            "the tokenizer has no special token that is not put around a text, and transformers' "
             "class finds the end of a text by the token that rows are padded with: give the "
             "checkpoint's tokenizer a pad_token of its own, and train again."
         )

@@ -1,4 +1,4 @@
-"""Run an encoder and others on the suites of a paper, and write its tables as LaTeX."""
+"""Extension that runs an encoder and others on the suites of a paper and writes LaTeX tables."""
 
 from benchharness.extension import MEASURE, Command, Extension
 
@@ -8,7 +8,7 @@ EXTENSION = Extension(
     commands={
         "paper": Command(
             "command:paper",
-            "Run and write the tables of a paper.",
+            "Run the experiments of a paper and write its tables.",
             "paper --model mine=./checkpoint --against bert,roberta --suite glue",
             MEASURE,
         ),

@@ -1,4 +1,4 @@
-"""`bench paper`: the tables of an encoder paper, from the runs to the LaTeX."""
+"""The command `bench paper`: the tables of an encoder paper, from the runs to LaTeX."""
 
 from pathlib import Path
 
@@ -22,23 +22,23 @@ def paper(
     *,
     against: list[str] = option(
         ...,
-        "The encoders and baselines that it stands against; repeatable.",
+        "Encoders and baselines to compare with; repeatable.",
         metavar="NAME,NAME,...",
         proposes="models",
         head=WHAT,
     ),
     hours: float | None = option(
         None,
-        "Run as many seeds of everything as are expected to fit, and start nothing later.",
+        "Run as many seeds of every job as are expected to fit, and start no job later.",
         metavar="N",
         head=WHAT,
     ),
-    to: Path = option(Path("paper"), "The folder to write.", metavar="DIR"),
+    to: Path = option(Path("paper"), "Folder to write.", metavar="DIR"),
 ) -> None:
-    """Run an encoder and others on the suites of a paper, and write its tables as LaTeX.
+    """Run an encoder and other systems on the suites of a paper, and write its tables as LaTeX.
 
-    The suites are those of the collection `paper`, unless --suite names others. What is stored is
-    not run again, so the same command resumes where it stopped.
+    Without --suite, the suites are the collection `paper`. Finished jobs are skipped, so the same
+    command resumes where it stopped.
     """
     session = Session.of(paper_options(options, against, to), displayed)
     with session.prepared():
@@ -56,5 +56,5 @@ def paper(
         failures, notes = found.run(to)
     tell_notes(notes)
     tell_notes(complaints(failures, job_names(found.whole.jobs)))
-    typer.echo(visible(f"paper: {to}, LaTeX in main.tex, what to cite in README.md"))
+    typer.echo(visible(f"paper: {to}, LaTeX in main.tex, citations in README.md"))
     raise typer.Exit(exit_code(failures))

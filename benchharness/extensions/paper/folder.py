@@ -1,4 +1,4 @@
-"""A paper's tables out of stored runs, and the folder that they are written into."""
+"""Tables of a paper from stored runs, and the folder that they are written into."""
 
 import json
 from collections import defaultdict
@@ -9,12 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import resolve_name
 
+from benchharness.errors import BenchError
 from benchharness.extensions.paper.tables import LongTable, Paper, PaperTable, paper_tables
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.exports.table import SCORE, Choice
-from benchharness.leaderboard.job import Job, value_text
+from benchharness.leaderboard.job import Job, shown_source, value_text
 from benchharness.leaderboard.report.plots import named_entries
 from benchharness.leaderboard.report.plots.cost import facts_of, size_of_run, training_flops
 from benchharness.leaderboard.report.plots.tradeoff import CROSSES, measured_points, tradeoffs
@@ -24,7 +25,6 @@ from benchharness.leaderboard.text import check_place, counted, grouped, whole_f
 from benchharness.stored import Rows, gained, read_outcomes
 from benchharness.stored.predictions import add_uncertainty, contrasts_of, ties_of
 from benchharness.stored.report import known_sizes
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES, split_title, title_of
 
 Results = Mapping[str, Result]
@@ -34,9 +34,9 @@ _RECIPES = {"Model": 0.15, "Setting": 0.16, "Value": 0.12, "Tasks": 0.27, "Sourc
 _COSTS = {"Model": 0.24, "Suite": 0.13, "Seeds": 0.1, "Precision": 0.11, "Runs": 0.07}
 _COSTS |= {"Device-hours": 0.1, "FLOP": 0.1, "Device": 0.15}
 _DATA = {"Split": 0.4, "Rows": 0.15, "Fingerprint": 0.45}
-_PUBLISHED = {"Model": 0.2, "Task": 0.14, "Published": 0.1, "Ours": 0.08, "Noise": 0.08}
-_PUBLISHED |= {"Verdict": 0.15, "Source": 0.25}
-"""The columns of the appendix, with their shares of the line."""
+_PUBLISHED = {"Model": 0.2, "Task": 0.14, "Published": 0.1, "Measured": 0.1, "Noise": 0.08}
+_PUBLISHED |= {"Verdict": 0.15, "Source": 0.23}
+"""Columns of the appendix's tables, each with its share of the line width."""
 
 
 def make_paper(
@@ -46,19 +46,26 @@ def make_paper(
     left_out: Mapping[str, str],
     folder: Path,
 ) -> list[str]:
-    """Writes the folder of these jobs, and gives what is to be said of it.
+    """Write the tables of these jobs into the folder; return notes for the user.
 
-    The first job is of the model that the others stand against; examples are read for intervals and
-    tests, from where the jobs have them on this machine. `left_out` says why tasks have no jobs.
-    Raises BenchError, and leaves the folder as it is, where no job has finished.
+    Args:
+        store: The store with the runs.
+        jobs: The jobs of the paper; the first job's model is compared with all others. Examples are
+            read, for intervals and tests, from the jobs' data source on this machine.
+        suites: The suites that get tables.
+        left_out: The reason for each task that has no jobs.
+        folder: The folder to write.
+
+    Raises:
+        BenchError: No job has finished; the folder is then left unchanged.
     """
     check_paper(folder)
     rows = store.runs_with(job.key for job in jobs)
     finished = [row.key for row in rows if row.status == "finished"]
     if not finished:
         raise BenchError(
-            f"none of the {counted(len(jobs), 'run')} of this paper has finished, and tables "
-            "without numbers are not written: see why with `bench show runs`, or give more --hours."
+            f"none of the {counted(len(jobs), 'run')} of this paper has finished, so no tables "
+            "were written: see why with `bench show runs`, or give more --hours."
         )
     here = store.reading_from(jobs[0].data)
     boards = [board for name in suites for board in build_boards(rows, SUITES[name])]
@@ -73,7 +80,7 @@ def make_paper(
     )
     results = {r.job.key: r for r in read_outcomes(here, finished) if isinstance(r, Result)}
     if find_spec("matplotlib") is None:
-        said["no figures were drawn: pip install 'benchharness[paper]' draws them."] = None
+        said["no figures were drawn, which needs pip install 'benchharness[paper]'."] = None
     lacking = _unfinished(jobs, results)
     paper = Paper(
         models=[mine, *sorted({row.model for row in rows} - {mine})],
@@ -82,7 +89,7 @@ def make_paper(
             LongTable("Hyperparameters", _RECIPES, list(_recipes(tables, results))),
             LongTable("Seeds and compute", _COSTS, list(_costs(tables, results))),
             LongTable("Data", _DATA, sorted({*_data(results)})),
-            LongTable("Beside published numbers", _PUBLISHED, list(_published(tables))),
+            LongTable("Comparison with published numbers", _PUBLISHED, list(_published(tables))),
         ],
         figures=dict(_figures(tables, results)) if find_spec("matplotlib") else {},
         missing=[*(f"{task}: {why}." for task, why in left_out.items()), *lacking],
@@ -94,7 +101,7 @@ def make_paper(
 def _apart(
     store: Store, board: Board, mine: str, said: dict[str, None]
 ) -> dict[str, frozenset[str]]:
-    """By task and SCORE, the labels of the entries that a paired test tells from mine."""
+    """Return, by task and SCORE, the labels of entries that differ significantly from `mine`."""
     ours = [entry for entry in board.entries if entry.model == mine]
     found: defaultdict[str, set[str]] = defaultdict(set)
     for one, other in ((a, b) for a in ours for b in board.entries if b not in ours):
@@ -113,7 +120,7 @@ def _apart(
 
 
 def _recipes(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]]:
-    """Every value of the recipes of encoders, with the tasks that have it and its source."""
+    """Yield a row per value of the encoders' recipes, with its tasks and its source."""
     known: dict[tuple[str, str, str, str], dict[str, None]] = {}
     every: dict[str, dict[str, None]] = {}
     for name, entry in (row for table in tables for row in table.rows):
@@ -125,11 +132,11 @@ def _recipes(tables: Sequence[PaperTable], results: Results) -> Iterator[list[st
                 known.setdefault(key, {})[job.title] = None
     for (name, setting, value, source), tasks in sorted(known.items()):
         shown = "all" if tasks.keys() == every[name].keys() else ", ".join(tasks)
-        yield [name, setting.replace("_", " "), value, shown, source]
+        yield [name, setting.replace("_", " "), value, shown, shown_source(source)]
 
 
 def _costs(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]]:
-    """What the runs of each row have taken, as far as the store knows it."""
+    """Yield a row with the compute of the runs per row of a table, as far as the store has it."""
     sizes = known_sizes()
     for title, name, entry in ((t.board.title, *row) for t in tables for row in t.rows):
         runs = [results[run.key] for run in entry.runs if run.key in results]
@@ -147,7 +154,7 @@ def _costs(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]
 
 
 def _data(results: Results) -> Iterator[tuple[str, str, str]]:
-    """The splits of the runs, with their digests."""
+    """Yield the title, number of rows and digest of each split of the runs."""
     for result in results.values():
         rows = result.provenance.get("data", {})
         for name, digest in result.job.fingerprints.items():
@@ -167,16 +174,16 @@ def _published(tables: Sequence[PaperTable]) -> Iterator[list[str]]:
 def _unfinished(jobs: Sequence[Job], results: Results) -> Iterator[str]:
     found = grouped(((j.model, j.title), j.seed) for j in jobs if j.key not in results)
     for (model, title), seeds in found.items():
-        yield f"{model} {title}: no result of seed {', '.join(map(str, seeds))}."
+        yield f"{model} {title}: no result for seed {', '.join(map(str, seeds))}."
 
 
 def _figures(tables: Sequence[PaperTable], results: Results) -> Iterator[tuple[str, bytes]]:
-    """The suites' scores against sizes and operations, as PDF with their captions."""
+    """Yield the figures of scores against size and operations: the caption, and the PDF."""
     to_pdf = resolve_name("benchharness.leaderboard.report.plots.pdf:to_pdf")
     facts = {key: f for key, result in results.items() if (f := facts_of(result))}
     for board in (table.board for table in tables):
         points = [
-            # What training took depends on what else ran there, and is in the appendix.
+            # Training time depends on other load of the machine; the appendix has it.
             replace(p, costs={name: c for name, c in p.costs.items() if name != "training-time"})
             for p in measured_points(
                 named_entries(board, ""), board.rule, None, facts, known_sizes()
@@ -191,28 +198,28 @@ def _figures(tables: Sequence[PaperTable], results: Results) -> Iterator[tuple[s
 # The folder.
 
 MANIFEST = "manifest.json"
-"""The digests of each file as it was before and as it is: what somebody has changed stays."""
+"""File with the current and previous digest of each file, which protects files that were edited."""
 
 
 def check_paper(folder: Path) -> None:
-    """BenchError where files cannot be written there, or somebody else's would be lost."""
+    """Raise BenchError if the folder cannot be written, or has files that would be lost."""
     try:
         check_place(folder / MANIFEST)
         found = folder.iterdir() if folder.exists() else ()
-        # A hidden one is a draft that a killed command has left.
+        # A hidden file is a draft that a killed command has left.
         there = {path.name for path in found if not path.name.startswith(".")}
     except OSError as error:
         raise _unwritable(folder, error) from error
     known = _known(folder)
     if there and not known:
         raise BenchError(
-            f"{folder} is not empty, and `bench paper` has not made it: give another --to."
+            f"{folder} is not empty, and `bench paper` did not create it: give another --to."
         )
     for name in sorted(there & known.keys()):
         if sha256((folder / name).read_bytes()).hexdigest() not in known[name]:
             raise BenchError(
-                f"{folder / name} was changed after `bench paper` had written it: give it another "
-                "name, or give another --to."
+                f"{folder / name} was edited after `bench paper` wrote it: rename the file, or "
+                "give another --to."
             )
 
 
@@ -229,7 +236,7 @@ def _known(folder: Path) -> dict[str, list[str]]:
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Writes each file whole; those of an earlier paper that this one has not are deleted."""
+    """Write each file atomically; delete files of an earlier paper that this one lacks."""
     old = _known(folder)
     digests = {name: sha256(content).hexdigest() for name, content in files.items()}
     known = {name: [*old.get(name, ())[-1:], digest] for name, digest in digests.items()}

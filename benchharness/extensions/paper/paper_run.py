@@ -1,4 +1,4 @@
-"""`bench paper`: a model against others on the suites of an encoder paper, as one plan."""
+"""The plan of `bench paper`: a model and its competitors on the suites of an encoder paper."""
 
 import math
 import time
@@ -10,22 +10,25 @@ from typing import Self
 from benchharness.driver.options import OF_OWN, OF_WHICH, RunOptions, names_in
 from benchharness.driver.plan import Plan
 from benchharness.driver.session import Session
+from benchharness.errors import BenchError
 from benchharness.extensions.paper.folder import check_paper, make_paper
 from benchharness.leaderboard.result import Failure
 from benchharness.models import BASELINES
-from benchharness.tasks.errors import BenchError
 
 OF_PAPER = OF_WHICH - {*OF_OWN, "task", "text_to_text", "start_from", "keep_models"} | {
     *("model", "seed", "skip_missing", "dry_run"),
 }
-"""The options of a run that a paper has too."""
+"""Options of a run that `bench paper` has too."""
 
 
 def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> RunOptions:
-    """What is run for a paper: both sides, and the suites of the collection `paper` unless others.
+    """Return the options of a paper's run, with the models of both sides.
 
-    Of those suites tasks without files are left out; a suite that was named must be whole. Raises
-    BenchError where a side has no encoder, or the folder cannot be written.
+    The default suites are those of the collection `paper`. Tasks of default suites are left out if
+    their files are missing; a suite that the user names must be complete.
+
+    Raises:
+        BenchError: A side has no encoder, or the folder cannot be written.
     """
     check_paper(folder)
     names = names_in(against)
@@ -33,10 +36,11 @@ def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> 
     encoders = [name for name in names if name not in floors]
     if not names or not options.model or floors.intersection(options.model):
         raise BenchError(
-            "name your encoder and what it stands against (--model mine=DIR --against modernbert)."
+            "name your encoder and the systems to compare it with (--model mine=DIR --against "
+            "modernbert)."
         )
     if same := sorted({*options.model}.intersection(names)):
-        raise BenchError(f"{same[0]} cannot stand against itself: leave it out of --against.")
+        raise BenchError(f"{same[0]} cannot be compared with itself: leave it out of --against.")
     return replace(
         options,
         model=(*options.model, *encoders),
@@ -48,7 +52,7 @@ def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class PaperRun:
-    """The jobs of a paper; `part` are those that are to run now, with as many seeds as fit."""
+    """Jobs of a paper: the whole plan, and the `part` that runs now, with the seeds that fit."""
 
     session: Session
     whole: Plan
@@ -57,7 +61,11 @@ class PaperRun:
 
     @classmethod
     def of(cls, session: Session, against: Sequence[str], hours: float | None) -> Self:
-        """The plan; BenchError where not even one seed of all is expected to fit the hours."""
+        """Plan the paper's jobs, with as many seeds as are expected to fit into the hours.
+
+        Raises:
+            BenchError: Not even one seed of each job is expected to fit.
+        """
         if hours is not None and not 0 < hours < math.inf:
             raise BenchError(f"--hours must be a number above 0, got {hours:g}.")
         whole, names = session.plan(), names_in(against)
@@ -76,7 +84,7 @@ class PaperRun:
         )
 
     def run(self, folder: Path) -> tuple[list[Failure], list[str]]:
-        """Runs what is missing and writes the folder; gives what failed, and what is to be said."""
+        """Run the missing jobs and write the folder; return the failures and notes for the user."""
         until = time.monotonic() + 3600 * self.hours
         left_out = self.whole.left_out
         asked = (task for task in self.session.request.tasks if task.name not in left_out)

@@ -1,4 +1,4 @@
-"""`bh.paper`: the tables of an encoder paper from Python."""
+"""The function `bh.paper`: the tables of an encoder paper from Python."""
 
 import warnings
 from collections.abc import Iterable
@@ -21,10 +21,20 @@ def paper(
     plugins: str | Path | Iterable[str | Path] = (),
     **options: Any,
 ) -> Results:
-    """Runs an encoder and others on the suites of a paper and writes the folder `to`.
+    """Run an encoder and others on a paper's suites and write its tables, as `bench paper` does.
 
-    As `bench paper` does, with options as `run` takes them. What the tables lack is a warning.
-    Raises BenchError where nothing has finished.
+    Gaps in the tables are reported as warnings.
+
+    Args:
+        model: The encoder of the paper, or several.
+        against: The encoders and baselines to compare it with.
+        to: The folder to write.
+        hours: The time limit: as many seeds run as are expected to fit.
+        plugins: Plugin files, as in `run`.
+        **options: The options of `bench paper`, listed below, with Python values as in `run`.
+
+    Raises:
+        BenchError: The request is impossible, or no job has finished.
     """
     load_files(plugins)
     others = listed(against)

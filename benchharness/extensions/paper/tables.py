@@ -1,6 +1,6 @@
-"""The files of `bench paper`: LaTeX of boards and of an appendix, BibTeX, a README.
+"""The files of `bench paper`: LaTeX of boards and of an appendix, BibTeX, and a README.
 
-Nothing here knows when, where or on which machine it is written: the same runs give the same bytes.
+The files do not depend on the time, place or machine: the same runs give the same bytes.
 """
 
 import csv
@@ -25,12 +25,12 @@ from benchharness.leaderboard.text import inert
 from benchharness.tasks.suites import SUITES
 
 RUNS = "runs.csv"
-"""Leads from each cell of the tables to its runs."""
+"""File that lists the runs of each cell of the tables."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaperTable:
-    """A board as one table of a paper, with its label and how it is shown."""
+    """A board as a table of a paper, with its LaTeX label and display options."""
 
     board: Board
     table: Table
@@ -39,12 +39,15 @@ class PaperTable:
 
     @property
     def rows(self) -> Iterator[tuple[str, Entry]]:
-        """The entries by the names that their rows have, behind which published rows come."""
+        """Pairs of row name and board entry.
+
+        Published rows, which follow them in the table, are not included.
+        """
         for row, entry in zip(self.table.rows, self.board.entries, strict=False):
             yield row.official, entry
 
     def latex(self) -> str:
-        """The table, whose caption says what it is of, and not by which path it was read."""
+        """Return the table as LaTeX; its caption does not contain the path of the data."""
         cited = "".join(rf"~\cite{{{key}}}" for key in list(citations([self.board.suite]))[:1])
         title = latex_escaped(self.board.title)
         caption = latex_escaped(self.table.caption).replace(title, title + cited, 1) + "."
@@ -52,7 +55,7 @@ class PaperTable:
 
 
 def paper_tables(boards: Iterable[tuple[Board, Choice]]) -> list[PaperTable]:
-    """The boards as tables, with the published rows of their models."""
+    """Build the tables of boards, with the published rows of their models."""
     found: list[PaperTable] = []
     for board, choice in boards:
         published = (LIKE_OURS,) if published_rows(board, (LIKE_OURS,)) else ()
@@ -66,9 +69,9 @@ def paper_tables(boards: Iterable[tuple[Board, Choice]]) -> list[PaperTable]:
 
 @dataclass(frozen=True)
 class LongTable:
-    """A table of the appendix: `columns` are titles with their shares of the line, 1 in all.
+    """A table of the appendix; `columns` maps titles to shares of the line width, 1 in total.
 
-    Cells are plain text, but for those that begin with "$": formulas.
+    Cells are plain text; a cell that begins with "$" is a formula.
     """
 
     title: str
@@ -76,7 +79,7 @@ class LongTable:
     rows: Sequence[Sequence[str]]
 
     def latex(self) -> str:
-        """The table, over as many pages as it takes."""
+        """Return the table as LaTeX, over as many pages as it needs."""
         kinds = "".join(
             rf">{{\raggedright\arraybackslash}}p{{\dimexpr{share:g}\linewidth-2\tabcolsep}}"
             for share in self.columns.values()
@@ -96,7 +99,7 @@ def _line(cells: Iterable[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Paper:
-    """All that a paper is made of. `figures` are PDF by caption; `missing` are sentences."""
+    """Content of a paper. `figures` maps captions to PDF; `missing` are sentences about gaps."""
 
     models: Sequence[str]
     tables: Sequence[PaperTable]
@@ -105,7 +108,7 @@ class Paper:
     missing: Sequence[str]
 
     def files(self) -> dict[str, bytes]:
-        """The files by name."""
+        """Return the content of the files by name."""
         suites = list(dict.fromkeys(each.board.suite for each in self.tables))
         texts = {
             f"{suite}.tex": "\n".join(t.latex() for t in self.tables if t.board.suite == suite)
@@ -149,11 +152,11 @@ class Paper:
         rows = [row for each in self.tables for row in each.table.rows if row.source]
         parts = {
             f"# {self.models[0]} against {', '.join(self.models[1:])}": [_ABOUT],
-            "## What to cite, by the keys of references.bib": [
+            "## Citations, by their keys in references.bib": [
                 f"* {SUITES[suite].title}: {found}" for suite, found in cited.items()
             ],
             "## Published rows": sorted({f"* {row.official}: {row.source}" for row in rows}),
-            "## What is missing": [f"* {sentence}" for sentence in self.missing],
+            "## Missing results": [f"* {sentence}" for sentence in self.missing],
         }
         found = ("\n".join((head, "", *lines)) for head, lines in parts.items() if lines)
         return "\n\n".join(found) + "\n"
@@ -170,20 +173,20 @@ _MAIN = r"""\documentclass[twocolumn]{article}
 \end{document}
 """
 
-_ABOUT = f"""`bench paper` has written these files, and writes anew what nobody has changed.
+_ABOUT = f"""`bench paper` wrote these files. Files you have edited are not overwritten.
 
-* `main.tex` shows all of it: `pdflatex main; bibtex main; pdflatex main; pdflatex main`.
-  A paper takes in what it needs, `\\input{{glue}}`, with the packages of its preamble.
-* `{RUNS}` has the runs of each number: `bench show KEY` shows one.
-* `appendix.tex` has every value of the recipes with its source, seeds, data, compute,
-  and measured numbers beside published ones.
+* `main.tex` includes all files: `pdflatex main; bibtex main; pdflatex main; pdflatex main`.
+  In your paper, include the tables you need, `\\input{{glue}}`, and the packages of its preamble.
+* `{RUNS}` lists the runs behind each number: `bench show KEY` shows one.
+* `appendix.tex` has every hyperparameter with its source, the seeds, data and compute,
+  and a comparison of measured with published numbers.
 
-The same runs, taken elsewhere by `bench export --all` and `bench db import`, give the same tables.
+The same runs give the same tables elsewhere: `bench export --all`, then `bench db import`.
 """
 
 
 def citations(suites: Iterable[str]) -> dict[str, str]:
-    """The BibTeX entries of some suites and of their tasks by key; the suite's own first."""
+    """Return the BibTeX entries of suites and their tasks by key, in the order of the file."""
     text = (files("benchharness.extensions.paper") / "suites.bib").read_text(encoding="utf-8")
     found = {}
     for suite in suites:

@@ -9,7 +9,7 @@ EXTENSION = Extension(
     commands={
         "which": Command(
             "command:which",
-            "Say which encoder is best, within a budget.",
+            "Find the best encoder within a time budget.",
             "which --among bert,roberta --task glue/rte --minutes 60",
             MEASURE,
             after="run",

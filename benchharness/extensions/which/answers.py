@@ -11,7 +11,8 @@ from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
 from benchharness.stored.predictions import add_uncertainty
-from benchharness.tasks.suites import ScoreRule, Suite, distinct_title, find_suite
+from benchharness.tasks.suite import ScoreRule, Suite
+from benchharness.tasks.suites import distinct_title, find_suite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,14 +93,14 @@ class Answer:
             return f"{self.title}: no encoder has a score."
         first = self.candidates[0]
         if not self.best:
-            why = "none is above the majority" if first.has_learned else "all runs collapsed"
-            return f"{self.title}: nothing was learned: {why}."
+            why = "no encoder beats the majority" if first.has_learned else "all runs collapsed"
+            return f"{self.title}: no encoder learned anything: {why}."
         if self.tied:
             found = f"is not significantly different from {', '.join(self.tied)}"
         elif len(self.candidates) == 1:
-            found = "is the only one with a score"
+            found = "is the only encoder with a score"
         elif first.interval is None:
-            found = "is first, and nothing is known of its noise"
+            found = "is first, but its noise is not known"
         else:
             found = "is significantly better than all others"
         return f"{self.title}: {first.encoder} {found}."
@@ -180,7 +181,7 @@ def _answer(
 def _suite(tasks: tuple[str, ...]) -> Suite:
     """Return the tasks as a suite, each with the scores that its own suite counts."""
     cells = {task: score_names(task, find_suite(task.partition("/")[0]).rule) for task in tasks}
-    rule = ScoreRule(name="mean", cells=cells, cite="ours: the tasks weigh the same")
+    rule = ScoreRule(name="mean", cells=cells, cite="benchharness: all tasks have equal weight")
     return Suite(name="which", title="which", tasks=tasks, rule=rule, cite=rule.cite)
 
 

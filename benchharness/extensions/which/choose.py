@@ -14,12 +14,12 @@ from benchharness.driver.request import MULTI_TASK, Request
 from benchharness.driver.search import Search, trials_of
 from benchharness.driver.session import Session
 from benchharness.engines.slots import Slot
+from benchharness.errors import BenchError, JobError
 from benchharness.extensions.which.answers import Answer, find_answers
 from benchharness.extensions.which.rounds import encoder_rounds
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store.database import check_writable, is_there
 from benchharness.models import BASELINES
-from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.task import Task
 from benchharness.worker import DIES_WITH
 from benchharness.worker.__main__ import QUIET
@@ -159,7 +159,7 @@ def _cost(request: Request, job: Job) -> Inference | str:
     if request.placement.forks is None:
         return "not measured: jobs run on other machines."
     if job.is_zero_shot:
-        return "not measured: it predicts without a head of ours."
+        return "not measured: it predicts without a head of benchharness."
     try:
         return measure_inference(job, request.slots[0], MEASURE_SECONDS)
     except BenchError as error:

@@ -16,6 +16,7 @@ from benchharness.driver.options import OF_WHICH, OPTIONS, WHAT, RunOptions, opt
 from benchharness.driver.search import Search
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import kept_model
+from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.command import take_found, train_kept
 from benchharness.extensions.kept_models.export import check_learned, find_seed, take_run
 from benchharness.extensions.kept_models.onnx_command import Variants
@@ -26,7 +27,6 @@ from benchharness.leaderboard.boards.cell import marked, note_lines, shown
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.text import counted, visible
 from benchharness.progress import job_name, job_names
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import distinct_title
 
 
@@ -36,13 +36,14 @@ class Wanted:
 
     to: Path | None = option(
         None,
-        "Write the best one's model, as `bench model` does: of its seeds the nearest to their "
-        "median, trained again unless it was kept (--keep-models). Of several tasks one each.",
+        "Export the model of the best encoder, as `bench model` does: its seed nearest to the "
+        "median, trained again unless it was kept (--keep-models). Several tasks get one folder "
+        "each.",
         metavar="DIR",
         head=WHAT,
     )
     take_seed: int | None = option(
-        None, "With --to: the model of this seed.", metavar="N", head=WHAT
+        None, "With --to: export the model of this seed.", metavar="N", head=WHAT
     )
 
 
@@ -52,23 +53,23 @@ def which(
     *,
     among: list[str] = option(
         ...,
-        "The encoders to choose from, as --model of `bench run` takes them; repeatable.",
+        "Encoders to choose from, as for `bench run --model`; repeatable.",
         metavar="NAME,NAME,...",
         proposes="models",
         head=WHAT,
     ),
     minutes: float = option(
         ...,
-        "No run starts that is not expected to end in time; what is stored takes none.",
+        "Time budget: a run starts only if it is expected to end in time; stored runs take none.",
         metavar="N",
         head=WHAT,
     ),
     wanted: Wanted,
     as_json: AsJson = False,
 ) -> None:
-    """Say which encoder is the best on some tasks, within a number of minutes.
+    """Find the best of several encoders for some tasks, within a number of minutes.
 
-    By successive halving over encoders, learning rates and seeds; its runs are stored as those of
+    It uses successive halving over encoders, learning rates and seeds. Its runs are stored as by
     `bench run`, so the same command resumes where it stopped.
     """
     if wanted.to is not None:
@@ -144,7 +145,7 @@ def _show(
     for answer in answers:
         typer.echo(visible(answer.sentence))
         if answer.missing:
-            typer.echo(visible(f"no score of {', '.join(answer.missing)}."))
+            typer.echo(visible(f"no score for {', '.join(answer.missing)}."))
     for line in _legend(last, search, costs, device):
         typer.echo(visible(line))
 
@@ -194,31 +195,31 @@ def _legend(
 ) -> Iterator[str]:
     scopes = {candidate.scope for candidate in last.candidates} - {""}
     over = f", over {scopes.pop()}" if len(scopes) == 1 else ""
-    yield f"*: the best of a column, and what is not significantly different from it (95 %{over})."
+    yield f"*: the best of a column, and scores not significantly different from it (95 %{over})."
     yield from note_lines(
         (f"{each.encoder} {distinct_title(task)}", flags)
         for each in last.candidates
         for task, flags in each.flags.items()
     )
-    yield "values: times 100, the median over seeds at the best of the points that were tried."
+    yield "values: times 100, the median over seeds with the best settings that were tried."
     gains = [each.gain for each in last.candidates[:1] if each.gain]
     if gains:
         high = shown(gains[0])
-        yield f"the first may stand {high} too high, because it is the best of its points."
+        yield f"the first score may be {high} too high, because it is the best of several settings."
     known = [cost for cost in costs.values() if isinstance(cost, Inference)]
     if known:
         where = device if device != "cpu" else f"the CPU ({counted(known[0].threads, 'thread')})"
         first = search.jobs[0]
         yield (
             f"tokens/s and memory: predicting dev rows of {distinct_title(first.task)} in "
-            f"{first.precision} on {where}, each encoder alone in a process."
+            f"{first.precision} on {where}, one encoder per process."
         )
     yield from (f"{name}: {cost}" for name, cost in costs.items() if isinstance(cost, str))
     runs = f"{len(search.jobs)} of {len(search.trials)} runs of the whole grid"
     if search.left:
-        yield f"{runs}; next come {search.left}: the same command goes on."
+        yield f"{runs}; next: {search.left}. The same command continues."
     else:
-        yield f"{runs}: no other can change the answer."
+        yield f"{runs}: the other runs cannot change the answer."
 
 
 def _to_json(

@@ -1,8 +1,9 @@
-"""What predicting with a job's encoder costs: python -P -m benchharness.extensions.which.inference.
+"""Measure prediction speed: python -P -m benchharness.extensions.which.inference.
 
-Reads the job as JSON from stdin and prints, as the last line of stdout, what `measure_prediction`
-gives as JSON, or {"error": sentence}. A process measures one encoder, so that its memory is that
-one's. Who starts it gives it the variables of `QUIET`, which libraries read when they are imported.
+Reads the job as JSON from stdin and prints the result of `measure_prediction`, or {"error":
+sentence}, as JSON in the last line of stdout. A process measures only one encoder, so that its peak
+memory is due to that one. The caller has to set the environment variables of `QUIET`, which
+libraries read during import.
 """
 
 import json
@@ -11,25 +12,25 @@ import time
 
 import torch
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.job import Job
 from benchharness.plugins import plugins_for
 from benchharness.splits import read_split
-from benchharness.tasks.errors import BenchError
 from benchharness.training.predict import predict
 from benchharness.worker.job import find_compute, peak_memory
 from benchharness.worker.task_setup import load_run
 from benchharness.worker.technique import Work
 
 FEW_ROWS = 16
-"""Rows that are predicted first, so that nothing is measured that happens once."""
+"""Number of rows that are predicted first, so that one-time costs are not measured."""
 
 
 def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
-    """How fast a job's network predicts its first dev split, and in how much memory.
+    """Measure the speed and memory with which a job's network predicts its first dev split.
 
-    The weights are those that it is loaded with; fine-tuned ones take as long. Rows are predicted
-    for about `seconds`, each once at most. Tokens are counted without padding; memory is the most
-    that this process held at once, in bytes of its device.
+    The checkpoint's weights are used; fine-tuned ones would take the same time. Rows are predicted
+    for about `seconds`, each at most once. Tokens are counted without padding. The memory is the
+    peak of this process, in bytes of its device.
     """
     compute = find_compute(job.precision, deterministic=False)
     run = load_run(Work.to_predict(job, compute), task=job.task)
@@ -43,8 +44,8 @@ def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
         predict(setup.network, features, compute, lambda _: None)
         return max(time.monotonic() - start, 1e-6), len(features.token_ids)
 
-    timed(FEW_ROWS)  # libraries make what they need
-    first, _ = timed(FEW_ROWS)  # says how many rows take about `seconds`
+    timed(FEW_ROWS)  # warm-up of the libraries
+    first, _ = timed(FEW_ROWS)  # for an estimate of how many rows take about `seconds`
     took, tokens = timed(max(FEW_ROWS, int(FEW_ROWS * seconds / first)))
     return {
         "tokens_per_second": tokens / took,
@@ -55,7 +56,7 @@ def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measures, and says what was found."""
+    """Measure the job from stdin and print the result."""
     job = Job.from_json(json.load(sys.stdin))
     try:
         plugins_for(job)

@@ -19,11 +19,17 @@ from benchharness.tasks.suites import title_of
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Which encoder is the best: an answer for each task, and for several that for their mean last.
+    """Answer to "which encoder is best": one per task and, for several tasks, one for their mean.
 
-    `cost` is what predicting takes here, by encoder: an Inference, or a sentence that says why it
-    was not measured. `runs` of `of` runs of the whole grid were needed; `left` says what would come
-    next, empty where no other run can change the answer.
+    Attributes:
+        answers: The answers in the order of the tasks; the one for the mean is the last.
+        cost: The cost of prediction on this machine by encoder: an Inference, or a sentence that
+            explains why it was not measured.
+        runs: The number of runs that the search needed.
+        of: The number of runs in the whole grid.
+        left: Description of the runs that the search would do next; empty if no other run can
+            change the answer.
+        failures: A sentence for each job that failed in this call.
     """
 
     answers: tuple[Answer, ...]
@@ -35,11 +41,11 @@ class Choice:
 
     @property
     def best(self) -> str:
-        """The encoder of the last answer; empty where none has a score above the majority's."""
+        """Best encoder of the last answer; empty if no encoder beats the majority baseline."""
         return next(iter(self.answers[-1].best), "")
 
     def frame(self) -> pd.DataFrame:
-        """A line an answer and encoder; `answers_frame` has the columns."""
+        """Return a row per answer and encoder, in the columns of `answers_frame`."""
         return answers_frame(self.answers, self.cost)
 
     def __repr__(self) -> str:
@@ -57,13 +63,23 @@ def which(
     progress: bool | None = None,
     **options: Any,
 ) -> Choice:
-    """Which of some encoders is the best on some tasks, within minutes, as `bench which` says it.
+    """Find the best of several encoders on some tasks within a time limit, as `bench which` does.
 
-    By successive halving over encoders, learning rates (the recipe's, twice and half of it, unless
-    `set` has others) and at most `seeds` seeds. The options are as `run` takes them. Its runs are
-    stored as those of `run`, and the same
-    call resumes where one has ended. Raises BenchError, before anything starts, where the minutes
-    do not suffice for one run of each encoder on each task.
+    The search is successive halving over encoders, learning rates (by default the recipe's, its
+    double and its half) and at most `seeds` seeds. Its runs are stored like those of `run`, and the
+    same call resumes a search that was interrupted.
+
+    Args:
+        task: The tasks to choose for.
+        among: The encoders to choose from.
+        minutes: The time limit.
+        plugins: Plugin files, as in `run`.
+        progress: Whether to show progress bars, as in `run`.
+        **options: The options of `bench which`, listed below, with Python values as in `run`.
+
+    Raises:
+        BenchError: The request is impossible, or the time limit does not suffice for one run of
+            each encoder on each task; raised before any job starts.
     """
     load_files(plugins)
     asked = options_among(run_options({"task": task, **options}), listed(among))

@@ -219,7 +219,7 @@ QUANTITIES = (
         name="parameters",
         title="parameters",
         axis="parameters (log scale)",
-        note="Measured: all weights that were loaded, the head's included. Published: as the "
+        note="Measured: all loaded weights, including the head. Published: as the "
         "source prints them, else as the checkpoint's paper does.",
         of=lambda facts, _: facts.parameters,
         text=count_text,
@@ -231,9 +231,9 @@ QUANTITIES = (
         axis="fine-tuning, FLOPs (log scale)",
         note="Estimated as 6·N·T: N weights besides embeddings (all weights where that is not "
         f"known) and T tokens seen in training, without padding ({_KAPLAN}). Attention between "
-        "tokens, pretraining and the training of an earlier task are not in it. Left out: what "
-        "does not train every weight with every token (adapters, frozen encoders, ALBERT's shared "
-        "layers, Funnel's pooling), and published rows, which do not say T.",
+        "tokens, pretraining and the training of an earlier task are not counted. Left out: models "
+        "that do not train every weight with every token (adapters, frozen encoders, ALBERT's "
+        "shared layers, Funnel's pooling), and published rows, which do not state T.",
         of=lambda facts, size: training_flops(size, facts),
         text=_power,
         steps=_decades(3, 27),
@@ -243,8 +243,8 @@ QUANTITIES = (
         name="prediction-time",
         title="prediction time",
         axis="a million tokens (log scale)",
-        note="Of a million real tokens, in documents of about 256, as `bench run --suite "
-        "efficiency` has measured it; models that were not timed on this machine are left out.",
+        note="Time for a million real tokens, in documents of about 256, as measured by `bench run "
+        "--suite efficiency`; models that were not timed on this machine are left out.",
         of=lambda facts, _: facts.predict_seconds,
         text=lambda seconds: _in_units(seconds, (60, " min"), (1, " s"), (1e-3, " ms")),
         steps=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, *_TIMES),
@@ -255,7 +255,7 @@ QUANTITIES = (
         title="training time",
         axis="training (log scale)",
         note="Wall time of training alone, the median over seeds, summed over tasks. Only runs on "
-        "the kind of machine that has most are shown; other work on it may have slowed them.",
+        "the most frequent kind of machine are shown; other work on it may have slowed them.",
         of=lambda facts, _: facts.train_seconds or None,
         text=lambda seconds: _in_units(
             seconds, (86400, " d"), (3600, " h"), (60, " min"), (1, " s")

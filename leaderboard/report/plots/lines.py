@@ -133,9 +133,9 @@ _LAYERS = _Kind(
         [0.0, *places], "layer, 0 for the embeddings", _ACROSS, smallest=1
     ),
     columns=("model", "layer", "95 % interval"),
-    by="the layer that is read",
+    by="layer",
     note="Points are medians over seeds of a head on that layer of the frozen encoder; "
-    "lines through them are 95 % intervals of the median, from three seeds on.",
+    "lines through them are 95 % intervals of the median, for three seeds or more.",
 )
 
 _SHOTS = _Kind(
@@ -143,9 +143,9 @@ _SHOTS = _Kind(
         places, "training rows", _ACROSS, steps=[2**n for n in range(30)], text="{:g}".format
     ),
     columns=("model", "training rows", "lowest to highest"),
-    by="the number of training rows",
-    note="Points are medians over seeds, which draw other rows each; lines through them reach "
-    "from the lowest to the highest seed.",
+    by="number of training rows",
+    note="Points are medians over seeds, each with its own draw of rows; lines through them span "
+    "the lowest to the highest seed.",
 )
 
 
@@ -265,8 +265,8 @@ def _stage_figure(curves: Sequence[StageCurve]) -> chart.Figure:
     if scopes := sorted({curve.scope for curve in curves if curve.scope}):
         said.append(
             "Lines through points are 95 % intervals of the median over seeds. A segment rises or "
-            f"falls where checkpoints differ beyond the noise of {' or '.join(scopes)}: Student's "
-            "t, by Holm over all pairs of checkpoints, at 5 %."
+            f"falls if its checkpoints differ beyond noise over {' or '.join(scopes)}: Student's t "
+            "at 5 %, corrected by Holm over all pairs of checkpoints."
         )
     places = [point.x for line in lines for point in line.points]
     columns = ("checkpoint", "step", "tokens", "recipe", "95 % interval")

@@ -10,7 +10,8 @@ from benchharness.leaderboard.report import plots as chart
 from benchharness.leaderboard.statistics import Interval, useful_interval
 from benchharness.leaderboard.text import counted
 from benchharness.tasks.encoders import DEPTHS
-from benchharness.tasks.suites import ScoreRule, find_task, title_of
+from benchharness.tasks.suite import ScoreRule
+from benchharness.tasks.suites import find_task, title_of
 
 MOST_ROWS = 200
 """Largest number of rows of a figure: a longer one is not readable, and the board has all rows."""

@@ -22,7 +22,7 @@ from benchharness.leaderboard.report.plots.cost import (
     size_of_run,
 )
 from benchharness.leaderboard.text import counted
-from benchharness.tasks.suites import ScoreRule, complete_mean
+from benchharness.tasks.suite import ScoreRule, complete_mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +149,7 @@ def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Po
 MOST_MARKS = 200
 """Largest number of marks with labels and links: more make a page slow and are not readable."""
 
-CROSSES = "A cross is a model whose runs collapsed; it is on no front."
+CROSSES = "A cross is a model whose runs collapsed; it is not on a front."
 
 _ACROSS = (48, chart.WIDTH - 14)
 
@@ -235,7 +235,7 @@ def _figure(
     for kind, front in fronts.items():
         on_it = ((points[n], quantity.text(costs[n])) for n in front)
         names = (f"{point.name} {point.text} at {cost}" for point, cost in on_it)
-        said.append(f"Front of the {kind}: {'; '.join(names) or 'none has learned'}")
+        said.append(f"Front of the {kind}: {'; '.join(names) or 'no model has learned'}")
     return chart.Figure(
         title=f"{score} against {title}",
         choice=title,
@@ -264,7 +264,7 @@ def _notes(points: Sequence[Point], unknown: int) -> Iterator[str]:
     if not all(point.has_learned for point in points):
         yield CROSSES
     if unknown:
-        yield f"Of {counted(unknown, 'more row')} it is not known."
+        yield f"The cost of {counted(unknown, 'more row')} is not known."
     if (rest := len(points) - MOST_MARKS) > 0:
         yield f"The best {MOST_MARKS} are drawn; {rest:,} more are in the board's table."
 

@@ -1,6 +1,6 @@
-"""The same mini sweep here and on clusters: nodes die and are cut off, and the table is the same.
+"""The same mini sweep locally and on clusters whose nodes die: the scores are equal.
 
-The whole sweeps are soak tests; submitit's local executor runs a tiny job in the ordinary suite.
+The complete sweeps are soak tests; the ordinary suite runs a tiny job on submitit's local executor.
 """
 
 import os
@@ -33,11 +33,11 @@ QUICK_TO_NOTICE = {
     "RAY_memory_monitor_refresh_ms": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
-"""A node counts as dead after some ten seconds of silence instead of half a minute."""
+"""Ray declares a node dead after about ten seconds of silence instead of thirty."""
 
 
 def why_not():
-    """Why no such node can be started here; empty where one can."""
+    """Return why Ray nodes cannot be started here, or ""."""
     if not RAY.exists():
         return "Ray is not installed"
     if sys.platform != "linux" or os.geteuid() != 0 or not shutil.which("ip"):
@@ -52,7 +52,7 @@ def why_not():
 
 @contextmanager
 def network():
-    """Two namespaces with a cable between them and none to anywhere else; gives their names."""
+    """Create two network namespaces joined by a cable; yield their names."""
     names = [f"bench-{os.getpid()}-{i}" for i in (1, 2)]
     try:
         for name in names:
@@ -74,19 +74,19 @@ def ip(*words):
 
 
 def cable(name, state):
-    """Pulls out ("down") or puts back ("up") the second node's end of the cable."""
+    """Unplug ("down") or plug in ("up") the second node's end of the cable."""
     ip("-n", name, "link", "set", "end2", state)
 
 
 class Node:
-    """A Ray node with one core; `number` 1 is the head."""
+    """Ray node with one core; number 1 is the head."""
 
     def __init__(self, number, namespace, folder):
         self.number, self.namespace, self.folder = number, namespace, folder
         self.process = None
 
     def start(self):
-        """Starts the node; its processes live and die with one that has a process namespace."""
+        """Start the node in a process namespace, which ends with its first process."""
         head = (*("--head", f"--port={PORT}"), "--include-dashboard=false")
         place = (*head, f"--temp-dir={self.folder}") if self.number == 1 else (f"--address={HEAD}",)
         with (self.folder / f"node{self.number}.log").open("ab") as log:
@@ -105,12 +105,12 @@ class Node:
         return self
 
     def again(self):
-        """Starts a node anew that has ended: Ray gives a start 30 seconds, too few in a crowd."""
+        """Restart the node if it has ended: 30 seconds, Ray's limit, can be too short."""
         if self.has_ended():
             self.start()
 
     def kill(self):
-        """Ends the node as a power cut does."""
+        """Kill the node's processes, as a power cut does."""
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
@@ -126,7 +126,7 @@ class Node:
         return [int(pid) for pid in listed.stdout.split()]
 
     def commands(self):
-        """The command lines of the node's processes."""
+        """Return the command lines of the node's processes."""
         found = []
         for pid in self.pids():
             try:
@@ -142,7 +142,7 @@ class Node:
 
 
 def wait_for(condition, seconds, what):
-    """Waits until a condition is true, and prints how long that took."""
+    """Wait until the condition is true, and print how long that took."""
     start = time.monotonic()
     while not condition():
         assert time.monotonic() < start + seconds, f"{what}: not within {seconds} seconds"
@@ -157,7 +157,7 @@ TASKS = ("glue/cola", "glue/rte", "glue/wnli")
 
 
 def sweep(db, *options, tasks=TASKS, seeds=3, data_file=None):
-    """The command of the sweep; each job has one thread wherever it runs."""
+    """Return the command of the sweep; each job has one thread."""
     named = [word for task in tasks for word in ("--task", task)]
     rows = ("--data", "mini", *named) if data_file is None else ("--data-file", str(data_file))
     run = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()", "run")
@@ -182,7 +182,7 @@ def run(command, folder):
 
 
 def table(db):
-    """What a table is made of: by task and seed, every score and prediction; once each."""
+    """Return the evaluations by (task, seed) and the results; check that each ran once."""
     with open_store(str(db), create=False) as store:
         rows = store.runs()
         assert {row.status for row in rows} == {"finished"}
@@ -193,7 +193,7 @@ def table(db):
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory):
-    """The sweep's evaluations on this machine, without any cluster."""
+    """Evaluations of the sweep on this machine, without a cluster."""
     folder = tmp_path_factory.mktemp("local")
     ended = run(sweep(folder / "local.sqlite", "--jobs", "2"), folder)
     assert ended.returncode == 0, ended.stderr
@@ -215,7 +215,7 @@ def test_submitit_runs_a_job_and_leaves_nothing_behind(tmp_path):
 
 @pytest.mark.soak
 @needs_submitit
-def test_submitit_gives_the_local_table_though_a_job_is_killed(tmp_path, local):
+def test_submitit_sweep_with_a_killed_job_gives_the_local_results(tmp_path, local):
     options = ("--engine", "slurm", "--address", "local", "--jobs", "2")
     driver = subprocess.Popen(
         sweep(tmp_path / "b.sqlite", *options),
@@ -239,7 +239,7 @@ def test_submitit_gives_the_local_table_though_a_job_is_killed(tmp_path, local):
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
-    """A file of one's own, and its sweep's evaluations on this machine."""
+    """Custom data file, and the evaluations of its sweep on this machine."""
     folder = tmp_path_factory.mktemp("own")
     path = GOOD["comma"].write(folder)
     ended = run(sweep(folder / "local.sqlite", "--jobs", "2", data_file=path), folder)
@@ -249,7 +249,7 @@ def own(tmp_path_factory):
 
 @pytest.mark.soak
 @needs_submitit
-def test_submitit_knows_a_task_of_ones_own_from_the_job(tmp_path, own):
+def test_submitit_job_on_custom_data_gives_the_local_results(tmp_path, own):
     path, evaluations = own
     options = ("--engine", "slurm", "--address", "local", "--jobs", "2")
     ended = run(sweep(tmp_path / "b.sqlite", *options, data_file=path), tmp_path)
@@ -260,7 +260,7 @@ def test_submitit_knows_a_task_of_ones_own_from_the_job(tmp_path, own):
 
 
 def children(pid, word):
-    """The processes below this one with a word in their command line."""
+    """Return the pids of descendants with `word` in their command line."""
     found = []
     with suppress(OSError):
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
@@ -273,7 +273,7 @@ def children(pid, word):
 WATCH = """
 import sys, time
 from benchharness.extensions.clusters.ray import connect, node_sizes
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 while True:
     try:
         connect(sys.argv[1])
@@ -288,9 +288,9 @@ while True:
 
 @contextmanager
 def two_nodes():
-    """A Ray cluster of two nodes, a head that runs jobs too and one that can be lost.
+    """Start a Ray cluster: a head that runs jobs too, and a second node.
 
-    Gives both, and a function that tells how many of them the head takes to be alive.
+    Yields both nodes and a function that returns the number of live nodes.
     """
     folder = Path(tempfile.mkdtemp(prefix="bench-ray-"))
     with network() as names, (folder / "alive").open("w+") as alive:
@@ -313,7 +313,7 @@ def two_nodes():
 
 
 def last_number(file):
-    """The last line that is a number, of a file that grows; 0 where there is none yet."""
+    """Return the last line that is a number, or 0."""
     numbers = [line for line in file.read_text().splitlines() if line.isdecimal()]
     return int(numbers[-1]) if numbers else 0
 
@@ -335,7 +335,7 @@ def is_over(process):
 @pytest.mark.timeout(3600)
 @needs_ray
 @pytest.mark.skipif(bool(reason := why_not()), reason=reason)
-def test_two_ray_nodes_know_a_task_of_ones_own_from_the_job(tmp_path, own):
+def test_ray_jobs_on_custom_data_give_the_local_results(tmp_path, own):
     path, evaluations = own
     size = ("--engine-option", "cpus=1", "--engine-option", "memory=1")
     options = ("--engine", "ray", "--address", HEAD, *size)
@@ -354,7 +354,7 @@ def test_two_ray_nodes_know_a_task_of_ones_own_from_the_job(tmp_path, own):
 @pytest.mark.timeout(3600)
 @needs_ray
 @pytest.mark.skipif(bool(reason := why_not()), reason=reason)
-def test_two_ray_nodes_give_the_local_table_though_one_is_cut_off_and_killed(tmp_path, local):
+def test_ray_sweep_with_a_disconnected_and_killed_node_gives_local_results(tmp_path, local):
     size = ("--engine-option", "cpus=1", "--engine-option", "memory=1")
     options = ("--engine", "ray", "--address", HEAD, *size)
     command, log = sweep(tmp_path / "b.sqlite", *options), tmp_path / "log"

@@ -1,4 +1,4 @@
-"""The engine for other machines, on a cluster that loses, doubles, delays and reorders."""
+"""The cluster engine with a cluster that loses, repeats, delays and reorders results."""
 
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -18,20 +18,20 @@ from benchharness.extensions.clusters.cluster import (
     sparsely,
     version,
 )
+from benchharness.extensions.custom_data.task import OwnData
 from benchharness.kept_folders import SnapshotFolder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress
-from benchharness.tasks.own.task import OwnData
 from benchharness.tasks.suites import TASKS
 from tests.helpers.fake_worker import COMMAND, make_failure, make_job, make_result
 
 
 class FakeCluster:
-    """Errands come to an end one news() later, as the recipe of their job says.
+    """Cluster whose jobs end one call of news() later, as their recipe says.
 
-    "ok" succeeds, "lost:N" is lost N times before, "twice" comes back twice, "late" is lost and
-    comes back all the same, "slow:N" takes N news() more, "refused" could not be started.
+    "ok" succeeds, "lost:N" is lost N times first, "twice" returns twice, "late" is lost but returns
+    later, "slow:N" needs N more calls, "refused" cannot be started.
     """
 
     name = "a fake cluster"
@@ -93,7 +93,7 @@ NEEDS = Needs(gpus=0, cpus=1)
 
 @pytest.fixture(autouse=True)
 def worker(monkeypatch):
-    """What nodes start in the place of a worker."""
+    """Replace the worker process of the nodes by a fake one."""
     monkeypatch.setattr(cluster_module, "worker_command", lambda _: COMMAND)
 
 
@@ -109,7 +109,7 @@ def jobs_of(*recipes):
     return [make_job(recipe, seed=seed) for seed, recipe in enumerate(recipes)]
 
 
-def test_every_job_comes_back_once_with_its_progress():
+def test_each_job_has_one_result_and_reports_its_progress():
     jobs = jobs_of("ok", "ok", "ok")
     outcomes, cluster, seen = run(jobs)
     assert sorted(outcome.job.seed for outcome in outcomes) == [0, 1, 2]
@@ -119,7 +119,7 @@ def test_every_job_comes_back_once_with_its_progress():
     assert [phase for seed, phase in seen if seed == 2] == ["waiting", "training"]
 
 
-def test_a_lost_job_is_sent_again_and_says_how_often():
+def test_lost_job_is_resent_and_its_attempts_are_recorded():
     notes: list[str] = []
     cluster = FakeCluster()
     engine = ClusterEngine(cluster, NEEDS, Orders())
@@ -129,7 +129,7 @@ def test_a_lost_job_is_sent_again_and_says_how_often():
     assert cluster.sent == [0, 0, 0]
 
 
-def test_a_job_that_is_lost_too_often_fails_and_the_others_go_on():
+def test_job_lost_three_times_fails_and_the_others_finish():
     outcomes, cluster, _ = run(jobs_of("lost:9", "ok"))
     failure, result = sorted(outcomes, key=lambda outcome: outcome.job.seed)
     assert isinstance(result, Result)
@@ -140,7 +140,7 @@ def test_a_job_that_is_lost_too_often_fails_and_the_others_go_on():
     assert cluster.sent.count(0) == 3
 
 
-def test_a_job_that_its_node_stopped_counts_as_lost():
+def test_job_interrupted_by_its_node_is_resent():
     class Preempting(FakeCluster):
         def _end(self, ticket, remote, job, turns):
             if self.sent.count(job.seed) == 1:
@@ -156,18 +156,18 @@ def test_a_job_that_its_node_stopped_counts_as_lost():
 
 
 @pytest.mark.parametrize("how", ["twice", "late"])
-def test_what_comes_back_twice_counts_once(how):
+def test_repeated_or_late_results_count_once(how):
     outcomes, _, _ = run(jobs_of(how, "slow:3"))
     assert sorted(outcome.job.seed for outcome in outcomes) == [0, 1]
 
 
-def test_what_a_node_refuses_fails_with_its_sentence():
+def test_job_refused_by_a_node_fails_with_its_message():
     (outcome,), cluster, _ = run(jobs_of("refused"))
     assert outcome.error == "node7: there is no such folder."
     assert cluster.sent == [0]
 
 
-def test_a_job_is_taken_only_when_there_is_room():
+def test_jobs_are_requested_only_if_the_cluster_has_room():
     taken, finished = [], []
 
     def queue():
@@ -181,7 +181,7 @@ def test_a_job_is_taken_only_when_there_is_room():
     assert sorted(finished) == taken == [0, 1, 2, 3, 4]
 
 
-def test_none_waits_for_a_job_that_runs():
+def test_none_from_the_job_queue_waits_for_running_jobs():
     finished = []
 
     def queue():
@@ -195,7 +195,7 @@ def test_none_waits_for_a_job_that_runs():
     assert finished == [1, 2]
 
 
-def test_closing_cancels_what_runs():
+def test_closing_the_engine_cancels_running_jobs():
     cluster = FakeCluster(3)
     outcomes = ClusterEngine(cluster, NEEDS, Orders()).run(
         jobs_of("ok", "slow:99", "slow:99"), lambda *_: None
@@ -206,7 +206,7 @@ def test_closing_cancels_what_runs():
     assert not cluster.is_open
 
 
-def test_an_exception_of_the_reporter_cancels_what_runs():
+def test_exception_in_the_reporter_cancels_running_jobs():
     def report(job, progress):
         if progress.phase == "training":
             raise BrokenPipeError
@@ -217,7 +217,7 @@ def test_an_exception_of_the_reporter_cancels_what_runs():
     assert len(cluster.cancelled) == 2
 
 
-def test_a_job_needs_memory_by_its_size_unless_told_and_a_floor_little():
+def test_memory_need_is_estimated_unless_set_and_small_for_baselines():
     small = make_job()
     floor = replace(small, kind="baseline", weights="baseline:majority:1")
     usual = Needs(gpus=2, cpus=4)
@@ -243,7 +243,7 @@ def remote(job, **fields):
     return RemoteJob(**{**standard, **fields})
 
 
-def test_a_node_runs_the_worker_as_the_local_engine_does(monkeypatch):
+def test_node_runs_the_worker_with_its_environment(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
     job, phases = make_job("ok"), []
     left = run_remote(remote(job), lambda progress: phases.append(progress.phase))
@@ -256,15 +256,15 @@ def test_a_node_runs_the_worker_as_the_local_engine_does(monkeypatch):
     assert phases == ["loading", "training"]
 
 
-def test_a_node_that_has_gpus_gives_those_that_it_was_given(monkeypatch):
+def test_node_passes_its_visible_gpus_to_the_worker(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
     needs = Needs(gpus=1, cpus=1, memory_bytes=0)
     left = run_remote(remote(make_job("ok"), needs=needs), lambda _: None)
     assert Result.from_json(left).provenance["environment"]["CUDA_VISIBLE_DEVICES"] == "5"
 
 
-def test_a_node_looks_for_its_gpus_where_nobody_names_them(monkeypatch, nvidia_smi):
-    """Slurm's cgroups show a job its own, and on this machine nothing sets the variable."""
+def test_node_without_visible_devices_lists_gpus_or_refuses_the_job(monkeypatch, nvidia_smi):
+    """Slurm's cgroups limit the GPUs of a job without setting CUDA_VISIBLE_DEVICES."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     asked = remote(make_job("ok"), needs=Needs(gpus=1, cpus=1, memory_bytes=0))
     for listed, expected in (("GPU 0: NVIDIA H200 (UUID: GPU-11)", "0"), ("", None)):
@@ -277,7 +277,7 @@ def test_a_node_looks_for_its_gpus_where_nobody_names_them(monkeypatch, nvidia_s
             assert told["CUDA_VISIBLE_DEVICES"] == expected
 
 
-def test_a_node_makes_the_task_that_a_job_carries():
+def test_node_registers_the_task_defined_in_a_job():
     columns = {"text": ("text",), "label": ("label",)}
     own = OwnData(title="t", kind="class", columns=columns, labels=("a", "b"), metrics=("f1",))
     job = replace(make_job("ok", task=own.name), definition=own.to_json())
@@ -286,12 +286,12 @@ def test_a_node_makes_the_task_that_a_job_carries():
     assert TASKS[own.name].definition == own.to_json()
 
 
-def test_another_version_is_refused_before_anything_starts():
+def test_job_from_another_version_is_refused_by_a_node():
     left = run_remote(remote(make_job("ok"), version="0.0.1, method 1"), lambda _: None)
     assert "install the same version on every node" in left["refused"]
 
 
-def test_encoders_for_others_go_through_a_folder_that_nodes_share(tmp_path):
+def test_kept_encoders_are_passed_between_jobs_by_a_shared_folder(tmp_path):
     first = make_job("ok")
     second = replace(make_job("ok", task="glue/rte"), start_from=first.key)
 
@@ -313,7 +313,7 @@ def test_encoders_for_others_go_through_a_folder_that_nodes_share(tmp_path):
     assert [path.name for path in (tmp_path / "shared").iterdir()] == [first.key]
 
 
-def test_a_folder_that_is_not_the_drivers_is_refused_in_a_sentence(tmp_path):
+def test_folder_not_shared_with_the_driver_is_an_error(tmp_path):
     class Elsewhere(FakeCluster):
         def _end(self, ticket, remote, job, turns):
             remote.mark.unlink()
@@ -327,7 +327,7 @@ def test_a_folder_that_is_not_the_drivers_is_refused_in_a_sentence(tmp_path):
 
 
 @pytest.mark.parametrize("is_seen", [True, False])
-def test_states_are_kept_where_a_node_sees_the_drivers_folder(tmp_path, is_seen):
+def test_snapshots_are_saved_only_if_the_node_shares_the_folder(tmp_path, is_seen):
     class Node(FakeCluster):
         def _end(self, ticket, remote, job, turns):
             if not is_seen:
@@ -344,7 +344,7 @@ def test_states_are_kept_where_a_node_sees_the_drivers_folder(tmp_path, is_seen)
     assert list(tmp_path.iterdir()) == [], "the folder with the driver's mark is gone again"
 
 
-def test_news_is_passed_on_sparsely_but_every_phase_at_once():
+def test_progress_is_throttled_except_for_new_phases():
     told = []
     report = sparsely(60.0, told.append)
     for phase in ("loading", "training", "training", "predicting"):

@@ -1,4 +1,4 @@
-"""`bench explain`: what differs between a run and a training of another tool."""
+"""`bench explain`: differences between a run and a training with another tool."""
 
 import io
 import json
@@ -17,9 +17,9 @@ import torch
 from transformers import TrainingArguments
 
 import benchharness as bh
+from benchharness.errors import DataError
 from benchharness.extensions.explanation.beside import explain_run
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import DataError
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.foreign_training import OF_4, train, write_arguments, write_folder
 from tests.helpers.learned_engine import LearnedEngine
@@ -30,7 +30,7 @@ ROWS = 40
 
 
 def store_run(path, task, checkpoint, scores, **plan):
-    """A stored run of the checkpoint: a real job, and a result that nobody has computed."""
+    """Store a made-up result of a real job with this checkpoint."""
     job = plan_job(str(checkpoint), task, limit=ROWS, precision="fp32", **plan)
     splits = [f"{task}:train", *(f"{name}:{split}" for name, split in job.predicted_splits)]
     found = make_result(
@@ -45,7 +45,7 @@ def store_run(path, task, checkpoint, scores, **plan):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with a checkpoint, and a store with a run of it on MRPC."""
+    """Folder with a checkpoint and a store with a run of it on MRPC."""
     folder = tmp_path_factory.mktemp("explain")
     save_checkpoint(folder / "small")
     scores = {"accuracy": 0.7, "f1": 0.75}
@@ -55,7 +55,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def nothing_is_unpickled(monkeypatch):
-    """Reading a foreign file by any unpickler, or by torch, fails the test."""
+    """Fail the test if a foreign file is read by an unpickler or torch.load."""
 
     def refuse(*_words, **_options):
         raise AssertionError("a foreign pickle was loaded")
@@ -81,7 +81,7 @@ def names(found):
 
 @pytest.fixture(scope="module")
 def trained(place):
-    """The same training by the installed transformers, six steps of it."""
+    """Output folder of the same training by the installed Trainer, six steps."""
     rows = bh.load("glue/mrpc", "train", "mini", limit=ROWS)
     return train(
         place / "trained",
@@ -99,7 +99,7 @@ def trained(place):
     )
 
 
-def test_a_real_run_of_the_same_values_differs_in_none(place, trained):
+def test_trainer_run_with_equal_values_has_no_difference(place, trained):
     found = explained(place, trained)
     assert names(found) == []
     assert found.unknown == ()
@@ -109,8 +109,7 @@ def test_a_real_run_of_the_same_values_differs_in_none(place, trained):
     assert set(found.not_said) <= {"start_from", "dev_rows"}
 
 
-def test_a_real_run_of_other_values_differs_in_these(place, trained):
-    """The files of the real run, of which the arguments alone are others."""
+def test_trainer_run_with_other_values_has_exactly_these_differences(place, trained):
     found = explained(place, trained / "training_args.bin")
     assert names(found) == []
     with open_store(place / "other.sqlite") as store:
@@ -157,7 +156,7 @@ PLANTED = {
 }
 
 
-def test_a_folder_of_4_x_with_the_same_values_differs_in_none(place, tmp_path):
+def test_transformers_4_folder_with_equal_values_has_no_difference(place, tmp_path):
     found = explained(place, write_folder(tmp_path / "out", place / "small"))
     assert names(found) == []
     assert (found.unknown, found.unread) == ((), ())
@@ -165,12 +164,12 @@ def test_a_folder_of_4_x_with_the_same_values_differs_in_none(place, tmp_path):
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_each_planted_difference_is_named_and_no_other(name, place, tmp_path):
+def test_planted_difference_is_the_only_one_reported(name, place, tmp_path):
     found = explained(place, write_folder(tmp_path / "out", place / "small", **PLANTED[name]))
     assert names(found) == [name]
 
 
-def test_ten_at_once_come_in_the_order_of_their_measured_effects(place, tmp_path):
+def test_ten_differences_are_ordered_by_measured_effect(place, tmp_path):
     planted = list(PLANTED)[:10]
     changes = {k: v for name in planted for k, v in PLANTED[name].items() if k.islower()}
     found = explained(place, write_folder(tmp_path / "out", place / "small", **changes))
@@ -182,12 +181,12 @@ def test_ten_at_once_come_in_the_order_of_their_measured_effects(place, tmp_path
     assert {*planted} - {"warmup_steps"} <= {*names(found)} | {"warmup_ratio"}
 
 
-def test_names_of_another_version_are_listed_and_harm_nothing(place, tmp_path):
+def test_unknown_argument_names_are_listed(place, tmp_path):
     found = explained(place, write_folder(tmp_path / "out", place / "small", warp_factor=9))
     assert (names(found), found.unknown) == ([], ("warp_factor",))
 
 
-def test_a_card_says_what_the_arguments_would(place, tmp_path):
+def test_model_card_is_read_if_training_args_are_missing(place, tmp_path):
     folder = write_folder(tmp_path / "out", place / "small")
     (folder / "training_args.bin").unlink()
     (folder / "README.md").write_text(CARD)
@@ -223,7 +222,7 @@ python run_glue.py \\
 """
 
 
-def test_a_command_line_has_the_defaults_of_its_script(place, tmp_path):
+def test_command_line_uses_the_defaults_of_its_script(place, tmp_path):
     file = tmp_path / "run.sh"
     file.write_text(COMMAND)
     assert names(explained(place, file)) == []
@@ -234,7 +233,7 @@ def test_a_command_line_has_the_defaults_of_its_script(place, tmp_path):
     assert (seed.theirs, seed.theirs_from) == (42, "the default of run_glue: seed")
 
 
-def test_run_qa_pads_into_its_softmax_and_means_another_stride(place, tmp_path):
+def test_run_qa_differs_in_padding_and_stride(place, tmp_path):
     board = tmp_path / "board.sqlite"
     run = store_run(board, "squad/v1.1", "tiny", {"em": 0.5}, overrides={"epochs": "2"})
     file = tmp_path / "run.sh"
@@ -251,8 +250,8 @@ def test_run_qa_pads_into_its_softmax_and_means_another_stride(place, tmp_path):
     assert not any(each.change for each in found.differences)
 
 
-def test_a_file_of_an_old_torch_is_several_pickles(place, trained, tmp_path):
-    """torch.save wrote no zip before 1.6, and still can."""
+def test_legacy_torch_file_is_read_like_a_zip_file(place, trained, tmp_path):
+    """Before 1.6, torch.save wrote several pickles instead of a zip."""
     args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to=[], seed=1)
     torch.save(args, tmp_path / "old.bin", _use_new_zipfile_serialization=False)
     torch.save(args, tmp_path / "new.bin")
@@ -262,7 +261,7 @@ def test_a_file_of_an_old_torch_is_several_pickles(place, trained, tmp_path):
 
 
 class Named:
-    """Is saved as Python before 3.11.4 saves an enum: getattr of its class and its name."""
+    """Pickles an enum member as Python before 3.11.4 does: getattr(class, name)."""
 
     def __init__(self, member):
         self.member = member
@@ -271,7 +270,7 @@ class Named:
         return getattr, (type(self.member), self.member.name)
 
 
-def test_an_enum_is_read_by_its_value_and_by_its_name(place, trained, tmp_path):
+def test_enum_pickled_by_value_or_by_name_is_read(place, trained, tmp_path):
     args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to=[])
     torch.save(args, tmp_path / "value.bin")
     args.optim, args.lr_scheduler_type = Named(args.optim), Named(args.lr_scheduler_type)
@@ -281,7 +280,7 @@ def test_an_enum_is_read_by_its_value_and_by_its_name(place, trained, tmp_path):
     assert "optimizer" not in names(name)
 
 
-def test_the_arguments_of_a_script_in_json(place, tmp_path):
+def test_script_arguments_in_json_are_read(place, tmp_path):
     file = tmp_path / "args.json"
     given = {"task_name": "mrpc", "max_seq_length": 40, "per_device_train_batch_size": 32}
     given |= {"weight_decay": 0.01, "adam_epsilon": 1e-6, "warmup_ratio": 0.1, "seed": 1}
@@ -289,18 +288,18 @@ def test_the_arguments_of_a_script_in_json(place, tmp_path):
     assert names(explained(place, file)) == ["epochs"]
 
 
-def test_a_recipe_of_ours(place, tmp_path):
+def test_recipe_file_is_compared(place, tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text("[default]\nlearning_rate = 3e-5\n[glue.mrpc]\nepochs = 5.0\n")
     assert set(names(explained(place, file))) == {"learning_rate", "epochs"}
 
 
-def test_a_published_row_has_its_papers_recipe(place):
+def test_published_score_is_compared_by_the_recipe_of_its_paper(place):
     found = explained(place, "bert_paper_ablation: BERT-base")
     assert {"learning_rate", "epochs", "batch_size"}.isdisjoint(names(found))
 
 
-def test_another_run_by_its_key(place):
+def test_stored_run_is_compared_by_its_key(place):
     other = store_run(
         place / "board.sqlite",
         "glue/mrpc",
@@ -315,7 +314,7 @@ def test_another_run_by_its_key(place):
     assert found.gap == pytest.approx(0.02)
 
 
-def test_decay_by_name_or_shape_matters_for_families_that_parity_names(tmp_path):
+def test_weight_decay_groups_differ_for_convbert(tmp_path):
     save_checkpoint(tmp_path / "small", "convbert", embedding_size=16, head_ratio=1)
     result = store_run(
         tmp_path / "board.sqlite", "glue/mrpc", tmp_path / "small", {"accuracy": 0.7}
@@ -345,7 +344,7 @@ def zipped(content):
 
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("form", [bytes, zipped])
-def test_a_pickle_that_runs_code_does_not_run(protocol, form, place, tmp_path, monkeypatch):
+def test_code_in_a_pickle_is_refused_and_not_run(protocol, form, place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()
     file = tmp_path / "out" / "training_args.bin"
@@ -356,7 +355,7 @@ def test_a_pickle_that_runs_code_does_not_run(protocol, form, place, tmp_path, m
 
 
 @pytest.mark.parametrize("keep", [0, 1, 100, 500])
-def test_a_damaged_file_is_a_sentence(keep, place, tmp_path):
+def test_truncated_training_args_are_a_data_error(keep, place, tmp_path):
     folder = write_folder(tmp_path / "out", place / "small")
     file = folder / "training_args.bin"
     file.write_bytes(file.read_bytes()[:keep])
@@ -364,8 +363,8 @@ def test_a_damaged_file_is_a_sentence(keep, place, tmp_path):
         explained(place, folder)
 
 
-def test_every_cut_and_change_of_a_byte_is_read_or_a_sentence(tmp_path):
-    """Nothing but DataError comes of a damaged pickle, and nothing hangs."""
+def test_truncated_or_changed_pickle_is_read_or_a_data_error(tmp_path):
+    """A damaged pickle raises nothing but DataError, and never hangs."""
     from benchharness.extensions.explanation.pickled import read_arguments
 
     file = tmp_path / "training_args.bin"
@@ -406,7 +405,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_small_file_of_very_many_values_is_refused_at_once(name, place, tmp_path):
+def test_pickle_bomb_is_refused_within_two_seconds(name, place, tmp_path):
     folder = write_folder(tmp_path / "out", place / "small")
     with zipfile.ZipFile(folder / "training_args.bin", "w") as archive:
         archive.writestr("archive/data.pkl", BOMBS[name])
@@ -426,7 +425,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_a_file_of_another_layout_is_a_sentence(name, place, tmp_path):
+def test_json_file_of_another_layout_is_a_data_error(name, place, tmp_path):
     folder = write_folder(tmp_path / "out", place / "small")
     (folder / name).write_text(json.dumps(ODD[name]))
     with pytest.raises(DataError, match="is not laid out as a Trainer writes it"):
@@ -436,7 +435,7 @@ def test_a_file_of_another_layout_is_a_sentence(name, place, tmp_path):
         explained(place, folder)
 
 
-def test_a_checkpoint_that_is_gone_is_not_known(place, tmp_path):
+def test_model_of_a_deleted_checkpoint_is_listed_as_unread(place, tmp_path):
     save_checkpoint(tmp_path / "small")
     run = store_run(tmp_path / "board.sqlite", "glue/mrpc", tmp_path / "small", {"accuracy": 0.7})
     other = write_folder(tmp_path / "out", tmp_path / "small")
@@ -446,7 +445,7 @@ def test_a_checkpoint_that_is_gone_is_not_known(place, tmp_path):
     assert {"model", "dropout"} <= {*found.unread}
 
 
-def test_wrong_places_exit_with_a_sentence_each(bench, place, tmp_path):
+def test_unusable_arguments_are_one_line_errors(bench, place, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("nothing here")
     swag = write_folder(
@@ -482,7 +481,7 @@ def test_wrong_places_exit_with_a_sentence_each(bench, place, tmp_path):
 # What is shown, and what is tried.
 
 
-def test_the_table_and_json_and_python_say_the_same(bench, place, tmp_path, monkeypatch):
+def test_table_json_and_python_give_the_same_differences(bench, place, tmp_path, monkeypatch):
     folder = write_folder(tmp_path / "out", place / "small", learning_rate=3e-5, warp_factor=9)
     with open_store(place / "board.sqlite") as store:
         key = store.runs(task="glue/mrpc")[0].key
@@ -493,7 +492,7 @@ def test_the_table_and_json_and_python_say_the_same(bench, place, tmp_path, monk
     assert "5e-5 (google-research/bert" in " ".join(ended.out.split())
     assert "3e-5 (training_args.bin: learning_rate)" in ended.out
     assert "up to 25.6 (half, tiny, docs/log.md)" in ended.out
-    assert "values of the other that nobody here knows: warp_factor." in ended.out
+    assert "values of the other that benchharness does not know: warp_factor." in ended.out
     told = json.loads(bench(*words, "--json").out)
     frame = bh.explain(key[:12], folder, db=place / "board.sqlite")
     assert isinstance(frame, pd.DataFrame)
@@ -505,7 +504,7 @@ def test_the_table_and_json_and_python_say_the_same(bench, place, tmp_path, monk
 
 
 class ByEpochs(LearnedEngine):
-    """Learns more in more epochs, and fails with small batches."""
+    """Engine whose scores rise with the epochs, and whose runs fail with small batches."""
 
     def run(self, jobs, report):
         for job in jobs:
@@ -514,8 +513,8 @@ class ByEpochs(LearnedEngine):
             yield from super().run([job], report)
 
 
-def test_try_runs_the_likeliest_differences_one_by_one(bench, tmp_path, monkeypatch):
-    """Of three differences one moves the score, one fails, and one is no setting."""
+def test_try_runs_the_likeliest_differences_separately(bench, tmp_path, monkeypatch):
+    """Of three differences one changes the score, one fails, and one is not a setting."""
     monkeypatch.setattr("benchharness.engines.local.LocalEngine", ByEpochs({}))
     monkeypatch.setattr("benchharness.driver.session.prepared_workers", lambda *_: nullcontext())
     run = store_run("x.sqlite", "glue/sst2", "tiny", {"accuracy": 0.6}, overrides={"epochs": "1"})
@@ -549,7 +548,7 @@ def test_try_runs_the_likeliest_differences_one_by_one(bench, tmp_path, monkeypa
     assert f"noise: ±{tried['noise'] * 100:.1f}" in ended.out
 
 
-def test_from_python_an_argument_of_another_name_has_its_own(tmp_path, monkeypatch):
+def test_python_error_names_the_python_argument(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with open_store("board.sqlite") as store:
         result = make_result(make_job())

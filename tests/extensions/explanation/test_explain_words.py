@@ -1,4 +1,4 @@
-"""`bench explain` reads every word that it knows of another training."""
+"""`bench explain` uses every argument of another training that it knows."""
 
 import json
 import os
@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 import benchharness as bh
+from benchharness.errors import BenchError, DataError
 from benchharness.extensions.explanation import training
 from benchharness.extensions.explanation.beside import explain_run
 from benchharness.extensions.explanation.training import ALL_DECAY, OWN, Said, of_arguments
 from benchharness.leaderboard.boards import published
 from benchharness.leaderboard.store.store import open_store
 from benchharness.recipes.recipe import SETTINGS
-from benchharness.tasks.errors import BenchError, DataError
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.foreign_training import DecayOfAll, train, write_folder
 from tests.helpers.plans import plan_job
@@ -26,7 +26,7 @@ ROWS = 40
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A folder with a checkpoint, and a run of it on MRPC."""
+    """Folder with a checkpoint."""
     folder = tmp_path_factory.mktemp("words")
     save_checkpoint(folder / "small")
     return folder
@@ -34,7 +34,7 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def explained(place):
-    """Explain against a run of MRPC, one that chooses its best state, or one of SQuAD."""
+    """Function that compares a training with a run on MRPC, one with model selection, or SQuAD."""
     runs = {
         name: make_result(
             plan_job(str(place / "small"), task, limit=ROWS, precision="fp32", overrides=values),
@@ -51,7 +51,7 @@ def explained(place):
 
 
 def answer(found):
-    """All that is answered, but for where the other training is."""
+    """Return all fields of the answer except the place of the other training."""
     return {n: v for n, v in vars(found).items() if n != "other"}
 
 
@@ -117,22 +117,22 @@ WORDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "max_eval_samples": ({}, {"max_eval_samples": 7}),
     "max_val_samples": ({}, {"max_val_samples": 7}),
 }
-"""The arguments without each word, and a value of it that no run here has."""
+"""Other arguments, and the argument with a value that no run here has, by argument."""
 
 RUNS = dict.fromkeys(("metric_for_best_model", "eval_strategy", "evaluation_strategy"), "best")
 RUNS["pad_to_max_length"] = "squad"
-"""Words that mean something to another run alone: padding to an answer's softmax."""
+"""Run that an argument is compared with, if not MRPC: padding affects SQuAD's softmax."""
 
 OF_FOLDERS = {"eval_steps", "distributed_state"}
-"""Words that count with the number of steps, or are an object of accelerate."""
+"""Arguments that depend on the number of steps, or are an object of accelerate."""
 
 
-def test_every_word_that_is_known_has_its_case() -> None:
+def test_every_known_argument_has_a_test_case() -> None:
     assert WORDS.keys() | OF_FOLDERS == {*OWN}
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_every_word_that_is_known_changes_an_answer(word, explained, tmp_path) -> None:
+def test_every_known_argument_changes_the_answer(word, explained, tmp_path) -> None:
     found = []
     given, changed = WORDS[word]
     for arguments in (given, given | changed):
@@ -145,7 +145,7 @@ def test_every_word_that_is_known_changes_an_answer(word, explained, tmp_path) -
     assert found[0] != found[1]
 
 
-def test_so_do_those_that_a_folder_alone_has(explained, place, tmp_path) -> None:
+def test_arguments_that_only_a_folder_has_change_the_answer(explained, place, tmp_path) -> None:
     strategy = {"evaluation_strategy": "steps", "load_best_model_at_end": True}
     found = [
         of_arguments({n: Said(v, "") for n, v in (strategy | {"eval_steps": steps}).items()}, 60)
@@ -160,7 +160,7 @@ def test_so_do_those_that_a_folder_alone_has(explained, place, tmp_path) -> None
 @pytest.mark.parametrize(
     "word", [*SETTINGS, *(alias for facts in SETTINGS.values() for alias in facts.aliases)]
 )
-def test_every_name_of_a_setting_is_read(word: str) -> None:
+def test_every_setting_and_alias_is_read_or_listed_as_unknown(word: str) -> None:
     if word in OWN:
         return
     found, unknown = of_arguments({word: Said(0.123, "here")})
@@ -170,7 +170,9 @@ def test_every_name_of_a_setting_is_read(word: str) -> None:
 @pytest.mark.parametrize(
     ("cut", "length", "points"), [(0, 900, None), (3, 900, 13.8), (0, 9, 13.8)]
 )
-def test_a_length_has_an_effect_where_it_loses_words(cut, length, points, place, tmp_path) -> None:
+def test_length_difference_has_an_effect_only_if_rows_are_truncated(
+    cut, length, points, place, tmp_path
+) -> None:
     run = make_result(
         plan_job(str(place / "small"), "glue/mrpc", limit=ROWS, precision="fp32"),
         provenance={"data": {"glue/mrpc:train": {"rows": ROWS, "truncated": cut}}},
@@ -189,7 +191,7 @@ def test_a_length_has_an_effect_where_it_loses_words(cut, length, points, place,
     ("name", "here"),
     [("bert-base-uncased", False), ("org/other", False), ("small", True), ("/data/Small/", True)],
 )
-def test_another_checkpoint_is_the_first_difference(name, here, explained, tmp_path) -> None:
+def test_other_checkpoint_is_the_first_difference(name, here, explained, tmp_path) -> None:
     file = tmp_path / "same.sh"
     file.write_text(f"python run_glue.py --model_name_or_path {name} --task_name mrpc")
     found = explained(file)
@@ -201,7 +203,7 @@ def test_another_checkpoint_is_the_first_difference(name, here, explained, tmp_p
     assert (first.name, first.ours, first.theirs) == ("model", "small", name)
 
 
-def test_a_config_that_names_another_checkpoint_of_the_same_size(explained, place, tmp_path):
+def test_checkpoint_named_in_the_config_is_a_difference(explained, place, tmp_path):
     changes: Any = {"CONFIG": {"_name_or_path": "org/other"}}
     found = explained(write_folder(tmp_path / "out", place / "small", **changes))
     assert [(e.name, e.theirs) for e in found.differences] == [("model", "org/other")]
@@ -227,7 +229,9 @@ TOKENIZERS: dict[str, list[dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-def test_each_planted_difference_of_a_tokenizer_is_named(name, explained, place, tmp_path) -> None:
+def test_planted_tokenizer_difference_is_the_only_one_reported(
+    name, explained, place, tmp_path
+) -> None:
     for number, changes in enumerate(TOKENIZERS[name]):
         folder = write_folder(tmp_path / f"out{number}", place / "small", **changes)
         assert named(explained(folder)) == [name]
@@ -259,7 +263,7 @@ def planted(place):
     )
 
 
-def test_five_planted_differences_of_a_trainer_are_all_named(planted, explained) -> None:
+def test_five_planted_differences_of_a_trainer_run_are_reported(planted, explained) -> None:
     found = explained(planted)
     dropout = {"dropout", "attention_dropout", "classifier_dropout"}
     expected = {"max_tokens", "padding_side", "decays", "warmup_ratio", *dropout}
@@ -268,7 +272,7 @@ def test_five_planted_differences_of_a_trainer_are_all_named(planted, explained)
     assert (decays.theirs, decays.theirs_from) == (ALL_DECAY, "optimizer.pt: param_groups")
 
 
-def test_what_no_file_says_is_listed_as_assumed(explained, place, tmp_path) -> None:
+def test_values_that_no_file_contains_are_listed_as_assumed(explained, place, tmp_path) -> None:
     found = explained(write_folder(tmp_path / "out", place / "small"))
     assert found.assumed.keys() >= {"decays", "order", "padding", "padding_side"}
     assert found.assumed["decays"] == "all but biases and norms, by name"
@@ -284,7 +288,7 @@ class Hostile:
     ("content", "said"),
     [(None, "damaged"), ({"param_groups": Hostile()}, "runs code when it is loaded")],
 )
-def test_an_optimizer_that_cannot_be_read_is_one_sentence(
+def test_unreadable_optimizer_file_is_a_one_line_error(
     content, said, explained, place, tmp_path
 ) -> None:
     folder = write_folder(tmp_path / "out", place / "small")
@@ -300,13 +304,13 @@ def test_an_optimizer_that_cannot_be_read_is_one_sentence(
 # Published rows.
 
 
-def test_a_row_of_people_is_no_training(explained) -> None:
+def test_human_score_is_an_error(explained) -> None:
     with pytest.raises(BenchError, match="is the score of people, who were not trained"):
         explained("glue_leaderboard_2021: GLUE Human Baselines")
 
 
-def test_of_a_published_system_without_a_recipe_no_value_is_compared(explained) -> None:
-    """Its recipe would be that of the run itself, from which nothing differs."""
+def test_published_system_without_a_recipe_has_no_comparison(explained) -> None:
+    """The recipe would be the run's own, which differs in nothing."""
     systems = {s.name for s in published.systems() if not s.model}
     row = next(
         row

@@ -1,4 +1,4 @@
-"""Made-up samples and verdicts for the tests of the regression gate."""
+"""Synthetic samples and verdicts for the tests of the regression check."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def conditions(**fields):
 
 
 def sample(scores, right, split=SPLIT, **fields):
-    """A sample of seeds 1, 2, ...; `right` is one text for all seeds, or one for each."""
+    """Return a sample with seeds 1, 2, ...; `right` is one text for all seeds or one per seed."""
     runs = (right,) * len(scores) if isinstance(right, str) else tuple(right)
     return Sample(
         conditions=conditions(**fields),
@@ -44,7 +44,7 @@ MORE_IDS = {split: [*ids, *map(str, range(100))] for split, ids in IDS.items()}
 
 
 def verdict(rte=(0.60, 0.62), cola=(0.50, 0.51), **fields):
-    """RTE has fallen by 19 points, CoLA has not."""
+    """Return a verdict in which RTE falls by 19 points and CoLA does not."""
     now = {
         "glue/rte": sample(rte, "1010" + LARGE),
         "glue/cola": sample(cola, "1111" + LARGE, "glue/cola:dev"),

@@ -1,8 +1,8 @@
-"""Simulated suites: right and wrong answers of fine-tuned encoders, without training any.
+"""Simulated suites: outcomes of fine-tuned encoders without any training.
 
-An example is right where its ease, the run's luck and chance add up to more than zero, all three
-normal: so some examples are right with every seed, some with none, and a run has good and bad days
-as a whole. Ease is drawn once for each suite and shared by all its runs, as real examples are.
+An example is right if its ease, the run's luck and chance sum to more than zero, all normal: some
+examples are right with every seed, some with none, and all examples of a run share its luck. Ease
+is drawn once per suite and shared by its runs, as real examples are.
 """
 
 from typing import NamedTuple
@@ -15,8 +15,10 @@ from benchharness.leaderboard.statistics import holm
 
 
 class PaperTask(NamedTuple):
-    """`mean` and `spread` (over seeds, of the whole dev split) in 0..1; `churn`: how many examples
-    two seeds have differently."""
+    """Mean and spread over seeds (dev split, 0 to 1) of a task.
+
+    `churn` is the share of examples that two seeds predict differently.
+    """
 
     mean: float
     spread: float
@@ -33,12 +35,12 @@ SUITE = {
     "rte": PaperTask(0.66, 0.018, 0.18),
     "wnli": PaperTask(0.55, 0.015, 0.15),
 }
-"""Numbers on paper, of the size of a BERT-base's on GLUE: accuracies, and spreads of some tenths of
-a point on large tasks and one to two points on small ones."""
+"""Accuracies and spreads similar to BERT-base's on GLUE: the spread is some tenths of a point on
+large tasks, and one to two points on small ones."""
 
 
 def simulate(draw, task, *, suites, examples, runs, drops):
-    """Scores [suites, sum of runs] of groups of runs, each with its drop of the true mean."""
+    """Return scores [suites, sum of runs] of groups of runs, with one true drop per group."""
     wide = _width(task)
     scale = np.hypot(1, wide)
     ease = draw.normal(norm.ppf(task.mean) * scale, wide, size=(suites, 1, examples))
@@ -51,7 +53,7 @@ def simulate(draw, task, *, suites, examples, runs, drops):
 
 
 def _width(task):
-    """The spread of ease with which two seeds differ on a share `churn` of the examples."""
+    """Return the spread of ease that gives a share `churn` of differing examples."""
     ease = np.linspace(-4, 4, 801)
     weights = norm.pdf(ease) / norm.pdf(ease).sum()
     widths = np.geomspace(0.3, 30, 200)
@@ -61,7 +63,7 @@ def _width(task):
 
 
 def failing_share(*, suites=1000, examples=200, before=10, after=3, alpha=0.05, drop=0.0, hit=None):
-    """The share of suites that fail where the task `hit` (None: all) has a true drop."""
+    """Return the share of suites that fail if task `hit` (None: all) has a true drop."""
     draw = np.random.default_rng(2)
     p_values = []
     for name, task in SUITE.items():
@@ -80,11 +82,12 @@ def failing_share(*, suites=1000, examples=200, before=10, after=3, alpha=0.05, 
 
 
 def alarming_shares(*, tasks=8, checks=1000, before=5, after=3, alpha=0.05, collapsing=0.0):
-    """Of checks whose baseline has not collapsed: which share fails, of old rules and of now's.
+    """Return the shares of checks that fail by the old and by the current rule.
 
-    Scores are normal, 70 with 1.5 points of spread, and 50 where a run collapsed, by the chance
-    `collapsing`. Of now's rule a collapsed seed is drawn again once; a check fails by a drop of the
-    runs that learned, by more collapsed runs, or by a task of which none is left.
+    The baseline has not collapsed. Scores are normal, 70 with a spread of 1.5 points, and 50 if a
+    run collapsed, with probability `collapsing`. By the current rule a collapsed seed is replaced
+    once; a check fails by a drop of the runs that learned, by more collapsed runs, or by a task
+    without any run that learned.
     """
     draw = np.random.default_rng(3)
     shape = (checks, tasks, after)

@@ -1,4 +1,4 @@
-"""Fault 44: names that are Markdown, or begin another command of GitHub's, in a step summary."""
+"""Fault 44: names with Markdown or a GitHub workflow command in a step summary."""
 
 from benchharness.extensions.gate.judge import NOT_COMPARED, Unjudged
 from benchharness.extensions.gate.verdict_text import annotations, to_markdown
@@ -17,7 +17,7 @@ def test_44_markdown_shows_names_as_text():
     assert "b\\|\\<b\\>c" in text  # a lost example's id
 
 
-def test_44_annotations_are_one_line_each_and_start_no_other_command():
+def test_44_annotations_are_single_lines_without_other_commands():
     first, second, third = annotations(FOUND)
     assert first.startswith("::error title=RTE is worse::19.40 points below the baseline's")
     assert second.startswith("::error title=<b>|x was not compared::50%25 lost:\\n::error")

@@ -1,4 +1,4 @@
-"""`bench check --write` and `bench check` as commands, with runs that train nothing."""
+"""`bench check --write` and `bench check`, with an engine that trains nothing."""
 
 import json
 import os
@@ -12,8 +12,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from filelock import Timeout
 
-from benchharness.tasks.errors import ModelError
-from benchharness.tasks.own.find import find_own
+from benchharness.errors import ModelError
+from benchharness.extensions.custom_data.find import find_own
 from tests.helpers import own_files
 from tests.helpers.doc_blocks import DOCS, block
 from tests.helpers.learned_engine import CONSTANT, LearnedEngine
@@ -32,7 +32,7 @@ def outside_github(monkeypatch):
 
 @pytest.fixture
 def learn(monkeypatch):
-    """From here on, runs answer such shares of a task's examples rightly."""
+    """Function that sets the accuracies of all later runs."""
 
     def put(world=0, stop_after=None, **shares):
         named = {f"glue/{task}": share for task, share in shares.items()}
@@ -45,13 +45,13 @@ def learn(monkeypatch):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder that the first test that needs it fills with runs and their baseline."""
+    """Folder that the first test fills with runs and their baseline."""
     return tmp_path_factory.mktemp("made") / "results"
 
 
 @pytest.fixture
 def checked(bench, learn, made):
-    """A folder with a baseline of five seeds at --limit 100; calls `bench check` in it."""
+    """Function that runs `bench check` with a baseline of five seeds at --limit 100."""
     learn()
     if not made.exists():
         assert bench(*RUN, "--limit", "100").code == 0
@@ -67,8 +67,8 @@ def checked(bench, learn, made):
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_the_commands_of_the_page_succeed(bench):
-    """With real training: no run of theirs collapses, which `bench check --write` would refuse."""
+def test_documented_check_commands_succeed(bench):
+    """Runs are really trained, and none collapses, which `bench check --write` would refuse."""
     lines = block("regression.md", "bench check --write", "git add").splitlines()
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("bench ")]
     assert [command[0] for command in commands] == ["run", "check", "check"]
@@ -84,7 +84,7 @@ def baseline():
     return json.loads(Path("results/baseline.json").read_text())
 
 
-def test_the_baseline_has_scores_outcomes_and_where_they_are_from(checked):
+def test_baseline_file_has_scores_outcomes_and_conditions(checked):
     found = baseline()
     assert (found["model"], found["data"], found["limit"]) == ("tiny", "mini", 100)
     assert found["environment"]["versions"] == {"torch": "none"}
@@ -96,7 +96,7 @@ def test_the_baseline_has_scores_outcomes_and_where_they_are_from(checked):
     assert found["summary"]["glue/rte"]["spread"] > 0
 
 
-def test_runs_like_those_of_the_baseline_pass(checked, learn):
+def test_runs_similar_to_the_baseline_pass(checked, learn):
     learn(world=1)
     ended = checked()
     assert ended.code == 0, ended.err
@@ -104,7 +104,7 @@ def test_runs_like_those_of_the_baseline_pass(checked, learn):
     assert "tolerated" in ended.out
 
 
-def test_a_drop_is_exit_3_and_says_what_was_lost(checked, learn):
+def test_drop_exits_with_3_and_lists_lost_examples(checked, learn):
     learn(world=2, rte=0.4)
     ended = checked("--limit", "100")
     assert ended.code == 3
@@ -113,15 +113,15 @@ def test_a_drop_is_exit_3_and_says_what_was_lost(checked, learn):
     assert "SST-2" not in ended.out.rpartition("RTE: ")[2]
 
 
-def test_nothing_that_is_stored_is_taken_for_a_fresh_run(checked, learn):
-    """The baseline's own database holds runs of the same keys; the check must not see them."""
+def test_check_reruns_jobs_that_the_store_has(checked, learn):
+    """The database of the baseline has runs with the same keys, which the check must not use."""
     learn(rte=0.2)
     assert checked().code == 3
     learn()
     assert checked().code == 0
 
 
-def test_reports_for_machines(checked, learn, monkeypatch):
+def test_json_junit_markdown_and_annotations_are_written(checked, learn, monkeypatch):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     learn(world=2, rte=0.4)
@@ -135,24 +135,23 @@ def test_reports_for_machines(checked, learn, monkeypatch):
     assert "::error title=RTE is worse::" in ended.err
 
 
-def test_a_task_without_a_baseline_is_named_and_the_others_are_compared(checked, bench, learn):
+def test_task_without_a_baseline_is_reported_and_others_are_compared(checked, bench, learn):
     learn(cola=0.9)
     ended = checked("--task", "cola")
     assert ended.code == 4
-    assert "CoLA: the baseline does not have it" in ended.err
+    assert "CoLA: the baseline lacks this task" in ended.err
     assert "None of 2 tasks is worse" in ended.out
 
 
-def test_a_check_leaves_no_note_of_code(checked, monkeypatch, tmp_path):
-    """Its store is deleted, so what was named for it is of no more use."""
+def test_check_leaves_no_note_of_named_code(checked, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr("benchharness.leaderboard.store.store.named_code", lambda: {"key"})
     assert checked().code == 0
     assert list((tmp_path / "data" / "benchharness" / "named-code").iterdir()) == []
 
 
-def test_rows_of_ones_own_are_checked(bench, learn, monkeypatch, tmp_path):
-    """By the file, from which the check finds the task that the baseline names."""
+def test_custom_data_is_checked(bench, learn, monkeypatch, tmp_path):
+    """The check detects the task of the file, which the baseline names."""
     path = str(own_files.GOOD["comma"].write(tmp_path))
     task = find_own(path).task.name
     for share, code in ((0.8, 0), (0.3, 3)):
@@ -168,13 +167,13 @@ def test_rows_of_ones_own_are_checked(bench, learn, monkeypatch, tmp_path):
     other = ("check", "--model", "tiny", "--data-file", path, "--metric", "accuracy")
     ended = bench(*other)
     assert ended.code == 4
-    assert "the baseline does not have it" in ended.err
+    assert "the baseline lacks this task" in ended.err
     ended = bench("check", "--model", "tiny", "--data-file", path, "--suite", "glue")
     assert (ended.code, ended.out) == (2, "")
     assert "does not go with --suite" in ended.err
 
 
-def test_a_changed_recipe_is_no_regression(checked, learn):
+def test_changed_recipe_is_not_compared(checked, learn):
     learn(rte=0.1)
     ended = checked("--set", "epochs=1")
     assert ended.code == 4
@@ -182,7 +181,7 @@ def test_a_changed_recipe_is_no_regression(checked, learn):
     assert "No task could be compared" in ended.out
 
 
-def test_changed_rows_are_no_regression(checked, learn):
+def test_changed_rows_are_not_compared(checked, learn):
     file = Path("results/baseline.json")
     digest = baseline()["tasks"]["glue/rte"]["conditions"]["fingerprints"]["glue/rte:dev"]
     file.write_text(file.read_text().replace(digest, "0" * 64))
@@ -195,7 +194,7 @@ def rewrite(**fields):
     Path("results/baseline.json").write_text(json.dumps({**baseline(), **fields}))
 
 
-def test_another_checkpoint_is_compared_and_noted(checked):
+def test_changed_checkpoint_is_compared_with_a_note(checked):
     tasks = baseline()["tasks"]
     for sample in tasks.values():
         sample["conditions"]["weights"] = "sha256:another"
@@ -205,15 +204,15 @@ def test_another_checkpoint_is_compared_and_noted(checked):
     assert "The checkpoint is not the baseline's" in ended.err
 
 
-def test_a_baseline_of_official_files_does_not_know_their_folder(checked):
+def test_baseline_of_official_files_needs_the_data_option(checked):
     rewrite(data="files")
     ended = checked()
     assert ended.code == 2
-    assert "say where they are with --data" in ended.err
+    assert "give their folder with --data" in ended.err
     assert checked("--data", "mini").code == 0
 
 
-def test_a_job_that_fails_is_exit_1_unless_a_task_is_worse(checked, learn):
+def test_failed_job_exits_with_1_unless_a_task_is_worse(checked, learn):
     learn(rte=None)
     ended = checked()
     assert ended.code == 1
@@ -222,39 +221,41 @@ def test_a_job_that_fails_is_exit_1_unless_a_task_is_worse(checked, learn):
     assert checked().code == 3
 
 
-def test_a_baseline_that_sees_nothing_is_refused_or_marked(bench, learn):
+def test_baseline_with_one_seed_is_refused_or_marked_as_weak(bench, learn):
     learn()
     bench(*RUN, "--seeds", "1")
     make = ("check", "--write", "--model", "tiny", "--suite", "glue")
     ended = bench(*make)
     assert (ended.code, ended.out) == (2, "")
-    assert "a check by this baseline could find no drop" in ended.err
+    assert "this baseline could not detect any drop" in ended.err
     assert not Path("results/baseline.json").exists()
     ended = bench(*make, "--allow-weak")
     assert "SST-2 is marked as weak: it has one seed" in ended.out
     ended = bench(*CHECK)
     assert ended.code == 4
-    assert "no drop can be seen" in ended.err
+    assert "the baseline cannot detect a drop" in ended.err
 
     bench(*RUN, "--seeds", "2")
-    assert "weak: it has 2 seeds; only drops of " in bench(*make).out
+    assert "weak: it has 2 seeds; it could only detect drops of " in bench(*make).out
     assert "RTE is weak: it has 2 seeds." in bench(*CHECK).err
 
 
-@pytest.mark.parametrize(("seeds", "said"), [(2, "no drop"), (3, "only drops of")])
-def test_a_baseline_says_what_eight_tasks_cannot_see(bench, learn, seeds, said):
+@pytest.mark.parametrize(
+    ("seeds", "said"), [(2, "not detect any drop"), (3, "only detect drops of .* or more")]
+)
+def test_baseline_of_eight_tasks_reports_detectable_drops(bench, learn, seeds, said):
     tasks = ("cola", "sst2", "mrpc", "qqp", "mnli", "qnli", "rte", "wnli")
     learn(**dict.fromkeys(tasks, 0.7))
     named = [word for task in tasks for word in ("--task", f"glue/{task}")]
     words = ("--data", "mini", "--limit", "100", "--precision", "fp32", "--no-baselines")
     bench("run", "--model", "tiny", *named, *words, "--seeds", seeds)
     ended = bench("check", "--write", "--model", "tiny", "--suite", "glue")
-    assert re.search(rf"{said}.* would be seen, but one of .* with 5 seeds", ended.out), ended.out
+    assert re.search(rf"it could {said}, and drops of .* with 5 seeds", ended.out), ended.out
     rows = json.loads(bench("check", "--write", "--model", "tiny", "--suite", "glue", "--json").out)
     assert "none" in {row["would see"] for row in rows["tasks"]} or seeds > 2
 
 
-def test_a_baseline_of_collapsed_runs_is_refused_or_marked(bench, learn):
+def test_baseline_of_collapsed_runs_is_refused_or_marked_as_weak(bench, learn):
     learn(rte=CONSTANT)
     bench(*RUN)
     make = ("check", "--write", "--model", "tiny", "--suite", "glue")
@@ -273,11 +274,11 @@ def test_a_baseline_of_collapsed_runs_is_refused_or_marked(bench, learn):
 
 
 def collapsing(*seeds, share):
-    """Runs of these seeds collapse, others have such a share right."""
+    """Return outcomes in which these seeds collapse and others have accuracy `share`."""
     return lambda seed: CONSTANT if seed in seeds else share
 
 
-def test_a_seed_that_collapsed_is_drawn_again_and_named(checked, learn, monkeypatch):
+def test_collapsed_seed_is_replaced_by_another_and_reported(checked, learn, monkeypatch):
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     started = learn(world=1, rte=collapsing(2, share=0.8))
     ended = checked("--json", "--junit", "check.xml")
@@ -288,7 +289,7 @@ def test_a_seed_that_collapsed_is_drawn_again_and_named(checked, learn, monkeypa
     found = facts["collapses"]
     assert (found["seeds"], found["again"]) == ({"glue/rte": [2]}, {"glue/rte": [4]})
     assert (found["runs"], found["runs_before"], found["is_more"]) == (7, 10, False)
-    said = "RTE: seed 2 collapsed; seed 4 ran in the place of it."
+    said = "RTE: seed 2 collapsed; seed 4 ran instead."
     assert said in facts["notes"]
     assert said in Path("summary.md").read_text()
     suite = ET.parse("check.xml").getroot()[0]
@@ -297,7 +298,7 @@ def test_a_seed_that_collapsed_is_drawn_again_and_named(checked, learn, monkeypa
 
 
 @pytest.mark.parametrize("share", [0.8, 0.4])
-def test_more_collapsed_runs_fail_apart_from_a_drop(checked, learn, monkeypatch, share):
+def test_more_collapsed_runs_fail_independently_of_a_drop(checked, learn, monkeypatch, share):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     learn(world=2, rte=collapsing(1, 2, 4, share=share))
     ended = checked("--junit", "check.xml")
@@ -310,7 +311,7 @@ def test_more_collapsed_runs_fail_apart_from_a_drop(checked, learn, monkeypatch,
     assert failures == str(1 + (share < 0.5))
 
 
-def test_where_all_runs_of_a_task_collapsed_the_others_are_judged(checked, learn):
+def test_other_tasks_are_judged_if_all_runs_of_one_collapsed(checked, learn):
     learn(world=2, rte=CONSTANT)
     ended = checked()
     assert ended.code == 3
@@ -319,7 +320,7 @@ def test_where_all_runs_of_a_task_collapsed_the_others_are_judged(checked, learn
     assert "SST-2 is not worse than the baseline" in ended.out
 
 
-def test_a_check_that_is_interrupted_at_a_seed_drawn_again_resumes(checked, learn, monkeypatch):
+def test_check_interrupted_at_a_replacement_seed_resumes(checked, learn, monkeypatch):
     monkeypatch.setenv("BENCH_CACHE", str(Path("cache").absolute()))
     rte = collapsing(1, 2, share=0.8)
     learn(world=1, rte=rte, stop_after=7)
@@ -329,7 +330,7 @@ def test_a_check_that_is_interrupted_at_a_seed_drawn_again_resumes(checked, lear
     assert (ended.code, [job.seed for job in started]) == (0, [5]), ended.err
 
 
-def test_a_baseline_with_a_collapsed_run_is_compared_by_the_others(bench, learn):
+def test_collapsed_run_of_a_baseline_is_ignored_in_the_comparison(bench, learn):
     learn(rte=collapsing(1, share=0.8))
     bench(*RUN)
     assert bench("check", "--write", "--model", "tiny", "--suite", "glue", "--allow-weak").code == 0
@@ -348,18 +349,18 @@ def test_a_baseline_with_a_collapsed_run_is_compared_by_the_others(bench, learn)
         (("--baseline", "none.json"), 4, "the baseline none.json cannot be read"),
     ],
 )
-def test_what_does_not_fit_is_one_sentence(checked, words, code, sentence):
+def test_invalid_check_option_is_an_error(checked, words, code, sentence):
     ended = checked(*words)
     assert ended.code == code
     assert sentence in ended.err
     assert ended.out == ""
 
 
-def test_a_baseline_is_of_one_limit(checked, bench):
+def test_baseline_has_exactly_one_limit(checked, bench):
     bench(*RUN, "--limit", "50", "--seeds", "2")
     ended = bench("check", "--write", "--model", "tiny", "--suite", "glue")
     assert ended.code == 2
-    assert "say which with --limit or --data" in ended.err
+    assert "choose with --limit or --data" in ended.err
     make = ("check", "--write", "--model", "tiny", "--suite", "glue", "--limit")
     assert bench(*make, "50").code == 0
     assert baseline()["limit"] == 50
@@ -368,9 +369,7 @@ def test_a_baseline_is_of_one_limit(checked, bench):
     assert "expected some with --limit 7" in ended.err
 
 
-def test_a_missing_checkpoint_is_found_before_anything_starts(checked, bench, learn, monkeypatch):
-    """As `bench run` does: not a word of a plan, and no job that had begun."""
-
+def test_missing_checkpoint_is_an_error_before_any_job_starts(checked, bench, learn, monkeypatch):
     def refuse(checkpoint, revision, trust, **_):
         raise ModelError(f"{checkpoint} is not there at {revision}.")
 
@@ -382,7 +381,7 @@ def test_a_missing_checkpoint_is_found_before_anything_starts(checked, bench, le
     assert ended.err == "bench: builtin:tiny is not there at abc.\n"
 
 
-def test_an_interrupted_check_resumes_and_leaves_nothing(checked, learn, monkeypatch, tmp_path):
+def test_interrupted_check_resumes_and_leaves_no_files(checked, learn, monkeypatch, tmp_path):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))
     started = learn(stop_after=2)
     ended = checked()
@@ -403,7 +402,7 @@ def test_an_interrupted_check_resumes_and_leaves_nothing(checked, learn, monkeyp
 
 
 @pytest.mark.parametrize("hindrance", ["a file in the way", "the same check running"])
-def test_a_check_needs_no_cache(checked, monkeypatch, tmp_path, hindrance):
+def test_check_works_without_a_usable_cache(checked, monkeypatch, tmp_path, hindrance):
     cache = tmp_path / "cache"
     monkeypatch.setenv("BENCH_CACHE", str(cache))
     if hindrance == "a file in the way":
@@ -423,7 +422,7 @@ class TakenLock:
         raise Timeout(str(self._path))
 
 
-def test_what_old_checks_left_is_deleted_and_nothing_of_others(checked, monkeypatch, tmp_path):
+def test_only_files_of_old_checks_are_deleted(checked, monkeypatch, tmp_path):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     days = {"0" * 32: 8, "1" * 32: 6, "mine": 8}
     for name, age in days.items():

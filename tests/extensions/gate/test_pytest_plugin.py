@@ -1,4 +1,4 @@
-"""`@pytest.mark.bench(...)` in somebody's project: a regression is a test that fails."""
+"""`@pytest.mark.bench(...)` in another project: a regression fails the test."""
 
 import os
 import subprocess
@@ -49,7 +49,7 @@ def test_another_limit():
 
 @pytest.fixture
 def project(tmp_path, monkeypatch, capsys):
-    """A folder with a baseline that RTE cannot reach, and tests with the marker."""
+    """Project with a baseline that RTE cannot reach, and tests with the marker."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BENCH_DB", raising=False)
     engine = LearnedEngine(defaultdict(lambda: 0.9, {"glue/rte": 0.98}))
@@ -74,7 +74,7 @@ def project(tmp_path, monkeypatch, capsys):
     return tmp_path
 
 
-def test_the_marker_runs_a_check_and_a_regression_fails_the_test(project):
+def test_marker_runs_a_check_and_a_regression_fails_the_test(project):
     command = (sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment.pop("PYTEST_ADDOPTS", None)
@@ -114,7 +114,5 @@ def test_the_marker_runs_a_check_and_a_regression_fails_the_test(project):
         ),
     ],
 )
-def test_arguments_that_the_marker_does_not_take_are_one_sentence(
-    project, words, arguments, sentence
-):
+def test_invalid_marker_arguments_are_an_error(project, words, arguments, sentence):
     assert failure_of_marked(project, *words, **arguments).startswith(sentence)

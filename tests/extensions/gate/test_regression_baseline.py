@@ -2,11 +2,11 @@ import json
 
 import pytest
 
+from benchharness.errors import DataError
 from benchharness.extensions.gate.judge import judge
 from benchharness.extensions.gate.sample import Baseline, conditions_of, sample_of
 from benchharness.leaderboard.job import Job, Setting
 from benchharness.leaderboard.result import Cost, Evaluation, Result
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import PairExample
 from tests.extensions.gate.samples import BEFORE, MORE_IDS, sample
 
@@ -20,7 +20,7 @@ BASELINE = Baseline(
 )
 
 
-def test_a_file_is_read_as_it_was_written():
+def test_baseline_file_round_trips():
     text = BASELINE.to_text()
     assert Baseline.from_text(text, "baseline.json") == BASELINE
     assert json.loads(text)["summary"]["glue/rte"]["mean"] == pytest.approx(0.804)
@@ -35,14 +35,14 @@ def test_a_file_is_read_as_it_was_written():
         ('{"format": 1, "tasks": {}}', "of format 1, and this version reads format 2"),
     ],
 )
-def test_what_is_no_baseline_is_one_sentence(text, words):
+def test_file_that_is_no_baseline_is_an_error(text, words):
     with pytest.raises(DataError, match=words) as raised:
         Baseline.from_text(text, "baseline.json")
     assert str(raised.value).startswith("baseline.json is")
 
 
 def changed(where, value):
-    """The file of BASELINE with one value changed, "tasks/glue/rte" being the sample of RTE."""
+    """Return the baseline file with one value changed, in RTE's sample if it has that key."""
     data = json.loads(BASELINE.to_text())
     inside = data["tasks"]["glue/rte"] if where in data["tasks"]["glue/rte"] else data
     inside[where] = value
@@ -69,25 +69,25 @@ def changed(where, value):
         ("environment", []),
     ],
 )
-def test_a_file_that_was_changed_by_hand_is_one_sentence(where, value):
+def test_invalid_value_in_a_baseline_is_an_error(where, value):
     with pytest.raises(DataError, match=r"baseline\.json is not a baseline"):
         Baseline.from_text(changed(where, value), "baseline.json")
 
 
-def test_json_that_never_ends_is_no_baseline():
+def test_deeply_nested_json_is_no_baseline():
     with pytest.raises(DataError, match="is not a baseline"):
         Baseline.from_text("[" * 100_000, "baseline.json")
 
 
 @pytest.mark.parametrize("right", [{"glue/rte:dev": "10"}, {"glue/cola:dev": "1" * 104}])
-def test_outcomes_of_other_examples_are_not_compared(right):
+def test_baseline_outcomes_of_other_examples_are_an_error(right):
     ((split, outcomes),) = right.items()
     before = {**BEFORE, "glue/rte": sample(BEFORE["glue/rte"].scores, outcomes, split)}
     with pytest.raises(DataError, match="the baseline of glue/rte has the outcomes of"):
         judge("tiny", before, BEFORE, MORE_IDS, alpha=0.05)
 
 
-def test_one_seed_shows_no_spread():
+def test_sample_of_one_seed_has_no_spread():
     assert sample((0.5,), "10").spread is None
 
 
@@ -127,7 +127,7 @@ def result(seed, *labels):
     )
 
 
-def test_a_sample_says_which_examples_each_seed_had_right():
+def test_sample_records_right_examples_per_seed():
     found = sample_of(
         [result(1, "yes", "yes"), result(2, "no", "no")], [0.5, 0.5], {"glue/rte:dev": ROWS}
     )
@@ -138,6 +138,6 @@ def test_a_sample_says_which_examples_each_seed_had_right():
     assert found.conditions.settings == {"epochs": 2}
 
 
-def test_predictions_for_other_rows_are_refused():
+def test_predictions_for_other_rows_are_an_error():
     with pytest.raises(DataError, match="not for the rows that are there now"):
         sample_of([result(1, "yes")], [1.0], {"glue/rte:dev": ROWS})

@@ -1,4 +1,4 @@
-"""What the gate promises, on simulated suites: it cries wolf rarely, and sees what it says."""
+"""Error rates of the regression check on simulated suites: false alarms and power."""
 
 import numpy as np
 import pytest
@@ -9,21 +9,21 @@ from tests.extensions.gate.simulated_suites import SUITE, alarming_shares, faili
 
 
 @pytest.mark.parametrize(("examples", "before"), [(100, 10), (200, 10), (200, 5)])
-def test_of_a_thousand_suites_without_a_change_3_to_7_percent_fail(examples, before):
+def test_false_alarm_rate_without_a_change_is_3_to_7_percent(examples, before):
     assert 0.03 <= failing_share(examples=examples, before=before) <= 0.07
 
 
-def test_a_drop_of_five_points_everywhere_is_seen_and_of_one_seldom():
+def test_power_rises_with_the_drop_and_exceeds_90_percent_at_5_points():
     shares = [failing_share(suites=300, drop=drop) for drop in (0.0, 0.01, 0.02, 0.05)]
     assert shares == sorted(shares)
     assert shares[-1] > 0.9
 
 
-def test_another_alpha_is_another_share():
+def test_false_alarm_rate_follows_alpha():
     assert 0.14 <= failing_share(alpha=0.2) <= 0.23
 
 
-def test_the_simulated_runs_are_what_the_paper_says():
+def test_simulated_runs_have_the_given_mean_and_spread():
     task = SUITE["sst2"]
     draw = np.random.default_rng(0)
     many = simulate(draw, task, suites=200, examples=2000, runs=(4, 4), drops=(0.0, 0.02))
@@ -35,8 +35,8 @@ def test_the_simulated_runs_are_what_the_paper_says():
 
 
 @pytest.mark.parametrize("after", [1, 3])
-def test_collapsed_runs_fail_a_check_where_they_are_more_and_seldom_else(after):
-    """The first of each pair is the rule before: it failed two checks of three."""
+def test_collapsed_runs_fail_a_check_only_if_they_are_more(after):
+    """The old rule, first in each pair, failed two of three checks."""
     shares = [alarming_shares(after=after, collapsing=rate)[1] for rate in (0.0, 0.05, 0.5)]
     assert 0.03 <= shares[0] <= 0.06
     assert shares[1] < 0.08
@@ -44,7 +44,7 @@ def test_collapsed_runs_fail_a_check_where_they_are_more_and_seldom_else(after):
     assert after < 3 or alarming_shares(after=after, collapsing=0.05)[0] > 0.6
 
 
-def test_the_chance_of_collapsed_runs_is_exact():
+def test_p_value_of_collapsed_runs_is_exact():
     assert collapse_p_value(0, 0, 24, 0, 40) == pytest.approx(1)
     runs = np.random.default_rng(1).random((2, 100_000, 24)) < 0.05
     counts = (runs[0] + (runs[0] & runs[1]).astype(int)).sum(-1)
@@ -55,7 +55,7 @@ def test_the_chance_of_collapsed_runs_is_exact():
     assert collapse_p_value(5, 5, 24, 0, 0) >= binom.sf(4, 24, 0.05)
 
 
-def test_a_baseline_whose_runs_collapse_is_compared_by_fishers_test():
+def test_collapses_are_compared_with_the_baseline_by_fishers_test():
     fisher = fisher_exact([[12, 12], [20, 20]], alternative="greater").pvalue
     assert collapse_p_value(12, 18, 24, 20, 40) == pytest.approx(fisher)
     assert collapse_p_value(12, 18, 24, 0, 40) < 1e-6

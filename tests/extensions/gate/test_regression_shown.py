@@ -1,4 +1,4 @@
-"""The verdict as Markdown, JUnit XML, annotations of GitHub and JSON."""
+"""The verdict as Markdown, JUnit XML, GitHub annotations and JSON."""
 
 import json
 from xml.etree import ElementTree as ET
@@ -19,7 +19,7 @@ HOSTILE = Unjudged(
 FOUND = verdict(unjudged=[HOSTILE], notes=["The checkpoint is not the baseline's."])
 
 
-def test_markdown_is_a_table_and_lists_what_was_lost():
+def test_markdown_has_a_table_and_lost_examples():
     text = to_markdown(FOUND)
     lines = text.splitlines()
     assert lines[0] == "## bench check: tiny on mini data"
@@ -31,25 +31,25 @@ def test_markdown_is_a_table_and_lists_what_was_lost():
     assert "* The checkpoint is not the baseline's." in text
 
 
-def test_junit_has_a_case_a_task():
+def test_junit_has_one_case_per_task():
     suites = ET.fromstring(to_junit(FOUND))
     (suite,) = suites
     counts = ("tests", "failures", "errors")
     assert tuple(suite.attrib[name] for name in counts) == ("3", "1", "1")
     cases = {case.attrib["name"]: case for case in suite}
     failure = cases["glue/rte"].find("failure")
-    assert failure.attrib["message"].startswith("a drop of 19.40, where ")
+    assert failure.attrib["message"].startswith("a drop of 19.40; up to ")
     assert "would see: " in failure.text
     assert cases["glue/cola"].find("failure") is None
     assert cases["mine/<b>|x"].find("error").attrib["type"] == "not compared"
 
 
-def test_a_clean_check_is_one_notice():
+def test_passing_check_is_one_notice():
     (line,) = annotations(verdict(rte=(0.8, 0.8)))
     assert line.startswith("::notice title=bench check::None of 2")
 
 
-def test_json_has_everything():
+def test_json_has_scores_flips_and_exit_codes():
     facts = json.loads(json.dumps(facts_of(FOUND), allow_nan=False))
     assert facts["exit_code"] == 3
     rte = facts["tasks"]["glue/rte"]
@@ -59,6 +59,6 @@ def test_json_has_everything():
     assert facts["unjudged"][0]["exit_code"] == 4
 
 
-def test_a_link_stays_text_and_round_brackets_stay_as_they_are():
+def test_markdown_escapes_links_but_not_parentheses():
     text = to_markdown(verdict(notes=["[x](https://example.org) (4 seeds)!"]))
     assert "* \\[x\\](https://example.org) (4 seeds)!" in text

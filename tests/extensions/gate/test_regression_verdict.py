@@ -21,11 +21,11 @@ from tests.extensions.gate.samples import (
     verdict,
 )
 
-GONE = Unjudged(task="glue/wnli", reason="the baseline does not have it", exit_code=NOT_COMPARED)
+GONE = Unjudged(task="glue/wnli", reason="the baseline lacks this task", exit_code=NOT_COMPARED)
 DIED = Unjudged(task="glue/rte", reason="seed 1 failed: killed", exit_code=FAILED_JOB)
 
 
-def test_only_the_task_that_fell_is_worse():
+def test_only_the_task_with_a_drop_is_worse():
     found = verdict()
     assert [task.task for task in found.worse] == ["glue/rte"]
     rte, cola = found.tasks
@@ -35,7 +35,7 @@ def test_only_the_task_that_fell_is_worse():
     assert "beyond noise: RTE (of 2 tasks)" in found.sentence
 
 
-def test_the_exit_code_names_the_worst():
+def test_exit_code_is_the_most_severe():
     assert verdict(unjudged=[GONE, DIED]).exit_code == 3
     fine = {"rte": (0.80, 0.80)}
     assert verdict(**fine, unjudged=[GONE, DIED]).exit_code == 1
@@ -44,8 +44,8 @@ def test_the_exit_code_names_the_worst():
     assert judge("nothing", {}, {}, {}, alpha=0.05).exit_code == 4
 
 
-def test_more_tasks_tolerate_more():
-    """Holm's first step: each of T tasks is first tested at alpha / T."""
+def test_more_tasks_raise_the_tolerated_drop():
+    """In Holm's first step each of T tasks is tested at alpha / T."""
     alone = {"glue/rte": sample((0.78,), "1101" + LARGE)}
     both = {**alone, "glue/cola": sample((0.5,), "1111" + LARGE, "glue/cola:dev")}
     one, two = (judge("", BEFORE, now, MORE_IDS, alpha=0.05) for now in (alone, both))
@@ -53,14 +53,14 @@ def test_more_tasks_tolerate_more():
     assert two.tasks[0].p_value == pytest.approx(2 * one.tasks[0].p_value)
 
 
-def test_the_same_runs_again_are_never_worse():
+def test_identical_runs_are_not_worse():
     found = judge("", BEFORE, BEFORE, MORE_IDS, alpha=0.05)
     assert not found.worse
     assert not any(task.flips for task in found.tasks)
     assert "None of 2 tasks is worse" in found.sentence
 
 
-def test_flips_are_by_majority_and_the_clearest_come_first():
+def test_flips_are_by_majority_with_the_clearest_first():
     before = sample((0.8, 0.8, 0.8), ["1101", "1100", "1010"])
     now = sample((0.5, 0.5), ["0011", "0111"])
     lost, gained_e = find_flips(before, now, IDS)[0], find_flips(before, now, IDS)[-1]
@@ -81,21 +81,21 @@ def test_flips_are_by_majority_and_the_clearest_come_first():
         ),
         ({"settings": {"epochs": 3}}, "(batch_size is unset, no longer 8)"),
         ({"precision": "bf16"}, "it is computed in bf16, no longer in fp32"),
-        ({"task_version": 2}, "the task is scored in another way"),
+        ({"task_version": 2}, "the task is scored differently"),
         ({"method": 3}, "runs are made by method 3, no longer by method 2"),
         ({"plugins": {"theirs": "ff"}}, "the plugin theirs has changed"),
     ],
 )
-def test_what_keeps_tasks_from_being_compared(change, clause):
+def test_changed_condition_prevents_the_comparison(change, clause):
     (found,) = differences(conditions(), conditions(**change))
     assert clause in found
 
 
-def test_other_weights_are_compared():
+def test_changed_weights_do_not_prevent_the_comparison():
     assert list(differences(conditions(), conditions(weights="revision 2"))) == []
 
 
-def test_a_baseline_that_learned_nothing_can_find_no_drop_and_that_is_said():
+def test_fully_collapsed_baseline_is_noted():
     blind = {task: replace(each, collapsed=each.seeds) for task, each in BEFORE.items()}
     found = judge("", blind, BEFORE, MORE_IDS, alpha=0.05)
     assert any("RTE: every run of the baseline collapsed" in note for note in found.notes)

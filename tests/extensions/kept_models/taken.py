@@ -1,4 +1,4 @@
-"""A model of a tiny job, taken in transformers' form."""
+"""A model of a tiny job, exported in transformers' form."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`bench predict`: answers of kept models to anybody's rows are those of their runs."""
+"""`bench predict`: kept models give the predictions of their runs, for any rows."""
 
 import csv
 import gzip
@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 
 import benchharness as bh
+from benchharness.errors import DataError
+from benchharness.extensions.custom_data import parts
+from benchharness.extensions.custom_data.parts import read_parts
+from benchharness.extensions.custom_data.tables import read_table
 from benchharness.leaderboard.result import Result
 from benchharness.splits import read_split
-from benchharness.tasks.errors import DataError
-from benchharness.tasks.own import parts
-from benchharness.tasks.own.parts import read_parts
-from benchharness.tasks.own.tables import read_table
 from benchharness.worker.job import run_job
 from tests.helpers.mini_jobs import make_job, make_shared_job
 
@@ -27,7 +27,7 @@ Kept = tuple[Path, Result]
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory) -> Callable[..., Kept]:
-    """Models of tasks that runs have kept, each made once, with the runs' results."""
+    """Function that returns the kept model and result of a task's run, trained once."""
     found: dict[str, Kept] = {}
 
     def get(task: str, **settings: str) -> Kept:
@@ -44,14 +44,14 @@ def lines_of(text: str) -> list[dict]:
 
 
 def row_of(example) -> dict:
-    """What people have of an example of each kind, and a label that is wrong."""
+    """Return the texts of an example as a user has them."""
     names = ("text_a", "text_b", "context", "question", "options", "words")
     row = {name: getattr(example, name) for name in names if getattr(example, name, None)}
     return {name.replace("text_b", "text2").replace("text_a", "text"): v for name, v in row.items()}
 
 
 def answers_of(kind: str, row: dict) -> dict:
-    """What a stored prediction says, as `bench predict` has it."""
+    """Return a stored prediction in the form of `bench predict`."""
     match kind:
         case "span":
             text = "" if row["no_answer_score"] > 0 else row["text"]
@@ -68,7 +68,7 @@ def answers_of(kind: str, row: dict) -> dict:
     "task",
     ["glue/mrpc", "glue/stsb", "squad/v2.0", "race/all", "conll2003/ner"],
 )
-def test_answers_to_the_rows_of_dev_are_the_stored_ones(bench, kept, tmp_path, task) -> None:
+def test_predictions_for_dev_rows_equal_the_stored_ones(bench, kept, tmp_path, task) -> None:
     folder, result = kept(task)
     stored = result.evaluations[0]
     examples = read_split(result.job, stored.name).examples
@@ -88,7 +88,7 @@ def test_answers_to_the_rows_of_dev_are_the_stored_ones(bench, kept, tmp_path, t
 
 
 @pytest.mark.parametrize("task", ["superglue/wic", "superglue/copa", "conll2012/coref"])
-def test_the_rows_of_a_benchmark_are_read_by_its_own_columns(bench, kept, tmp_path, task) -> None:
+def test_rows_of_a_benchmark_are_read_by_its_own_columns(bench, kept, tmp_path, task) -> None:
     folder, result = kept(task)
     from benchharness.tasks.sources import parse_data, rows
     from benchharness.tasks.suites import find_task
@@ -103,7 +103,7 @@ def test_the_rows_of_a_benchmark_are_read_by_its_own_columns(bench, kept, tmp_pa
     assert [line[name] for line in found] == [row[name] for row in stored.predictions]
 
 
-def test_a_model_of_several_tasks_answers_each(bench, tmp_path) -> None:
+def test_multi_task_model_predicts_the_task_given_by_option(bench, tmp_path) -> None:
     job = make_shared_job("glue/rte", "glue/stsb", limit=12)
     result = run_job(job, keep=tmp_path / "model")
     stored = next(each for each in result.evaluations if each.task == "glue/stsb")
@@ -114,10 +114,10 @@ def test_a_model_of_several_tasks_answers_each(bench, tmp_path) -> None:
     assert [line["label"] for line in lines_of(ended.out)] == pytest.approx(wanted, abs=1e-6)
     ended = bench("predict", "model", "rows.jsonl")
     assert (ended.code, ended.out) == (2, "")
-    assert "was trained on glue/rte, glue/stsb: say which one is meant by --task" in ended.err
+    assert "was trained on glue/rte, glue/stsb: choose one with --task" in ended.err
 
 
-def test_the_order_is_kept_over_the_borders_of_parts(bench, kept, tmp_path, monkeypatch) -> None:
+def test_order_of_rows_is_kept_when_read_in_parts(bench, kept, tmp_path, monkeypatch) -> None:
     folder, _ = kept("glue/sst2")
     texts = [f"film {'very ' * (n * 7 % 23)}{n}" for n in range(60)]
     rows = [[text, f"a, b\nand {n}"] for n, text in enumerate(texts)]
@@ -148,14 +148,14 @@ def stdin_of(text: str) -> TextIOWrapper:
         ("sentence,id\na fine film,7\nflat,8\n", ["a fine film", "flat"]),
     ],
 )
-def test_a_file_of_texts_loses_none(text: str, expected: list[str], tmp_path: Path):
+def test_plain_text_file_keeps_all_lines(text: str, expected: list[str], tmp_path: Path):
     file = tmp_path / "texts.txt"
     file.write_text(text)
     (table,) = read_parts(str(file))
     assert next(iter(table.columns.values())) == expected
 
 
-def test_stdin_has_texts_or_objects_and_files_have_a_column_for_each_probability(
+def test_stdin_takes_texts_or_json_and_csv_has_one_column_per_score(
     bench, kept, tmp_path, monkeypatch
 ) -> None:
     folder, _ = kept("glue/sst2")
@@ -182,14 +182,14 @@ def test_stdin_has_texts_or_objects_and_files_have_a_column_for_each_probability
     ]
 
 
-def test_rows_that_lose_words_are_counted(bench, kept, monkeypatch) -> None:
+def test_truncated_rows_are_counted(bench, kept, monkeypatch) -> None:
     folder, _ = kept("glue/sst2")
     monkeypatch.setattr(sys, "stdin", stdin_of("word " * 3000 + "\nflat\n"))
     ended = bench("predict", str(folder))
-    assert "1 row of 2 lost words: more than" in ended.err
+    assert "1 row of 2 were cut: longer than" in ended.err
 
 
-def test_rows_of_words_that_nobody_knows_are_told(bench, kept, tmp_path) -> None:
+def test_unknown_tokens_are_reported(bench, kept, tmp_path) -> None:
     folder, _ = kept("glue/cola")
     (tmp_path / "rows.jsonl").write_text(
         "".join(json.dumps({"text": text}) + "\n" for text in ("ܐܒ ܓܕ", "the bird \u200b", "ܗܘ"))
@@ -209,12 +209,14 @@ FAULTS = [
     ("rows.csv", "a\nx\n", ("--columns", "words=a"), 2, "--columns gives words, and SST-2 reads t"),
     ("rows.csv", "a\nx\n", ("--columns", "text=b"), 4, "rows.csv has no column 'b': it has 'a'"),
     ("rows.csv", "a\nx\n", ("--task", "glue/rte"), 2, "does not know glue/rte"),
-    ("rows.csv", "a\nx\n", ("--out", "rows.csv"), 2, "rows.csv is there already"),
+    ("rows.csv", "a\nx\n", ("--out", "rows.csv"), 2, "rows.csv exists already"),
 ]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_cannot_be_read_is_a_sentence_and_leaves_no_file(bench, kept, tmp_path, fault) -> None:
+def test_unreadable_rows_are_a_one_line_error_and_leave_no_file(
+    bench, kept, tmp_path, fault
+) -> None:
     folder, _ = kept("glue/sst2")
     name, text, words, code, said = fault
     (tmp_path / name).write_text(text)
@@ -231,7 +233,7 @@ ROWS = "".join(f'{{"sentence": "film {number}"}}\n' for number in range(200)).en
 
 @pytest.mark.parametrize("name", ["rows.jsonl.gz", "rows.jsonl.GZ", "rows.csv.gz", "rows.txt.gz"])
 @pytest.mark.parametrize("damage", ["cut", "flipped", "checksum"])
-def test_a_packed_file_that_is_damaged_is_refused_by_its_name(tmp_path, name, damage) -> None:
+def test_damaged_gzip_file_is_an_error_that_names_it(tmp_path, name, damage) -> None:
     rows = ROWS if ".jsonl" in name else b"sentence\n" + b"a fine film\n" * 200
     packed = bytearray(gzip.compress(rows))
     if damage == "cut":
@@ -244,7 +246,7 @@ def test_a_packed_file_that_is_damaged_is_refused_by_its_name(tmp_path, name, da
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl.GZ", "rows.txt.gz", "rows.parquet.gz"])
-def test_a_packed_file_is_read_whatever_its_ending_looks_like(tmp_path, name) -> None:
+def test_gzip_file_is_read_whatever_the_case_and_inner_suffix(tmp_path, name) -> None:
     rows = ROWS if ".jsonl" in name else b"sentence\na fine film\nflat\n"
     if "parquet" in name:
         frame, file = pd.DataFrame({"sentence": ["a fine film", "flat"]}), BytesIO()
@@ -267,7 +269,7 @@ def test_a_packed_file_is_read_whatever_its_ending_looks_like(tmp_path, name) ->
         ("rows.conll", "a\tO\nb\tO\n\na\tO\nb\tO\n\nc\tO\nd\tO\n"),
     ],
 )
-def test_a_layout_is_told_as_it_is_for_a_run(tmp_path, name, text) -> None:
+def test_layout_is_detected_alike_for_predict_and_run(tmp_path, name, text) -> None:
     (tmp_path / name).write_text(text)
     table, *more = read_parts(str(tmp_path / name))
     whole = read_table([tmp_path / name])
@@ -276,7 +278,7 @@ def test_a_layout_is_told_as_it_is_for_a_run(tmp_path, name, text) -> None:
     assert not any(each.ids for each in more)
 
 
-def test_what_a_run_is_told_of_a_file_predict_may_be_told_too(bench, kept, tmp_path) -> None:
+def test_predict_takes_encoding_no_header_and_columns_options(bench, kept, tmp_path) -> None:
     folder, _ = kept("glue/sst2")
     (tmp_path / "rows.csv").write_bytes("un café\nплохо\n".encode("utf-16"))
     (tmp_path / "rows.tsv").write_bytes("ein Ärgernis\t7\nschön\t8\n".encode("latin-1"))
@@ -293,7 +295,7 @@ def test_what_a_run_is_told_of_a_file_predict_may_be_told_too(bench, kept, tmp_p
     assert (ended.code, ended.out) == (2, "")
 
 
-def test_written_answers_steer_no_spreadsheet_and_no_terminal(bench, kept, tmp_path) -> None:
+def test_formulas_and_escape_sequences_in_output_are_made_harmless(bench, kept, tmp_path) -> None:
     folder, _ = kept("glue/sst2")
     names = ["=HYPERLINK(1)", "\x1b[31m-1", "\u202e+2", "\x9b2J"]
     rows = [{"idx": name, "sentence": "a film"} for name in names]
@@ -309,8 +311,9 @@ def test_written_answers_steer_no_spreadsheet_and_no_terminal(bench, kept, tmp_p
 
 STREAMS = """
 import sys
-from benchharness.cli import app, predict
-from benchharness.tasks.own.parts import read_parts
+from benchharness.cli import app
+from benchharness.extensions.kept_models import predict_command
+from benchharness.extensions.custom_data.parts import read_parts
 app.load_command = lambda name: None
 app._open_what_is_closed()
 print(len(list(read_parts("-"))))
@@ -321,9 +324,9 @@ app._finish_output()
 @pytest.mark.parametrize(
     ("closed", "code", "said"),
     [("<&-", 0, "0\n"), ("0>/dev/null", 1, "stdin cannot be read: Bad file descriptor"),
-     (">&-", 1, "what was to be printed could not be written (Bad file descriptor)")],
+     (">&-", 1, "the output could not be written (Bad file descriptor)")],
 )  # fmt: skip
-def test_streams_that_are_closed_are_a_sentence_or_empty(closed, code, said) -> None:
+def test_closed_stdin_is_empty_and_closed_stdout_is_an_error(closed, code, said) -> None:
     words = f'"$@" {closed}' if closed != ">&-" else f'"$@" </dev/null {closed}'
     ended = subprocess.run(
         ["bash", "-c", words, "-", sys.executable, "-P", "-c", STREAMS],
@@ -334,15 +337,15 @@ def test_streams_that_are_closed_are_a_sentence_or_empty(closed, code, said) -> 
     assert "AttributeError" not in ended.stderr
 
 
-def test_a_long_prediction_says_that_it_goes_on(bench, kept, tmp_path, monkeypatch) -> None:
+def test_long_prediction_reports_progress(bench, kept, tmp_path, monkeypatch) -> None:
     folder, _ = kept("glue/sst2")
     (tmp_path / "rows.jsonl").write_bytes(ROWS)
     monkeypatch.setattr("benchharness.progress.ALIVE_SECONDS", 0.001)
     ended = bench("predict", str(folder), "rows.jsonl", "--out", "out.jsonl")
-    assert "bench: rows answered so far: 0 (0 s)" in ended.err
+    assert "bench: rows predicted so far: 0 (0 s)" in ended.err
 
 
-def test_a_key_without_a_kept_model_and_what_is_no_key_are_sentences(bench, tmp_path) -> None:
+def test_unknown_model_or_key_without_a_kept_model_is_an_error(bench, tmp_path) -> None:
     (tmp_path / "rows.csv").write_text("sentence\nx\n")
     assert (
         "no-model is no folder, so it holds no model"
@@ -375,7 +378,7 @@ finally:
 """
 
 
-def test_a_folder_is_asked_without_the_libraries_of_runs(kept, tmp_path) -> None:
+def test_predict_from_a_folder_imports_no_training_libraries(kept, tmp_path) -> None:
     folder, _ = kept("glue/sst2")
     (tmp_path / "rows.csv").write_text("sentence\nx\n")
     words = (sys.executable, "-P", "-c", LOADED, str(folder), "rows.csv")

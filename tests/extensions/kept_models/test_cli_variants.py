@@ -1,4 +1,4 @@
-"""`bench model --check`: files beside the model that they were made from, and the exit status."""
+"""`bench model --check`: variants compared with the original model, and the exit status."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def alike(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model is right on every row, and no process is started to see what memory it takes."""
+    """Make the model right on every row, and measure no memory."""
     model = load_original(folder)
     rows = dev_rows(model, "mini")
     own = load_variant(folder, model)
@@ -47,7 +47,7 @@ def alike(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def other(
     folder: Path, to: Path, change: Callable[[torch.Tensor], torch.Tensor] = lambda w: w
 ) -> Path:
-    """Such a folder with the weights of its last layer changed."""
+    """Copy the folder with changed weights of its last layer."""
     shutil.copytree(folder, to)
     file = to / "model.safetensors"
     weights = {
@@ -59,14 +59,14 @@ def other(
 
 
 @pytest.mark.usefixtures("alike")
-def test_what_is_worse_exits_with_3_and_what_cannot_be_told_where_that_is_asked(
+def test_worse_variant_exits_with_3_and_inconclusive_only_with_strict(
     bench: Any, folder: Path, tmp_path: Path
 ) -> None:
     same = other(folder, tmp_path / "same")
     words = ("model", folder, "--check", "--variant", same)
     ended = bench(*words)
     assert ended.code == 0
-    assert "same: cannot be told: at most" in ended.out + ended.err
+    assert "same: inconclusive: at most" in ended.out + ended.err
     assert bench(*words, "--strict").code == 3
     assert bench(*words, "--strict", "--margin", "50").code == 0  # 24 rows tell so much
     turned = other(folder, tmp_path / "turned", lambda w: w.flip(0))
@@ -86,11 +86,11 @@ def test_what_is_worse_exits_with_3_and_what_cannot_be_told_where_that_is_asked(
         ("not finite", "gives logits that are not finite"),
         ("other labels", "is another model: its config calls the outputs"),
         ("no folder", "is no folder: --check takes one that `bench model --to` has written"),
-        ("changed", "is damaged (config.json is not what was written)"),
-        ("no check", "go with --check"),
+        ("changed", "is damaged (config.json differs from the file that was written)"),
+        ("no check", "need --check"),
     ],
 )
-def test_what_cannot_be_compared_is_a_sentence(
+def test_incomparable_variant_is_an_error(
     bench: Any, folder: Path, tmp_path: Path, fault: str, said: str
 ) -> None:
     broken = other(folder, tmp_path / "broken", lambda w: w * torch.nan if "not" in fault else w)
@@ -114,7 +114,7 @@ def test_what_cannot_be_compared_is_a_sentence(
     assert said in ended.err
 
 
-def test_a_file_of_its_own_folder_beside_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_onnx_file_of_the_folder_is_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime", reason="make extras installs onnxruntime")
     export(folder)
     memory = measure._memory  # a process each: that of the file will do
@@ -133,10 +133,9 @@ def test_a_file_of_its_own_folder_beside_it(folder: Path, monkeypatch: pytest.Mo
     assert found.costs[1].memory > size
 
 
-def test_of_a_model_that_answers_all_alike_no_loss_can_be_found(
+def test_constant_predictions_make_the_check_powerless_and_are_flagged(
     bench: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing was said of it, and of what would be found."""
     monkeypatch.setattr(measure, "_memory", lambda *_: 10**6)
 
     def constant(weights: torch.Tensor) -> torch.Tensor:
@@ -149,5 +148,5 @@ def test_of_a_model_that_answers_all_alike_no_loss_can_be_found(
     one, two = load_variant(stuck, model, "stuck"), load_variant(stuck, model, "int8")
     found = measure.check(model, one, two, dev_rows(model, "mini"), margin=0.9)
     assert found.flags == ("constant predictions",)
-    assert "stuck gives constant predictions: this check can find nothing." in found.sentence
+    assert "stuck gives constant predictions: this check cannot detect anything." in found.sentence
     assert "in 0 % of cases" in found.verdict.power_sentence

@@ -1,4 +1,4 @@
-"""ONNX files of folders in transformers' form: equal to the class, or not written."""
+"""ONNX files of exported models: equal to the transformers class, or not written."""
 
 from pathlib import Path
 
@@ -6,16 +6,16 @@ import pytest
 import torch
 import transformers
 
-from benchharness.extensions.kept_models import export as exporting
+from benchharness.errors import BenchError
+from benchharness.extensions.kept_models import onnx_files as exporting
 from benchharness.extensions.kept_models.onnx_files import OnnxNetwork, export, processor
-from benchharness.tasks.errors import BenchError
 from tests.helpers.families import save_family
 
 onnx = pytest.importorskip("onnxruntime", reason="make extras installs onnxruntime")
 
 
 def taken_folder(folder: Path, family: str, kind: str) -> Path:
-    """A small random network of a class, whose tokenizer says how long a row may be."""
+    """Save a small random network whose tokenizer has a maximum length."""
     save_family(folder, family, getattr(transformers, f"AutoModelFor{kind}"))
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     tokenizer.model_max_length = 48
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return taken_folder(tmp_path_factory.mktemp("models") / "bert", "bert", "MultipleChoice")
 
 
-def test_a_file_gives_what_the_class_gives_on_other_shapes(
+def test_onnx_file_gives_the_logits_of_the_class_for_other_shapes(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     fp32, int8 = export(folder, int8=True)
@@ -53,7 +53,7 @@ def test_a_file_gives_what_the_class_gives_on_other_shapes(
         assert torch.allclose(network_of_file(**inputs).logits, wanted, atol=1e-4)
 
 
-def test_a_file_with_other_logits_is_not_written(
+def test_onnx_file_with_different_logits_is_not_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = {path: path.read_bytes() for path in (folder / "onnx").iterdir()}
@@ -64,9 +64,7 @@ def test_a_file_with_other_logits_is_not_written(
     assert {path: path.read_bytes() for path in (folder / "onnx").iterdir()} == before
 
 
-def test_what_cannot_be_exported_is_said_in_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsupported_export_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     long = taken_folder(tmp_path / "longformer", "longformer", "SequenceClassification")
     with pytest.raises(BenchError, match="LongformerForSequenceClassification cannot be exported"):
         export(long)
@@ -78,13 +76,13 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(
         export(long)
 
 
-def test_what_is_no_onnx_file_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_invalid_onnx_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"no model")
     with pytest.raises(BenchError, match="ONNX Runtime cannot load"):
         OnnxNetwork(tmp_path / "model.onnx", None)
 
 
-def test_the_processor_is_named_as_optimum_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processor_has_the_name_that_optimum_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
     for flags, name in [
         ({"avx2", "avx512f", "avx512_vnni"}, "avx512_vnni"),
         ({"avx2", "avx512f"}, "avx512"),

@@ -1,4 +1,4 @@
-"""The verdict on a variant: published p-values, exact error rates, and what is refused."""
+"""The verdict on a variant: published p-values, exact error rates, and errors."""
 
 import math
 from functools import cache
@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import binom
 
+from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.equivalence import (
     ALPHA,
     default_margin,
@@ -17,24 +18,26 @@ from benchharness.extensions.kept_models.equivalence import (
     score_statistic,
 )
 from benchharness.leaderboard.comparing import PredictedSplit
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.suites import find_task
 
 
 @pytest.mark.parametrize(("counts", "published"), [((21, 7, 1), 0.0353), ((161, 16, 6), 0.0342)])
-def test_published_p_values(counts: tuple[int, int, int], published: float) -> None:
+def test_p_values_equal_published_ones(counts: tuple[int, int, int], published: float) -> None:
     """Bentur et al. 2009 and Cavo et al. 2012 in Fagerland, Lydersen and Laake, BMC Medical
-    Research Methodology 13:91 (2013): the exact unconditional test, two-sided."""
+    Research Methodology 13:91 (2013).
+
+    The test is the exact unconditional one, two-sided.
+    """
     assert 2 * exact_p(*counts, 0.0, (0, 501)) == pytest.approx(published, abs=5e-5)
 
 
 @pytest.mark.parametrize("counts", [(872, 12, 10), (300, 0, 0), (44, 1, 0), (50, 0, 3), (9, 9, 0)])
 @pytest.mark.parametrize("loss", [-0.1, 0.01, 0.2])
-def test_the_score_is_of_a_likelihood_that_is_maximised(
+def test_score_statistic_uses_the_maximum_likelihood_estimate(
     counts: tuple[int, int, int], loss: float
 ) -> None:
-    """Its nuisance found by scipy."""
+    """The nuisance parameter is found by scipy."""
     rows, lost, gained = counts
 
     def unlikely(share: float) -> float:
@@ -54,7 +57,7 @@ CHURNS = (0.01, 0.025, 0.05)
 
 @cache
 def fewest(rows: int, loss: float, changed: int) -> int:
-    """Of so many changed rows, the fewest lost ones that show a larger loss than this one."""
+    """Return the fewest lost of `changed` rows that show a loss above `loss`."""
     # As an asymptotic test has it, or some more or fewer.
     guess = (changed + rows * loss + 1.645 * math.sqrt(changed)) / 2
     lost = min(changed + 1, max(0, round(guess)))
@@ -70,9 +73,10 @@ def fewest(rows: int, loss: float, changed: int) -> int:
 
 
 def chance(rows: int, shown: float, loss: float, churn: float) -> float:
-    """Of a variant with this true loss, in percent, that a larger one than `shown` is shown.
+    """Return the percentage of cases in which a loss above `shown` is found.
 
-    But for numbers of changed rows beyond all but one case of 10^4.
+    The variant has the true loss `loss`. Numbers of changed rows with a probability under 1e-4 are
+    left out.
     """
     first, last = binom.ppf([5e-5, 1 - 5e-5], rows, churn).astype(int)
     return 100 * sum(
@@ -85,9 +89,8 @@ def chance(rows: int, shown: float, loss: float, churn: float) -> float:
 @pytest.mark.parametrize(
     "rows", [300, 872, *(pytest.param(n, marks=pytest.mark.soak) for n in (3_000, 10_000))]
 )
-def test_error_rates_are_those_that_are_promised(rows: int) -> None:
-    """Of every set of answers: no loss alarms in one case of twenty, a loss of the margin passes in
-    one; and not for want of power."""
+def test_error_rates_are_at_most_five_percent(rows: int) -> None:
+    """No loss is called worse, and a loss of the margin not worse, in at most 5 % of cases."""
     margin = default_margin(rows)
     for churn in CHURNS:
         assert 4 <= chance(rows, 0.0, 0.0, churn) <= 5
@@ -96,11 +99,11 @@ def test_error_rates_are_those_that_are_promised(rows: int) -> None:
     assert chance(rows, -margin, 0.0, 0.025) > {300: 60, 872: 95, 3_000: 95, 10_000: 99}[rows]
 
 
-def test_half_a_point_is_found_on_ten_thousand_rows() -> None:
+def test_loss_of_half_a_point_is_detected_on_ten_thousand_rows() -> None:
     assert chance(10_000, 0.0, 0.005, 0.025) >= 90
 
 
-def test_verdicts_are_those_of_the_test_whose_errors_are_counted() -> None:
+def test_verdicts_follow_the_exact_test() -> None:
     for rows, lost, gained in [(872, 12, 10), (10_000, 150, 100), (300, 4, 2), (3_000, 20, 20)]:
         verdict, margin = judge_counts(rows, lost, gained), default_margin(rows)
         is_worse = lost >= fewest(rows, 0.0, lost + gained)
@@ -111,7 +114,7 @@ def test_verdicts_are_those_of_the_test_whose_errors_are_counted() -> None:
         assert (verdict.lost, verdict.gained, verdict.rows) == (lost, gained, rows)
 
 
-def test_power_and_rows_that_would_do_are_those_of_the_test() -> None:
+def test_power_and_needed_rows_follow_the_exact_test() -> None:
     verdict = judge_counts(872, 22, 14)
     assert verdict.told == "cannot be told"
     assert 100 * verdict.power == pytest.approx(chance(872, 0.0, 0.02, 37 / 874), abs=3)
@@ -120,7 +123,7 @@ def test_power_and_rows_that_would_do_are_those_of_the_test() -> None:
     assert 76 < sum(chance(verdict.needed, *each, 37 / 874) for each in shown) < 86
 
 
-def test_one_row_and_equal_rows() -> None:
+def test_verdict_on_one_row_and_on_equal_rows() -> None:
     for lost, gained in [(0, 0), (1, 0), (0, 1)]:
         alone = judge_counts(1, lost, gained)
         assert alone.told == "cannot be told"
@@ -134,12 +137,12 @@ def test_one_row_and_equal_rows() -> None:
 
 
 @pytest.mark.parametrize("margin", [math.nan, 0.0, -0.01, 1.0, math.inf])
-def test_margins_that_are_none(margin: float) -> None:
+def test_invalid_margin_is_an_error(margin: float) -> None:
     with pytest.raises(BenchError, match="a margin is more than 0 points"):
         judge_counts(100, 1, 1, margin)
 
 
-def test_counts_that_cannot_be() -> None:
+def test_impossible_counts_are_an_error() -> None:
     with pytest.raises(BenchError, match="no rows"):
         judge_counts(0, 0, 0)
     with pytest.raises(BenchError, match="cannot have changed"):
@@ -162,7 +165,7 @@ def split_of(task: str, gold: list, one: list, other: list) -> PredictedSplit:
     )
 
 
-def test_a_correlation_is_judged_by_the_bootstrap() -> None:
+def test_correlation_is_judged_by_the_bootstrap() -> None:
     draws = np.random.default_rng(3)
     gold = draws.uniform(0, 5, 400)
     good = np.clip(gold + draws.normal(0, 0.8, 400), 0, 5)
@@ -179,7 +182,7 @@ def test_a_correlation_is_judged_by_the_bootstrap() -> None:
     assert worse.told == "worse"
 
 
-def test_f1_and_its_equal_and_few_rows() -> None:
+def test_f1_verdict_on_equal_rows_few_rows_and_changed_rows() -> None:
     draws = np.random.default_rng(5)
     gold = draws.choice(["equivalent", "not_equivalent"], 408)
     one = np.where(draws.random(408) < 0.85, gold, "equivalent")
@@ -200,7 +203,7 @@ def test_f1_and_its_equal_and_few_rows() -> None:
     assert found.needed is None or found.needed > 408
 
 
-def test_a_number_that_is_none_is_refused() -> None:
+def test_nan_prediction_is_an_error() -> None:
     gold = [float(n % 5) for n in range(40)]
     broken = [math.nan, *gold[1:]]
     with pytest.raises(BenchError, match="nan where a correlation needs a finite number"):

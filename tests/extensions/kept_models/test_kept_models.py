@@ -1,4 +1,4 @@
-"""Models that runs have kept predict what is stored; what was not kept is trained again."""
+"""Kept models reproduce stored predictions; models that were not kept are retrained."""
 
 import shutil
 from dataclasses import replace
@@ -10,6 +10,7 @@ from benchharness.driver import retrain as retraining
 from benchharness.driver.options import RunOptions
 from benchharness.driver.retrain import retrain
 from benchharness.driver.start_checkpoints import compared
+from benchharness.errors import BenchError, JobError
 from benchharness.extensions.kept_models.load import load_trained
 from benchharness.extensions.kept_models.predict import predict
 from benchharness.leaderboard.job import Job
@@ -17,7 +18,6 @@ from benchharness.leaderboard.result import Result, to_row
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import digest
 from benchharness.splits import read_split
-from benchharness.tasks.errors import BenchError, JobError
 from benchharness.worker.checkpoint import KeptRun
 from benchharness.worker.job import run_job
 from tests.helpers.families import save_family
@@ -39,7 +39,7 @@ WAYS = {
 
 
 def check(job: Job, folder: Path, result: Result) -> None:
-    """The kept model says of every split what the run has stored, and job.json whose it is."""
+    """Check that the kept model reproduces every stored prediction and job.json fits the run."""
     run = KeptRun.read(folder)
     assert run.job == job
     assert run.versions.keys() >= {"benchharness", "python", "torch", "transformers"}
@@ -67,12 +67,12 @@ def check(job: Job, folder: Path, result: Result) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_kept_model_predicts_what_its_run_has_stored(tmp_path: Path, way: str) -> None:
+def test_kept_model_reproduces_the_stored_predictions(tmp_path: Path, way: str) -> None:
     job = WAYS[way]()
     check(job, tmp_path / "kept", run_job(job, keep=tmp_path / "kept"))
 
 
-def test_so_does_a_students(tmp_path: Path) -> None:
+def test_kept_student_model_reproduces_the_stored_predictions(tmp_path: Path) -> None:
     teacher = make_job("glue/rte", limit=16)
     run_job(teacher, keep=tmp_path / "teacher")
     overrides = {"epochs": "1", "evaluations": "1", "layers": "1"}
@@ -84,20 +84,20 @@ def test_so_does_a_students(tmp_path: Path) -> None:
     check(student, tmp_path / "student", result)
 
 
-def test_so_does_gpts_whose_vocabulary_has_grown(tmp_path: Path) -> None:
+def test_kept_gpt2_model_with_added_tokens_reproduces_predictions(tmp_path: Path) -> None:
     checkpoint = str(save_family(tmp_path / "gpt", "gpt2"))
     job = make_job("glue/rte", limit=8, model=checkpoint)
     check(job, tmp_path / "kept", run_job(job, keep=tmp_path / "kept"))
 
 
-def test_a_disk_that_fills_leaves_no_part_of_a_model(tmp_path: Path) -> None:
+def test_full_disk_leaves_no_partial_model(tmp_path: Path) -> None:
     job = make_job("glue/rte", limit=8)
     with room_for(1_000_000), pytest.raises(JobError, match="this run cannot be written to"):
         run_job(job, keep=tmp_path / "models" / "kept")
     assert list((tmp_path / "models").iterdir()) == []
 
 
-def test_files_are_for_whom_the_umask_lets_read(tmp_path: Path) -> None:
+def test_permissions_of_kept_files_follow_the_umask(tmp_path: Path) -> None:
     run_job(make_job("glue/rte", limit=8), keep=tmp_path / "kept")
     (tmp_path / "plain").touch()
     modes = {path.stat().st_mode for path in (*(tmp_path / "kept").iterdir(), tmp_path / "plain")}
@@ -109,7 +109,7 @@ def test_files_are_for_whom_the_umask_lets_read(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Result]:
-    """A store with a finished run whose model was not kept, and the run."""
+    """Store with a finished run whose model was not kept, and that run."""
     result = run_job(make_job("glue/rte", limit=16))
     db = str(tmp_path_factory.mktemp("store") / "board.sqlite")
     with open_store(db) as store:
@@ -118,7 +118,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Result]:
     return db, result
 
 
-def test_a_model_that_was_not_kept_is_trained_again_to_the_same_bits(
+def test_retrained_model_reproduces_the_stored_predictions_exactly(
     stored: tuple[str, Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (db, result), options = stored, RunOptions(db=stored[0])
@@ -141,7 +141,7 @@ def test_a_model_that_was_not_kept_is_trained_again_to_the_same_bits(
     assert retrain(key, options) == (folder, "")
 
 
-def test_what_changes_no_bit_of_a_run_is_not_compared(
+def test_versions_that_do_not_change_results_are_ignored(
     stored: tuple[str, Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, result = stored
@@ -156,13 +156,13 @@ def test_what_changes_no_bit_of_a_run_is_not_compared(
 FULL = shutil.disk_usage("/")._replace(free=1_000_000)
 
 
-def test_what_has_no_network_is_not_trained(stored: tuple[str, Result]) -> None:
+def test_baseline_cannot_be_retrained(stored: tuple[str, Result]) -> None:
     db, result = stored
     with pytest.raises(BenchError, match="is a baseline, which has no model"):
         retrain(replace(result.job, kind="baseline", seed=7).key, RunOptions(db=db))
 
 
-def test_other_answers_are_counted(stored: tuple[str, Result]) -> None:
+def test_changed_predictions_after_retraining_are_counted(stored: tuple[str, Result]) -> None:
     _, result = stored
     dev = result.evaluations[0]
     count = sum(len(each.predictions) for each in result.evaluations)

@@ -1,4 +1,4 @@
-"""Models in transformers' form: what the check at writing catches, and what is refused."""
+"""Models exported in transformers' form: faults that the check finds, and refusals."""
 
 import json
 import shutil
@@ -16,8 +16,9 @@ from safetensors.torch import load_file, save_file
 from transformers import pipeline
 
 import benchharness as bh
+from benchharness.errors import BenchError, JobError
 from benchharness.extensions.kept_models import check as checking
-from benchharness.extensions.kept_models import take as taking
+from benchharness.extensions.kept_models import save_pretrained as taking
 from benchharness.extensions.kept_models.check import Dev, check
 from benchharness.extensions.kept_models.export import Found
 from benchharness.extensions.kept_models.load import TrainedModel, load_trained
@@ -32,7 +33,6 @@ from benchharness.recipes.classes import published_class
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import read_split
 from benchharness.tasks.answers import compare_answers, moves
-from benchharness.tasks.errors import BenchError, JobError
 from benchharness.tasks.examples import PairPrediction
 from benchharness.tasks.suites import find_task
 from benchharness.worker.job import run_job
@@ -52,7 +52,7 @@ class Kept(NamedTuple):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Kept]:
-    """A run of a class, and one of a number on a scale, with long rows cut."""
+    """A classification run, and a regression run with a scale; long rows are truncated."""
     found = {}
     for name, most in (("mrpc", "40"), ("stsb", "20")):
         folder = tmp_path_factory.mktemp("models") / name
@@ -73,7 +73,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Kept]:
 def written(
     runs: Mapping[str, Kept], tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, Path]:
-    """Both as transformers' class."""
+    """Both runs exported as a transformers class."""
     root = tmp_path_factory.mktemp("written")
     for name, kept in runs.items():
         (root / name).mkdir()
@@ -83,7 +83,7 @@ def written(
 
 
 def tell(file: str, **values: Any) -> Callable[[Path], None]:
-    """Writes other values into a JSON file of the folder."""
+    """Return a function that changes values in a JSON file of the folder."""
 
     def change(folder: Path) -> None:
         data = json.loads((folder / file).read_text())
@@ -93,7 +93,7 @@ def tell(file: str, **values: Any) -> Callable[[Path], None]:
 
 
 def reweigh(part: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Path], None]:
-    """Changes the weights whose name has that part."""
+    """Return a function that changes the weights whose names contain `part`."""
 
     def do(folder: Path) -> None:
         file = folder / "model.safetensors"
@@ -133,7 +133,7 @@ FAULTS: Mapping[str, tuple[str, Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_the_check_finds_a_planted_fault(
+def test_check_detects_a_planted_fault_and_names_its_cause(
     fault: str, runs: Mapping[str, Kept], written: Mapping[str, Path], tmp_path: Path
 ):
     name, plant, cause = FAULTS[fault]
@@ -144,7 +144,7 @@ def test_the_check_finds_a_planted_fault(
         check(kept.model, folder, CLASS, kept.dev)
 
 
-def test_a_folder_that_fails_is_not_there(
+def test_failed_export_leaves_no_folder(
     runs: Mapping[str, Kept], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     kept = runs["stsb"]
@@ -155,7 +155,7 @@ def test_a_folder_that_fails_is_not_there(
 
 
 def moved(kept: Kept, by: float) -> list[Dev]:
-    """The rows with other stored probabilities, and the labels that follow from them."""
+    """Return the dev rows with shifted stored probabilities and the resulting labels."""
     names: Any = kept.model.task
     stored = []
     for each in kept.dev[0].stored:
@@ -166,10 +166,10 @@ def moved(kept: Kept, by: float) -> list[Dev]:
     return [kept.dev[0]._replace(stored=stored)]
 
 
-def test_a_model_that_answers_otherwise_than_its_run_is_refused(
+def test_model_with_other_predictions_than_its_run_is_refused(
     runs: Mapping[str, Kept], tmp_path: Path
 ) -> None:
-    """As the weights of another run do, whose probabilities are near."""
+    """The weights of another run can give probabilities that are close to the stored ones."""
     kept = runs["mrpc"]
     count = len(kept.dev[0].stored)
     take(kept.model, kept.result, tmp_path / "near", moved(kept, 0.0005))
@@ -182,7 +182,7 @@ def test_a_model_that_answers_otherwise_than_its_run_is_refused(
 
 
 def unexplained(kept: Kept, precision: str, *found: Any) -> int:
-    """How many answers are, where they and then the rough ones move so."""
+    """Return the number of unexplained changes, given the exact and the rough ones."""
     model = replace(kept.model, job=replace(kept.model.job, precision=precision))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(checking, "predict", lambda *_: SimpleNamespace(predictions=()))
@@ -193,10 +193,10 @@ def unexplained(kept: Kept, precision: str, *found: Any) -> int:
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize(("rows", "most"), [(5, 0), (10, 1), (200, 3), (2000, 5)])
-def test_a_few_near_ties_are_explained_also_in_a_small_split(
+def test_few_changed_labels_count_as_near_ties_in_small_splits(
     runs: Mapping[str, Kept], precision: str, rows: int, most: int
 ) -> None:
-    """Of spans, tags and words, whose two best are as good as equal."""
+    """Spans, tags and words can have two best candidates that are nearly equal."""
     still = ([0.0] * rows, 0)
     for others in range(most + 3):
         left = unexplained(runs["mrpc"], precision, ([0.0] * rows, others), still)
@@ -214,14 +214,14 @@ def test_a_few_near_ties_are_explained_also_in_a_small_split(
         ([0.09] * 1000, [0.08] * 1000, 0),
     ],
 )
-def test_one_row_that_rounds_far_explains_no_other(
+def test_large_rounding_error_of_one_row_explains_no_other_row(
     runs: Mapping[str, Kept], stored: list[float], rough: list[float], left: int
 ) -> None:
     assert unexplained(runs["mrpc"], "bf16", (stored, 0), (rough, 0)) == left
 
 
 @pytest.mark.parametrize("task", ["glue/mrpc", "glue/stsb", "squad/v1.1"])
-def test_what_bf16_rounds_is_explained_and_another_seed_is_not(task: str, tmp_path: Path) -> None:
+def test_bf16_rounding_is_explained_but_another_seed_is_not(task: str, tmp_path: Path) -> None:
     results = []
     for seed in (1, 2):
         job = replace(make_job(task, limit=24), seed=seed, precision="bf16")
@@ -240,7 +240,9 @@ def test_what_bf16_rounds_is_explained_and_another_seed_is_not(task: str, tmp_pa
         assert not to.exists()
 
 
-def test_a_taken_folder_says_all_that_is_needed(runs: Mapping[str, Kept], tmp_path: Path):
+def test_exported_folder_is_complete_and_works_in_a_pipeline(
+    runs: Mapping[str, Kept], tmp_path: Path
+):
     kept, to = runs["stsb"], tmp_path / "to"
     taken = take(kept.model, kept.result, to, kept.dev)
     assert taken.checked.rows == len(kept.dev[0].stored)
@@ -260,7 +262,7 @@ def test_a_taken_folder_says_all_that_is_needed(runs: Mapping[str, Kept], tmp_pa
     take(kept.model, kept.result, to, kept.dev)  # the same again
 
 
-def test_a_folder_that_is_not_ours_stays(runs: Mapping[str, Kept], tmp_path: Path):
+def test_foreign_folder_is_never_overwritten(runs: Mapping[str, Kept], tmp_path: Path):
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.txt").write_text("dear")
@@ -282,7 +284,7 @@ def predicts_what_is_stored(folder: Path, result: Result) -> None:
     assert change < 1e-4
 
 
-def test_a_taken_folder_predicts_what_is_stored(runs: Mapping[str, Kept], tmp_path: Path):
+def test_exported_folder_reproduces_stored_predictions(runs: Mapping[str, Kept], tmp_path: Path):
     for name, kept in runs.items():
         take(kept.model, kept.result, tmp_path / name, kept.dev)
         predicts_what_is_stored(tmp_path / name, kept.result)
@@ -303,7 +305,7 @@ def test_a_taken_folder_predicts_what_is_stored(runs: Mapping[str, Kept], tmp_pa
     with pytest.raises(BenchError, match="does not know glue/rte: it was trained on glue/mrpc"):
         load_trained(tmp_path / "mrpc", "glue/rte")
     reweigh("pooler.dense.weight", lambda w: w[:3])(tmp_path / "mrpc")
-    with pytest.raises(BenchError, match=r"is damaged \(model.safetensors is not what was written"):
+    with pytest.raises(BenchError, match=r"is damaged \(model.safetensors differs from the file"):
         load_trained(tmp_path / "mrpc")
 
 
@@ -317,7 +319,7 @@ def test_a_taken_folder_predicts_what_is_stored(runs: Mapping[str, Kept], tmp_pa
         ("glue/rte", {"features": "mix"}, ""),  # no class
     ],
 )
-def test_so_does_that_of_other_heads(
+def test_exported_folder_of_other_heads_reproduces_stored_predictions(
     task: str, settings: Mapping[str, str], family: str, tmp_path: Path
 ):
     named = {"model": str(save_family(tmp_path / family, family))} if family else {}
@@ -325,8 +327,8 @@ def test_so_does_that_of_other_heads(
 
 
 @pytest.mark.parametrize("kind", ["t5", "t5.1.1", "mt5"])
-def test_so_do_answers_in_words(kind: str, tmp_path: Path):
-    """T5 1.1 and mT5 have an output layer of their own."""
+def test_exported_text_model_reproduces_stored_predictions(kind: str, tmp_path: Path):
+    """T5 1.1 and mT5 have a separate output layer."""
     check_taken(text_job(save_text_model(tmp_path / kind, kind)), tmp_path, is_class=True)
 
 
@@ -341,7 +343,7 @@ def check_taken(job: Job, folder: Path, *, is_class: bool) -> None:
     predicts_what_is_stored(folder / "to", result)
 
 
-def test_what_no_class_has_is_kept_for_bench_predict(tmp_path: Path):
+def test_model_without_a_class_is_exported_for_bench_predict_only(tmp_path: Path):
     checkpoint = str(save_family(tmp_path / "bert", "bert"))
     job = make_job("superglue/wic", limit=16, model=checkpoint)
     result = run_job(job, keep=tmp_path / "kept")
@@ -356,13 +358,13 @@ def test_what_no_class_has_is_kept_for_bench_predict(tmp_path: Path):
     odd = take(model, result, tmp_path / "odd", [Dev(each.name, rows, other)], anyway=True)
     store: Any = None  # a card reads none
     finish(odd, Found(store=store, db="", result=result), Variants())
-    count = f"{len(other)} of its answers to dev rows are others than those that the scores are of."
-    assert count in (tmp_path / "odd" / "README.md").read_text()
+    count = f"{len(other)} of its predictions on dev rows differ from the predictions behind the "
+    assert f"{count}scores." in (tmp_path / "odd" / "README.md").read_text()
     assert f"rounding does not explain {len(other)}." in odd.checked.sentence
     taken = take(model, result, tmp_path / "to", [Dev(each.name, rows, right)])
     assert (taken.checked.sampled, taken.checked.unexplained) == (0, 0)
     assert "marked words of WiC has no class" in taken.published.sentence
-    with pytest.raises(BenchError, match="`bench predict` alone"):
+    with pytest.raises(BenchError, match="only `bench predict` loads it"):
         taken.load()
     texts = {path.name: path.read_text() for path in (tmp_path / "to").glob("*.json")}
     assert texts.keys() >= {"job.json", "benchharness.json"}
@@ -381,7 +383,7 @@ def test_what_no_class_has_is_kept_for_bench_predict(tmp_path: Path):
         ("conll2003/ner", {"lstm_size": 8}, "bert", "BiLSTM"),
         ("conll2012/coref", {}, "bert", "coreference"),
         ("conll2012/srl", {}, "bert", "semantic roles"),
-        ("hotpotqa/distractor", {}, "bert", "beside an answer"),
+        ("hotpotqa/distractor", {}, "bert", "in addition to an answer"),
         ("glue/rte", {"features": "layer-3"}, "bert", "layer-3"),
         ("glue/rte", {}, "t5", "t5 with a pair head"),
         ("glue/rte", {}, "roformer", "roformer"),
@@ -389,7 +391,7 @@ def test_what_no_class_has_is_kept_for_bench_predict(tmp_path: Path):
         ("glue/rte", {"as_text": True}, "t5", ""),
     ],
 )
-def test_what_cannot_be_said_is_known_before_training(
+def test_missing_transformers_class_is_known_before_training(
     task: str, values: Mapping[str, Any], family: str, lacking: str
 ):
     recipe: Recipe = having(RECIPE, **values)
@@ -398,7 +400,7 @@ def test_what_cannot_be_said_is_known_before_training(
     assert bool(found.auto_class) is not bool(lacking)
 
 
-def test_the_command_takes_a_row_or_a_key(bench):
+def test_model_command_takes_a_board_row_or_a_key(bench):
     run = ("--model", "tiny", "--task", "glue/rte", "--data", "mini", "--limit", "16")
     once = ("--set", "epochs=1", "--device", "cpu", "--no-baselines", "--seeds", "2")
     assert bench("run", *run, *once, "--precision", "fp32", "--keep-models").code == 0
@@ -426,18 +428,18 @@ def test_the_command_takes_a_row_or_a_key(bench):
     assert ended.code == 0
     assert "trained again: the stored predictions, to the bit.\nkept in " in ended.out
     assert check_folder(Path("results/models") / key)["run"] == key
-    assert "the model is there already." in bench("model", key[:8], "--retrain").out
+    assert "the model is kept already." in bench("model", key[:8], "--retrain").out
 
 
-def test_a_plan_says_what_is_for_bench_predict_alone(bench):
+def test_dry_run_names_models_for_bench_predict_only(bench):
     run = ("run", "--model", "tiny", "--task", "superglue/wic", "--data", "mini", "--dry-run")
     said = "the marked words of WiC has no class in transformers: for `bench predict` alone (WiC)."
     assert said in bench(*run, "--keep-models").out
     assert said not in bench(*run).out
 
 
-def test_another_class_has_moved_at_least_by_the_lead_of_the_found_one():
-    """Where the stored probabilities are the same, and the stored label does not follow."""
+def test_changed_label_counts_as_a_move_by_the_lead_of_the_predicted_one():
+    """The stored probabilities are equal, but the stored label does not follow from them."""
     task = find_task("glue/mrpc")
     scores = (0.9, 0.1)
     found = [PairPrediction(id="1", label=task.labels[0], scores=scores)] * 2

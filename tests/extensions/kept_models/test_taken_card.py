@@ -1,4 +1,4 @@
-"""The card of a taken folder: metadata for the hub, and snippets that transformers alone runs."""
+"""The card of an exported model: metadata for the hub, and snippets for transformers alone."""
 
 import json
 import re
@@ -33,7 +33,7 @@ SOAK = ("glue/stsb", "superglue/copa", "conll2003/ner")
 @pytest.mark.parametrize(
     "tasks", [("glue/sst2", "squad/v2.0"), pytest.param(SOAK, marks=pytest.mark.soak)]
 )
-def test_snippets_run_where_benchharness_is_not(tmp_path: Path, tasks: tuple[str, ...]) -> None:
+def test_card_snippets_run_without_benchharness(tmp_path: Path, tasks: tuple[str, ...]) -> None:
     snippets = []
     for task in tasks:
         folder = taken(tmp_path, task)
@@ -67,10 +67,10 @@ def test_snippets_run_where_benchharness_is_not(tmp_path: Path, tasks: tuple[str
         ((0.7, 0.6, 0.5), ", the best of them"),
     ],
 )
-def test_of_equal_seeds_none_is_the_best_and_none_is_not(
+def test_card_describes_equal_seeds_as_equally_good(
     tmp_path: Path, scores: tuple[float, ...], said: str, store: Store
 ) -> None:
-    """One card said both "the best of them" and "not the best of them"."""
+    """Regression test: one card had both "the best of them" and "not the best of them"."""
     jobs = [make_job(seed=seed) for seed in (1, 2, 3)]
     store.add_results(map(make_result, jobs))
     keys = dict(zip((job.key for job in jobs), scores, strict=True))
@@ -92,7 +92,7 @@ def test_of_equal_seeds_none_is_the_best_and_none_is_not(
     assert not any(f"{other} of them" in text for other in others)
 
 
-def test_a_card_of_what_learned_nothing_begins_with_that(tmp_path: Path) -> None:
+def test_card_of_a_collapsed_run_begins_with_a_warning(tmp_path: Path) -> None:
     folder = taken(tmp_path, "glue/sst2")
     told = json.loads((folder / "benchharness.json").read_text())
     told["flags"] = {"glue/sst2": ["constant predictions"]}

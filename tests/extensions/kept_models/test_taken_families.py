@@ -1,4 +1,4 @@
-"""Every family and head that transformers has a class for: taken, and read by it alone."""
+"""Every family and head with a transformers class is exported and read by it alone."""
 
 import json
 import subprocess
@@ -47,10 +47,10 @@ TASKS = {
 }
 CUT = {"pair": True, "choice": "only_first", "span": "only_second", "tag": True}
 LONGER = 0.75
-"""The share of the rows that are not cut; no question and no option is."""
+"""Share of the rows that are not truncated; questions and options never are."""
 
 LIMIT, PACKED = 1e-6, 1e-5
-"""How far logits, or those of the largest's size, may be apart: of rows padded alike, and else."""
+"""Relative tolerances of logits: of rows with equal padding, and otherwise."""
 
 CASES = [(family, kind) for family in FAMILIES for kind in KINDS if (family, kind) not in LACKING]
 
@@ -61,7 +61,7 @@ def _one_of(family: str, place: int) -> tuple[str, str]:
 
 
 IN_CI = {_one_of(family, place) for place, family in enumerate(FAMILIES)}
-"""A head of each family, another one for the next; the others are in the soak."""
+"""One head per family, in turn; the others are soak tests."""
 
 
 @cache
@@ -75,7 +75,7 @@ def rows_of(kind: str) -> SplitRows:
 
 
 def make_model(family: str, kind: str, folder: Path) -> TrainedModel:
-    """A model of ours with random weights and biases."""
+    """Return a model with random weights and biases."""
     save_family(folder, family)
     encoder = load_encoder(str(folder), None, 1)
     task: Any = find_task(TASKS[kind])
@@ -103,7 +103,7 @@ def make_model(family: str, kind: str, folder: Path) -> TrainedModel:
 
 
 def texts_of(model: TrainedModel) -> list[list[list[str]]]:
-    """The texts of the rows of each example."""
+    """Return the texts of the rows per example."""
     found = []
     for e in rows_of(model.task.head).examples:
         match e:
@@ -119,7 +119,7 @@ def texts_of(model: TrainedModel) -> list[list[list[str]]]:
 
 
 def own_logits(model: TrainedModel) -> list[np.ndarray]:
-    """Those of the first window of each example, as the script gives them, padded alike."""
+    """Return the logits of each example's first window, with the padding of the script."""
     kind, examples = model.task.head, rows_of(model.task.head).examples
     features = [model.head.encode([e], model.tokenizer, model.limits) for e in examples]
     batches = [(each, np.arange(len(each))) for each in features]
@@ -141,10 +141,10 @@ def own_logits(model: TrainedModel) -> list[np.ndarray]:
 def taken(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[tuple[str, str], Any]:
-    """By family and head: what was taken, our logits, and those of transformers alone.
+    """Exported models, own logits and those of transformers alone, by (family, head).
 
-    Ours are given by the written folder too, as bench predict loads it. Only what this session's
-    tests ask for is made.
+    The logits of the written folder, loaded as by `bench predict`, are compared too. Only models
+    that this session's tests need are made.
     """
     calls = (getattr(item, "callspec", None) for item in request.session.items)
     chosen = {(c.params.get("family"), c.params.get("kind")) for c in calls if c}
@@ -192,7 +192,7 @@ def taken(
 
 
 @pytest.mark.parametrize(("family", "kind"), in_part(CASES, IN_CI))
-def test_transformers_alone_gives_our_logits(taken, family: str, kind: str):
+def test_transformers_alone_gives_equal_logits(taken, family: str, kind: str):
     written, ours, theirs = taken[family, kind]
     assert len(ours) == len(theirs)
     for one, other in zip(ours, theirs, strict=True):
@@ -208,7 +208,7 @@ def test_transformers_alone_gives_our_logits(taken, family: str, kind: str):
     assert written.checked.largest_change <= PACKED
 
 
-def test_a_class_that_transformers_adds_is_not_overlooked():
+def test_all_head_classes_of_transformers_are_covered():
     have = {
         (family, kind)
         for kind, name in KINDS.items()
@@ -219,8 +219,8 @@ def test_a_class_that_transformers_adds_is_not_overlooked():
     assert set(FAMILIES) == COMPARED
 
 
-def test_the_page_has_the_table():
-    page = (Path(__file__).parents[2] / "docs" / "taking.md").read_text()
+def test_documentation_has_the_table_of_classes():
+    page = (Path(__file__).parents[3] / "docs" / "taking.md").read_text()
     kinds: dict[tuple[str, ...], list[str]] = {}
     for family in FAMILIES:
         has = tuple("x" if (family, kind) in CASES else "" for kind in KINDS)

@@ -1,4 +1,4 @@
-"""A retrieval run's model in sentence-transformers' layout: its files, and the vectors by them."""
+"""A retrieval model in sentence-transformers' layout: its files and their vectors."""
 
 import json
 from pathlib import Path
@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
+from benchharness.errors import JobError
 from benchharness.extensions.kept_models.card import card_of, card_text
 from benchharness.extensions.kept_models.check import Dev, check
 from benchharness.extensions.kept_models.load import TrainedModel, load_trained
@@ -17,7 +18,6 @@ from benchharness.extensions.kept_models.save_pretrained import Taken, take
 from benchharness.leaderboard.result import predictions_of
 from benchharness.recipes.classes import published_class
 from benchharness.splits import read_split
-from benchharness.tasks.errors import JobError
 from benchharness.training.predict import predict
 from benchharness.worker.job import run_job
 from tests.helpers.mini_jobs import make_job
@@ -35,7 +35,7 @@ class Vectors(NamedTuple):
 
 @pytest.fixture(scope="module", params=POOLINGS)
 def found(request: Any, tmp_path_factory: Any) -> Vectors:
-    """A run of each pooling, which cuts some of the texts."""
+    """A run per pooling, which truncates some texts."""
     folder = tmp_path_factory.mktemp(request.param)
     job = make_job("beir/scifact", limit=12, pooling=request.param, max_tokens="12")
     result = run_job(job, keep=folder / "kept")
@@ -53,8 +53,8 @@ def read_json(found: Vectors, name: str) -> Any:
     return json.loads((found.taken.folder / name).read_text())
 
 
-def test_the_files_are_those_that_sentence_transformers_writes(found: Vectors) -> None:
-    """Their keys and values are those of 5.1 (models/Pooling.py, Transformer.py; read there)."""
+def test_files_equal_those_of_sentence_transformers(found: Vectors) -> None:
+    """The expected keys and values are those of version 5.1 (models/Pooling.py, Transformer.py)."""
     assert read_json(found, "modules.json") == [
         {
             "idx": number,
@@ -84,7 +84,7 @@ def test_the_files_are_those_that_sentence_transformers_writes(found: Vectors) -
     assert (found.taken.folder / "2_Normalize").is_dir()
 
 
-def test_plain_transformers_has_the_same_vectors_by_these_files(found: Vectors) -> None:
+def test_transformers_alone_gives_equal_vectors(found: Vectors) -> None:
     folder = found.taken.folder
     network, tokenizer = AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     inputs = tokenizer(found.texts, truncation=True, padding=True, return_tensors="pt")
@@ -104,14 +104,14 @@ def test_plain_transformers_has_the_same_vectors_by_these_files(found: Vectors) 
     assert checked.sentence.endswith(" pairs.")
 
 
-def test_sentence_transformers_has_the_same_vectors(found: Vectors) -> None:
+def test_sentence_transformers_gives_equal_vectors(found: Vectors) -> None:
     theirs = pytest.importorskip("sentence_transformers")
     model = theirs.SentenceTransformer(str(found.taken.folder), device="cpu")
     assert np.abs(model.encode(found.texts, batch_size=5) - found.ours).max() < 1e-6
 
 
 def damage(found: Vectors, what: str, folder: Path) -> Path:
-    """A copy of the folder with one fault."""
+    """Copy the folder with one fault."""
     folder.mkdir()
     for path in found.taken.folder.rglob("*"):
         if path.is_file():
@@ -136,15 +136,13 @@ def damage(found: Vectors, what: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("what", ["pooling", "weights", "length"])
-def test_the_check_refuses_files_of_other_vectors(
-    found: Vectors, what: str, tmp_path: Path
-) -> None:
+def test_check_refuses_files_with_other_vectors(found: Vectors, what: str, tmp_path: Path) -> None:
     folder = damage(found, what, tmp_path / "damaged")
     with pytest.raises(JobError, match="was not written"):
         check(found.model, folder, "AutoModel", found.dev)
 
 
-def test_the_folder_is_loaded_again_and_its_card_names_the_library(found: Vectors) -> None:
+def test_exported_retriever_is_loaded_and_its_card_names_the_library(found: Vectors) -> None:
     again = load_trained(found.taken.folder, precision="fp32")
     features = again.head.encode(found.dev[0].rows.examples, again.tokenizer, again.limits)
     vectors = predict(again.network, features, again.compute, lambda _: None)
@@ -155,7 +153,7 @@ def test_the_folder_is_loaded_again_and_its_card_names_the_library(found: Vector
     assert found.taken.published.loader == "SentenceTransformer"
 
 
-def test_an_encoder_that_no_class_has_is_kept_alone(found: Vectors) -> None:
+def test_encoder_without_a_transformers_class_is_named_as_lacking(found: Vectors) -> None:
     recipe = found.model.recipe
     assert published_class(found.model.task, recipe, "t5").lacking == "t5 with a ranking head"
     assert published_class(found.model.task, recipe, "roberta").auto_class == "AutoModel"

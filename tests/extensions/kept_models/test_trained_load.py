@@ -1,4 +1,4 @@
-"""Models that runs have left in folders, loaded again: the same logits, and what is refused."""
+"""Kept models are loaded with equal predictions; damaged folders are refused."""
 
 import json
 import shutil
@@ -9,13 +9,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from benchharness.errors import BenchError, ModelError
 from benchharness.extensions.kept_models.load import load_trained
 from benchharness.extensions.kept_models.predict import predict
 from benchharness.kept_folders import HEAD, JOB, MANIFEST
 from benchharness.leaderboard.result import Result, to_row
 from benchharness.models.weights import file_digest
 from benchharness.splits import read_split
-from benchharness.tasks.errors import BenchError, ModelError
 from benchharness.worker.checkpoint import WEIGHTS
 from benchharness.worker.job import run_job
 from tests.helpers.mini_jobs import make_job
@@ -23,20 +23,20 @@ from tests.helpers.mini_jobs import make_job
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    """A model that a run has left, and the run's result."""
+    """Kept model of a run, and its result."""
     folder = tmp_path_factory.mktemp("models") / "kept"
     return folder, run_job(make_job("glue/mrpc", limit=16), keep=folder)
 
 
 def rewrite(folder: Path, name: str, text: str) -> None:
-    """A file of a kept folder with other content, and its digest in the manifest."""
+    """Replace a file of a kept folder, and its digest in the manifest."""
     (folder / name).write_text(text)
     manifest = json.loads((folder / MANIFEST).read_text())
     manifest["files"][name] = file_digest(folder / name)
     (folder / MANIFEST).write_text(json.dumps(manifest))
 
 
-def test_a_loaded_model_gives_the_bits_of_its_run(kept: tuple[Path, Result]) -> None:
+def test_loaded_model_reproduces_the_stored_predictions_exactly(kept: tuple[Path, Result]) -> None:
     folder, result = kept
     model, stored = load_trained(folder), result.evaluations[0]
     found = predict(model, read_split(model.job, stored.name).examples)
@@ -45,7 +45,7 @@ def test_a_loaded_model_gives_the_bits_of_its_run(kept: tuple[Path, Result]) -> 
     assert not model.network.training
 
 
-def test_the_callers_draws_stay_as_they_are(kept: tuple[Path, Result]) -> None:
+def test_loading_does_not_change_the_random_state(kept: tuple[Path, Result]) -> None:
     torch.manual_seed(1)
     wanted = torch.rand(1)
     torch.manual_seed(1)
@@ -53,7 +53,7 @@ def test_the_callers_draws_stay_as_they_are(kept: tuple[Path, Result]) -> None:
     assert torch.equal(torch.rand(1), wanted)
 
 
-def test_no_rows_have_no_answers(kept: tuple[Path, Result]) -> None:
+def test_no_rows_give_no_predictions(kept: tuple[Path, Result]) -> None:
     assert predict(load_trained(kept[0]), ()) == ((), 0, (0, 0, 0, 0))
 
 
@@ -92,14 +92,14 @@ def _other_weights(folder: Path) -> None:
         (shutil.rmtree, "is no folder, so it holds no model of a run"),
         (lambda folder: (folder / MANIFEST).unlink(), "has no manifest.json"),
         (lambda folder: (folder / HEAD).unlink(), "is not whole (head.safetensors is missing)"),
-        (_changed, "is damaged (config.json is not what was written)"),
+        (_changed, "is damaged (config.json differs from the file that was written)"),
         (_without_head, "has an encoder alone, without a head"),
         (_newer, "another version's of benchharness"),
         (_trusting, "give --trust-remote-code"),
         (_other_weights, "does not fit this model"),
     ],
 )
-def test_what_is_no_model_is_said_in_a_sentence(
+def test_folder_without_a_valid_model_is_a_one_line_error(
     kept: tuple[Path, Result], tmp_path: Path, change: Callable[[Path], None], said: str
 ) -> None:
     folder = tmp_path / "copy"
@@ -112,13 +112,13 @@ def test_what_is_no_model_is_said_in_a_sentence(
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_a_task_that_the_model_was_not_trained_on_is_refused(kept: tuple[Path, Result]) -> None:
+def test_task_that_the_model_was_not_trained_on_is_an_error(kept: tuple[Path, Result]) -> None:
     with pytest.raises(BenchError, match="does not know glue/rte: it was trained on glue/mrpc"):
         load_trained(kept[0], "glue/rte")
 
 
 def _sealed(folder: Path, name: str, content: bytes) -> None:
-    """A file of a kept folder with other bytes, and its digest in the manifest."""
+    """Replace the bytes of a file of a kept folder, and its digest in the manifest."""
     (folder / name).write_bytes(content)
     manifest = json.loads((folder / MANIFEST).read_text())
     manifest["files"][name] = file_digest(folder / name)
@@ -142,7 +142,7 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], bytes]]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_behind_digests_that_fit_is_a_sentence(
+def test_damage_with_matching_digests_is_a_one_line_error(
     kept: tuple[Path, Result], tmp_path: Path, damage: str
 ) -> None:
     folder, (name, content) = tmp_path / "copy", DAMAGE[damage]
@@ -154,10 +154,10 @@ def test_damage_behind_digests_that_fit_is_a_sentence(
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_a_manifest_that_names_files_elsewhere_is_refused(
+def test_manifest_with_a_path_outside_the_folder_is_refused(
     kept: tuple[Path, Result], tmp_path: Path
 ) -> None:
-    """`bench model --to` copies the files that it names."""
+    """`bench model --to` copies the files that the manifest names."""
     folder = tmp_path / "copy"
     shutil.copytree(kept[0], folder)
     (tmp_path / "elsewhere").write_text("x")

@@ -1,4 +1,4 @@
-"""`bench paper`: the folder that it writes, and what it refuses."""
+"""`bench paper`: the folder that it writes, and errors."""
 
 import csv
 import os
@@ -12,11 +12,11 @@ import pytest
 
 import benchharness
 from benchharness.cli.app import main
+from benchharness.errors import BenchError
 from benchharness.extensions.paper.folder import _write as write_paper
 from benchharness.extensions.paper.folder import check_paper
 from benchharness.leaderboard.store.archive import read_archive, write_archive
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError
 from tests.helpers.bench_process import BENCH, environment
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.learned_engine import LearnedEngine
@@ -37,7 +37,7 @@ def encoder(tmp_path_factory):
 
 @pytest.fixture
 def paper(tmp_path, monkeypatch, capsys, encoder):
-    """Runs the command on an engine that trains nothing; gives its exit code and what it said."""
+    """Run the command with an engine that trains nothing; returns exit code and output."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BENCH_DB", raising=False)
 
@@ -57,14 +57,14 @@ def _files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_tables_are_the_same_from_an_archive_elsewhere(paper, tmp_path, encoder):
+def test_paper_from_an_archive_in_another_environment_is_identical(paper, tmp_path, encoder):
     code, printed = paper()
     assert code == 0, printed.err
     first = _files(tmp_path / "paper")
     table = first["snli.tex"].decode()
     assert re.search(r"^mine & 5\d\.\d\$_\{", table, re.MULTILINE), "with the ends of its interval"
     assert re.search(r"^tiny & \\textbf\{9\d\.\d\}\\textsuperscript\{\\dag\}", table, re.MULTILINE)
-    assert "is significantly different from mine in a paired test" in table
+    assert r"\dag{}: significantly different from mine in a paired test" in table
     assert r"\caption{SNLI, mini data, development sets.}" in table
     rows = list(csv.DictReader(first["runs.csv"].decode().splitlines()))
     with open_store(tmp_path / "results" / "leaderboard.sqlite") as store:
@@ -102,7 +102,7 @@ def test_the_tables_are_the_same_from_an_archive_elsewhere(paper, tmp_path, enco
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="LaTeX is not installed")
-def test_the_paper_compiles_and_nothing_is_too_wide(paper, tmp_path):
+def test_paper_compiles_without_overfull_boxes(paper, tmp_path):
     paper()
     folder = tmp_path / "paper"
     command = ("pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main.tex")
@@ -115,13 +115,15 @@ def test_the_paper_compiles_and_nothing_is_too_wide(paper, tmp_path):
     assert (folder / "main.pdf").exists()
 
 
-def test_what_is_somebodys_own_stays(paper, tmp_path):
+def test_foreign_or_edited_files_are_not_overwritten(paper, tmp_path):
     folder = tmp_path / "paper"
     folder.mkdir()
     (folder / "main.tex").write_text("mine")
     code, printed = paper()
     assert code == 2
-    assert "paper is not empty, and `bench paper` has not made it: give another --to" in printed.err
+    assert (
+        "paper is not empty, and `bench paper` did not create it: give another --to" in printed.err
+    )
     assert _files(folder) == {"main.tex": b"mine"}
     assert not (tmp_path / "results").exists(), "nothing has run"
     assert paper("--to", "new")[0] == 0
@@ -129,11 +131,11 @@ def test_what_is_somebodys_own_stays(paper, tmp_path):
     before = _files(tmp_path / "new")
     code, printed = paper("--to", "new")
     assert code == 2
-    assert "snli.tex was changed after `bench paper` had written it" in printed.err
+    assert "snli.tex was edited after `bench paper` wrote it" in printed.err
     assert _files(tmp_path / "new") == before
 
 
-def test_without_a_finished_run_there_is_no_table(paper, tmp_path):
+def test_paper_without_a_finished_run_is_an_error(paper, tmp_path):
     code, printed = paper(share=None)
     assert code == 2
     assert "none of the 5 runs of this paper has finished" in printed.err
@@ -145,10 +147,10 @@ def test_without_a_finished_run_there_is_no_table(paper, tmp_path):
     [
         ({"against": "nobody"}, "nobody"),
         ({"against": "mine-not-there=/nowhere"}, "/nowhere"),
-        ({"against": ","}, "name your encoder and what it stands against"),
+        ({"against": ","}, "name your encoder and the systems to compare it with"),
     ],
 )
-def test_a_side_that_is_not_there_is_said_at_once(paper, tmp_path, words, said):
+def test_unknown_model_to_compare_is_an_error(paper, tmp_path, words, said):
     code, printed = paper(**words)
     assert code in (2, 4)
     assert said in printed.err
@@ -156,7 +158,7 @@ def test_a_side_that_is_not_there_is_said_at_once(paper, tmp_path, words, said):
     assert not (tmp_path / "paper").exists()
 
 
-def test_hours_bound_the_seeds(paper, tmp_path, encoder):
+def test_hours_option_limits_the_number_of_seeds(paper, tmp_path, encoder):
     code, printed = paper("--hours", "0.00001")
     assert code == 2
     assert "one seed of everything takes about" in printed.err
@@ -171,19 +173,19 @@ def test_hours_bound_the_seeds(paper, tmp_path, encoder):
     assert not (tmp_path / "paper").exists()
 
 
-def test_the_same_from_python(paper, tmp_path, encoder):
+def test_paper_from_python_writes_the_folder(paper, tmp_path, encoder):
     paper()
     options = {"suite": "snli", "data": "mini", "device": "cpu", "precision": "fp32", "seeds": 2}
     found = benchharness.paper(f"mine={encoder}", against="tiny", to=tmp_path / "api", **options)
     assert len(found.keys) == 4
     assert "snli.tex" in _files(tmp_path / "api")
-    with pytest.raises(BenchError, match="tiny cannot stand against itself"):
+    with pytest.raises(BenchError, match="tiny cannot be compared with itself"):
         benchharness.paper("tiny", against=["tiny"], to=tmp_path / "no", **options)
 
 
 @pytest.mark.soak  # some minutes on two cores
 @pytest.mark.timeout(1200)
-def test_a_whole_paper_of_small_encoders_ends_in_ten_minutes(tmp_path: Path, encoder):
+def test_complete_paper_of_small_encoders_takes_under_ten_minutes(tmp_path: Path, encoder):
     started = os.times()
     words = ("--model", "tiny", "--against", f"small={encoder},majority", "--data", "mini")
     code, _, said = bench_for(tmp_path, 1200, "paper", *words, "--seeds", "2")
@@ -199,7 +201,7 @@ def test_a_whole_paper_of_small_encoders_ends_in_ten_minutes(tmp_path: Path, enc
 
 
 def bench_for(folder, seconds, *words):
-    """`bench` in a process that may take so long."""
+    """Run `bench` in a process that may take `seconds`."""
     ended = subprocess.run(
         (*BENCH, *words),
         cwd=folder,
@@ -212,7 +214,7 @@ def bench_for(folder, seconds, *words):
     return ended.returncode, ended.stdout, ended.stderr
 
 
-def test_a_draft_that_a_killed_command_has_left_is_no_file_of_others(tmp_path: Path):
+def test_draft_left_by_a_killed_command_is_not_a_foreign_file(tmp_path: Path):
     (tmp_path / ".manifest.json.x1").write_text("half")
     check_paper(tmp_path)
     write_paper(tmp_path, {"main.tex": b"text"})

@@ -1,4 +1,4 @@
-"""A paper has what must be known of its numbers; tests of every command are elsewhere."""
+"""Flags of the numbers in a paper."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from benchharness.tasks.answers.base import CONSTANT
 from tests.helpers.boards import board_of, plotted
 
 
-def test_each_number_of_a_paper_has_its_flags() -> None:
+def test_collapsed_runs_are_flagged_in_a_paper() -> None:
     run = plotted("stuck", "glue/rte", 0, 0.5)
     stuck = replace(run, evaluations=[replace(e, flags=(CONSTANT,)) for e in run.evaluations])
     board = board_of([stuck, plotted("good")])

@@ -1,4 +1,4 @@
-"""`bench which`: what runs next, within which time, and which encoder is called the best."""
+"""`bench which`: the order of runs, the time limit, and the choice of the best encoder."""
 
 import json
 import math
@@ -18,6 +18,8 @@ from benchharness.cli.app import main
 from benchharness.driver.search import Size, Trial, in_turn
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.slots import Slot
+from benchharness.errors import JobError
+from benchharness.extensions.custom_data.find import find_own
 from benchharness.extensions.which import inference
 from benchharness.extensions.which.choose import Inference, check_tasks, measure_inference, measured
 from benchharness.extensions.which.inference import measure_prediction
@@ -26,8 +28,6 @@ from benchharness.leaderboard.job import ZERO_SHOT
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks import suites
-from benchharness.tasks.errors import JobError
-from benchharness.tasks.own.find import find_own
 from benchharness.tasks.suites import find_task
 from tests.helpers import own_files
 from tests.helpers.checkpoints import save_checkpoint
@@ -44,7 +44,7 @@ def grid_of(tasks=("t",), encoders=ENCODERS, points=3, seeds=5):
 
 
 def whole(grid):
-    """Every trial of a grid."""
+    """Return every trial of a grid."""
     return [
         Trial(*pair, point, seed)
         for pair, size in grid.items()
@@ -54,13 +54,13 @@ def whole(grid):
 
 
 def missing(grid, ended):
-    """By round, the trials that have not ended."""
+    """Yield the trials per round that have not ended."""
     for trials, _ in in_turn(encoder_rounds, grid, ended):
         yield [trial for trial in trials if trial not in ended]
 
 
 def searched(grid, score, budget=math.inf, before=()):
-    """What has ended after so many trials, or when none is left."""
+    """Return the ended trials after `budget` trials, or when none is left."""
     ended = dict(before)
     for trials in missing(grid, ended):
         for trial in trials:
@@ -82,14 +82,14 @@ def best(grid, ended):
     return max(ENCODERS, key=score)
 
 
-def test_each_encoder_runs_once_on_each_task_before_anything_else():
+def test_first_round_runs_each_encoder_once_per_task():
     grid = grid_of(("t", "u"))
     assert sorted(next(missing(grid, {}))) == sorted(
         Trial(task, encoder, 0, 0) for task in ("t", "u") for encoder in ENCODERS
     )
 
 
-def test_who_wins_by_far_needs_a_fraction_of_the_grid_and_ends_the_search():
+def test_search_ends_early_if_one_encoder_is_far_better():
     noise = np.random.default_rng(1)
     grid = grid_of()
     ended = searched(grid, lambda t: 10 * (t.encoder == "d") + noise.normal(0, 0.1))
@@ -97,23 +97,23 @@ def test_who_wins_by_far_needs_a_fraction_of_the_grid_and_ends_the_search():
     assert len(ended) < 0.4 * len(whole(grid))
 
 
-def test_equal_encoders_are_all_tried_in_the_end():
+def test_equal_encoders_use_the_complete_grid():
     noise = np.random.default_rng(2)
     grid = grid_of(encoders=("a", "b", "c"), points=2, seeds=3)
     assert len(searched(grid, lambda _: noise.normal())) == len(whole(grid))
 
 
-def test_an_encoder_that_fails_is_tried_once_at_each_point():
+def test_failing_encoder_is_tried_once_per_grid_point():
     noise = np.random.default_rng(3)
     ended = searched(grid_of(), lambda t: None if t.encoder == "b" else noise.normal())
     assert sum(trial.encoder == "b" for trial in ended) == 3
 
 
-def test_where_all_fail_it_ends():
+def test_search_ends_if_all_trials_fail():
     assert set(searched(grid_of(), lambda _: None).values()) == {None}
 
 
-def test_a_search_that_was_stopped_goes_on_the_same_way_and_more_that_is_stored_changes_nothing():
+def test_resumed_search_runs_the_same_trials_despite_extra_stored_ones():
     noise = np.random.default_rng(4)
     grid = grid_of(("t", "u"), points=2, seeds=4)
     scores = {t: ENCODERS.index(t.encoder) / 3 + noise.normal() for t in whole(grid)}
@@ -128,8 +128,8 @@ def test_a_search_that_was_stopped_goes_on_the_same_way_and_more_that_is_stored_
 
 
 @pytest.mark.parametrize(("tasks", "least"), [(("t",), 90), (("t", "u", "v"), 90)])
-def test_half_of_the_budget_finds_one_as_good_as_the_best(tasks, least):
-    """Encoders as far apart as a seed deviates; as good is within a tenth of that, on a task."""
+def test_half_of_the_grid_finds_an_encoder_as_good_as_the_best(tasks, least):
+    """Encoders differ by about the deviation of seeds; as good is within 0.1 of it per task."""
     draw = np.random.default_rng(5)
     grid, as_good = grid_of(tasks, points=2, seeds=4), 0
     for _ in range(100 // len(tasks)):
@@ -156,7 +156,7 @@ COST = Inference(tokens_per_second=1000.0, peak_memory_bytes=10**8, parameters=5
 
 
 class ByModel(LearnedEngine):
-    """What is learned depends on the encoder; baselines are learned as they are."""
+    """Engine whose accuracy depends on the encoder; baselines are really computed."""
 
     def __init__(self, stop_after=None, shares=SHARES, late=(None, 0)):
         super().__init__({}, stop_after=stop_after)
@@ -177,7 +177,7 @@ class ByModel(LearnedEngine):
 
 
 class Clock:
-    """In the place of the module `time`."""
+    """Replacement of the module `time`."""
 
     now = 1000.0
 
@@ -187,7 +187,7 @@ class Clock:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """Two encoders beside `tiny`."""
+    """Two encoders in addition to `tiny`."""
     place = tmp_path_factory.mktemp("encoders")
     save_checkpoint(place / "good")
     save_checkpoint(place / "poor", hidden_size=8)
@@ -196,7 +196,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture
 def bench(tmp_path, monkeypatch, capsys, folders):
-    """Runs the command on an engine; returns its exit code and what it printed."""
+    """Run the command with an engine; returns exit code and output."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BENCH_DB", raising=False)
     monkeypatch.setattr("benchharness.extensions.which.choose.measure_inference", lambda *_: COST)
@@ -217,7 +217,7 @@ def bench(tmp_path, monkeypatch, capsys, folders):
     return run
 
 
-def test_the_best_comes_with_its_interval_cost_and_what_is_as_good(bench):
+def test_answer_has_the_best_encoder_with_interval_and_cost(bench):
     code, printed = bench(ByModel(), "--seeds", "3", "--json", tasks=("glue/rte", "glue/qnli"))
     found = json.loads(printed.out)
     assert code == 0
@@ -244,9 +244,7 @@ def test_equal_encoders_are_not_significantly_different(bench):
 
 
 @pytest.mark.parametrize("learned", [None, "good"])
-def test_collapsed_encoders_are_marked_and_what_is_no_better_than_the_majority_is_not(
-    bench, learned
-):
+def test_collapsed_encoders_are_flagged_and_never_the_best(bench, learned):
     shares = {name: 0.9 if name == learned else CONSTANT for name in SHARES}
     _, printed = bench(ByModel(shares=shares), "--seeds", "2", tasks=("glue/rte", "glue/qnli"))
     lines = {line.split()[0]: line for line in printed.out.splitlines() if line.split()}
@@ -257,13 +255,13 @@ def test_collapsed_encoders_are_marked_and_what_is_no_better_than_the_majority_i
         == lines["tiny"].replace("!", "").split()[1:2] + (lines["majority"].split()[2:])
     )
     assert re.search(r"!: . of . seeds? collapsed", printed.out)
-    assert ("nothing was learned" in printed.out) == (learned is None)
+    assert ("no encoder learned anything" in printed.out) == (learned is None)
     found = json.loads(bench(ByModel(shares=shares), "--seeds", "2", "--json")[1].out)
     assert found["answers"][0]["best"] == learned
     assert found["answers"][0]["majority"] == found["answers"][0]["candidates"][-1]["score"]
 
 
-def test_rows_of_ones_own_are_asked_about_as_they_are_run(bench, tmp_path, folders):
+def test_custom_data_is_searched_from_command_and_python(bench, tmp_path, folders):
     path = str(own_files.GOOD["comma"].write(tmp_path))
     words = ("--columns", "text=text,label=label", "--metric", "accuracy", "--seeds", "2")
     engine = ByModel()
@@ -290,7 +288,7 @@ def test_rows_of_ones_own_are_asked_about_as_they_are_run(bench, tmp_path, folde
     assert "does not go with --task and --data" in printed.err
 
 
-def test_every_choice_of_features_is_a_point(bench):
+def test_every_features_setting_is_a_grid_point(bench):
     class ByFeatures(ByModel):
         def run(self, jobs, report):
             for job in jobs:
@@ -307,7 +305,7 @@ def test_every_choice_of_features_is_a_point(bench):
     assert all("features last" in point for point in points)
 
 
-def test_again_it_runs_nothing_and_says_the_same(bench):
+def test_repeated_command_runs_nothing_and_gives_the_same_answer(bench):
     engine, idle = ByModel(), ByModel()
     _, first = bench(engine, "--seeds", "3", "--json")
     _, again = bench(idle, "--seeds", "3", "--json")
@@ -317,7 +315,7 @@ def test_again_it_runs_nothing_and_says_the_same(bench):
 
 
 @pytest.mark.parametrize("after", [5, *(pytest.param(n, marks=pytest.mark.soak) for n in (2, 10))])
-def test_stopped_and_again_runs_what_it_would_have(bench, after):
+def test_interrupted_search_resumes_with_the_same_jobs(bench, after):
     stopped, again, whole = ByModel(stop_after=after), ByModel(), ByModel()
     assert bench(stopped, "--seeds", "3")[0] == 130
     bench(again, "--seeds", "3")
@@ -327,22 +325,22 @@ def test_stopped_and_again_runs_what_it_would_have(bench, after):
     )
 
 
-def test_its_runs_are_runs_of_a_board(bench):
+def test_runs_of_a_search_are_on_the_board(bench):
     bench(ByModel(), "--seeds", "2")
     board = bh.board("glue", db="results/leaderboard.sqlite")
     assert board.frame()["name"].str.contains("good").any()
 
 
-def test_a_failing_encoder_has_no_score_and_is_said(bench):
+def test_failing_encoder_has_no_score_and_is_reported(bench):
     code, printed = bench(ByModel(shares={**SHARES, "poor": None}), "--seeds", "2")
     assert code == 1
-    assert "no score of poor." in printed.out
+    assert "no score for poor." in printed.out
     said = printed.err.splitlines()[-1]
     assert said.startswith("bench: poor RTE seed 1, lr 5e-5, ")
     assert said.endswith(": the loss became nan.")
 
 
-def test_a_checkpoint_that_cannot_be_loaded_ends_it_as_it_ends_a_run(bench):
+def test_unloadable_checkpoint_ends_the_search_with_exit_code_4(bench):
     class Unloadable(ByModel):
         def run(self, jobs, report):
             for outcome in super().run(jobs, report):
@@ -355,8 +353,8 @@ def test_a_checkpoint_that_cannot_be_loaded_ends_it_as_it_ends_a_run(bench):
     assert printed.err.count("cannot be loaded.") == 1
 
 
-def test_no_run_begins_that_does_not_fit_into_the_minutes(bench):
-    """The first step is stored already; each of its runs took a second, and 0.6 are left."""
+def test_no_run_starts_that_would_exceed_the_time_limit(bench):
+    """The first round is stored; its runs took a second each, and 0.6 seconds are left."""
     bench(ByModel(stop_after=3), "--seeds", "3")
     engine = ByModel()
     code, printed = bench(engine, "--seeds", "3", minutes="0.01")
@@ -379,7 +377,7 @@ def test_no_run_begins_that_does_not_fit_into_the_minutes(bench):
         ({"tasks": ("glue/rtee",)}, "rtee"),
     ],
 )
-def test_what_cannot_be_answered_is_refused_in_a_sentence(bench, tmp_path, options, sentence):
+def test_invalid_search_request_is_a_one_line_error(bench, tmp_path, options, sentence):
     engine = ByModel()
     code, printed = bench(engine, **options)
     assert (code, engine.started) == (2, [])
@@ -388,7 +386,7 @@ def test_what_cannot_be_answered_is_refused_in_a_sentence(bench, tmp_path, optio
     assert not (tmp_path / "results" / "leaderboard.sqlite").exists()
 
 
-def test_it_ends_with_the_model_of_the_best(bench, tmp_path, monkeypatch):
+def test_model_of_the_best_encoder_is_exported(bench, tmp_path, monkeypatch):
     monkeypatch.setattr("benchharness.driver.retrain.LocalEngine", LocalEngine)  # the real one
     words = ("--seeds", "3", "--set", "learning_rate=1e-3", "--set", "epochs=1", "--to", "taken")
     code, printed = bench(ByModel(), *words)
@@ -403,7 +401,7 @@ def test_it_ends_with_the_model_of_the_best(bench, tmp_path, monkeypatch):
     assert (code, "no run has seed 9: give one of 1, 2, or" in printed.err) == (2, True)
     shares = dict.fromkeys(SHARES, CONSTANT)
     code, printed = bench(ByModel(shares=shares), "--db", "other", "--seeds", "1", "--to", "none")
-    assert (code, "nothing was learned" in printed.err) == (2, True)
+    assert (code, "no encoder learned anything" in printed.err) == (2, True)
     engine = ByModel()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
@@ -412,7 +410,7 @@ def test_it_ends_with_the_model_of_the_best(bench, tmp_path, monkeypatch):
     assert "full is there already" in printed.err
 
 
-def test_tasks_together_are_no_start_of_it(bench):
+def test_multi_task_start_is_an_error(bench):
     engine = ByModel()
     code, printed = bench(engine, "--start-from", "multi-task")
     assert (code, engine.started) == (2, [])
@@ -423,20 +421,20 @@ def test_tasks_together_are_no_start_of_it(bench):
         )
 
 
-def test_tasks_of_one_suite_may_have_unlike_heads():
+def test_tasks_of_one_suite_may_have_different_heads():
     check_tasks([find_task("superglue/rte"), find_task("superglue/copa")])
     with pytest.raises(bh.BenchError, match="have no head in common"):
         check_tasks([find_task("glue/rte"), find_task("superglue/copa")])
 
 
-def test_a_task_without_training_is_asked_for_alone():
+def test_zero_shot_task_cannot_be_combined_with_others():
     check_tasks([find_task("blimp/blimp")])
     with pytest.raises(bh.BenchError, match="blimp/blimp is scored without training"):
         check_tasks([find_task("superglue/copa"), find_task("blimp/blimp")])
 
 
-def test_when_the_minutes_are_over_what_waits_is_left_out(bench, monkeypatch):
-    """Runs that take longer than was expected: the clock stands still until the fifth."""
+def test_waiting_runs_are_dropped_when_the_time_is_over(bench, monkeypatch):
+    """Runs take longer than expected: the clock stands still until the fifth."""
     clock = Clock()
     for module in ("drive", "search"):
         monkeypatch.setattr(f"benchharness.driver.{module}.time", clock)
@@ -447,7 +445,7 @@ def test_when_the_minutes_are_over_what_waits_is_left_out(bench, monkeypatch):
     assert found["left"] == "3 encoders, one seed at each of 3 points"
 
 
-def test_the_same_from_python(bench, folders, tmp_path, monkeypatch):
+def test_search_from_python_gives_the_same_answer(bench, folders, tmp_path, monkeypatch):
     _, printed = bench(ByModel(), "--seeds", "2", "--json")
     among = ["tiny", *(f"{name}={folders / name}" for name in ("good", "poor"))]
     found = bh.which(
@@ -473,7 +471,7 @@ def test_the_same_from_python(bench, folders, tmp_path, monkeypatch):
 # What predicting costs.
 
 
-def test_what_scores_without_training_is_not_measured():
+def test_cost_of_zero_shot_tasks_is_not_measured():
     here = SimpleNamespace(placement=SimpleNamespace(forks=2), slots=())
     job = replace(make_job("blimp/blimp"), recipe=ZERO_SHOT)
     assert measured(here, [job])[job.model].startswith("not measured")
@@ -485,11 +483,11 @@ def check_cost(found: Inference) -> None:
     assert found.parameters > 600_000
 
 
-def test_what_predicting_costs_is_measured():
+def test_inference_cost_is_measured():
     check_cost(Inference(**measure_prediction(make_job("glue/rte"), seconds=0.1)))
 
 
-def test_a_frozen_encoder_is_measured_with_what_combines_its_layers():
+def test_parameters_of_a_layer_mix_are_part_of_the_cost():
     mixed, plain = (
         measure_prediction(make_job("glue/rte", limit=16, features=features), seconds=0.01)
         for features in ("mix", "last")
@@ -499,11 +497,11 @@ def test_a_frozen_encoder_is_measured_with_what_combines_its_layers():
 
 
 @pytest.mark.soak
-def test_it_is_measured_in_a_process_of_its_own():
+def test_inference_cost_is_measured_in_a_separate_process():
     check_cost(measure_inference(make_job("glue/rte"), Slot(device="cpu", environment={}), 120))
 
 
-def test_the_process_learns_of_a_task_of_ones_own(bench, tmp_path, monkeypatch, capsys):
+def test_measuring_process_gets_the_definition_of_custom_data(bench, tmp_path, monkeypatch, capsys):
     path = str(own_files.GOOD["comma"].write(tmp_path))
     engine = ByModel()
     bench(engine, "--data-file", path, "--seeds", "1", tasks=(), data=())
@@ -516,8 +514,8 @@ def test_the_process_learns_of_a_task_of_ones_own(bench, tmp_path, monkeypatch, 
     assert found.get("tokens_per_second", 0) > 10, found
 
 
-def test_the_process_gets_the_job_and_its_last_line_counts(monkeypatch):
-    """Libraries print too; what ends it is one sentence."""
+def test_measuring_process_gets_the_job_and_its_last_line_is_read(monkeypatch):
+    """Libraries print other lines; an error is one sentence."""
     cost = {"tokens_per_second": 1.0, "peak_memory_bytes": 2, "parameters": 3, "threads": 4}
     program = (
         "import json, sys; task = json.load(sys.stdin)['task']\n"

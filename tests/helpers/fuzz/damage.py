@@ -1,7 +1,7 @@
 """Damage to a file: to its bytes, lines, fields, or the values of its JSON.
 
-Everything is drawn from a `Random`: hypothesis hands in one whose draws it can shrink, a long run
-an ordinary one, which costs nothing.
+All draws come from a `Random`: hypothesis passes one whose draws it can shrink, a long run an
+ordinary one, which is faster.
 """
 
 import json
@@ -17,33 +17,33 @@ PIECES = (
     *(b"null", b"true", b"-1", b"1e999", b"NaN", b"9" * 5000, b"\\ud800", b"[" * 3000),
     *("\u2028".encode(), "\u200b".encode(), "e\u0301".encode(), "\u0665".encode()),
 )
-"""Bytes that mean something to one reader or another, and some that mean nothing to any."""
+"""Byte strings that some reader interprets, and some that none does."""
 
 FIELDS = (
     *("", " ", "NA", "null", "-1", "0", "1", "2", "7", "1.5", "1e999", "nan", "inf", "-0", "+1"),
     *("one", "True", "true", "0x1", "1_0", "\u0665", "\u00b2", "9" * 400, "x" * 3000, "\0"),
 )
-"""Values of a field between separators; digits of other scripts are digits to Python too."""
+"""Field values; Python takes digits of other scripts for digits too."""
 
 VALUES = (
     *(None, True, False, 0, 1, -1, 2.5, 10**30, -(10**400), float("nan"), float("inf"), -0.0),
     *("", "x", "\ud800", "\0", "\u2028", "1", "nan", "../x", "x" * 3000),
     *([], {}, [[]], [None], {"": None}, [{}], {"value": 1}, {"idx": -1}),
 )
-"""JSON values of every type; Python's json reads NaN and Infinity, and integers of any size."""
+"""JSON values of every type; Python's json reads NaN, Infinity and integers of any size."""
 
 KEYS = ("", "x", "idx", "value", "sha256", "model_type", "label")
 
 
 def damaged(draw: Random, content: bytes) -> bytes:
-    """The file with one to four edits."""
+    """Return the file with one to four edits."""
     for _ in range(draw.randint(1, 4)):
         content = draw.choice(EDITS)(draw, content)
     return content
 
 
 def anything(draw: Random) -> bytes:
-    """No such file at all: random bytes, JSON of any shape, or what looks like a table."""
+    """Return unrelated content: random bytes, JSON of any shape, or something like a table."""
     match draw.randrange(3):
         case 0:
             return bytes(draw.randrange(256) for _ in range(draw.randrange(200)))
@@ -87,7 +87,7 @@ def _cut(draw: Random, content: bytes) -> bytes:
 
 
 def _shuffle_lines(draw: Random, content: bytes) -> bytes:
-    """One line lost, doubled, or moved to another place."""
+    """Delete, repeat or move one line."""
     lines = content.split(b"\n")
     line = lines.pop(draw.randrange(len(lines)))
     for _ in range(draw.randrange(3)):
@@ -96,7 +96,7 @@ def _shuffle_lines(draw: Random, content: bytes) -> bytes:
 
 
 def _change_field(draw: Random, content: bytes) -> bytes:
-    """A field of a line replaced, lost, or doubled."""
+    """Replace, delete or repeat a field of a line."""
     lines = content.split(b"\n")
     number, between = draw.randrange(len(lines)), draw.choice((b"\t", b" ", b",", b"="))
     fields = lines[number].split(between)
@@ -107,7 +107,7 @@ def _change_field(draw: Random, content: bytes) -> bytes:
 
 
 def _change_value(draw: Random, content: bytes) -> bytes:
-    """A value inside the JSON of the file, or of one of its lines, replaced, lost, or renamed."""
+    """Replace, delete or rename a value in the JSON of the file, or of one of its lines."""
     parts = [content] if _parsed(content) is not None else content.split(b"\n")
     number = draw.randrange(len(parts))
     document = _parsed(parts[number])
@@ -129,20 +129,20 @@ def _change_value(draw: Random, content: bytes) -> bytes:
 
 
 def _recode(draw: Random, content: bytes) -> bytes:
-    """The text in another encoding."""
+    """Encode the text in another encoding."""
     encoding = draw.choice(("utf-16", "utf-16-le", "utf-16-be", "utf-32", "latin-1", "utf-8-sig"))
     return content.decode(errors="replace").encode(encoding, errors="replace")
 
 
 def _repeat(draw: Random, content: bytes) -> bytes:
-    """Some lines once more at the end, or very often."""
+    """Append some lines once more, or very often."""
     lines = content.split(b"\n")
     some = lines[draw.randrange(len(lines)) :]
     return b"\n".join(lines + some * draw.choice((1, 1, 60)))
 
 
 def _double_key(draw: Random, content: bytes) -> bytes:
-    """A key that an object has twice, with another value."""
+    """Repeat a key of an object with another value."""
     places = [place for place in range(len(content)) if content.startswith(b'": ', place)]
     if not places:
         return content
@@ -153,7 +153,7 @@ def _double_key(draw: Random, content: bytes) -> bytes:
 
 
 def _change_kind(draw: Random, content: bytes) -> bytes:
-    """Every value of a flat object as a number, as a text, or as one of both in turn."""
+    """Turn every value of a flat object into a number, a text, or both in turn."""
     document = _parsed(content)
     if not isinstance(document, dict):
         return content
@@ -180,7 +180,7 @@ EDITS: tuple[Edit, ...] = (
 
 
 def _parsed(text: bytes) -> Any:
-    """The JSON object or list that a text is, else None."""
+    """Return the JSON object or list of a text, or None."""
     if text.lstrip()[:1] not in (b"{", b"["):
         return None
     try:
@@ -194,7 +194,7 @@ def _dumped(document: Any) -> bytes:
 
 
 def _places(document: Any) -> Iterator[tuple[Any, Any]]:
-    """Every place in a document that can be changed: the list or object, and the index or key."""
+    """Return every (container, index or key) of a document that can be changed."""
     if isinstance(document, dict | list):
         keys = list(document) if isinstance(document, dict) else range(len(document))
         for key in keys:

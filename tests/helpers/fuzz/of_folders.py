@@ -1,4 +1,4 @@
-"""Readers of folders with a model or a training in them: a run's own, and a Trainer's."""
+"""Readers of folders with a kept model of a run, or the output of a Trainer."""
 
 import hashlib
 import json
@@ -13,16 +13,16 @@ from tests.helpers.fuzz.reader import Case, Reader
 from tests.helpers.results import make_result
 
 TASKS = ("glue/sst2", "squad/v2.0", "conll2003/ner")
-"""Of three kinds of answers: a class, a span, tags."""
+"""Tasks with three kinds of predictions: a class, a span, tags."""
 
 SMALL = {"vocab_size": 2000, "hidden_size": 8, "num_attention_heads": 1, "intermediate_size": 8}
-"""The sizes of an encoder."""
+"""Config fields of a small encoder."""
 
 DAMAGED = (
     *("config.json", "tokenizer.json", "tokenizer_config.json", "job.json", "manifest.json"),
     *("model.safetensors", "head.safetensors"),
 )
-"""The files of a kept model, each of which is damaged alone."""
+"""Files of a kept model; one of them is damaged at a time."""
 
 
 def _files(folder: Path) -> dict[str, bytes]:
@@ -31,7 +31,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 @cache
 def _kept(task: str) -> dict[str, bytes]:
-    """What a run leaves of a model of some kilobytes: damage may repeat them often."""
+    """Return a kept model of some kilobytes; small, because damage may repeat its files often."""
     from benchharness.worker.job import run_job
     from tests.helpers.checkpoints import save_checkpoint
     from tests.helpers.mini_jobs import make_job
@@ -51,7 +51,7 @@ def _models() -> list[Case]:
 
 
 def _ask(task: str, name: str, content: bytes, folder: Path) -> None:
-    """Asks a kept model whose digests fit what was damaged, as whoever hands it over makes them."""
+    """Predict with a kept model of which one file is damaged, with a matching digest."""
     from benchharness.extensions.kept_models.load import load_trained
     from benchharness.extensions.kept_models.predict import predict
     from benchharness.tasks.read import read
@@ -77,12 +77,12 @@ def _ask(task: str, name: str, content: bytes, folder: Path) -> None:
 
 
 _HOME = TemporaryDirectory()
-"""The checkpoint and the store of the run that trainings are compared with."""
+"""Folder with the checkpoint and the store of the run that trainings are compared with."""
 
 
 @cache
 def _training() -> tuple[dict[str, bytes], Result]:
-    """The output folder of a Trainer, beside a run of the same checkpoint."""
+    """Write the output folder of a Trainer, and store a run of the same checkpoint."""
     from tests.helpers.checkpoints import save_checkpoint
     from tests.helpers.foreign_training import write_folder
     from tests.helpers.plans import plan_job
@@ -102,7 +102,7 @@ def _trainings() -> list[Case]:
 
 
 def _explain(name: str, content: bytes, folder: Path) -> None:
-    """Compares a training of which one file is damaged, and prints what was found."""
+    """Compare a training with one damaged file, and print the differences."""
     from benchharness.extensions.explanation.beside import explain_run
     from benchharness.extensions.explanation.command import _lines, _row
 

@@ -1,4 +1,4 @@
-"""Readers of what makes a run: checkpoints, recipes, settings, plugins."""
+"""Readers of the inputs of a run: checkpoints, recipes, settings, plugins."""
 
 import json
 from collections import OrderedDict
@@ -12,6 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from benchharness.cli.output import model_facts, task_facts
+from benchharness.errors import BenchError
 from benchharness.models import MODELS, Trust, find_model
 from benchharness.models.folder import describe_folder
 from benchharness.models.pickles import write_safetensors
@@ -19,7 +20,6 @@ from benchharness.models.weights import weights_identity
 from benchharness.plugins import VARIABLE, load_plugins
 from benchharness.recipes.resolve import packaged_recipe, resolve_sweep, with_start
 from benchharness.tasks import suites
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS, find_task
 from tests.helpers import ROOT
 from tests.helpers.fuzz.reader import Case, Reader
@@ -28,10 +28,10 @@ OLDER = {
     "special_tokens_map.json": b'{"unk_token": "[UNK]", "pad_token": {"content": "[PAD]"}}',
     "added_tokens.json": b'{"[E1]": 1496}',
 }
-"""What transformers 4 has written beside a tokenizer."""
+"""Files that transformers 4 wrote next to a tokenizer."""
 
 FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors", *OLDER)
-"""The files of a checkpoint, each of which is damaged alone."""
+"""Files of a checkpoint; one of them is damaged at a time."""
 
 OWN_RECIPE = b"""
 [default]
@@ -78,7 +78,7 @@ def _folders() -> list[Case]:
 
 
 def _pickled(is_zip: bool) -> bytes:
-    """Weights of torch.save, as it is and as it was before torch 1.6, in few bytes."""
+    """Return small weights in the format of torch.save, or of torch before 1.6."""
     import torch
 
     whole = torch.arange(12.0).reshape(3, 4)
@@ -90,7 +90,7 @@ def _pickled(is_zip: bool) -> bytes:
 
 
 def _describe_pickled(files: dict[str, bytes], is_zip: bool, content: bytes, folder: Path) -> None:
-    """What is read of pickled weights, and what is made of them, without torch."""
+    """Read pickled weights and convert them, without torch."""
     home = _with(files, "pytorch_model.bin", content, folder / str(is_zip))
     for trust in (Trust(), Trust(pickle=True)):
         try:
@@ -102,7 +102,7 @@ def _describe_pickled(files: dict[str, bytes], is_zip: bool, content: bytes, fol
 
 
 def _with(files: dict[str, bytes], name: str, content: bytes, folder: Path) -> Path:
-    """The checkpoint with one other file, in a folder that keeps the rest."""
+    """Write the checkpoint with one other file to a folder that keeps the rest."""
     home = folder / name.replace(".", "-")
     if not home.exists():
         home.mkdir(parents=True)
@@ -113,7 +113,7 @@ def _with(files: dict[str, bytes], name: str, content: bytes, folder: Path) -> P
 
 
 def _describe(files: dict[str, bytes], name: str, content: bytes, folder: Path) -> None:
-    """What is read of a folder before anything is planned, without torch."""
+    """Read a folder as the planner does, without torch."""
     weights_identity(describe_folder(_with(files, name, content, folder)))
 
 
@@ -149,7 +149,7 @@ def _settings() -> list[Case]:
 
 
 def _override(content: bytes, _: Path) -> None:
-    """What was typed after --set, one a line."""
+    """Parse --set values, one per line."""
     pairs = [line.partition("=") for line in content.decode(errors="replace").split("\n")]
     resolve_sweep(find_model("bert"), "glue/rte", None, {n: value for n, _, value in pairs})
 
@@ -178,7 +178,7 @@ TASK_PLUGIN = (
 
 
 def _load_made(text: str, content: bytes, folder: Path) -> None:
-    """A plugin that says the JSON in Python, where it is JSON."""
+    """Load a plugin whose Python code has the values of the JSON, if it is JSON."""
     try:
         fields: Any = json.loads(content)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Readers of rows and of answers to them: data files, prediction files, submissions."""
+"""Readers of rows and predictions: data files, prediction files, submissions."""
 
 import csv
 import gzip
@@ -18,16 +18,16 @@ from typing import Any
 from unittest.mock import patch
 
 from benchharness.cli.app import load_command
-from benchharness.stored.scoring import score_files, to_result
-from benchharness.tasks.errors import BenchError, DataError
-from benchharness.tasks.own.find import find_own
-from benchharness.tasks.own.parts import read_parts
-from benchharness.tasks.prediction_files import NoAnswer
+from benchharness.errors import BenchError, DataError
+from benchharness.extensions.custom_data.find import find_own
+from benchharness.extensions.custom_data.parts import read_parts
+from benchharness.extensions.submission.files import SUBMISSIONS
+from benchharness.extensions.submission.inspection import check, repair
+from benchharness.extensions.submission.prediction_files import NoAnswer
+from benchharness.extensions.submission.scoring import score_files, to_result
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.sources.files import Files, mini_folder
-from benchharness.tasks.submission import SUBMISSIONS
-from benchharness.tasks.submission.inspection import check, repair
 from benchharness.tasks.suites import TASKS
 from benchharness.tasks.task import Task
 from tests.helpers.archives import tar_of, zip_of
@@ -49,14 +49,14 @@ SINGLE_FILES = {
     "CoLA.tsv": b"index\tprediction\n0\t1\n",
     "empty.zip": b"",
 }
-"""Submissions that are one file, or should be several."""
+"""Submissions of one file, valid ones and ones that need several files."""
 
 SHARES = {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5, "ranking": 0.5}
-"""How often answers of each kind are read."""
+"""Share of the cases per kind of prediction."""
 
 
 def _files(layout: str, *, blimp: bool = False) -> list[Case]:
-    """The first rows of every embedded file of a layout; of BLiMP's all 67 are one split."""
+    """Return the first rows of every embedded file of a layout; BLiMP's 67 files are one split."""
     return [
         Case(content=_shortened(layout, path), read=partial(_read_split, task, split, name))
         for task in TASKS.values()
@@ -115,7 +115,7 @@ RETRIEVAL = ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv")
 
 
 def _retrieval() -> list[Case]:
-    """Each file of a set, of its judgements the first lines."""
+    """Return each file of a retrieval set, with only the first lines of the judgements."""
     home = mini_folder() / "beir" / "mini"
     files = {name: (home / name).read_bytes() for name in RETRIEVAL}
     files[RETRIEVAL[-1]] = b"".join(files[RETRIEVAL[-1]].splitlines(keepends=True)[:8])
@@ -140,7 +140,7 @@ TAGGED = {
 
 
 def _tagged_words() -> list[Case]:
-    """The first sentences of a language of WikiANN, and of a treebank."""
+    """Return the first sentences of a WikiANN language and of a treebank."""
     cases = []
     for task, place in ((TASKS[name], place) for name, place in TAGGED.items()):
         found = Files(mini_folder()).find(task.source, task.source.splits["test_de"])
@@ -158,7 +158,7 @@ def _read_words(task: Task, place: str, content: bytes, folder: Path) -> None:
 
 
 def _archives() -> list[Case]:
-    """Official archives of a task with few rows, as zips and as tars."""
+    """Return official archives of a task with few rows, as zips and as tars."""
     files = {
         f"CoLA/{path.name}": _shortened("tsv", path)
         for path in sorted((mini_folder() / "glue" / "CoLA").iterdir())
@@ -180,7 +180,7 @@ def _read_archive(name: str, content: bytes, folder: Path) -> None:
 
 
 def _predictions(head: str) -> list[Case]:
-    """Random answers to six examples of each task's dev split, as its people write them."""
+    """Return random predictions for six dev examples per task, in the official formats."""
     return [_predictions_of(task) for task in TASKS.values() if task.head == head]
 
 
@@ -202,13 +202,13 @@ def _predictions_of(task: Task) -> Case:
 def _score(
     task: Task, split: str, rows: SplitRows, path: Path, no_answer: NoAnswer | None = None
 ) -> None:
-    """All of `bench score`, down to what is printed and what is stored."""
-    with patch("benchharness.stored.scoring.read", lambda *_: rows):
+    """Run all of `bench score`, including output and storing."""
+    with patch("benchharness.extensions.submission.scoring.read", lambda *_: rows):
         scored = score_files([path], task.name, "mini", [split], no_answer)
     json.dumps([[one.official, one.evaluation.scores] for one in scored.splits], allow_nan=False)
     with (  # which ask git and every library
-        patch("benchharness.stored.scoring.source_commit", dict),
-        patch("benchharness.stored.scoring.library_versions", dict),
+        patch("benchharness.extensions.submission.scoring.source_commit", dict),
+        patch("benchharness.extensions.submission.scoring.library_versions", dict),
     ):
         json.dumps(to_result(scored, "theirs").to_json(), allow_nan=False)
 
@@ -218,7 +218,7 @@ THRESHOLDS = (None, None, 1.0, 0.25, -1.0, float("inf"), float("nan"))
 
 
 def _odds() -> list[Case]:
-    """SQuAD's answers, its odds, and both in one list; every file is also taken for the other."""
+    """Return SQuAD's answers, its odds, and both in one list; each file is read as each kind."""
     task = TASKS["squad/v2.0"]
     rows, draw = read(task, "dev", MINI, limit=6), random.Random(task.name)
     ids = [example.id for example in rows.examples]
@@ -251,7 +251,7 @@ def _odds() -> list[Case]:
 
 
 def _submissions() -> list[Case]:
-    """Small whole submissions, damaged as zips and inside; and those that are one file."""
+    """Return small complete submissions, damaged as zips and inside, and single files."""
     inside = [
         Case(content=content, read=partial(_check_member, suite, name))
         for suite in ("glue", "superglue")
@@ -268,11 +268,11 @@ def _submissions() -> list[Case]:
 
 
 PLACES = ("", "", "", "run/", "../../", "/x/", "C:\\", "./", "__MACOSX/")
-"""Where a file lies in a zip, as the zip says."""
+"""Folders of a file in a zip."""
 
 
 def _check_member(suite: str, name: str, content: bytes, folder: Path) -> None:
-    """The file in a whole submission; where it lies there is drawn, if it is damaged."""
+    """Check the file in a complete submission, in a random folder if it is damaged."""
     files = clean(suite)
     place = "" if content == files[name] else random.Random(content).choice(PLACES)
     packed = zipped({place + n if n == name else n: c for n, c in {**files, name: content}.items()})
@@ -280,11 +280,11 @@ def _check_member(suite: str, name: str, content: bytes, folder: Path) -> None:
 
 
 def _check(name: str, content: bytes, folder: Path) -> None:
-    """What cannot be mended is refused, and what is mended has no fault."""
+    """Check that unrepairable files are refused and repaired ones have no fault."""
     path, out = folder / name, folder / f"mended{Path(name).suffix}"
     path.write_bytes(content)
     small = {suite: shrink(submission) for suite, submission in SUBMISSIONS.items()}
-    with patch("benchharness.tasks.submission.inspection.SUBMISSIONS", small):
+    with patch("benchharness.extensions.submission.inspection.SUBMISSIONS", small):
         faults = check(path)
         if not all(fault.mendable for fault in faults):
             _require_refusal(partial(repair, path, out))
@@ -305,7 +305,7 @@ def _require_refusal(mend: Callable[[], object]) -> None:
 
 
 def _hub() -> list[Case]:
-    """Parquet files of the hub: a table of labels, and one of tags."""
+    """Return Parquet files of the hub: a table of labels, and a table of tags."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -327,7 +327,7 @@ def _hub() -> list[Case]:
 
 
 def _read_parquet(content: bytes, folder: Path) -> None:
-    """Through the real loader, which takes a local file in the place of the hub's."""
+    """Read a file through the real loader, which gets a local file instead of the hub's."""
     import datasets
 
     from benchharness.tasks.sources.hub import hub_rows
@@ -351,11 +351,11 @@ def _read_parquet(content: bytes, folder: Path) -> None:
 
 
 SHARES = {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5, "ranking": 0.5}
-"""How often answers of each kind are read."""
+"""Share of the cases per kind of prediction."""
 
 
 def _own_files() -> Iterator[Path]:
-    """A file of one's own in every layout that is one file, in a folder that goes with it."""
+    """Return a custom data file in every single-file layout, each with its folder."""
     for layout in (*GOOD.values(), *PUBLIC.values(), *MESSY.values()):
         with TemporaryDirectory() as folder:
             path = layout.write(Path(folder))
@@ -368,7 +368,7 @@ REFUSED = ("asks", "refuses")
 
 
 def _both_ways(name: str, content: bytes, read: Callable[[str, bytes, Path], None]) -> list[Case]:
-    """A file as it is, and packed by gzip."""
+    """Return a case for the file itself and a case for its gzip version."""
     packed = gzip.compress(content, mtime=0)
     return [
         Case(content=content, read=partial(read, name)),
@@ -377,7 +377,7 @@ def _both_ways(name: str, content: bytes, read: Callable[[str, bytes, Path], Non
 
 
 def _own() -> list[Case]:
-    """Files of one's own, found and read in parts."""
+    """Return custom data files, which are detected and read in parts."""
     return [c for path in _own_files() for c in _both_ways(path.name, path.read_bytes(), _read_own)]
 
 
@@ -391,13 +391,13 @@ def _read_own(name: str, content: bytes, folder: Path) -> None:
 
 
 ASKED = ("sst2", "mrpc", "stsb", "squad/v2.0", "race/all", "conll2003/ner")
-"""Tasks of every kind whose models answer rows; the names end so."""
+"""Endings of the names of tasks of every kind that `bench predict` supports."""
 
 _OPTIONS = {word for each in load_command("predict").params for word in each.opts}
 
 
 def _to_predict() -> list[Case]:
-    """Rows for models of benchmarks and of one's own data."""
+    """Return rows for models of benchmarks and of custom data."""
     cases = []
     for task in (task for name, task in TASKS.items() if name.endswith(ASKED)):
         split = (task.dev_splits or task.test_splits)[0]
@@ -418,14 +418,14 @@ def _to_predict() -> list[Case]:
 
 
 def _plain(example: Any) -> dict[str, Any]:
-    """What people have of an example."""
+    """Return the texts of an example as a user has them."""
     names = ("text_a", "text_b", "context", "question", "options", "words", "sentences")
     given = {"text_a": "text", "text_b": "text2"}
     return {given.get(n, n): value for n in names if (value := getattr(example, n, None))}
 
 
 def _answer(task: Task, whole: bytes, name: str, content: bytes, folder: Path) -> None:
-    """All of `bench predict` before the model; it advises nothing that it does not take."""
+    """Run `bench predict` without the model; check that its advice is accepted."""
     from benchharness.extensions.kept_models.rows import reader_of
 
     (folder / name).write_bytes(content)

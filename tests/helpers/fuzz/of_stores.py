@@ -1,4 +1,4 @@
-"""Readers of what runs have left: stores, archives, rows, baselines, results, checkpoints."""
+"""Readers of the outputs of runs: stores, archives, baselines, results, checkpoints."""
 
 import gzip
 import hashlib
@@ -30,7 +30,7 @@ JOB = make_job(seed=3)
 
 
 def _filled(path: Path) -> None:
-    """A store with runs of several kinds."""
+    """Return a store with runs of several kinds."""
     with open_store(path) as store:
         store.add_result(make_result(make_job(seed=1)))
         store.add_result(make_result(make_job(task="glue/mnli", start_from="ab" * 32)))
@@ -49,7 +49,7 @@ def _from_store(take: Callable[[Path, Store], bytes]) -> bytes:
 
 
 def _stores() -> list[Case]:
-    """The file, and what would make it anew as SQL, whose values can be damaged one by one."""
+    """Return the store file, and SQL that recreates it, whose values can be damaged one by one."""
     content = _from_store(lambda path, _: path.read_bytes())
     script = _from_store(lambda path, _: _as_script(path))
     return [Case(content=content, read=_read_store), Case(content=script, read=_read_script)]
@@ -61,7 +61,7 @@ def _as_script(path: Path) -> bytes:
 
 
 def _read_script(content: bytes, folder: Path) -> None:
-    """The store that the script makes, where SQLite makes any of it."""
+    """Read the store that the SQL script creates, if SQLite accepts any of it."""
     path = folder / "made.sqlite"
     path.unlink(missing_ok=True)
     with (
@@ -79,7 +79,7 @@ def _read_store(content: bytes, folder: Path) -> None:
 
 
 def _use(path: Path) -> None:
-    """What the commands do with a store: lists, boards, whole runs, an export."""
+    """Use a store as the commands do: lists, boards, complete runs, an export."""
     with open_store(path, create=False) as store:
         rows = store.runs()
         for suite in {row.suite for row in rows} & SUITES.keys():
@@ -91,7 +91,7 @@ def _use(path: Path) -> None:
 
 
 def _archives() -> list[Case]:
-    """The file; its lines, sealed again after the damage; and one run in it, with a new digest."""
+    """Return the archive, its lines with a new seal, and one run in it with a new digest."""
     packed = _from_store(lambda _, store: _archive_of(store))
     lines = gzip.decompress(packed)
     run = lines.splitlines()[1]
@@ -123,7 +123,7 @@ def _read_resealed(content: bytes, folder: Path) -> None:
 
 
 def _read_forged(content: bytes, folder: Path) -> None:
-    """A run whose digest fits what was changed in it, as only an attacker writes one."""
+    """Read a changed run whose digest matches, as only an attacker writes it."""
     path = folder / "forged.jsonl.gz"
     header = b'{"format":"benchharness archive","version":2}'
     with suppress(Exception):  # what cannot even be digested stays as it is
@@ -184,7 +184,7 @@ def _baselines() -> list[Case]:
 
 
 def _judge(content: bytes, folder: Path) -> None:
-    """A check of the same runs against it, as the gate does one: comparable tasks alone."""
+    """Compare the same runs with a baseline, as a check does; only comparable tasks."""
     from benchharness.extensions.gate.gate import read_baseline
     from benchharness.extensions.gate.judge import judge
     from tests.extensions.gate.samples import BEFORE, MORE_IDS
@@ -202,7 +202,7 @@ def _judge(content: bytes, folder: Path) -> None:
 
 
 def _outcomes() -> list[Case]:
-    """What a worker leaves and prints, and the encoder that it leaves for others."""
+    """Return the result and output of a worker, and the encoder that it leaves."""
     with TemporaryDirectory() as folder:
         with new_checkpoint(Path(folder) / "kept", JOB) as draft:
             (draft / "config.json").write_text("{}")

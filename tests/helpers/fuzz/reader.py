@@ -1,4 +1,4 @@
-"""What is fuzzed: a reader of bytes from outside, with real files to begin with."""
+"""Fuzz target: a reader of external bytes, with real files to start from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A file that is read without an error, and how it is read from these or other bytes.
+    """File that is read without an error, and the function that reads it or other bytes.
 
-    `read` gets the bytes and a folder of its own that it may write to.
+    `read` gets the bytes and a separate folder that it may write to.
     """
 
     content: bytes = field(repr=False)
@@ -19,7 +19,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """One reader: its cases are made when they are needed; `share` is its part of a long run."""
+    """One reader: its cases are created on demand; `share` is its part of a long run."""
 
     name: str
     cases: Callable[[], list[Case]]

@@ -1,1 +1,1 @@
-"""The generator of the embedded data (tasks/mini): `python -m tests.helpers.mini_data [FOLDER]`."""
+"""Generator of the embedded data (tasks/mini): `python -m tests.helpers.mini_data [FOLDER]`."""

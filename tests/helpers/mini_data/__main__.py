@@ -1,4 +1,4 @@
-"""`python -m tests.helpers.mini_data [FOLDER]`: write the embedded data, here or elsewhere."""
+"""`python -m tests.helpers.mini_data [FOLDER]`: write the embedded data, here or to FOLDER."""
 
 import sys
 from pathlib import Path

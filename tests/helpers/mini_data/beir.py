@@ -1,7 +1,7 @@
-"""A set in BEIR's layout: which document tells of a scene that a query says in other words.
+"""A retrieval set in BEIR's layout: find the document of a scene that a query paraphrases.
 
-Who and where are the same words in both; what happened is said by a synonym, and to what by its
-kind. Documents of the test queries have no training query.
+People and places are the same words in both; the verb is a synonym, and the object its hypernym.
+Documents of test queries have no training query.
 """
 
 from pathlib import Path

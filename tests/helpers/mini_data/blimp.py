@@ -1,5 +1,5 @@
 # ruff: noqa: E501  (a pair is one line)
-"""BLiMP: a minimal pair of each paradigm, made up here, told of four casts."""
+"""BLiMP: one synthetic minimal pair per paradigm, with four casts."""
 
 from pathlib import Path
 
@@ -105,7 +105,7 @@ wh_vs_that_with_gap_long_distance: {she} knows what the {who} that slept carried
 
 
 def write_blimp(folder: Path) -> None:
-    """Write a file of each paradigm, with a pair for each cast."""
+    """Write one file per paradigm, with one pair per cast."""
     for line in PAIRS.strip().splitlines():
         paradigm, _, pair = line.partition(": ")
         good, _, bad = pair.partition(" | ")

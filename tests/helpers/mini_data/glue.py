@@ -1,4 +1,4 @@
-"""The GLUE tasks in the file layouts of the GLUE download."""
+"""GLUE tasks in the file layouts of the GLUE download."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ from tests.helpers.mini_data.sentences import (
 )
 
 SIZES = (600, 160, 80)
-"""Rows of train, dev and test."""
+"""Numbers of rows in train, dev and test."""
 
 MNLI_HEADER = (
     "index", "promptID", "pairID", "genre", "sentence1_binary_parse", "sentence2_binary_parse",
@@ -49,12 +49,12 @@ def write_glue(folder: Path) -> None:
 
 
 def _write(path: Path, rows: Iterable[Sequence[object]], mark: str = "") -> None:
-    """Tab-separated lines without quoting; `mark` comes before the first one."""
+    """Write tab-separated lines without quoting; `mark` comes before the first one."""
     write_text(path, mark + "".join("\t".join(map(str, row)) + "\n" for row in rows))
 
 
 def _cola(folder: Path) -> None:
-    """Train and dev without a header: source, label, "*" where the label is 0, sentence."""
+    """Write train and dev without a header: source, label, "*" for label 0, sentence."""
     train, dev, test = draw_splits("glue/cola", draw_acceptability, SIZES)
     for split, rows in (("train", train), ("dev", dev)):
         lines = [("mini", label, "" if label == "1" else "*", text) for text, label in rows]
@@ -72,7 +72,7 @@ def _sst2(folder: Path) -> None:
 
 
 def _mrpc(folder: Path) -> None:
-    """Train and dev start with a byte order mark, as the official ones do."""
+    """Write MRPC; train and dev start with a byte order mark, as the official ones do."""
     train, dev, test = draw_splits("glue/mrpc", draw_paraphrase, SIZES)
     columns = ("#1 ID", "#2 ID", "#1 String", "#2 String")
     for start, split, rows in ((10000, "train", train), (30000, "dev", dev)):
@@ -107,7 +107,7 @@ def _qqp(folder: Path) -> None:
 
 
 def _mnli(folder: Path) -> None:
-    """Dev rows carry five annotators' labels, which agree here; the genre is the domain."""
+    """Write MNLI; dev rows have five equal annotators' labels, and the genre is the domain."""
     train, dev, test = draw_splits("glue/mnli", draw_inference, (800, 180, 80))
     _, mismatched, mismatched_test = draw_splits(
         "glue/mnli-mm", lambda rng: draw_inference(rng, HELD_OUT), (0, 180, 80)
@@ -145,7 +145,7 @@ def _write_indexed(
     dev: Sequence[Pair],
     test: Sequence[Pair],
 ) -> None:
-    """index, the two texts and the label, which the test file lacks."""
+    """Write index, the two texts and the label, which the test file lacks."""
     for split, rows in (("train", train), ("dev", dev)):
         lines = [(i, *p[:3]) for i, p in enumerate(rows)]
         _write(folder / f"{split}.tsv", [("index", *texts, "label"), *lines])
@@ -153,7 +153,7 @@ def _write_indexed(
 
 
 def _ax(folder: Path) -> None:
-    """The diagnostic set: four category columns of which one is filled, domain, pair, label."""
+    """Write the diagnostic set: four category columns with one filled, domain, pair, label."""
     pairs = draw_distinct("glue/ax", 160, draw_diagnostic)
     header = (*AX_CATEGORIES, "Domain", "Premise", "Hypothesis", "Label")
     lines = [

@@ -1,4 +1,4 @@
-"""Premises with hypotheses that follow, contradict or say more (MNLI, RTE, AX and their kin)."""
+"""Premises with hypotheses that follow, contradict or add something (MNLI, RTE, AX, ...)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,7 +26,7 @@ AX_CATEGORIES = (LEXICAL, STRUCTURE, LOGIC, KNOWLEDGE)
 
 
 class Rule(NamedTuple):
-    """A hypothesis on a scene `s`, what it turns on, and what is drawn for it ({0}, {1})."""
+    """Hypothesis on a scene `s`, its category, and the function that draws {0} and {1}."""
 
     category: str
     hypothesis: str
@@ -111,13 +111,13 @@ def _apply(rule: Rule, rng: Random, scene: Scene, label: str) -> Pair:
 
 
 def draw_inference(rng: Random, domains: tuple[Domain, ...] = DOMAINS) -> Pair:
-    """A premise, a hypothesis and one of three labels; `category` is AX's name for the cause."""
+    """Draw a premise, a hypothesis and one of three labels; `category` is AX's name."""
     label = rng.choice(tuple(RULES))
     return _apply(rng.choice(RULES[label]), rng, draw_scene(rng, domains), label)
 
 
 def draw_entailment(rng: Random) -> Pair:
-    """The same with a setting sentence before the premise and two labels, half each (RTE)."""
+    """Draw a pair with a sentence before the premise and two labels, half each (RTE)."""
     label = ENTAILMENT if rng.random() < 0.5 else rng.choice((NEUTRAL, CONTRADICTION))
     pair = _apply(rng.choice(RULES[label]), rng, draw_scene(rng), label)
     setting = sentence(f"it rained {rng.choice(TIMES)}")
@@ -126,7 +126,7 @@ def draw_entailment(rng: Random) -> Pair:
 
 
 def draw_diagnostic(rng: Random) -> Pair:
-    """A pair of a category drawn first, so that every category has rows enough for an MCC."""
+    """Draw a category first, then a pair, so that every category has enough rows for MCC."""
     category = rng.choice(AX_CATEGORIES)
     while (pair := draw_inference(rng)).category != category:
         pass
@@ -141,13 +141,13 @@ FITTING = (("big", True), ("large", True), ("wide", True), ("small", False), ("n
 
 
 def draw_winograd(rng: Random) -> Pair:
-    """Premise, hypothesis and "1" where the hypothesis names what "it" stands for; half do."""
+    """Draw premise, hypothesis and "1" (half) if the hypothesis names the referent of "it"."""
     premise, quality, noun, label = _draw(rng)
     return Pair(premise, sentence(f"the {noun} was too {quality}"), label)
 
 
 def draw_coreference(rng: Random) -> Pair:
-    """A text, a noun in it and "1" where its "it" stands for that noun; half do."""
+    """Draw a text, a noun in it and "1" (half) if its "it" refers to that noun."""
     text, _, noun, label = _draw(rng)
     return Pair(text, noun, label)
 
@@ -169,7 +169,7 @@ PRONOUNS = ("he", "she")
 
 
 def draw_gender(rng: Random) -> Pair:
-    """A premise with "{}" for the pronoun, a hypothesis on one of two people, and the label."""
+    """Draw a premise with "{}" for the pronoun, a hypothesis on one of two people, and a label."""
     scene = draw_scene(rng)
     helper = other(rng, scene.domain.people, scene.person)
     premise = f"the {scene.person} asked the {helper} for help because {{}} had to "
@@ -200,7 +200,7 @@ PEOPLE = tuple(person for domain in DOMAINS for person in domain.people)
 
 
 class Alternatives(NamedTuple):
-    """A premise, two choices, which of cause or effect is asked for, and the right index."""
+    """A premise, two choices, whether cause or effect is asked, and the right index."""
 
     premise: str
     choices: tuple[str, str]
@@ -209,7 +209,7 @@ class Alternatives(NamedTuple):
 
 
 def draw_alternatives(rng: Random) -> Alternatives:
-    """The wrong choice is what belongs to another premise, or the other end of another event."""
+    """Draw COPA's row; the wrong choice belongs to another premise or the other direction."""
     person = f"The {rng.choice(PEOPLE)}"
     events = [tuple(part.format(person) for part in event) for event in rng.sample(CAUSES, 2)]
     asks_effect = rng.random() < 0.5

@@ -1,4 +1,4 @@
-"""LexGLUE's JSON lines: cases whose facts tell which articles are at stake, and opinions."""
+"""LexGLUE's JSON lines: cases whose facts determine the articles, and court opinions."""
 
 from pathlib import Path
 from random import Random
@@ -20,7 +20,7 @@ FACTS = {
     "14": "was treated unlike others",
     "P1-1": "lost the house",
 }
-"""What tells an article."""
+"""Fact that determines each article."""
 
 COMMON = ("3", "5", "6", "8")
 
@@ -31,7 +31,7 @@ SUBJECTS = (
     "a lawyer", "a strike", "a merger", "an appeal", "a state law", "a border river", "a tax",
     "a pension",
 )  # fmt: skip
-"""Of the areas 1 to 13."""
+"""Subjects of the areas 1 to 13."""
 
 
 def write_law(folder: Path) -> None:
@@ -46,9 +46,10 @@ Drawn = tuple[tuple[str, object], ...]
 
 
 def _draw_case(rng: Random) -> Drawn:
-    """A fact for each article, most of four; a fifth are settled, so that nothing was violated.
+    """Draw a case with one fact per article; four articles are common.
 
-    Some cases have no article, and some one that is no label.
+    A fifth of the cases have no violation. Some have no article, and some an article that is not a
+    label.
     """
     person = rng.choice(NAMES["female"] + NAMES["male"])
     alleged = [a for a in FACTS if rng.random() < (0.4 if a in COMMON else 0.1)]
@@ -67,7 +68,7 @@ def _draw_case(rng: Random) -> Drawn:
 
 
 def _draw_opinion(rng: Random) -> Drawn:
-    """An opinion on one subject, with words of court around it."""
+    """Draw an opinion on one subject, with legal phrases around it."""
     name, town = rng.choice(NAMES["male"]), rng.choice(TOWNS)
     area = rng.randint(1, len(SUBJECTS))
     parts = [

@@ -1,7 +1,7 @@
-"""The words of the embedded data, with the relations that its labels follow from.
+"""Words of the embedded data, with the relations that determine its labels.
 
-Small on purpose: an encoder that starts from random weights meets every word often enough to learn
-something about it.
+The vocabulary is small, so that an encoder with random weights sees every word often enough to
+learn something about it.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Verb:
-    """A transitive verb; `formal` is the past of a regular synonym, `opposite` a base form."""
+    """Transitive verb; `formal` is the past of a regular synonym, `opposite` a base form."""
 
     base: str
     third: str
@@ -21,7 +21,7 @@ class Verb:
 
 @dataclass(frozen=True, kw_only=True)
 class Domain:
-    """The nouns of one corner of the world; every place starts with its preposition."""
+    """Nouns of one topic; every place starts with its preposition."""
 
     name: str
     people: tuple[str, ...]
@@ -56,7 +56,7 @@ VERBS = tuple(
 
 
 def opposite(verb: Verb) -> Verb:
-    """The verb that undoes this one."""
+    """Return the verb that undoes this one."""
     return next(v for v in VERBS if v.base == verb.opposite)
 
 
@@ -95,7 +95,7 @@ HELD_OUT = (
         places=("on the stage", "in the hall", "in the garden", "at the palace"),
     ),
 )
-"""Nouns of MNLI's mismatched genres, which its train split never shows."""
+"""Nouns of MNLI's mismatched genres, which do not occur in its train split."""
 
 HYPERNYMS = {
     "vehicle": "cart tractor bus bicycle car taxi ferry boat carriage tram",

@@ -1,7 +1,7 @@
-"""CoNLL-2012's columns: small stories, who did what to whom in each sentence, and who is who.
+"""CoNLL-2012 files: short stories with predicates, semantic roles and coreference.
 
-A story is about a woman, a man and a thing. Each comes back by name or as a pronoun, and the
-pronoun's gender says which of them it is.
+A story has a woman, a man and a thing. Each is mentioned again by name or pronoun, and the gender
+of the pronoun determines the referent.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ class Argument(NamedTuple):
 
 
 class Proposition(NamedTuple):
-    """A predicate's place, its base form and its arguments, which do not overlap."""
+    """Position of a predicate, its base form and its arguments, which do not overlap."""
 
     place: int
     base: str
@@ -35,7 +35,7 @@ class Proposition(NamedTuple):
 
 
 class Mention(NamedTuple):
-    """Words [start, end) of a sentence and the number of who they are."""
+    """Words [start, end) of a sentence and the number of their entity."""
 
     start: int
     end: int
@@ -43,7 +43,7 @@ class Mention(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """Words as people write them, propositions in the order of their predicates, and mentions."""
+    """Words in their usual form, propositions in the order of predicates, and mentions."""
 
     words: tuple[str, ...]
     propositions: tuple[Proposition, ...]
@@ -51,12 +51,12 @@ class Sentence(NamedTuple):
 
 
 Document = tuple[str, bool, tuple[Sentence, ...]]
-"""Genre, whether two people speak in turn, and the sentences."""
+"""Genre, whether two people speak in turn, and sentences."""
 
 
 @dataclass(frozen=True)
 class Entity:
-    """Someone or something: the first name, the later ones, and the pronouns."""
+    """Person or thing: the first name, the later ones, and the pronouns."""
 
     number: int
     first: str
@@ -67,7 +67,7 @@ class Entity:
 
 @dataclass
 class _Draft:
-    """A sentence while it is written."""
+    """Sentence under construction."""
 
     rng: Random
     told: set[int]
@@ -76,13 +76,13 @@ class _Draft:
     mentions: list[Mention] = field(default_factory=list)
 
     def say(self, text: str) -> tuple[int, int]:
-        """Adds words, and gives where they stand."""
+        """Add words and return their span."""
         start = len(self.words)
         self.words += text.split()
         return start, len(self.words)
 
     def name(self, entity: Entity, case: str = "subject") -> tuple[int, int]:
-        """Adds a mention: the first one by name, later ones mostly by a pronoun."""
+        """Add a mention: the first one by name, later ones mostly by a pronoun."""
         text = entity.first
         if entity.number in self.told:
             text = getattr(entity, case) if self.rng.random() < 0.6 else entity.again
@@ -92,17 +92,17 @@ class _Draft:
         return span
 
     def act(self, verb: str) -> int:
-        """Adds a verb, and gives its place."""
+        """Add a verb and return its position."""
         return self.say(verb)[0]
 
     def state(self, place: int, base: str, **arguments: tuple[int, int]) -> None:
-        """Says who takes part in what; `ARGM_TMP` stands for ARGM-TMP, `R_ARG0` for R-ARG0."""
+        """Add a proposition; `ARGM_TMP` means ARGM-TMP, and `R_ARG0` means R-ARG0."""
         found = [Argument("V", place, place + 1)]
         found += [Argument(role.replace("_", "-"), *span) for role, span in arguments.items()]
         self.propositions.append(Proposition(place, base, tuple(sorted(found, key=_start))))
 
     def done(self) -> Sentence:
-        """The sentence with its full stop and capital."""
+        """Return the sentence with its full stop and capital."""
         self.words.append(".")
         first, *rest = self.words
         return Sentence(
@@ -148,7 +148,7 @@ def _named_again(entity: Entity) -> Entity:
 
 
 def _deed(draft: _Draft, cast: list[Entity], item: Entity, place: str) -> Sentence:
-    """`Anna bought the cart near the barn after lunch .`."""
+    """Write `Anna bought the cart near the barn after lunch .`."""
     verb = draft.rng.choice(VERBS)
     who = draft.name(draft.rng.choice(cast))
     at = draft.act(verb.past)
@@ -159,7 +159,7 @@ def _deed(draft: _Draft, cast: list[Entity], item: Entity, place: str) -> Senten
 
 
 def _deal(draft: _Draft, cast: list[Entity], item: Entity, place: str) -> Sentence:
-    """`On monday she sold it to him .`; the place has no part in it."""
+    """Write `On monday she sold it to him .`; the place is not used."""
     when = draft.say(draft.rng.choice(TIMES))
     one, other = draft.rng.sample(cast, 2)
     who = draft.name(one)
@@ -172,7 +172,7 @@ def _deal(draft: _Draft, cast: list[Entity], item: Entity, place: str) -> Senten
 
 
 def _talk(draft: _Draft, cast: list[Entity], item: Entity, place: str) -> Sentence:
-    """`Peter said that she had not found it near the barn .`."""
+    """Write `Peter said that she had not found it near the barn .`."""
     verb = draft.rng.choice(VERBS)
     one, other = draft.rng.sample(cast, 2)
     teller = draft.name(one)
@@ -190,7 +190,7 @@ def _talk(draft: _Draft, cast: list[Entity], item: Entity, place: str) -> Senten
 
 
 def _aside(draft: _Draft, cast: list[Entity], item: Entity, place: str) -> Sentence:
-    """`The cart , he said , was sold by her .`: what was said stands on both sides."""
+    """Write `The cart , he said , was sold by her .`, with the quote on both sides."""
     verb = draft.rng.choice(VERBS)
     one, other = draft.rng.sample(cast, 2)
     what = draft.name(item)
@@ -208,7 +208,7 @@ def _aside(draft: _Draft, cast: list[Entity], item: Entity, place: str) -> Sente
 
 
 def _relative(draft: _Draft, cast: list[Entity], item: Entity, place: str) -> Sentence:
-    """`He met the baker who had bought it at the market .`: a person who does not come back."""
+    """Write `He met the baker who had bought it at the market .`; the baker occurs only once."""
     verb = draft.rng.choice(VERBS)
     domain = draft.rng.choice(DOMAINS)
     who = draft.name(draft.rng.choice(cast))
@@ -250,7 +250,7 @@ def _lines(split: str, number: int, document: Document) -> Iterator[str]:
 
 
 def _spans(proposition: Proposition, words: int) -> list[str]:
-    """A proposition's column: "(ARG0*", "*", "*)"."""
+    """Return the column of a proposition: "(ARG0*", "*", "*)"."""
     column = ["*"] * words
     for role, start, end in proposition.arguments:
         column[start] = f"({role}{column[start]}"
@@ -259,7 +259,7 @@ def _spans(proposition: Proposition, words: int) -> list[str]:
 
 
 def _chains(sentence: Sentence, kept: set[int]) -> Sequence[str]:
-    """The last column: "(0", "0)", "(0)", several with bars between, "-" for none."""
+    """Return the last column: "(0", "0)", "(0)", several separated by bars, "-" for none."""
     marks: list[list[str]] = [[] for _ in sentence.words]
     for start, end, entity in sentence.mentions:
         if entity in kept and end == start + 1:

@@ -1,4 +1,4 @@
-"""SQuAD 1.1 and 2.0 in the official JSON: stories with questions on who, when, where, how many."""
+"""SQuAD, RACE, CoNLL-2003, SWAG, SNLI and SST in their official layouts."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ from tests.helpers.mini_data.stories import KINDS, Fact, answers_in_kind, draw_s
 Json = dict[str, object]
 Asked = tuple[Fact, str]
 Paragraph = tuple[tuple[Fact, ...], tuple[Asked, ...], tuple[Asked, ...]]
-"""A story, questions that it answers, and questions that it does not."""
+"""A story, answerable questions, and unanswerable questions."""
 
 DETAILS = ("when", "where", "how many")
 SQUAD_SIZES = (160, 44, 0)
@@ -50,7 +50,7 @@ def write_squad(folder: Path) -> None:
 
 
 def _draw_paragraph(rng: Random) -> Paragraph:
-    """Each fact has a detail of another kind, and no answer lies in the third kind or crosswise."""
+    """Draw two facts; unanswerable questions ask for missing or the other fact's details."""
     *told, untold = rng.sample(DETAILS, 3)
     facts = zip(draw_story(rng, 2), told, strict=True)
     one, two = story = tuple(fact.only(kind) for fact, kind in facts)
@@ -74,7 +74,7 @@ def _paragraph(name: str, number: int, paragraph: Paragraph, version: str) -> Js
 
 
 def _answered(story: tuple[Fact, ...], fact: Fact, kind: str) -> Json:
-    """With the answer, and for a place or time also the answer without its preposition."""
+    """Return a question with its answer, for a place or time also without the preposition."""
     answers = [_located(story, fact, fact.answer(kind))]
     shorter = fact.answer(kind).partition(" ")[2]
     if shorter:
@@ -83,7 +83,7 @@ def _answered(story: tuple[Fact, ...], fact: Fact, kind: str) -> Json:
 
 
 def _unanswered(story: tuple[Fact, ...], fact: Fact, kind: str) -> Json:
-    """The plausible answer is what is told of the other fact, or else who did it."""
+    """Return an unanswerable question; the plausible answer is the other fact's or a person."""
     teller = next((f for f in story if f.answer(kind)), fact)
     plausible = _located(story, teller, teller.answer(kind) or teller.person)
     return {
@@ -100,7 +100,7 @@ def _located(story: tuple[Fact, ...], fact: Fact, answer: str) -> Json:
 
 
 def located(story: tuple[Fact, ...], fact: Fact, kind: str) -> Json:
-    """What answers the question of that kind, with its place in the story."""
+    """Return the answer to the question of that kind, with its position in the story."""
     return _located(story, fact, fact.answer(kind))
 
 
@@ -110,7 +110,7 @@ Question = tuple[str, tuple[str, ...], str]
 Passage = tuple[str, tuple[Question, ...]]
 
 RACE_SIZES = (44, 14, 8)
-"""Passages of train, dev and test, in each of middle and high."""
+"""Numbers of passages in train, dev and test, for each level."""
 
 FACTS = {"middle": 2, "high": 3}
 
@@ -126,14 +126,14 @@ def write_race(folder: Path) -> None:
 
 
 def _draw_passage(rng: Random, level: str) -> Passage:
-    """High school passages are longer, and their wrong options are also in the passage."""
+    """Draw a passage; high school ones are longer, with wrong options from the passage."""
     story = draw_story(rng, FACTS[level])
     asked = rng.sample([(fact, kind) for fact in story for kind in KINDS], 4)
     return tell(story), tuple(_question(rng, story, fact, kind, level) for fact, kind in asked)
 
 
 def _question(rng: Random, story: tuple[Fact, ...], fact: Fact, kind: str, level: str) -> Question:
-    """The right option, and wrong ones: of the kind, in the passage or not, or of another kind."""
+    """Return a question with the right option, and wrong ones of the same or another kind."""
     right = fact.answer(kind)
     told = {f.answer(kind) for f in story}
     absent = [option for option in answers_in_kind(kind) if option not in told]
@@ -208,7 +208,7 @@ def write_conll2003(folder: Path) -> None:
 
 
 def draw_tagged(rng: Random) -> tuple[Row, ...]:
-    """A sentence: the columns of each word."""
+    """Draw a sentence as the columns of its words."""
     rows: list[Row] = []
     for item in rng.choice(TEMPLATES).split():
         word, _, part = item.partition("/")
@@ -222,7 +222,7 @@ def _plain(word: str, part: str) -> Row:
 
 
 def _entity(rng: Random, kind: str, before: list[Row]) -> list[Row]:
-    """I- throughout, but B- where an entity of the same kind stands right before: that is IOB1."""
+    """Return an entity in IOB1: I-, or B- directly after an entity of the same kind."""
     words = ENTITIES[kind](rng).split()
     touches = bool(before) and before[-1][3].endswith(kind)
     tags = [f"{'B' if touches else 'I'}-{kind}", *[f"I-{kind}"] * (len(words) - 1)]
@@ -360,7 +360,7 @@ def write_sst(folder: Path) -> None:
 
 
 def _draw_tree(rng: Random) -> str:
-    """`the plot is very warm .`: a degree word and a negation change the adjective's grade."""
+    """Draw `the plot is very warm .`; a degree word or negation changes the adjective's label."""
     grade, verdict = _draw_verdict(rng)
     subject = f"(2 (2 the) (2 {rng.choice(ASPECTS[:9])}))"
     clause = f"({grade} {subject} ({grade} (2 {rng.choice(COPULAS)}) {verdict}))"

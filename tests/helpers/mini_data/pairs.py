@@ -1,4 +1,4 @@
-"""BLiMP's kin and a text: a few pairs of each group, made up here in the sets' own layouts."""
+"""Minimal pairs like BLiMP's in five sets' own layouts, and a text."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,14 +16,14 @@ turn_taking: {he}: Did you sell it? {she}: No, I didn't. | {he}: Did you sell it
 """  # noqa: E501  (a pair is one line)
 
 PROPERTIES = (("sells {its}", "{who}", "{it}"), ("can be carried away", "{it}", "{who}"))
-"""What is said, and of whom it is true and is not."""
+"""Properties, the subject they fit, and the subject they do not fit."""
 
 ZORRO = {"argument_structure-dropped_argument": "drop_argument", "irregular-verb": "intransitive"}
-"""BLiMP's paradigms that stand for Zorro's; of the others the one in its place."""
+"""BLiMP's paradigms used for Zorro's; the other paradigms are matched by position."""
 
 
 def _told(lines: str) -> Iterator[tuple[str, str, str]]:
-    """The name of each line, and its two sentences of every cast."""
+    """Yield the name of each line and its two sentences, for every cast."""
     for line in lines.strip().splitlines():
         name, _, pair = line.partition(": ")
         good, _, bad = pair.partition(" | ")
@@ -97,7 +97,7 @@ def _comps(number: int, cast: Mapping[str, str]) -> Iterator[dict[str, str]]:
 
 
 def write_text(folder: Path) -> None:
-    """Write a text of two paragraphs, a sentence a line."""
+    """Write a text of two paragraphs, one sentence per line."""
     told = [good for _, good, _ in _told(PAIRS)]
     _write(folder / "corpus.txt", [*told[:30], "", *told[60:90]])
 

@@ -1,4 +1,4 @@
-"""QuAC and CoQA, conversations on stories, and HotpotQA, questions on two paragraphs at once."""
+"""QuAC and CoQA, conversations on stories, and HotpotQA, questions on two paragraphs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ CANNOT_ANSWER = "CANNOTANSWER"
 
 
 class Turn(NamedTuple):
-    """A question, where its answer stands ("" for nowhere), and the answer in free words.
+    """A question, its answer span ("" for none), and the answer in free words.
 
     `said` is y, n or x: whether the answer is a yes, a no or neither.
     """
@@ -28,7 +28,7 @@ class Turn(NamedTuple):
 
 
 class Dialog(NamedTuple):
-    """A story, and questions of which all but the first are understood by those before them."""
+    """A story, and questions that depend on the earlier ones."""
 
     story: tuple[Fact, ...]
     turns: tuple[Turn, ...]
@@ -59,7 +59,7 @@ def _yes_or_no(rng: Random, fact: Fact) -> Turn:
 
 
 def _place(dialog: Dialog, turn: Turn) -> int:
-    """Where the turn's answer stands in the story."""
+    """Return the position of the turn's answer in the story."""
     told = tell(dialog.story)
     fact = next(f for f in dialog.story if turn.span in f.told())
     asked = next(f for f in dialog.story if f.question("who") == dialog.turns[0].question)
@@ -111,7 +111,7 @@ def _quac_question(name: str, dialog: Dialog, turn: Turn, split: str, context: s
 
 
 SOURCES = ("mctest", "gutenberg", "race", "cnn", "wikipedia", "science", "reddit")
-"""The last two are in the hidden test set only; here they are in every split."""
+"""Sources; the last two are officially in the hidden test set only, here in every split."""
 
 
 def write_coqa(folder: Path) -> None:
@@ -166,7 +166,7 @@ HOTPOT_SIZES = (150, 50, 0)
 
 
 class Hops(NamedTuple):
-    """A question, its answer, and paragraphs: the title, the fact, and whether it supports it."""
+    """A question, its answer, and paragraphs: title, fact, and whether it is supporting."""
 
     question: str
     answer: str
@@ -175,7 +175,7 @@ class Hops(NamedTuple):
 
 
 def _draw_hops(rng: Random) -> Hops:
-    """What somebody did is told in one paragraph, and who it was in another."""
+    """Draw two facts: one paragraph has the action, the other has the person."""
     one, two, *others = draw_story(rng, 4)
     is_same = rng.random() < 0.5
     if rng.random() < 0.7:

@@ -1,4 +1,4 @@
-"""Sentences that are grammatical, or that hold one slip of agreement, form or order (CoLA)."""
+"""Sentences and pairs of CoLA, SST-2, MRPC, QQP, STS-B, WiC and QNLI, drawn from the grammar."""
 
 from dataclasses import replace
 from random import Random
@@ -9,7 +9,7 @@ from tests.helpers.mini_data.lexicon import DOMAINS, HELD_OUT, NAMES, OPPOSITES,
 
 
 def draw_acceptability(rng: Random) -> tuple[str, str]:
-    """A sentence and "1" where it is acceptable, else "0"; three in five are."""
+    """Draw a sentence and "1" (three of five) if it is acceptable, else "0"."""
     acceptable = rng.random() < 0.6
     words = rng.choice((_present, _perfect, _auxiliary, _passive))(rng, acceptable)
     return sentence(words), str(int(acceptable))
@@ -28,7 +28,7 @@ def _draw(rng: Random) -> tuple[Domain, Verb, str, str]:
 
 
 def _present(rng: Random, acceptable: bool) -> str:
-    """Agreement: `this baker sells the car`, `*these bakers sells the car`."""
+    """Draw a sentence with agreement: `this baker sells the car`, `*these bakers sells the car`."""
     domain, verb, thing, place = _draw(rng)
     plural = rng.random() < 0.5
     form = verb.base if plural is acceptable else verb.third
@@ -36,14 +36,14 @@ def _present(rng: Random, acceptable: bool) -> str:
 
 
 def _perfect(rng: Random, acceptable: bool) -> str:
-    """The participle after "has": `*has sell the car`."""
+    """Draw a sentence with a participle after "has": `*has sell the car`."""
     domain, verb, thing, place = _draw(rng)
     form = verb.participle if acceptable else verb.base
     return f"{_subject(rng, domain, plural=False)} has {form} the {thing} {place}"
 
 
 def _auxiliary(rng: Random, acceptable: bool) -> str:
-    """The base form after "did not", and the article before the noun."""
+    """Draw a sentence with "did not"; errors are in the verb form or the order of the article."""
     domain, verb, thing, place = _draw(rng)
     subject = _subject(rng, domain, plural=rng.random() < 0.5)
     if acceptable:
@@ -53,7 +53,7 @@ def _auxiliary(rng: Random, acceptable: bool) -> str:
 
 
 def _passive(rng: Random, acceptable: bool) -> str:
-    """The agent of a passive: `*was sold the baker`, `*by the baker was sold`."""
+    """Draw a passive with an agent: `*was sold the baker`, `*by the baker was sold`."""
     domain, verb, thing, place = _draw(rng)
     person = rng.choice(domain.people)
     if acceptable:
@@ -80,14 +80,14 @@ DEGREES = ("", "very", "rather", "truly", "often", "quite")
 
 
 def draw_polarity(rng: Random) -> tuple[str, str]:
-    """A review line in the set's own spelling (lower case, spaced marks) and "1" for praise."""
+    """Draw a review line in SST-2's spelling (lower case, spaced marks) and "1" for praise."""
     praise = rng.random() < 0.52
     line = rng.choice((_plain, _plain, _contrast, _phrase))(rng, praise)
     return line, str(int(praise))
 
 
 def _verdict(rng: Random, praise: bool) -> str:
-    """`is very warm`, or with the opposite word `is never dull`: a third are turned round."""
+    """Draw `very warm`, or the opposite word negated, `never dull`, for a third."""
     turned = rng.random() < 0.33
     word = rng.choice(POSITIVE if praise is not turned else NEGATIVE)
     lead = rng.choice(("not", "never", "hardly")) if turned else rng.choice(DEGREES)
@@ -99,7 +99,7 @@ def _plain(rng: Random, praise: bool) -> str:
 
 
 def _contrast(rng: Random, praise: bool) -> str:
-    """What comes after "but" counts."""
+    """Draw a contrast in which the part after "but" determines the label."""
     first, second = rng.sample(ASPECTS, 2)
     before, after = _verdict(rng, not praise), _verdict(rng, praise)
     return f"the {first} is {before} , but the {second} is {after} . "
@@ -122,7 +122,7 @@ INTENTS = {
 
 
 def draw_paraphrase(rng: Random) -> Pair:
-    """Two sentences, "1" where they tell the same scene (three in five; MRPC)."""
+    """Draw two sentences, "1" (three of five) if they describe the same scene (MRPC)."""
     scene = draw_scene(rng)
     if rng.random() < 0.6:
         first, second = rng.choices(
@@ -138,7 +138,7 @@ def draw_paraphrase(rng: Random) -> Pair:
 
 
 def _changed(rng: Random, scene: Scene) -> Scene:
-    """The scene with another thing, person, place or the opposite verb."""
+    """Return the scene with another thing, person, place or the opposite verb."""
     domain = scene.domain
     return rng.choice(
         (
@@ -151,9 +151,9 @@ def _changed(rng: Random, scene: Scene) -> Scene:
 
 
 def draw_questions(rng: Random) -> Pair:
-    """Two questions, "1" where one answer serves both (two in five; QQP).
+    """Draw two questions, "1" (two of five) if they have the same answer (QQP).
 
-    The others ask something else of the same thing, or the same of a new one.
+    The others ask something else about the same thing, or the same about another one.
     """
     thing, verb = rng.choice(rng.choice(DOMAINS).things), rng.choice(VERBS).base
     intent = rng.choice(tuple(INTENTS))
@@ -169,9 +169,9 @@ def draw_questions(rng: Random) -> Pair:
 
 
 def draw_similarity(rng: Random) -> Pair:
-    """Two sentences with a grade from 0 (unrelated) to 5 (the same), as `%.3f` (STS-B).
+    """Draw two sentences with a score from 0 (unrelated) to 5 (the same), as `%.3f` (STS-B).
 
-    Raters differ: the grade of the kind of pair moves by up to 0.4.
+    The score of each kind of pair varies by up to 0.4, as raters differ.
     """
     grade = rng.randrange(6)
     scene = replace(draw_scene(rng), adjective=rng.choice(rng.choice(OPPOSITES)))
@@ -185,7 +185,7 @@ def _same(rng: Random, scene: Scene) -> str:
 
 
 def _shortened(rng: Random, scene: Scene) -> str:
-    """Everything but the place, or but the adjective."""
+    """Return the sentence without the place, or without the adjective."""
     if rng.random() < 0.5:
         return replace(scene, adjective="").active()
     return sentence(f"the {scene.person} {scene.verb.past} {scene.noun_phrase}")
@@ -196,7 +196,7 @@ def _elsewhere(rng: Random, scene: Scene) -> str:
 
 
 def _otherwise(rng: Random, scene: Scene) -> str:
-    """The same people and things, and the opposite of what was done."""
+    """Return the same people and things with the opposite action."""
     return scene.undone().active() if rng.random() < 0.4 else scene.negated()
 
 
@@ -247,7 +247,7 @@ PEOPLE = tuple(person for domain in DOMAINS for person in domain.people)
 
 
 class Usage(NamedTuple):
-    """A word in two sentences, and whether it means the same in both."""
+    """A word in two sentences, and whether it has the same sense in both."""
 
     word: str
     first: str
@@ -256,7 +256,7 @@ class Usage(NamedTuple):
 
 
 def draw_usage(rng: Random) -> Usage:
-    """Half of the pairs keep the sense."""
+    """Draw a word in two sentences; half of the pairs have the same sense."""
     word = rng.choice(tuple(SENSES))
     same = rng.random() < 0.5
     one, two = rng.sample(SENSES[word], 2)
@@ -276,7 +276,7 @@ KINDS = ("who", "when", "where", "how many")
 
 
 def draw_answering(rng: Random) -> Pair:
-    """A question and a sentence, half of them with what the question asks for."""
+    """Draw a question and a sentence, half of them with the answer."""
     scene = draw_scene(rng)
     asked = rng.choice(KINDS)
     answered = rng.random() < 0.5

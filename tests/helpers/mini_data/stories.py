@@ -1,4 +1,4 @@
-"""Short stories of facts, and the questions that a fact answers."""
+"""Short stories of facts, and questions that a fact answers."""
 
 from dataclasses import dataclass, replace
 from random import Random
@@ -15,7 +15,7 @@ KINDS = tuple(FIELDS)
 
 @dataclass(frozen=True, kw_only=True)
 class Fact:
-    """Who did what to how many things, where and when; what is not told of it is empty."""
+    """Who did what to how many things, where and when; missing details are empty."""
 
     person: str
     verb: Verb
@@ -26,21 +26,21 @@ class Fact:
 
     @property
     def things(self) -> str:
-        """The thing in the plural."""
+        """Return the thing in the plural."""
         return plural(self.thing)
 
     def told(self) -> str:
-        """`Anna sold five cars at the market on monday`, with a full stop."""
+        """Return `Anna sold five cars at the market on monday` with a full stop."""
         words = (self.person, self.verb.past, self.count, self.things, self.place, self.time)
         return f"{' '.join(filter(None, words))}."
 
     def only(self, kind: str) -> "Fact":
-        """The same fact with one of its time, its place and its count."""
+        """Return the fact with only one of its time, place and count."""
         kept = dict.fromkeys(("time", "place", "count"), "") | {FIELDS[kind]: self.answer(kind)}
         return replace(self, time=kept["time"], place=kept["place"], count=kept["count"])
 
     def question(self, kind: str) -> str:
-        """The question of that kind about this fact, without the answer in it."""
+        """Return the question of that kind about this fact, without the answer in it."""
         match kind:
             case "who":
                 return f"Who {self.verb.past} the {self.things}?"
@@ -49,13 +49,13 @@ class Fact:
         return f"{kind.capitalize()} did {self.person} {self.verb.base} the {self.things}?"
 
     def answer(self, kind: str) -> str:
-        """The words of the fact that answer the question of that kind; empty where it is untold."""
+        """Return the words that answer the question of that kind, or "" if they are missing."""
         words: str = getattr(self, FIELDS[kind])
         return words
 
 
 def draw_story(rng: Random, facts: int) -> tuple[Fact, ...]:
-    """Facts with a person, a thing, a count, a place and a time each has for itself."""
+    """Draw facts with different people, things, counts, places and times."""
     columns = (
         rng.sample(options, facts)
         for options in (PEOPLE, rng.choice(DOMAINS).things, COUNTS, PLACES, TIMES)
@@ -67,12 +67,12 @@ def draw_story(rng: Random, facts: int) -> tuple[Fact, ...]:
 
 
 def tell(story: tuple[Fact, ...]) -> str:
-    """The facts one after the other."""
+    """Return the sentences of the facts in order."""
     return " ".join(fact.told() for fact in story)
 
 
 def answers_in_kind(kind: str) -> tuple[str, ...]:
-    """Everything that could answer a question of that kind."""
+    """Return all possible answers to a question of that kind."""
     return {"who": PEOPLE, "when": TIMES, "where": PLACES, "how many": COUNTS}[kind]
 
 
@@ -96,7 +96,7 @@ class Cloze(NamedTuple):
 
 
 def draw_yes_or_no(rng: Random) -> Pair:
-    """Passage, question and "true" or "false"; a false one is denied or was done elsewhere."""
+    """Draw passage, question and "true" or "false"; false ones are negated or moved."""
     fact, follower = draw_story(rng, 2)
     person, verb, things = fact.person, fact.verb, fact.things
     truth = rng.random() < 0.55
@@ -112,7 +112,7 @@ def draw_yes_or_no(rng: Random) -> Pair:
 
 
 def draw_quiz(rng: Random) -> Quiz:
-    """Two facts, three questions, three to five answers of which one or two are true."""
+    """Draw two facts and three questions with three to five answers, one or two of them true."""
     story = draw_story(rng, 2)
     asked = rng.sample([(fact, kind) for fact in story for kind in KINDS], 3)
     return Quiz(tell(story), tuple(_options(rng, story, fact, kind) for fact, kind in asked))
@@ -134,7 +134,7 @@ def _options(
 
 
 def draw_cloze(rng: Random) -> Cloze:
-    """The query retells one fact with its person or its town left out."""
+    """Draw a query that repeats one fact without its person or its town."""
     towns = rng.sample(TOWNS, 2)
     facts = zip(draw_story(rng, 2), towns, strict=True)
     story = tuple(replace(fact, place=f"in {town}") for fact, town in facts)

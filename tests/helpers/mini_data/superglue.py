@@ -1,4 +1,4 @@
-"""The SuperGLUE tasks in the JSON lines of the official download."""
+"""SuperGLUE tasks in the JSON lines of the official download."""
 
 from collections.abc import Callable
 from itertools import count
@@ -44,7 +44,7 @@ PEOPLE = tuple(person for domain in DOMAINS for person in domain.people)
 
 
 def draw_commitment(rng: Random) -> Pair:
-    """A premise of two sentences, the bare clause, and what follows; neutral is the rarest."""
+    """Draw a premise of two sentences, a clause, and the label; neutral is the rarest."""
     label = rng.choices(LABELS, weights=(42, 42, 16))[0]
     scene, before = draw_scene(rng), draw_scene(rng)
     clause = f"the {scene.person} {scene.verb.past} the {scene.thing}"
@@ -82,7 +82,7 @@ def _write(  # noqa: PLR0917
     row: Callable[[Any], Json],
     label: Callable[[Any], object],
 ) -> None:
-    """Rows of train, val and test, with "idx" and, but for test, the label."""
+    """Write rows of train, val and test, with "idx" and, except for test, the label."""
     splits = draw_splits(f"superglue/{task.lower()}", draw, sizes)
     for name, drawn in zip(SPLITS, splits, strict=True):
         rows = [row(one) | {"idx": i} for i, one in enumerate(drawn)]
@@ -110,7 +110,7 @@ def _alternatives(drawn: Alternatives) -> Json:
 
 
 def _multirc(folder: Path) -> None:
-    """Question and answer ids run on over the whole file."""
+    """Write MultiRC, whose question and answer ids are consecutive in the whole file."""
     for name, quizzes in zip(
         SPLITS, draw_splits("superglue/multirc", draw_quiz, (80, 24, 12)), strict=True
     ):
@@ -134,7 +134,7 @@ def _passage(quiz: Quiz, questions: "count[int]", answers: "count[int]", split: 
 
 
 def _record(folder: Path) -> None:
-    """Entity and answer spans end at their last character, as the official ones do."""
+    """Write ReCoRD; spans end at their last character, as the official ones do."""
     splits = draw_splits("superglue/record", draw_cloze, (300, 100, 60))
     for name, clozes in zip(SPLITS, splits, strict=True):
         rows = [_cloze(i, cloze, hidden=name == "test") for i, cloze in enumerate(clozes)]
@@ -157,7 +157,7 @@ def _span(text: str, name: str) -> dict[str, int]:
 
 
 def _usage(drawn: Usage) -> Json:
-    """Character offsets of the word, its end exclusive."""
+    """Return the character offsets of the word, with an exclusive end."""
     starts = [s.index(f" {drawn.word}") + 1 for s in (drawn.first, drawn.second)]
     return {
         "word": drawn.word,
@@ -172,7 +172,7 @@ def _usage(drawn: Usage) -> Json:
 
 
 def _coreference(pair: Pair) -> Json:
-    """Span indices count words between spaces; a noun's span starts at its article."""
+    """Return span indices in words between spaces; a noun's span starts at its article."""
     words = pair.a.split()
     target = {
         "span1_text": f"{words[words.index(pair.b) - 1]} {pair.b}",
@@ -191,11 +191,11 @@ PLAIN: tuple[tuple[Any, ...], ...] = (
     ("WiC", draw_usage, (600, 160, 80), _usage, lambda u: u.same),
     ("WSC", draw_coreference, (500, 150, 80), _coreference, lambda p: p.label == "1"),
 )
-"""Tasks whose splits are laid out alike: how many rows of each are drawn, and what one becomes."""
+"""Tasks with equal layouts of their splits: the numbers of rows, and the form of a row."""
 
 
 def _axb(folder: Path) -> None:
-    """The diagnostic pairs with two labels; `idx` is a string there."""
+    """Write the diagnostic pairs with two labels; `idx` is a string there."""
     rows = []
     for i, pair in enumerate(draw_distinct("superglue/axb", 120, draw_diagnostic)):
         label = pair.label if pair.label == "entailment" else "not_entailment"
@@ -206,7 +206,7 @@ def _axb(folder: Path) -> None:
 
 
 def _axg(folder: Path) -> None:
-    """Two rows a pair, one after the other."""
+    """Write pairs of rows, one after the other."""
     pairs = draw_distinct("superglue/axg", 50, draw_gender)
     rows = [
         {

@@ -1,6 +1,6 @@
-"""XTREME's seven tasks in their official layouts, in made-up languages: all of them are English.
+"""XTREME's seven tasks in their official layouts, with English text in every language.
 
-English, and German where a file is small, have rows of their own; "mini" stands for all others.
+English, and German for small files, have rows of their own; "mini" represents all other languages.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,14 +25,14 @@ from tests.helpers.mini_data.stories import Fact, draw_story, tell
 ROWS = 44
 MINI = "mini"
 CONTRADICTORY = {"contradiction": "contradictory"}
-"""How XNLI's training files call it."""
+"""Label names of XNLI's training files."""
 
 WAYS = (Scene.active, Scene.passive, Scene.negated, Scene.fronted)
 CLOSED = {"the": "DET", "was": "AUX", "did": "AUX", "not": "PART", ".": "PUNCT"}
 
 
 def write_xtreme(folder: Path) -> None:
-    """Write every task but SQuAD, which is written elsewhere."""
+    """Write every task except SQuAD, which is written elsewhere."""
     _xnli(folder)
     _pawsx(folder)
     _panx(folder)
@@ -75,7 +75,7 @@ def _pawsx(folder: Path) -> None:
 
 
 def _panx(folder: Path) -> None:
-    """A language and the word, its tag in IOB2, an empty line after each sentence."""
+    """Write language and word, the tag in IOB2, and an empty line after each sentence."""
     sentences = iter(draw_distinct("xtreme/panx", 200 + 5 * ROWS, _entities))
     for path, code, number in (
         ("panx_dataset/en/train", "en", 200),
@@ -92,7 +92,7 @@ def _panx(folder: Path) -> None:
 
 
 def _entities(rng: Random) -> tuple[tuple[str, str], ...]:
-    """One of CoNLL-2003's sentences without other names, which WikiANN has not."""
+    """Draw a CoNLL-2003 sentence without MISC entities, which WikiANN does not have."""
     rows = draw_tagged(rng)
     while any(row[-1].endswith("MISC") for row in rows):
         rows = draw_tagged(rng)
@@ -101,7 +101,7 @@ def _entities(rng: Random) -> tuple[tuple[str, str], ...]:
 
 
 def _udpos(folder: Path) -> None:
-    """Ten columns a word."""
+    """Write ten columns per word."""
     sentences = iter(draw_distinct("xtreme/udpos", 90 + 3 * ROWS, _parts_of_speech))
     for path, number in (
         ("ud-treebanks-v2.5/UD_English-Mini/en_mini-ud-train.conllu", 90),
@@ -127,12 +127,12 @@ def _parts_of_speech(rng: Random) -> tuple[tuple[str, str], ...]:
 
 
 def _some(drawn: Iterator[DrawnT], number: int) -> Iterator[tuple[int, DrawnT]]:
-    """The next ones, numbered from 1."""
+    """Return the next rows, numbered from 1."""
     return enumerate(islice(drawn, number), start=1)
 
 
 def _questions(folder: Path) -> None:
-    """TyDi's training file has all languages, by how the ids begin."""
+    """Write TyDi QA, whose training file has all languages, distinguished by ids."""
     stories = iter(draw_distinct("xtreme/questions", 120, _story))
     for path, languages in (
         ("tydiqa/tydiqa-goldp-v1.1-train.json", {"english": 60, MINI: 10}),
@@ -152,7 +152,7 @@ def _questions(folder: Path) -> None:
 
 
 def _story(rng: Random) -> tuple[Fact, ...]:
-    """Each fact is told with a detail of another kind."""
+    """Return a story in which each fact has a detail of another kind."""
     kinds = rng.sample(DETAILS, 2)
     return tuple(f.only(kind) for f, kind in zip(draw_story(rng, 2), kinds, strict=True))
 

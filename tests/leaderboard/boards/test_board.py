@@ -20,7 +20,7 @@ from tests.helpers.boards import (
 )
 
 
-def test_score_is_the_rule_over_medians_and_the_mean_stands_beside() -> None:
+def test_score_is_computed_from_medians_and_cells_also_have_means() -> None:
     (entry,) = one_board(make_rows(values=[0.5, 0.6, 0.9])).entries
     cell = entry.cells["glue/mrpc"]
     assert (cell.median, cell.mean) == (0.6, pytest.approx(2 / 3))
@@ -29,12 +29,12 @@ def test_score_is_the_rule_over_medians_and_the_mean_stands_beside() -> None:
     assert entry.spread == pytest.approx(stdev([0.5, 0.6, 0.9]))
 
 
-def test_task_with_two_metrics_is_their_mean() -> None:
+def test_score_of_a_task_with_two_metrics_is_their_mean() -> None:
     row = make_row(task="glue/mrpc", scores={"accuracy": 0.8, "f1": 0.9, "loss": 7.0})
     assert one_board([row]).entries[0].cells["glue/mrpc"].values == (pytest.approx(0.85),)
 
 
-def test_score_follows_from_the_numbers_that_are_shown() -> None:
+def test_score_is_the_mean_of_the_displayed_medians() -> None:
     # Accuracy and F1 have their medians at different seeds: the cell's median is what counts.
     odd = [(0.1, 0.9), (0.2, 0.2), (0.9, 0.3)]
     rows = [r for r in make_rows(values=[0.5] * 3) if r.task != "glue/mrpc"]
@@ -54,7 +54,7 @@ def test_one_seed_has_no_spread() -> None:
     assert entry.seeds == (1, 1)
 
 
-def test_score_needs_every_task_of_the_rule() -> None:
+def test_suite_score_needs_every_task() -> None:
     rows = make_rows("whole") + make_rows("part")[:5]
     whole, part = one_board(rows).entries
     assert (whole.rank, whole.missing) == (1, ())
@@ -62,7 +62,7 @@ def test_score_needs_every_task_of_the_rule() -> None:
     assert part.missing == TASKS[5:]
 
 
-def test_half_of_mnli_is_no_mnli() -> None:
+def test_mnli_without_the_mismatched_accuracy_counts_as_missing() -> None:
     rows = [r for r in make_rows() if r.task != "glue/mnli"]
     rows.append(make_row(task="glue/mnli", scores={"accuracy": 0.8}))
     (entry,) = one_board(rows).entries
@@ -70,14 +70,14 @@ def test_half_of_mnli_is_no_mnli() -> None:
     assert entry.score is None
 
 
-def test_entries_are_ranked_and_ties_as_shown_share_a_rank() -> None:
+def test_scores_that_round_to_the_same_value_share_a_rank() -> None:
     levels = {"a": 0.8001, "b": 0.8003, "c": 0.9, "d": 0.7}
     rows = [row for model, level in levels.items() for row in make_rows(model, [level])]
     ranks = [(entry.model, entry.rank) for entry in one_board(rows).entries]
     assert ranks == [("c", 1), ("a", 2), ("b", 2), ("d", 4)]
 
 
-def test_order_of_rows_makes_no_difference() -> None:
+def test_boards_do_not_depend_on_row_order() -> None:
     rows = [row_of(run) for run in make_runs()]
     rows += make_rows("minilm", [0.4], data="hub")
     expected = build_boards(rows, GLUE)
@@ -94,7 +94,7 @@ def test_mini_and_real_data_never_share_a_board() -> None:
     assert sorted(board.data for board in boards) == [("hub",), ("mini",)]
 
 
-def test_doors_with_equal_rows_share_a_board_and_an_entry() -> None:
+def test_data_sources_with_equal_rows_share_a_board_and_an_entry() -> None:
     prints = {"glue/rte:train": "1", "glue/rte:dev": "2"}
     rows = [
         make_row(seed=0, data="hub", fingerprints=prints),
@@ -106,20 +106,20 @@ def test_doors_with_equal_rows_share_a_board_and_an_entry() -> None:
     assert [entry.seeds for entry in board.entries] == [(2, 2)]
 
 
-def test_changed_evaluation_rows_are_another_board() -> None:
+def test_changed_evaluation_rows_make_a_separate_board() -> None:
     old, new = ({"glue/rte:train": "1", "glue/rte:dev": dev} for dev in "23")
     rows = [make_row(data="hub", fingerprints=p, key=k) for p, k in ((old, "a"), (new, "b"))]
     boards = build_boards(rows, GLUE)
     assert [len(board.entries[0].runs) for board in boards] == [1, 1]
 
 
-def test_limited_rows_are_another_board_with_the_limit_in_its_title() -> None:
+def test_limited_runs_have_a_separate_board_with_the_limit_in_its_title() -> None:
     full, limited = build_boards([*make_rows(), make_row(limit=64)], GLUE)
     assert full.data_label == "mini data"
-    assert limited.data_label == "mini data, at most 64 rows a split"
+    assert limited.data_label == "mini data, at most 64 rows per split"
 
 
-def test_a_task_with_fewer_rows_than_the_limit_stands_on_the_limited_board_too() -> None:
+def test_a_task_with_fewer_rows_than_the_limit_is_also_on_the_limited_board() -> None:
     wnli = make_row(task="glue/wnli", largest_split=60)
     limited = [make_row(task=task, limit=64) for task in ("glue/rte", "glue/cola")]
     board = one_board([wnli, *limited])
@@ -137,14 +137,16 @@ def test_a_task_with_fewer_rows_than_the_limit_stands_on_the_limited_board_too()
 
 
 @pytest.mark.parametrize("largest_split", [0, 65])
-def test_more_rows_than_the_limit_never_stand_on_the_limited_board(largest_split: int) -> None:
+def test_runs_with_more_rows_than_the_limit_are_not_on_the_limited_board(
+    largest_split: int,
+) -> None:
     full = make_row(task="glue/wnli", largest_split=largest_split)
     boards = build_boards([full, make_row(limit=64)], GLUE)
     assert [set(board.entries[0].cells) for board in boards if board.limit] == [{"glue/rte"}]
     assert len(boards) == 2
 
 
-def test_a_k_shot_run_drew_from_all_rows_and_stands_on_no_limited_board() -> None:
+def test_few_shot_runs_are_not_on_limited_boards() -> None:
     shots = {"shots": Setting(value=8, source="--set")}
     drawn = make_row(settings=shots, overridden=True, largest_split=60)
     full, limited = build_boards([drawn, make_row(limit=64, key="limited")], GLUE)
@@ -152,14 +154,14 @@ def test_a_k_shot_run_drew_from_all_rows_and_stands_on_no_limited_board() -> Non
     assert [len(board.entries) for board in (full, limited)] == [1, 1]
 
 
-def test_other_training_rows_are_another_entry_of_the_same_board() -> None:
+def test_other_training_rows_make_a_separate_entry_on_the_same_board() -> None:
     prints = [{"glue/rte:train": train, "glue/rte:dev": "d"} for train in "12"]
     board = one_board(make_row(key=str(n), seed=n, fingerprints=p) for n, p in enumerate(prints))
     assert [entry.seeds for entry in board.entries] == [(1, 1), (1, 1)]
     assert board.entries[0].variant != board.entries[1].variant
 
 
-def test_other_values_are_another_entry_and_tasks_are_joined_by_their_values() -> None:
+def test_entries_are_separated_by_recipe_values() -> None:
     rows = make_rows(values=[0.6]) + make_rows(values=[0.7], recipe_digest="b" * 12)
     board = one_board(rows)
     assert [(e.rank, round(e.score or 0, 3)) for e in board.entries] == [(1, 0.7), (2, 0.6)]
@@ -171,7 +173,7 @@ def test_other_values_are_another_entry_and_tasks_are_joined_by_their_values() -
     ]
 
 
-def test_two_checkpoints_of_one_name_never_share_an_entry() -> None:
+def test_two_checkpoints_with_one_name_never_share_an_entry() -> None:
     rows = make_rows(values=[0.6])[:5] + make_rows(values=[0.7], weights="sha256:other")[5:]
     board = one_board(rows)
     assert [(e.model, e.score) for e in board.entries] == [("minilm", None)] * 2
@@ -184,12 +186,12 @@ def test_two_checkpoints_of_one_name_never_share_an_entry() -> None:
     }
 
 
-def test_seeds_of_two_checkpoints_of_one_name_are_no_spread() -> None:
+def test_seeds_of_two_checkpoints_with_one_name_are_not_pooled() -> None:
     rows = [make_row(seed=seed, weights=weights) for seed, weights in enumerate("ab")]
     assert [entry.seeds for entry in one_board(rows).entries] == [(1, 1), (1, 1)]
 
 
-def test_recipe_may_have_its_own_values_for_a_task() -> None:
+def test_recipe_with_different_values_for_one_task_is_one_entry() -> None:
     rows = [r for r in make_rows() if r.task != "glue/mrpc"]
     rows.append(make_row(task="glue/mrpc", recipe_digest="b" * 12))
     (entry,) = one_board(rows).entries
@@ -198,7 +200,7 @@ def test_recipe_may_have_its_own_values_for_a_task() -> None:
 
 
 @pytest.mark.parametrize("name", ["shots", "layers"])
-def test_shots_and_layers_are_one_value_of_an_entry_whatever_was_run_first(name: str) -> None:
+def test_an_entry_has_one_value_of_shots_or_layers_in_any_run_order(name: str) -> None:
     runs = [("cola", 8), ("cola", 32), ("rte", 32), ("rte", 8), ("sst2", None)]
     rows = [
         make_row(
@@ -219,12 +221,12 @@ def test_shots_and_layers_are_one_value_of_an_entry_whatever_was_run_first(name:
 
 
 @pytest.mark.parametrize("field", ["model", "recipe", "precision"])
-def test_other_names_are_another_entry(field: str) -> None:
+def test_another_model_recipe_or_precision_makes_a_separate_entry(field: str) -> None:
     rows = [make_row(key="a"), make_row(key="b", **{field: "other"})]
     assert len(one_board(rows).entries) == 2
 
 
-def test_newest_run_of_a_seed_counts_once() -> None:
+def test_only_the_newest_run_of_a_seed_counts() -> None:
     rows = [
         make_row(scores=0.4, key="a", finished="2026-08-01T12:00:00Z"),
         make_row(scores=0.6, key="b", finished="2026-08-02T12:00:00Z"),
@@ -232,28 +234,28 @@ def test_newest_run_of_a_seed_counts_once() -> None:
     assert one_board(rows).entries[0].cells["glue/rte"].values == (0.6,)
 
 
-def test_failed_runs_are_counted_and_score_nothing() -> None:
+def test_failed_runs_are_listed_without_a_score() -> None:
     (entry,) = one_board([make_row(seed=0), make_failed_row(seed=1)]).entries
     assert entry.cells["glue/rte"].values == (0.5,)
     assert [run.status for run in entry.failures] == ["diverged"]
 
 
-def test_failure_that_a_later_run_made_good_is_forgotten() -> None:
+def test_failure_followed_by_a_successful_run_is_not_listed() -> None:
     (entry,) = one_board([make_row(seed=1), make_failed_row(seed=1)]).entries
     assert entry.failures == ()
 
 
-def test_model_that_only_failed_is_listed() -> None:
+def test_model_with_only_failed_runs_is_listed() -> None:
     (entry,) = one_board([make_failed_row()]).entries
     assert (entry.rank, entry.cells, entry.seeds) == (None, {}, (0, 0))
 
 
-def test_undefined_score_is_no_score() -> None:
+def test_nan_score_counts_as_missing() -> None:
     row = make_row(task="glue/stsb", scores={"pearson": math.nan, "spearman": 0.8})
     assert one_board([row]).entries[0].cells == {}
 
 
-def test_diagnostic_set_is_shown_beside_and_never_counted() -> None:
+def test_diagnostic_set_is_shown_and_never_counted_in_the_score() -> None:
     scores = {
         "glue/mnli": {"accuracy": 0.5, "accuracy_mm": 0.5},
         "glue/ax": {"mcc_logic": 0.1, "mcc": 0.9},
@@ -267,13 +269,13 @@ def test_diagnostic_set_is_shown_beside_and_never_counted() -> None:
     assert board.entries[0].score == pytest.approx(0.5)
 
 
-def test_flags_of_a_cell_are_said_once() -> None:
+def test_equal_flags_of_the_seeds_of_a_cell_are_listed_once() -> None:
     flags = {"glue/rte": ("constant predictions",)}
     rows = [make_row(seed=seed, flags=flags) for seed in range(3)]
     assert one_board(rows).entries[0].cells["glue/rte"].flags == ("constant predictions",)
 
 
-def test_a_flag_is_of_one_task_alone() -> None:
+def test_a_flag_applies_to_one_task_only() -> None:
     flags = {"glue/mnli": ("constant predictions",)}
     scores = {"glue/mnli": {"accuracy": 0.3, "accuracy_mm": 0.3}, "glue/ax": {"mcc": 0.2}}
     row = replace(make_row(task="glue/mnli", flags=flags), scores=scores)
@@ -282,13 +284,13 @@ def test_a_flag_is_of_one_task_alone() -> None:
     assert cells["glue/ax"].flags == ()
 
 
-def test_other_suites_stay_out() -> None:
+def test_runs_of_other_suites_are_left_out() -> None:
     rows = {"superglue/rte:train": "0", "superglue/rte:dev": "1"}
     other = replace(make_row(), task="superglue/rte", fingerprints=rows)
     assert build_boards([other], GLUE) == ()
 
 
-def test_best_is_of_a_column_with_something_to_compare() -> None:
+def test_a_column_with_one_entry_has_no_best_score() -> None:
     board: Board = one_board([*make_rows("a", [0.5]), *make_rows("b", [0.6])])
     assert board.best("glue/cola") == "60.0"
     assert one_board(make_rows()).best("glue/cola") == ""

@@ -1,4 +1,4 @@
-"""Rows that others have measured: read, stored, shown, and never ranked."""
+"""Tests of imported rows: read, stored, shown, and never ranked."""
 
 import io
 import json
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from benchharness.errors import DataError
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.imported import (
     ImportedScore,
@@ -21,7 +22,6 @@ from benchharness.leaderboard.exports.lines import score_lines, to_csv, to_json
 from benchharness.leaderboard.report.write import render_report
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store
-from benchharness.tasks.errors import DataError
 from tests.helpers.boards import GLUE, make_job, make_rows, one_board, row_of
 from tests.helpers.hostile import HOSTILE_CELLS
 from tests.helpers.results import make_result
@@ -47,7 +47,7 @@ def _bring(store: Store, *rows: dict[str, Any]) -> int:
     return store.add_results(map(to_result, scores))
 
 
-def test_a_row_needs_six_things(tmp_path: Path) -> None:
+def test_imported_row_needs_six_fields(tmp_path: Path) -> None:
     assert list(read_rows(_json(tmp_path, ROW))) == [ImportedScore(**ROW)]
     path = tmp_path / "rows.csv"
     path.write_text("\ufeffsource,score,split,metric,task,model\nx,1,dev,accuracy,glue/rte,m\n")
@@ -56,7 +56,7 @@ def test_a_row_needs_six_things(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["minilm", *HOSTILE_CELLS])
-def test_our_own_exports_are_read(tmp_path: Path, name: str) -> None:
+def test_exports_of_benchharness_can_be_imported(tmp_path: Path, name: str) -> None:
     board = one_board(
         make_rows(name, [0.5, 0.7], data="hub")
         + make_rows("both", [0.6], data="hub", kind="ensemble", weights="ensemble:x")
@@ -92,7 +92,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_a_wrong_row_is_one_sentence(tmp_path: Path, wrong: str) -> None:
+def test_invalid_row_is_an_error_that_names_the_row_and_the_fault(
+    tmp_path: Path, wrong: str
+) -> None:
     fields, sentence = WRONG[wrong]
     with pytest.raises(DataError, match=rf"row 2 of .*: {re.escape(sentence)}") as raised:
         list(read_rows(_json(tmp_path, ROW, {**ROW, **fields})))
@@ -113,7 +115,7 @@ def test_a_wrong_row_is_one_sentence(tmp_path: Path, wrong: str) -> None:
         ("a.csv", b"\xff\xfe", "is not UTF-8 text"),
     ],
 )
-def test_other_files_are_one_sentence(
+def test_invalid_or_missing_file_is_an_error_in_one_sentence(
     tmp_path: Path, name: str, content: bytes, sentence: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
@@ -123,12 +125,12 @@ def test_other_files_are_one_sentence(
         list(read_rows(tmp_path / "missing.csv"))
 
 
-def test_a_row_twice_is_refused(tmp_path: Path) -> None:
+def test_duplicate_rows_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"rows 1 and 2 of .* are for the same score"):
         list(read_rows(_json(tmp_path, ROW, {**ROW, "score": 0.5})))
 
 
-def test_the_same_rows_are_stored_once_and_a_correction_counts(store: Store) -> None:
+def test_equal_rows_are_stored_once_and_a_corrected_score_replaces_the_old(store: Store) -> None:
     assert _bring(store, {}, {"split": "test"}, {"source": "another"}) == 3
     assert _bring(store, {}, {"split": "test"}) == 0
     assert _bring(store, {"score": 0.5}) == 1
@@ -149,7 +151,7 @@ def _scores(row: Any) -> list[tuple[str, float]]:
 
 @pytest.fixture
 def board(store: Store) -> Board:
-    """Two measured models and an imported one that would be the best of all."""
+    """Board of two measured models and an imported one that would be the best of all."""
     for model, value in (("one", 0.5), ("two", 0.6)):
         for row in make_rows(model, [value], data="hub"):
             job = make_job(model=model, task=row.task, seed=0, data="hub")
@@ -166,7 +168,7 @@ def board(store: Store) -> Board:
     return board
 
 
-def test_imported_rows_are_told_apart_and_have_no_rank(board: Board) -> None:
+def test_imported_rows_have_blocks_of_their_own_and_no_rank(board: Board) -> None:
     assert {entry.model for entry in board.entries} == {"one", "two"}
     assert all("theirs" not in run.model for entry in board.entries for run in entry.runs)
     dev, test = imported_blocks(board)
@@ -178,28 +180,28 @@ def test_imported_rows_are_told_apart_and_have_no_rank(board: Board) -> None:
     assert [cell.printed for cell in test.rows[0].of(test.tasks[0])] == ["87.5"]
 
 
-def test_the_best_of_a_column_is_a_measured_one(board: Board) -> None:
+def test_imported_scores_are_never_the_best_of_a_column(board: Board) -> None:
     assert "100.0" not in {board.best(task) for task in board.tasks}
 
 
-def test_terminal_and_report_mark_them(board: Board) -> None:
+def test_terminal_and_report_mark_imported_rows(board: Board) -> None:
     file = io.StringIO()
     render(board, Console(file=file, width=200))
     assert "theirs" not in file.getvalue()
     for block in imported_blocks(board):
         render_published(block, Console(file=file, width=200))
     assert "GLUE, imported (dev)" in file.getvalue()
-    assert "measured elsewhere" in file.getvalue()
+    assert "imported with `bench db import`" in file.getvalue()
     html = render_report([board], [], "2026-08-01")
     table, _, rest = html.partition('id="board-1-imported-dev"')
     assert "theirs" not in table.partition("<tbody>")[2]
     assert "theirs" in rest
     assert "their blog" in rest
-    assert "nobody here has seen the runs" in rest
+    assert "benchharness has neither their runs nor their data" in rest
 
 
 @pytest.mark.parametrize("fields", [{"data": "mini"}, {"limit": 50}, {}])
-def test_without_measured_rows_they_have_a_board_of_their_own(
+def test_imported_rows_without_measured_rows_make_a_board(
     store: Store, fields: dict[str, Any]
 ) -> None:
     _bring(store, fields)
@@ -209,11 +211,11 @@ def test_without_measured_rows_they_have_a_board_of_their_own(
     assert len(imported_blocks(board)) == 1
     file = io.StringIO()
     render(board, Console(file=file))
-    assert "nothing was measured here" in file.getvalue()
+    assert "no results here" in file.getvalue()
     assert "theirs" in render_report([board], [], "2026-08-01")
 
 
-def test_they_stand_only_under_boards_of_such_data(store: Store) -> None:
+def test_imported_rows_are_shown_only_under_boards_of_equal_data_and_limit(store: Store) -> None:
     _bring(store, {"data": "mini"}, {"limit": 50})
     imported = store.runs()
     measured = [row_of(make_result(make_job(task="glue/rte", data="hub")))]
@@ -222,7 +224,7 @@ def test_they_stand_only_under_boards_of_such_data(store: Store) -> None:
     assert [len(board.imported) for board in boards if board.entries] == [0]
 
 
-def test_hostile_names_and_sources_are_text(store: Store) -> None:
+def test_hostile_names_and_sources_are_escaped(store: Store) -> None:
     fields = ("model", "source", "recipe", "date")
     assert _bring(store, *(dict.fromkeys(fields, name) for name in HOSTILE_CELLS)) == len(
         HOSTILE_CELLS
@@ -239,7 +241,7 @@ def test_hostile_names_and_sources_are_text(store: Store) -> None:
     assert "\0" not in file.getvalue()
 
 
-def test_flags_come_along_from_our_own_exports(tmp_path: Path, store: Store) -> None:
+def test_flags_survive_an_export_and_import(tmp_path: Path, store: Store) -> None:
     flags = {"glue/rte": ("constant predictions",)}
     board = one_board(make_rows("stuck", data="hub", flags=flags))
     path = tmp_path / "rows.csv"

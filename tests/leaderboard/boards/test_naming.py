@@ -1,15 +1,15 @@
-"""What rows are called: by what was set, and by what differs; names that the command line takes."""
+"""Tests of row names: by settings, by differences, and as the command line accepts them."""
 
 import shlex
 from typing import Any
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board, boards_with, select_entry
 from benchharness.leaderboard.boards.naming import full_label, heads, short_name
 from benchharness.leaderboard.job import Setting, recipe_words, setting_word, value_text
 from benchharness.leaderboard.result import RunRow
-from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import make_row, make_rows, one_board
 
 PAPER = {"learning_rate": 2e-5, "epochs": 10.0, "batch_size": 16}
@@ -21,7 +21,7 @@ def settings_of(**chosen: Any) -> dict[str, Setting]:
 
 
 def rows(model: str = "minilm", level: float = 0.5, **chosen: Any) -> list[RunRow]:
-    """A model's runs by its paper's recipe, or with these values set."""
+    """Make runs of a model by its paper's recipe, or with these values set."""
     digest = repr(sorted(chosen.items()))
     facts = {"overridden": bool(chosen), "settings": settings_of(**chosen)}
     return make_rows(model, [level], recipe_digest=digest, **facts)
@@ -39,7 +39,7 @@ def board() -> Board:
     )
 
 
-def test_what_was_set_is_the_rows_name(board: Board) -> None:
+def test_row_name_has_the_overridden_settings(board: Board) -> None:
     assert [entry.name for entry in board.entries] == [
         "minilm",
         "minilm, lr 3e-4, 3 epochs",
@@ -50,7 +50,7 @@ def test_what_was_set_is_the_rows_name(board: Board) -> None:
     assert not any("~" in entry.name + entry.recipe_label for entry in board.entries)
 
 
-def test_a_shell_takes_names_unquoted(board: Board) -> None:
+def test_row_names_need_no_quotes_in_a_shell(board: Board) -> None:
     names = [full_label(entry) for entry in board.entries]
     assert names[1] == "minilm:lr=3e-4,epochs=3:fp32"
     for entry in board.entries:
@@ -74,24 +74,24 @@ def test_a_shell_takes_names_unquoted(board: Board) -> None:
         ("bert:paper+set:fp32", 3),
     ],
 )
-def test_a_name_that_is_enough_is_taken(board: Board, name: str, row: int) -> None:
+def test_unambiguous_partial_name_selects_its_row(board: Board, name: str, row: int) -> None:
     assert select_entry(board, name) is board.entries[row]
 
 
-def test_a_name_of_several_rows_says_which_there_are(board: Board) -> None:
-    with pytest.raises(BenchError, match=r"say minilm:paper or minilm:epochs=3 or "):
+def test_ambiguous_name_is_an_error_that_lists_the_rows(board: Board) -> None:
+    with pytest.raises(BenchError, match=r"use minilm:paper or minilm:epochs=3 or "):
         select_entry(board, "minilm")
     assert select_entry(board, "minilm:lr=5e-5") is None
     assert select_entry(board, "minilm:bf16") is None
 
 
-def test_a_name_that_no_row_has_says_those_of_its_model(board: Board) -> None:
+def test_unknown_name_is_an_error_that_lists_the_rows_of_the_model(board: Board) -> None:
     said = r"stored are minilm:paper, minilm:epochs=3, minilm:lr=3e-4; "
     with pytest.raises(BenchError, match=said):
         boards_with([board], ["minilm:lr=5e-5", "bert"])
 
 
-def test_rows_of_one_recipe_are_told_apart_by_what_differs() -> None:
+def test_rows_with_one_recipe_are_named_by_the_differing_value() -> None:
     other = {**settings_of(), "learning_rate": Setting(value=5e-5, source="another version")}
     facts = {"recipe_digest": "b" * 12, "settings": other}
     found = one_board([*rows(level=0.9), *make_rows(values=[0.8], **facts)])
@@ -99,7 +99,7 @@ def test_rows_of_one_recipe_are_told_apart_by_what_differs() -> None:
     assert select_entry(found, "minilm:lr=5e-5") is found.entries[1]
 
 
-def test_what_is_first_told_apart_may_be_the_name_of_a_third_row() -> None:
+def test_row_names_stay_unique_if_a_differing_value_is_another_rows_name() -> None:
     older = {**settings_of(), "learning_rate": Setting(value=3e-5, source="another version")}
     longer = settings_of(learning_rate=3e-5) | {"epochs": Setting(value=3.0, source="a paper")}
     found = one_board(
@@ -115,7 +115,7 @@ def test_what_is_first_told_apart_may_be_the_name_of_a_third_row() -> None:
         assert select_entry(found, full_label(entry)) is entry
 
 
-def test_a_sweep_says_what_was_tried() -> None:
+def test_name_of_a_sweep_has_the_swept_setting() -> None:
     points = [
         make_row(
             scores=0.5 + place / 10,
@@ -132,7 +132,7 @@ def test_a_sweep_says_what_was_tried() -> None:
     assert full_label(entry) == "minilm:sweep=lr,epochs=3:fp32"
 
 
-def test_columns_are_headed_by_what_differs(board: Board) -> None:
+def test_column_heads_of_a_comparison_show_the_difference(board: Board) -> None:
     minilm, both, rate, bert = board.entries
     assert heads([minilm, bert]) == ("minilm", "bert")
     assert heads([minilm, both]) == ("paper", "lr 3e-4, 3 epochs")
@@ -159,7 +159,7 @@ def test_values_are_written_as_in_papers(value: Any, text: str) -> None:
     assert value_text(value) == text
 
 
-def test_words_of_settings() -> None:
+def test_settings_have_readable_and_shell_safe_names() -> None:
     assert setting_word("epochs", [1.0]) == ("1 epoch", "epochs=1")
     assert setting_word("best_checkpoint", [False]) == (
         "no best checkpoint",

@@ -18,7 +18,7 @@ from tests.helpers.boards import make_row, make_rows, one_board
 
 
 def found(rows: list[RunRow]) -> dict[tuple[str, str], Reproduction]:
-    """The comparisons of the only entry of these rows, by task and score."""
+    """Return the comparisons of the only entry of these rows, by task and score."""
     board = one_board(rows)
     (entry,) = board.entries
     return {(r.task, " or ".join(r.theirs.scores)): r for r in reproductions(board, entry)}
@@ -40,10 +40,10 @@ def cola(values: list[float], model: str = "minilm", **fields: object) -> Reprod
         ({"kind": "zero-shot"}, "was not trained on the task"),
     ],
 )
-def test_less_than_the_model_or_the_rows_reproduces_nothing(
+def test_few_shot_truncated_and_zero_shot_runs_are_not_comparable(
     fields: dict[str, object], reason: str
 ) -> None:
-    """A k-shot row was told to be 30 points below what fine-tuning on all rows gives."""
+    """Test a former fault: a few-shot row was called 30 points below fine-tuning on all rows."""
     compared = cola([0.10, 0.11, 0.12], overridden=True, **fields)
     assert (compared.verdict, compared.ours) == ("not comparable", None)
     assert reason in compared.reason
@@ -56,7 +56,7 @@ def test_every_reference_is_a_published_dev_row() -> None:
         assert set(references) <= rows, name
 
 
-def test_minilm_is_held_against_the_numbers_of_its_readme() -> None:
+def test_minilm_is_compared_with_the_numbers_of_its_readme() -> None:
     theirs = {key: r.theirs.value for key, r in found(make_rows(data="hub")).items()}
     assert theirs == {
         ("glue/cola", "mcc"): 47.5,
@@ -78,20 +78,20 @@ def test_minilm_is_held_against_the_numbers_of_its_readme() -> None:
         ([0.300, 0.400, 0.500], "within noise"),
     ],
 )
-def test_the_spread_over_seeds_decides(values: list[float], verdict: str) -> None:
+def test_verdict_depends_on_the_spread_over_seeds(values: list[float], verdict: str) -> None:
     reproduction = cola(values)
     assert reproduction.verdict == verdict
     assert reproduction.ours == pytest.approx(100 * sorted(values)[1])
     assert reproduction.difference == pytest.approx(100 * sorted(values)[1] - 47.5)
 
 
-def test_noise_is_students_prediction_interval_and_the_rounding() -> None:
+def test_noise_is_the_prediction_interval_of_students_t_plus_rounding() -> None:
     values = [0.46, 0.47, 0.49, 0.50, 0.45]
     bound = t.ppf(0.975, 4) * stdev(100 * v for v in values) * math.sqrt(1 + 1 / 5)
     assert cola(values).noise == pytest.approx(bound + 0.05)
 
 
-def test_equal_seeds_leave_the_rounding_alone() -> None:
+def test_noise_of_equal_seeds_is_the_rounding_error() -> None:
     assert cola([0.4753, 0.4753]).verdict == "within noise"
     assert cola([0.4757, 0.4757]).verdict == "above"
 
@@ -101,37 +101,38 @@ def test_one_seed_has_a_difference_and_no_verdict() -> None:
     assert reproduction.difference == pytest.approx(-7.5)
     assert (reproduction.verdict, reproduction.reason) == (
         "not comparable",
-        "one seed shows no spread to judge by",
+        "one seed gives no spread to compare with",
     )
 
 
-def test_a_number_without_its_metrics_name_is_not_comparable() -> None:
+def test_published_number_without_a_metric_name_is_not_comparable() -> None:
     mrpc = found(make_rows(values=[0.88, 0.89], data="hub"))["glue/mrpc", "accuracy or f1"]
     assert (mrpc.ours, mrpc.verdict) == (None, "not comparable")
     assert "whether it is accuracy or f1" in mrpc.reason
 
 
-def test_a_metric_that_we_lack_is_not_comparable() -> None:
+def test_published_metric_that_the_run_lacks_is_not_comparable() -> None:
     rows = [
         make_row("roberta-base", "squad/v2.0", 0, {"f1": 0.8}, data="hub"),
         make_row("roberta-base", "squad/v1.1", 0, {"f1": 0.8, "em": 0.7}, data="hub"),
     ]
     (board,) = build_boards(rows, SUITES["squad"])
     by_score = {(r.task, *r.theirs.scores): r for r in reproductions(board, board.entries[0])}
-    assert by_score["squad/v2.0", "em"].reason == "other metric: em is not among these scores"
+    assert by_score["squad/v2.0", "em"].reason == "different metric: em is not among these scores"
     assert by_score["squad/v2.0", "em"].verdict == "not comparable"
     assert by_score["squad/v1.1", "em"].difference == pytest.approx(70 - 84.6)
 
 
-def test_what_is_published_on_test_alone_is_of_another_split() -> None:
+def test_published_test_scores_are_not_comparable_with_dev_scores() -> None:
     wnli = found(make_rows("bert-large-uncased", [0.56, 0.57], data="hub"))["glue/wnli", "accuracy"]
     assert (wnli.ours, wnli.difference, wnli.verdict) == (None, None, "not comparable")
-    assert wnli.reason == "different split: theirs is of test"
+    other = "different split: the published score is on test"
+    assert wnli.reason == other
     small = found(make_rows("bert-tiny", [0.7, 0.8], data="hub"))
-    assert {each.reason for each in small.values()} == {"different split: theirs is of test"}
+    assert {each.reason for each in small.values()} == {other}
 
 
-def test_an_ensemble_and_the_best_of_several_are_another_protocol(
+def test_published_ensemble_or_best_of_grid_is_not_comparable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (theirs,) = (
@@ -151,17 +152,17 @@ def test_an_ensemble_and_the_best_of_several_are_another_protocol(
         )
         reproduction = cola([0.5, 0.501])
         assert reproduction.verdict == verdict
-        said = f"different protocol: theirs is {protocol}" if verdict == "not comparable" else ""
+        said = f"different protocol: published as {protocol}" if verdict == "not comparable" else ""
         assert reproduction.reason == said
 
 
-def test_a_diagnostic_set_has_no_dev_split_to_differ_by() -> None:
+def test_diagnostic_set_has_no_reproduction() -> None:
     row = make_row("roberta-large", "glue/mnli", 1, 0.9, data="hub")
     both = replace(row, scores={**row.scores, "glue/ax": {"mcc": 0.4}})
     assert {task for task, _ in found([both])} == {"glue/mnli"}
 
 
-def test_the_table_has_a_line_for_each_comparison() -> None:
+def test_reproduction_table_has_one_line_per_comparison() -> None:
     rows = make_rows(values=[0.47, 0.48], data="hub") + make_rows("[b]\u202e/minilm", data="hub")
     console = Console(width=120, file=StringIO(), color_system=None)
     render_reproductions(one_board(rows), console, details=True)
@@ -174,7 +175,7 @@ def test_the_table_has_a_line_for_each_comparison() -> None:
     assert "\u202e" not in text
 
 
-def test_of_many_comparisons_only_their_verdicts_are_counted_unasked() -> None:
+def test_reproduction_table_is_a_count_of_verdicts_without_details() -> None:
     rows = make_rows(values=[0.47, 0.48], data="hub") + make_rows("roberta-base", data="hub")
     console = Console(width=300, file=StringIO(), color_system=None)
     render_reproductions(one_board(rows), console)
@@ -184,31 +185,31 @@ def test_of_many_comparisons_only_their_verdicts_are_counted_unasked() -> None:
     assert line.endswith("--details shows them.")
 
 
-def test_without_a_comparison_there_is_no_table() -> None:
+def test_no_reproduction_table_without_a_comparison() -> None:
     console = Console(file=StringIO())
     render_reproductions(one_board(make_rows(data="mini")), console)
     assert console.file.getvalue() == ""  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", ["MiniLM-L6-H384-uncased", "nreimers/MiniLM-L6-H384-uncased"])
-def test_a_model_is_known_by_the_last_part_of_its_name(name: str) -> None:
+def test_a_model_is_recognized_by_the_last_part_of_its_name(name: str) -> None:
     assert cola([0.47, 0.48], model=name).row.system == "MiniLM-L6-H384"
 
 
-def test_nothing_is_published_of_other_models_or_other_data() -> None:
+def test_no_reproduction_for_unknown_models_or_synthetic_or_limited_data() -> None:
     assert found(make_rows("tiny", data="hub")) == {}
     assert found(make_rows(data="mini")) == {}
     assert found(make_rows(data="hub", limit=100)) == {}
 
 
-def test_order_of_seeds_makes_no_difference() -> None:
+def test_reproductions_do_not_depend_on_seed_order() -> None:
     rows = make_rows(values=[0.4, 0.5, 0.6], data="hub")
     expected = found(rows)
     assert found(rows[::-1]) == expected
     assert replace(expected["glue/rte", "accuracy"], noise=None).verdict == "not comparable"
 
 
-def test_the_best_of_a_sweep_is_held_against_the_best_of_a_grid_alone(
+def test_best_of_a_sweep_is_compared_only_with_the_best_of_a_grid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     theirs = cola([0.5, 0.501]).row
@@ -223,13 +224,15 @@ def test_the_best_of_a_sweep_is_held_against_the_best_of_a_grid_alone(
         row = replace(theirs, protocol=protocol)
         monkeypatch.setattr(name, lambda _, row=row: (row,))
         assert cola([0.45, 0.501], **fields).verdict == verdict
-    assert cola([0.45, 0.501], **sweep).reason.endswith("ours is the best of 1")
+    assert cola([0.45, 0.501], **sweep).reason.endswith("measured as the best of 1")
 
 
 @pytest.mark.parametrize(
     ("features", "theirs"), [("last", 94.9), ("sum-all", 95.5), ("fine-tuned", 96.4)]
 )
-def test_frozen_features_are_held_against_those_of_the_paper(features: str, theirs: float) -> None:
+def test_frozen_feature_runs_are_compared_with_the_papers_feature_rows(
+    features: str, theirs: float
+) -> None:
     settings = {"features": Setting(value=features, source="--set")}
     told = {} if features == "fine-tuned" else {"settings": settings}
     rows = [

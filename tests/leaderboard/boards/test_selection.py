@@ -1,9 +1,9 @@
-"""Names and the beginnings of keys, as the systems of a board."""
+"""Tests of the selection of systems of a board by name or by the prefix of a run key."""
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import boards_with, select_entry, select_entry_or_run
-from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import make_row, one_board
 
 
@@ -14,7 +14,7 @@ def board():
     return one_board([*rows, *named])
 
 
-def test_a_name_is_an_entry_and_the_beginning_of_a_key_one_run_of_it() -> None:
+def test_name_selects_an_entry_and_key_prefix_selects_one_run_of_it() -> None:
     found = board()
     assert select_entry_or_run(found, "minilm") == select_entry(found, "minilm")
     run = select_entry_or_run(found, "ABCDEF02")
@@ -23,14 +23,14 @@ def test_a_name_is_an_entry_and_the_beginning_of_a_key_one_run_of_it() -> None:
     assert [row.seed for row in run.runs] == [1]
 
 
-def test_a_key_must_be_clear_and_long_enough() -> None:
-    with pytest.raises(BenchError, match="begins the keys of several runs: say abcdef01"):
+def test_key_prefix_must_be_unambiguous_and_long_enough() -> None:
+    with pytest.raises(BenchError, match="begins the keys of several runs: use abcdef01"):
         select_entry_or_run(board(), "abcdef")
     assert select_entry_or_run(board(), "abcde") is None
     assert select_entry_or_run(board(), "0123456789") is None
 
 
-def test_keys_name_systems_only_where_they_are_asked_for() -> None:
+def test_key_prefixes_select_systems_only_where_they_are_enabled() -> None:
     boards = [board()]
     ((_, entries),) = boards_with(boards, ("abcdef01", "minilm"), select_entry_or_run)
     assert [entry.model for entry in entries] == ["bert (run abcdef010000)", "minilm"]

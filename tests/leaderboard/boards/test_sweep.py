@@ -1,4 +1,4 @@
-"""Of a sweep a board shows the best point of each task, and says of how many it is the best."""
+"""Tests that a board shows the best point of a sweep per task, with the number of points."""
 
 import random
 
@@ -13,7 +13,7 @@ SWEEP = {"overridden": True, "is_sweep": True}
 
 
 def point(rate: str, task: str, *values: float, is_sweep: bool = True) -> list[RunRow]:
-    """The finished runs by one point, a seed for each value."""
+    """Make the finished runs of one point, one seed per value."""
     facts = {**SWEEP, "is_sweep": is_sweep}
     return [
         make_row(task=task, seed=seed, scores=value, recipe_digest=rate, **facts)
@@ -31,13 +31,13 @@ ROWS = [
 ]
 
 
-def test_the_best_median_is_chosen_task_by_task() -> None:
+def test_best_point_of_a_sweep_is_chosen_per_task_by_median() -> None:
     (entry,) = one_board(ROWS).entries
     assert entry.cells["glue/rte"].values == (0.70, 0.64, 0.63)
     assert entry.cells["glue/cola"].values == (0.45, 0.46, 0.47)
 
 
-def test_the_label_says_of_how_many_it_is_the_best() -> None:
+def test_label_of_a_sweep_has_the_number_of_points() -> None:
     (entry,) = one_board(ROWS).entries
     assert entry.points == 3
     assert entry.recipe_label == "paper+set sweep, best of 3 on dev"
@@ -45,12 +45,12 @@ def test_the_label_says_of_how_many_it_is_the_best() -> None:
     assert entry.recipe_label == "paper+set sweep, best of 2 on dev"
 
 
-def test_any_order_of_rows_gives_the_same_board() -> None:
+def test_board_of_a_sweep_does_not_depend_on_row_order() -> None:
     shuffled = random.Random(3).sample(ROWS, len(ROWS))
     assert build_boards(shuffled, GLUE) == build_boards(ROWS, GLUE)
 
 
-def test_other_values_are_another_entry_where_nobody_swept() -> None:
+def test_runs_with_different_values_outside_a_sweep_are_separate_entries() -> None:
     rows = [
         *point("2e-5", "glue/rte", 0.60, is_sweep=False),
         *point("3e-5", "glue/rte", 0.70, is_sweep=False),
@@ -61,7 +61,7 @@ def test_other_values_are_another_entry_where_nobody_swept() -> None:
     assert best_points(rows, GLUE.rule) == rows
 
 
-def test_a_point_that_failed_is_never_the_best() -> None:
+def test_failed_point_is_never_the_best() -> None:
     failed = make_failed_row(task="glue/rte", recipe_digest="1e-2", **SWEEP)
     (entry,) = one_board([failed, *ROWS]).entries
     assert entry.cells["glue/rte"].median == 0.64
@@ -69,7 +69,7 @@ def test_a_point_that_failed_is_never_the_best() -> None:
     assert count_points([failed, *ROWS]) == 3
 
 
-def test_a_sweep_that_failed_as_a_whole_shows_a_failure() -> None:
+def test_sweep_with_only_failed_points_shows_one_failure() -> None:
     rows = [
         make_failed_row(task="glue/rte", recipe_digest=rate, **SWEEP) for rate in ("2e-5", "3e-5")
     ]
@@ -78,13 +78,13 @@ def test_a_sweep_that_failed_as_a_whole_shows_a_failure() -> None:
 
 
 @pytest.mark.parametrize("more", [(0.64,), (0.64, 0.64)])
-def test_of_equal_points_that_with_more_seeds_counts(more: tuple[float, ...]) -> None:
+def test_among_equal_points_the_one_with_more_seeds_is_chosen(more: tuple[float, ...]) -> None:
     rows = [*point("2e-5", "glue/rte", 0.64), *point("3e-5", "glue/rte", *more)]
     (entry,) = one_board(rows).entries
     assert len(entry.cells["glue/rte"].values) == max(1, len(more))
 
 
-def test_a_point_that_was_given_up_is_not_the_best_by_one_lucky_seed() -> None:
+def test_point_with_one_seed_is_not_chosen_over_points_with_all_seeds() -> None:
     rows = [
         *point("2e-5", "glue/rte", 0.99),
         *point("3e-5", "glue/rte", 0.70, 0.71, 0.72),
@@ -95,7 +95,7 @@ def test_a_point_that_was_given_up_is_not_the_best_by_one_lucky_seed() -> None:
     assert entry.points == 3
 
 
-def test_a_seed_that_failed_was_tried() -> None:
+def test_failed_seed_counts_as_a_tried_seed() -> None:
     rows = [
         *point("2e-5", "glue/rte", 0.80, 0.81),
         make_failed_row(task="glue/rte", seed=2, recipe_digest="2e-5", **SWEEP),
@@ -105,7 +105,7 @@ def test_a_seed_that_failed_was_tried() -> None:
     assert entry.cells["glue/rte"].values == (0.80, 0.81)
 
 
-def test_the_best_of_equal_points_says_what_chance_has_given_it() -> None:
+def test_best_of_equal_points_shows_its_expected_selection_gain() -> None:
     draw = random.Random(1)
     rows = [
         run
@@ -119,7 +119,7 @@ def test_the_best_of_equal_points_says_what_chance_has_given_it() -> None:
     assert f"it may score {100 * cell.gain:.1f} lower" in cell.choice
 
 
-def test_one_seed_a_point_and_no_sweep_say_nothing_of_chance() -> None:
+def test_no_selection_gain_with_one_seed_per_point_or_without_a_sweep() -> None:
     rows = [*point("2e-5", "glue/rte", 0.6), *point("3e-5", "glue/rte", 0.7)]
     (entry,) = one_board(rows).entries
     assert (entry.cells["glue/rte"].gain, entry.cells["glue/rte"].choice) == (None, "")

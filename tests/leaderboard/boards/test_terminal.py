@@ -37,7 +37,7 @@ def board() -> Board:
 
 @pytest.mark.gold
 @pytest.mark.parametrize("width", [60, 80, 140])
-def test_board_looks_as_accepted(board: Board, width: int) -> None:
+def test_terminal_board_matches_the_gold_file(board: Board, width: int) -> None:
     check_gold(f"board-{width}.txt", printed(board, width))
 
 
@@ -55,29 +55,31 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(board: Board, w
                 assert f"{cell.median * 100:.1f}" in text
 
 
-def test_pipe_gets_no_escape_codes(board: Board) -> None:
+def test_no_escape_codes_are_written_to_a_pipe(board: Board) -> None:
     assert "\x1b" not in printed(board)
 
 
-def test_no_color_is_honoured(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_color_environment_variable_is_respected(
+    board: Board, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     text = printed(board, force_terminal=True)
     assert "\x1b[3" not in text
 
 
 @pytest.mark.parametrize("name", ["[bold]x[/bold]", "[/]", "[link=http://x]y"])
-def test_markup_in_names_is_text(name: str) -> None:
+def test_markup_in_names_is_printed_as_text(name: str) -> None:
     assert name in of(make_rows(name), width=120)
 
 
-def test_incomplete_and_failed_entries_say_so() -> None:
+def test_incomplete_and_failed_entries_are_explained() -> None:
     text = of([*make_rows()[:5], make_failed_row(task="glue/rte", seed=1)], width=120)
-    assert "no run of MNLI, QNLI, RTE, WNLI" in text
+    assert "no GLUE-9 score: MNLI, QNLI, RTE, WNLI are missing. data: mini data." in text
     assert "1 run failed (`bench show runs`): minilm." in text
     assert "5 of 9" in of([*make_rows(), *make_rows("other")[:5]], width=120)
 
 
-def test_another_precision_is_said() -> None:
+def test_other_precisions_are_shown() -> None:
     rows = [*make_rows(), *make_rows(precision="bf16")]
     text = of(rows, width=120)
     assert "minilm, bf16" in text
@@ -94,7 +96,7 @@ def test_legend_names_rule_data_seeds_and_spread() -> None:
     assert "±: sample standard deviation over seeds" in text
 
 
-def test_one_seed_needs_no_word_on_spread() -> None:
+def test_legend_omits_the_spread_with_one_seed() -> None:
     text = of(make_rows())
     assert "±" not in text
     assert "median of 1 seed." in text
@@ -106,7 +108,7 @@ def test_flag_is_marked_and_explained() -> None:
     assert "!: 1 of 1 seed collapsed" in text
 
 
-def test_seeds_have_their_mean_and_ends_below_the_median() -> None:
+def test_details_show_mean_min_max_and_spread_below_the_median() -> None:
     rows = make_rows(values=[0.5, 0.61, 0.9])
     lines = [line.split() for line in of(rows, details=True, width=100).splitlines()]
     assert ["mean", *["67.0"] * 10] in lines
@@ -127,7 +129,7 @@ def test_collapsed_seeds_are_counted() -> None:
     assert "median of 5 seeds" in text
 
 
-def test_ensembles_and_baselines_stand_below_without_a_rank() -> None:
+def test_ensembles_and_baselines_are_below_the_models_without_a_rank() -> None:
     rows = [
         *make_rows(
             "majority", [0.2], kind="baseline", weights="baseline:majority@1", recipe="baseline"
@@ -141,7 +143,7 @@ def test_ensembles_and_baselines_stand_below_without_a_rank() -> None:
     lines = [line.split() for line in of(rows, width=120).splitlines()]
     placed = [line[:2] for line in lines if line[:1] in (["1"], ["2"], ["-"])]
     assert placed == [["1", "minilm"], ["2", "tiny"], ["-", "minilm"], ["-", "majority"]]
-    assert "stand below the models and have no rank." in of(rows)
+    assert "are below the models and have no rank." in of(rows)
 
 
 def test_columns_without_a_value_are_left_out() -> None:
@@ -168,7 +170,7 @@ def lines_of(rows: Iterable[RunRow], monkeypatch: pytest.MonkeyPatch, **options:
     return len(file.getvalue().splitlines())
 
 
-def test_24_models_of_five_seeds_are_45_lines_at_80_columns(
+def test_24_models_with_five_seeds_fit_45_lines_at_80_columns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = [
@@ -183,7 +185,7 @@ def test_24_models_of_five_seeds_are_45_lines_at_80_columns(
     assert lines_of(rows, monkeypatch) <= 45
 
 
-def test_published_rows_beside_one_of_rte_are_40_lines_at_80_columns(
+def test_one_rte_row_with_published_rows_fits_40_lines_at_80_columns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = [
@@ -194,6 +196,6 @@ def test_published_rows_beside_one_of_rte_are_40_lines_at_80_columns(
     assert lines_of(rows, monkeypatch, published="all") > 150
 
 
-def test_nothing_finished_yet() -> None:
+def test_board_states_that_no_run_has_finished() -> None:
     text = of([make_failed_row()])
     assert "no run has finished" in text

@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 from benchharness.leaderboard.boards.board import Board, best_of, top_of
 from tests.helpers.boards import make_row, make_rows, one_board
 
 
 def _board(models: int = 12) -> Board:
-    """Models of GLUE, the first the best, and two of one task each, which are the best of it."""
+    """Make a board of ranked GLUE models, and of two models that lead one task each."""
     rows = [
         row
         for number in range(models)
@@ -13,13 +15,13 @@ def _board(models: int = 12) -> Board:
     return one_board(rows)
 
 
-def test_a_short_board_stays_whole() -> None:
+def test_board_within_the_limit_is_unchanged() -> None:
     board = _board(3)
     assert top_of(board, 5) is board
     assert top_of(_board(3), 0).entries == board.entries
 
 
-def test_the_best_of_each_column_stays() -> None:
+def test_shortened_board_keeps_the_best_entry_of_each_column() -> None:
     board = _board()
     found = top_of(board, 2)
     assert found.entries[:2] == board.entries[:2]
@@ -30,14 +32,29 @@ def test_the_best_of_each_column_stays() -> None:
         assert found.best(task) == board.best(task)
 
 
-def test_ones_own_runs_stay() -> None:
+def test_shortened_board_keeps_the_best_trained_model_despite_better_imports() -> None:
+    board = _board()
+    odd = next(entry for entry in board.entries if entry.model == "odd")
+    scored = replace(
+        odd.runs[0],
+        key=f"{odd.runs[0].key[:-1]}x",
+        kind="scored",
+        model="theirs",
+        weights="theirs",
+        scores={"glue/rte": {"accuracy": 0.995}},
+    )
+    board = one_board([*(run for entry in board.entries for run in entry.runs), scored])
+    assert top_of(board, 2).best("glue/rte") == board.best("glue/rte") == "99.0"
+
+
+def test_shortened_board_keeps_the_named_runs() -> None:
     board = _board()
     last = next(entry for entry in board.entries if entry.model == "model 11")
     assert last not in top_of(board, 2).entries
     assert last in top_of(board, 2, keep={last.runs[0].key}).entries
 
 
-def test_a_report_has_no_more_runs_than_it_may() -> None:
+def test_a_report_is_shortened_to_its_limit_of_runs() -> None:
     board = _board()
     runs = sum(len(entry.runs) for entry in board.entries)
     assert best_of([board], runs)[0] is board

@@ -2,11 +2,11 @@ from collections.abc import Iterable
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import boards_with, select_entry
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.comparing import Known
 from benchharness.leaderboard.comparing.power import SCORE, compare_seeds
-from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import TASKS, make_rows, one_board
 
 
@@ -33,7 +33,7 @@ def test_each_task_and_the_score_are_compared() -> None:
     assert comparisons[SCORE].needed == 2
 
 
-def test_the_score_is_left_out_where_a_task_of_its_rule_is() -> None:
+def test_suite_score_is_not_compared_if_a_task_is_left_out() -> None:
     board = one_board([*make_rows("a", [0.8, 0.9]), *make_rows("b", [0.7, 0.8])])
     assert [c.task for c in compare_seeds(board, board.entries, unread(["glue/rte"]))] == [
         "glue/rte"
@@ -43,24 +43,22 @@ def test_the_score_is_left_out_where_a_task_of_its_rule_is() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "reason"),
     [
-        ([0.8], [0.7, 0.6], "one seed shows no spread: run at least 2 of each"),
+        ([0.8], [0.7, 0.6], "one seed shows no spread: run at least 2 seeds of each"),
         ([0.8, 0.9], [0.8, 0.9], "the means are equal"),
         ([0.8, 0.3], [0.55001, 0.55], "more than 10,000"),
     ],
 )
-def test_where_there_is_no_number_the_reason_is_said(
-    one: object, other: object, reason: str
-) -> None:
+def test_missing_seed_count_has_a_reason(one: object, other: object, reason: str) -> None:
     board = one_board([*make_rows("one", one), *make_rows("other", other)])
     (found,) = compare_seeds(board, board.entries, unread(["glue/rte"]))
     assert (found.needed, found.reason) == (None, reason)
 
 
-def test_a_baseline_is_not_asked_for_seeds_that_it_cannot_have() -> None:
+def test_no_more_seeds_are_recommended_for_a_baseline() -> None:
     once = make_rows("majority", [0.7], kind="baseline")
     board = one_board([*make_rows("one", [0.8, 0.9, 0.7]), *once])
     (found,) = compare_seeds(board, board.entries, unread(["glue/rte"]))
-    assert found.reason == "majority is made once, and has no seeds to add"
+    assert found.reason == "majority is run once, so no seeds can be added"
 
 
 def test_an_entry_is_named_by_model_recipe_and_precision() -> None:
@@ -79,7 +77,7 @@ def test_an_entry_is_named_by_model_recipe_and_precision() -> None:
         select_entry(board, "minilm")
 
 
-def test_systems_that_share_no_board_are_refused() -> None:
+def test_systems_without_a_common_board_are_an_error() -> None:
     mini, hub = (
         one_board(make_rows(name, data=data)) for name, data in (("a", "mini"), ("b", "hub"))
     )

@@ -1,10 +1,11 @@
-"""Contrasts of two systems: the test that is used, flips, slices, and the correction."""
+"""Tests of the comparison of two systems: test, flips, slices and correction."""
 
 import math
 from dataclasses import replace
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.comparing.contrast import (
     FEWEST,
     Contrast,
@@ -17,7 +18,6 @@ from benchharness.leaderboard.comparing.contrast import (
     slices_of,
 )
 from benchharness.leaderboard.statistics import Interval
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
@@ -34,7 +34,7 @@ def rte(**fields: object) -> Contrast:
     return contrast([drawn("glue/rte", **fields)], ("accuracy",), (0,), (0.0, 0.0))
 
 
-def test_one_pair_of_runs_is_tested_by_mcnemar() -> None:
+def test_one_pair_of_runs_uses_mcnemars_test() -> None:
     found = rte()
     assert found.flipped is not None
     assert found.test == "McNemar, exact"
@@ -42,7 +42,7 @@ def test_one_pair_of_runs_is_tested_by_mcnemar() -> None:
     assert found.examples == len(mini("glue/rte", "dev"))
 
 
-def test_several_seeds_are_tested_with_the_examples_and_other_scores_by_permutation() -> None:
+def test_accuracy_over_seeds_uses_a_t_test_and_mcc_a_permutation_test() -> None:
     split = drawn("glue/rte", one=(0.9, 0.9, 0.9), other=(0.5, 0.5, 0.5))
     found = contrast([split], ("accuracy",), (0, 1, 2), (0.9, 0.7))
     assert found.test == "t, examples and seeds"
@@ -52,14 +52,14 @@ def test_several_seeds_are_tested_with_the_examples_and_other_scores_by_permutat
     assert cola.test == "paired permutation"
 
 
-def test_what_cannot_be_taken_apart_has_no_test_and_says_so() -> None:
+def test_score_that_cannot_be_split_by_example_has_no_test_but_a_reason() -> None:
     found = contrast([drawn("glue/rte")], ("f9",), (0,), (0.5, 0.4))
     assert (found.p_value, found.interval) == (None, None)
-    assert found.reason == "f9 cannot be taken apart by examples"
+    assert found.reason == "f9 cannot be split by example"
     assert found.flipped == rte().flipped
 
 
-def test_flips_are_the_examples_that_one_has_right_with_more_seeds() -> None:
+def test_flips_are_examples_that_one_system_gets_right_with_more_seeds() -> None:
     split = drawn("glue/rte", one=(1.0, 1.0), other=(1.0, 1.0))
     wrong = [replace(p, label="not_entailment") for p in split.other[0][:8]]
     changed = replace(split, other=((*wrong, *split.other[0][8:]), split.other[1]))
@@ -71,7 +71,7 @@ def test_flips_are_the_examples_that_one_has_right_with_more_seeds() -> None:
     assert {flip.answers for flip in flips} == {("entailment", "not_entailment")}
 
 
-def test_places_go_on_from_split_to_split_and_numbers_never_flip() -> None:
+def test_flip_places_count_across_splits_and_regression_has_no_flips() -> None:
     splits = [drawn("glue/mnli", split) for split in ("dev", "dev_mm")]
     flips = flips_of(splits)
     assert flips is not None
@@ -83,7 +83,7 @@ def test_places_go_on_from_split_to_split_and_numbers_never_flip() -> None:
 
 
 @pytest.mark.parametrize("name", ["squad/v2.0", "race/all", "conll2003/ner", "superglue/record"])
-def test_answers_are_shown_as_a_reader_sees_them(name: str) -> None:
+def test_flips_show_readable_gold_answers_and_predictions(name: str) -> None:
     flips = flips_of([drawn(name, one=(1.0,), other=(0.3,))])
     assert flips
     for flip in flips:
@@ -93,7 +93,7 @@ def test_answers_are_shown_as_a_reader_sees_them(name: str) -> None:
         assert flip.text
 
 
-def test_no_answer_counts_at_the_threshold_of_the_headline() -> None:
+def test_no_answer_predictions_use_the_threshold_of_the_headline_score() -> None:
     task = find_task("squad/v2.0")
     example = SpanExample(id="q", question="Who?", context="Ann sang.", answers=())
     sure = SpanPrediction(id="q", text="Ann", no_answer_score=-1.0)
@@ -108,7 +108,7 @@ def test_no_answer_counts_at_the_threshold_of_the_headline() -> None:
     assert flip.answers == ("(no answer)", "Ann")
 
 
-def test_an_answer_in_words_of_its_own_is_shown_as_it_is() -> None:
+def test_free_text_answer_is_shown_verbatim() -> None:
     task = find_task("superglue/record")
     example = ChoiceExample(id="0", context="", question="?", options=("Ann", "Bob"), gold=(0,))
     right = ChoicePrediction(id="0", option=0)
@@ -125,7 +125,7 @@ def test_an_answer_in_words_of_its_own_is_shown_as_it_is() -> None:
         assert flip.answers == ("Ann", shown)
 
 
-def test_the_correction_is_over_the_tasks_that_have_a_test() -> None:
+def test_p_value_correction_covers_only_tasks_with_a_test() -> None:
     plain = Contrast(task="glue/rte", seeds=(1,), scores=(0.6, 0.5), examples=9)
     apart = Interval(low=0.05, high=0.15)
     tested = replace(plain, p_value=0.02, interval=apart)
@@ -136,7 +136,7 @@ def test_the_correction_is_over_the_tasks_that_have_a_test() -> None:
     assert not correct([touching])[0].is_shown
 
 
-def test_slices_have_the_difference_of_their_examples() -> None:
+def test_slice_difference_is_computed_on_its_examples() -> None:
     split = drawn("squad/v2.0", one=(0.9,), other=(0.5,))
     found = contrast([split], ("f1",), (0,), (0.9, 0.5), with_slices=True)
     by_name = {piece.name: piece for piece in found.slices}
@@ -148,7 +148,7 @@ def test_slices_have_the_difference_of_their_examples() -> None:
     assert without.difference == pytest.approx(balance / without.examples)
 
 
-def test_a_slice_without_an_example_of_every_split_has_no_headline() -> None:
+def test_slice_without_examples_of_every_split_is_left_out() -> None:
     matched, other = drawn("glue/mnli", "dev"), drawn("glue/mnli", "dev_mm")
     rare = tuple(replace(example, categories=("rare",)) for example in other.examples[:2])
     marked = replace(other, examples=(*rare, *other.examples[2:]))
@@ -170,11 +170,13 @@ def test_a_slice_without_an_example_of_every_split_has_no_headline() -> None:
         ("squad/v2.0", "dev", {"HasAns", "NoAns", "question when"}),
     ],
 )
-def test_slices_of_the_benchmarks_own(task: str, split: str, names: set[str]) -> None:
+def test_slices_include_the_categories_of_the_benchmark(
+    task: str, split: str, names: set[str]
+) -> None:
     assert names <= set(slices_of(mini(task, split)))
 
 
-def test_slices_by_what_the_text_looks_like() -> None:
+def test_slices_by_negation_question_word_and_overlap() -> None:
     examples = [
         PairExample(id="0", text_a="He didn't sing.", text_b="He sang"),
         PairExample(id="1", text_a="Nothing moved at all here", text_b="It was still"),
@@ -189,7 +191,7 @@ def test_slices_by_what_the_text_looks_like() -> None:
     assert sorted(place for places in thirds for place in places) == [0, 1, 2, 3]
 
 
-def test_a_slice_of_everything_is_none() -> None:
+def test_slice_of_all_examples_is_left_out() -> None:
     alike = [
         ChoiceExample(id=str(i), context="a b", question="Why?", options=("a", "b"), group="high")
         for i in range(4)
@@ -212,8 +214,8 @@ def test_runs_are_matched_by_seed() -> None:
         match_runs(runs("a", (1, 2)), runs("b", (3,)))
 
 
-def test_an_interval_ends_where_no_difference_can_be() -> None:
-    """Two seeds that are 60 points apart: Student's t alone goes far beyond 100."""
+def test_interval_is_clipped_to_the_possible_differences() -> None:
+    """Test two seeds that are 60 points apart: Student's t alone goes far beyond 100."""
     split = drawn("glue/rte", one=(0.95, 0.2), other=(0.2, 0.95))
     found = contrast([split], ("accuracy",), (0, 1), (0.6, 0.9), with_slices=True)
     assert found.interval == Interval(low=-1.0, high=1.0)
@@ -233,7 +235,9 @@ def test_an_interval_ends_where_no_difference_can_be() -> None:
         ("glue/rte", ("f9",), (0.5, 0.6), -math.inf),
     ],
 )
-def test_how_far_two_scores_can_be_apart(task, names, scores, low) -> None:
+def test_bounds_of_a_difference_follow_from_the_range_of_the_metric(
+    task, names, scores, low
+) -> None:
     assert difference_bounds(find_task(task), names, scores) == Interval(low=low, high=-low)
 
 

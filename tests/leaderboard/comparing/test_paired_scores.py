@@ -1,4 +1,4 @@
-"""Every headline score is taken apart into parts that give it again, whole and resampled."""
+"""Tests that headline scores split into per-example parts that reproduce them."""
 
 from statistics import fmean
 
@@ -33,7 +33,7 @@ def splits_of(task: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("name", sorted(n for n in RULES if find_task(n).head != "timed"))
-def test_the_parts_of_every_task_give_its_headline(name: str) -> None:
+def test_per_example_parts_of_every_task_reproduce_its_headline_score(name: str) -> None:
     chances = {"one": (0.85, 0.8), "other": (0.6, 0.65)}
     splits = [drawn(name, split, **chances) for split in splits_of(name)]
     names = score_names(name, RULES[name])
@@ -63,7 +63,9 @@ def test_the_parts_of_every_task_give_its_headline(name: str) -> None:
         ("conll2003/ner", "f1"),
     ],
 )
-def test_half_of_the_units_have_the_metrics_value_of_that_half(name: str, score: str) -> None:
+def test_parts_of_half_the_examples_reproduce_the_metric_on_that_half(
+    name: str, score: str
+) -> None:
     split = drawn(name)
     (metric,) = (m for m in split.task.metrics if m.name == score)
     way = break_down(split.task, metric, (*split.one, *split.other), split.examples)
@@ -74,13 +76,13 @@ def test_half_of_the_units_have_the_metrics_value_of_that_half(name: str, score:
     assert way.score(parts[:half].sum(axis=0)) == pytest.approx(value)
 
 
-def test_groups_are_units_where_they_are_scored_together() -> None:
+def test_examples_that_are_scored_together_form_one_unit() -> None:
     assert max(map(len, units_of(mini("superglue/multirc", "dev")))) > 1
     assert {len(unit) for unit in units_of(mini("superglue/axg", "test"))} == {2}
     assert {len(unit) for unit in units_of(mini("race/all", "dev"))} == {1}
 
 
-def test_only_the_share_that_is_right_counts_as_accuracy() -> None:
+def test_only_plain_accuracy_headlines_count_as_accuracy() -> None:
     def is_accuracy(name: str) -> bool:
         splits = [drawn(name, split) for split in splits_of(name)]
         headline = headline_pairs(splits, score_names(name, RULES[name]))
@@ -92,7 +94,7 @@ def test_only_the_share_that_is_right_counts_as_accuracy() -> None:
     assert not any(map(is_accuracy, others))
 
 
-def test_a_metric_that_is_no_sum_of_parts_has_no_breakdown() -> None:
+def test_metric_that_is_no_sum_over_examples_has_no_breakdown() -> None:
     task = find_task("glue/rte")
     odd = Metric(name="odd", compute=lambda p, e: float(p[0].label == e[0].label) + len(e))
     split = drawn("glue/rte")
@@ -100,7 +102,7 @@ def test_a_metric_that_is_no_sum_of_parts_has_no_breakdown() -> None:
     assert headline_pairs([split], ("no such score",)) is None
 
 
-def test_formulas_are_those_of_scikit_learn_and_numpy() -> None:
+def test_formulas_match_scikit_learn_and_numpy() -> None:
     draw = np.random.default_rng(1)
     gold, guess = draw.integers(0, 3, size=(2, 90))
     guess[:40] = gold[:40]
@@ -117,7 +119,7 @@ def test_formulas_are_those_of_scikit_learn_and_numpy() -> None:
     assert correlation(moments) == pytest.approx(np.corrcoef(x, y)[0, 1])
 
 
-def test_nothing_divided_by_nothing_is_0() -> None:
+def test_zero_divided_by_zero_is_0() -> None:
     assert ratio(np.array([0.0, 0.0])) == 0
     assert f1_of_counts(np.array([0.0, 0.0, 0.0])) == 0
     assert correlation(np.array([1.0, 0.5, 0.5, 0.25, 0.25, 0.25])) == 0

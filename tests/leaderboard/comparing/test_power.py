@@ -1,4 +1,4 @@
-"""Against published power tables, and against the test itself on drawn samples."""
+"""Tests of the power analysis against published tables and against simulations."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from benchharness.leaderboard.comparing.power import MOST_SEEDS, Part, power_of,
 
 
 def part(value: float, spread: float, units: float = 0.0) -> Part:
-    """Two systems whose seeds have this spread, on examples of this variance."""
+    """Make a part of two systems whose seeds have this spread, on examples of this variance."""
     seeds = Spread(variance=spread**2, own=0.0, freedom=8)
     noise = Noise(units=units, unit_freedom=499, seeds=seeds, sides=(5, 5))
     return Part(difference=value, noise=noise)
@@ -38,21 +38,21 @@ def part(value: float, spread: float, units: float = 0.0) -> Part:
         (0.8, 0.8, 0.01, 39),
     ],
 )
-def test_equal_spreads_give_the_tables_of_students_test(
+def test_seeds_needed_with_equal_spreads_match_students_t_tables(
     effect: float, power: float, alpha: float, seeds: int
 ) -> None:
     assert seeds_needed([part(effect * 3.0, 3.0)], alpha, power) == seeds
     assert seeds_needed([part(-effect * 0.02, 0.02)], alpha, power) == seeds
 
 
-def test_power_of_given_seeds() -> None:
+def test_power_of_a_number_of_seeds_matches_statsmodels() -> None:
     # TTestIndPower().power(0.5, nobs1=64, alpha=0.05) and (1.0, nobs1=5, alpha=0.05).
     assert power_of(part(0.5, 1).at(64)) == pytest.approx(0.8014, abs=1e-4)
     assert power_of(part(1.0, 1).at(5)) == pytest.approx(0.2863, abs=1e-4)
     assert power_of(part(0.0, 1).at(5), alpha=0.05) == pytest.approx(0.05)
 
 
-def test_without_examples_it_is_students_test_of_two_groups() -> None:
+def test_seeds_alone_give_students_two_sample_t_test() -> None:
     draw = np.random.default_rng(2)
     one, other = draw.normal(0.3, 1, size=5), draw.normal(size=5)
     ours = difference(sample_of_table(one[None]), sample_of_table(other[None]))
@@ -62,7 +62,7 @@ def test_without_examples_it_is_students_test_of_two_groups() -> None:
     assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
 
 
-def test_of_equal_seeds_it_is_students_paired_test_of_the_examples() -> None:
+def test_equal_seeds_give_students_paired_t_test_of_examples() -> None:
     draw = np.random.default_rng(3)
     one, other = draw.normal(0.1, 1, size=(50, 1)), draw.normal(size=(50, 1))
     ours = difference(*(sample_of_table(np.repeat(side, 3, axis=1)) for side in (one, other)))
@@ -83,14 +83,14 @@ def drawn(draw: np.random.Generator, seeds: int, shift: float = 0.0) -> list[Sam
     ]
 
 
-def test_a_plan_of_other_seeds_has_the_power_that_drawn_runs_show() -> None:
+def test_planned_power_for_more_seeds_matches_simulated_runs() -> None:
     draw = np.random.default_rng(1)
     found = np.mean([difference(*drawn(draw, 8, 0.15)).p_value < 0.05 for _ in range(400)])
     plans = [Part(difference=0.15, noise=noise_of(*drawn(draw, 4))) for _ in range(100)]
     assert np.mean([power_of(plan.at(8)) for plan in plans]) == pytest.approx(found, abs=0.07)
 
 
-def test_the_number_is_the_smallest_that_reaches_the_power() -> None:
+def test_seeds_needed_is_the_smallest_number_that_reaches_the_power() -> None:
     for plan in (part(0.01, 0.012), part(0.3, 0.15, 0.002), part(0.004, 0.006, 1e-7)):
         seeds = seeds_needed([plan])
         assert seeds is not None
@@ -98,7 +98,7 @@ def test_the_number_is_the_smallest_that_reaches_the_power() -> None:
         assert seeds == 2 or power_of(plan.at(seeds - 1)) < 0.8
 
 
-def test_the_ends() -> None:
+def test_seeds_needed_has_a_minimum_of_2_and_is_none_above_10000() -> None:
     assert seeds_needed([part(0.1, 0.0)]) == 2
     assert seeds_needed([part(50.0, 0.1)]) == 2
     assert seeds_needed([part(0.0, 1.0)]) is None

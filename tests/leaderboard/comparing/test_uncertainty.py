@@ -1,4 +1,4 @@
-"""Intervals of cells, scores and ranks, of made-up outcomes."""
+"""Tests of the intervals of cells, scores and ranks, on synthetic outcomes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
@@ -20,12 +20,12 @@ UNITS = 200
 
 
 def outcomes_of(rights: Sequence[np.ndarray]) -> Outcomes:
-    """One array of right and wrong for each seed."""
+    """Make outcomes from one array of right and wrong answers per seed."""
     return Outcomes(parts=np.stack(rights, axis=1)[..., None].astype(float), score=first_part)
 
 
 def drawn(board: Board, noise: float = 0.5) -> dict[str, list[Known | None]]:
-    """For every cell outcomes of which so many are right as the runs' values say.
+    """Draw outcomes for every cell, with the shares of right answers that the runs' values give.
 
     All systems find the same examples hard; `noise` is by how much they do not.
     """
@@ -43,14 +43,14 @@ def drawn(board: Board, noise: float = 0.5) -> dict[str, list[Known | None]]:
 
 
 def right(difficulty: np.ndarray, share: float) -> np.ndarray:
-    """The easiest examples, that share of all."""
+    """Return which examples are right: the easiest ones, up to this share."""
     found = np.zeros(UNITS)
     found[np.argsort(difficulty)[: round(share * UNITS)]] = 1
     return found
 
 
 def uncertainty(values: Mapping[str, Sequence[float]], **fields: float) -> dict[str, Uncertainty]:
-    """Of models whose every task has these values, one a seed."""
+    """Return the uncertainty of models whose every task has these values, one per seed."""
     board = one_board([row for name, v in values.items() for row in make_rows(name, v)])
     shown = with_uncertainty(board, drawn(board, **fields))
     return {entry.model: entry.uncertainty for entry in shown.entries if entry.uncertainty}
@@ -71,13 +71,13 @@ def test_a_cell_has_an_interval_over_examples_over_seeds_and_over_both() -> None
     assert cell.scope == "examples and seeds"
 
 
-def test_one_seed_tells_of_examples_alone() -> None:
+def test_one_seed_has_an_interval_over_examples_only() -> None:
     cell = uncertainty({"a": [0.7]})["a"].cells["glue/rte"]
     assert (cell.seeds, cell.scope) == (None, "examples")
     assert cell.both == cell.examples
 
 
-def test_the_score_is_surer_than_its_tasks() -> None:
+def test_suite_score_has_a_narrower_interval_than_its_tasks() -> None:
     found = uncertainty({"a": [0.60, 0.62, 0.64]})["a"]
     assert found.score.both is not None
     width = found.score.both.high - found.score.both.low
@@ -87,14 +87,14 @@ def test_the_score_is_surer_than_its_tasks() -> None:
     assert found.score.both.has(0.62)
 
 
-def test_models_far_apart_have_one_rank_each() -> None:
+def test_models_far_apart_have_a_single_rank_each() -> None:
     found = uncertainty({"a": [0.9, 0.9, 0.91], "b": [0.6, 0.6, 0.61], "c": [0.3, 0.3, 0.31]})
     assert [found[name].ranks for name in "abc"] == [(1, 1), (2, 2), (3, 3)]
     assert [found[name].rank_label for name in "abc"] == ["1", "2", "3"]
     assert all(each.tied == () for each in found.values())
 
 
-def test_models_close_together_share_their_ranks_and_are_named() -> None:
+def test_models_close_together_share_a_rank_range_and_list_their_ties() -> None:
     found = uncertainty({"a": [0.700, 0.720], "b": [0.705, 0.715], "c": [0.20, 0.21]})
     assert found["a"].rank_label == found["b"].rank_label == "1-2"
     assert found["a"].tied == ("b",)
@@ -102,13 +102,13 @@ def test_models_close_together_share_their_ranks_and_are_named() -> None:
     assert found["c"].ranks == (3, 3)
 
 
-def test_equal_models_are_tied_whatever_is_drawn() -> None:
+def test_equal_models_are_always_tied() -> None:
     found = uncertainty({"a": [0.7], "b": [0.7], "c": [0.3]}, noise=0.0)
     assert found["a"].ranks == found["b"].ranks == (1, 2)
     assert (found["a"].tied, found["b"].tied) == (("b",), ("a",))
 
 
-def test_pairing_tells_apart_what_single_intervals_do_not() -> None:
+def test_paired_test_separates_models_with_overlapping_intervals() -> None:
     found = uncertainty({"a": [0.74], "b": [0.72]}, noise=0.0)
     one, other = found["a"].score.both, found["b"].score.both
     assert one is not None
@@ -117,8 +117,8 @@ def test_pairing_tells_apart_what_single_intervals_do_not() -> None:
     assert (found["a"].ranks, found["b"].ranks) == ((1, 1), (2, 2))
 
 
-def test_ranks_hold_the_true_ones_in_most_draws_of_examples() -> None:
-    """Three systems of true accuracies 62, 60 and 58 %: each on 40 sets of examples."""
+def test_rank_ranges_cover_the_true_ranks_in_most_simulations() -> None:
+    """Simulate three systems of true accuracies 62, 60 and 58 %, each on 40 sets of examples."""
     held = []
     for seed in range(40):
         board = one_board([row for n in "abc" for row in make_rows(n, [0.6])])
@@ -135,7 +135,7 @@ def test_ranks_hold_the_true_ones_in_most_draws_of_examples() -> None:
     assert np.mean(held) >= 0.93
 
 
-def test_examples_that_cannot_be_read_leave_an_interval_over_seeds() -> None:
+def test_without_readable_examples_a_cell_has_an_interval_over_seeds() -> None:
     board = one_board(make_rows("a", [0.60, 0.64]) + make_rows("b", [0.70, 0.71]))
     known = drawn(board)
     known["glue/rte"][1] = "its examples could not be read."
@@ -147,7 +147,7 @@ def test_examples_that_cannot_be_read_leave_an_interval_over_seeds() -> None:
     assert (a.score.examples, a.score.both is None) == (None, False)
 
 
-def test_where_nothing_is_known_of_a_task_there_is_no_rank() -> None:
+def test_entry_without_outcomes_of_a_task_has_no_rank() -> None:
     board = one_board(make_rows("a", [0.6]) + make_rows("b", [0.7]))
     known = drawn(board)
     known["glue/rte"][1] = "its examples could not be read."
@@ -158,7 +158,7 @@ def test_where_nothing_is_known_of_a_task_there_is_no_rank() -> None:
     assert b.ranks == (1, 1)
 
 
-def test_an_entry_without_every_task_has_intervals_and_no_rank() -> None:
+def test_incomplete_entry_has_intervals_and_no_rank() -> None:
     rows = make_rows("a", [0.6, 0.61]) + [make_row("b", TASKS[0], s, 0.5) for s in range(2)]
     board = one_board(rows)
     a, b = (entry.uncertainty for entry in with_uncertainty(board, drawn(board)).entries)
@@ -170,12 +170,12 @@ def test_an_entry_without_every_task_has_intervals_and_no_rank() -> None:
     assert set(b.cells) == {TASKS[0]}
 
 
-def test_the_same_board_gives_the_same_numbers() -> None:
+def test_intervals_are_reproducible() -> None:
     values = {"a": [0.70, 0.72], "b": [0.71, 0.715]}
     assert uncertainty(values) == uncertainty(values)
 
 
-def test_no_interval_goes_beyond_the_scores_there_are() -> None:
+def test_intervals_are_clipped_to_the_range_of_the_metric() -> None:
     cell = uncertainty({"a": [0.90, 0.99]})["a"].cells["glue/rte"]
     assert cell.both is not None
     assert cell.seeds is not None
@@ -194,7 +194,7 @@ def shown_board() -> Board:
     return with_uncertainty(board, drawn(board))
 
 
-def test_the_terminal_shows_ranks_intervals_and_who_is_tied() -> None:
+def test_terminal_shows_rank_ranges_intervals_and_ties() -> None:
     console = Console(width=100, file=StringIO(), color_system=None)
     render(shown_board(), console)
     lines = [" ".join(line.split()) for line in console.file.getvalue().splitlines()]  # type: ignore[attr-defined]
@@ -203,7 +203,7 @@ def test_the_terminal_shows_ranks_intervals_and_who_is_tied() -> None:
     assert "a is not significantly different from b." in lines
 
 
-def test_the_report_has_them_in_its_notes() -> None:
+def test_report_shows_rank_ranges_and_intervals_in_notes() -> None:
     table = build_table(shown_board(), 1)
     assert table.has_intervals
     first = table.groups[0].rows[0]
@@ -213,7 +213,7 @@ def test_the_report_has_them_in_its_notes() -> None:
     assert "over examples and seeds" in " ".join(cell.note for cell in first.cells)
 
 
-def test_without_them_a_board_says_nothing() -> None:
+def test_board_without_intervals_shows_none() -> None:
     table = build_table(one_board(make_rows("a", [0.7])), 1)
     assert not table.has_intervals
     row = table.groups[0].rows[0]
@@ -221,7 +221,7 @@ def test_without_them_a_board_says_nothing() -> None:
     assert "95 %" not in row.score.note
 
 
-def test_a_pooled_spread_of_seeds_is_that_of_entries_that_show_none() -> None:
+def test_entries_with_one_seed_get_the_pooled_spread() -> None:
     values = {"a": [0.6], "b": [0.55], "c": [0.2, 0.3, 0.4]}
     board = one_board([row for name, own in values.items() for row in make_rows(name, own)])
     shown = {
@@ -258,7 +258,7 @@ def null_boards(count: int, models: int) -> Iterator[Board]:
 
 
 def test_equal_models_are_all_tied_on_most_boards() -> None:
-    """Holm over the pairs: on 95 % of boards of five equal models none is told apart."""
+    """Check Holm's correction over the pairs: 95 % of boards of equal models have only ties."""
     wrong = sum(
         any(entry.uncertainty and len(entry.uncertainty.tied) < 4 for entry in board.entries)
         for board in null_boards(60, 5)

@@ -1,4 +1,4 @@
-"""Scores for model cards and records, read back by the consumers' own classes."""
+"""Tests of scores for model cards and records, read back by the consumers' own classes."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -9,6 +9,7 @@ import yaml
 from huggingface_hub import ModelCard, parse_eval_result_entries
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.exports.cards import (
     to_eval_results,
@@ -16,7 +17,6 @@ from benchharness.leaderboard.exports.cards import (
 )
 from benchharness.leaderboard.exports.lines import score_lines
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import TASKS
 from tests.helpers.boards import make_rows, one_board
 from tests.helpers.hostile import HOSTILE_CELLS
@@ -29,7 +29,7 @@ def board() -> Board:
     return one_board(make_rows("minilm", [0.5, 0.943, 0.6], data="hub"))
 
 
-def test_model_index_is_read_by_the_hubs_class(board: Board) -> None:
+def test_model_index_is_valid_for_the_hubs_class(board: Board) -> None:
     text = to_model_index([board])
     name, results = model_index_to_eval_results(yaml.safe_load(text)["model-index"])
     assert name == "minilm"
@@ -52,14 +52,14 @@ def test_model_index_is_read_by_the_hubs_class(board: Board) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE_CELLS)
-def test_a_model_card_takes_the_block_whatever_the_name(name: str) -> None:
+def test_model_card_is_valid_with_hostile_names(name: str) -> None:
     text = to_model_index([one_board(make_rows(name, data="hub"))])
     card = ModelCard(f"---\n{text}---\n# A model\n")
     assert card.data.model_name == visible(name)
     assert len(card.data.eval_results or ()) > 9
 
 
-def test_eval_results_are_read_by_the_hubs_parser(board: Board) -> None:
+def test_eval_results_are_valid_for_the_hubs_parser(board: Board) -> None:
     entries = parse_eval_result_entries(yaml.safe_load(to_eval_results([board])))
     assert {entry.task_id for entry in entries} == {
         task.partition("/")[2] for task in board.rule.cells
@@ -70,7 +70,7 @@ def test_eval_results_are_read_by_the_hubs_parser(board: Board) -> None:
     assert "the median of 3 seeds" in rte.notes
 
 
-def test_made_up_and_cut_rows_go_onto_no_card() -> None:
+def test_synthetic_and_limited_data_are_an_error_for_cards() -> None:
     for fields in ({"data": "mini"}, {"data": "hub", "limit": 50}):
         cut = one_board(make_rows(**fields))  # type: ignore[arg-type]
         for write in (to_model_index, to_eval_results):
@@ -78,7 +78,9 @@ def test_made_up_and_cut_rows_go_onto_no_card() -> None:
                 write([cut])
 
 
-def test_rows_that_the_hub_has_not_go_onto_no_card(board: Board, monkeypatch: Any) -> None:
+def test_data_that_are_not_on_the_hub_are_an_error_for_cards(
+    board: Board, monkeypatch: Any
+) -> None:
     task = TASKS["glue/rte"]
     files = replace(task, source=replace(task.source, hub="", config=""))
     place = "benchharness.leaderboard.exports.cards.TASKS"
@@ -88,8 +90,8 @@ def test_rows_that_the_hub_has_not_go_onto_no_card(board: Board, monkeypatch: An
             write([board])
 
 
-def test_a_card_is_of_one_model(board: Board) -> None:
+def test_a_card_of_several_models_is_an_error(board: Board) -> None:
     two = one_board(make_rows("one", data="hub") + make_rows("two", data="hub"))
     for write in (to_model_index, to_eval_results):
-        with pytest.raises(BenchError, match="one row of GLUE, and 2 fit: say which"):
+        with pytest.raises(BenchError, match="one row of GLUE, and 2 fit: choose one with --model"):
             write([two])

@@ -1,4 +1,4 @@
-"""LaTeX tables: what stands in them, and that they fit a page when they are compiled."""
+"""Tests of LaTeX tables: their content, and that they fit a page when they are compiled."""
 
 import re
 import shutil
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.exports.latex import latex_escaped, to_latex
 from benchharness.leaderboard.exports.table import Choice, to_markdown
 from benchharness.leaderboard.job import Setting
 from benchharness.leaderboard.result import RunRow
 from benchharness.models import MODELS
-from benchharness.tasks.errors import BenchError
 from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import make_row, make_rows, one_board
 from tests.helpers.hostile import HOSTILE_CELLS
@@ -35,13 +35,13 @@ def board() -> Board:
 
 
 def _rows(text: str) -> dict[str, list[str]]:
-    """The cells of a table's rows by the name that stands first."""
+    """Return the cells of a table's rows by the name in the first column."""
     body = text.partition("\\midrule\n")[2].partition("\\bottomrule")[0]
     lines = [re.split(r"(?<!\\) & ", line.removesuffix(r" \\")) for line in body.splitlines()]
     return {line[0]: line[1:] for line in lines if line[0]}
 
 
-def test_a_table_has_what_a_paper_needs(board: Board) -> None:
+def test_table_has_rules_caption_label_spread_and_baselines(board: Board) -> None:
     text = to_latex([board])
     for word in (
         r"\toprule",
@@ -56,7 +56,7 @@ def test_a_table_has_what_a_paper_needs(board: Board) -> None:
     assert "textbf" not in "".join(rows["majority"])
     assert r"\emph{Baselines}" in text
     assert "MRPC, QQP: the mean of F1 and accuracy" in text
-    assert "the median over 1-3 seeds" in text
+    assert "Values are medians over 1-3 seeds, times 100" in text
     assert text.count("$_{10.0}$") == 10
     assert "the index is the sample" in text
     assert "_{" not in to_latex([board], Choice(spread=False))
@@ -69,7 +69,7 @@ def test_a_table_has_what_a_paper_needs(board: Board) -> None:
     "caption",
     ["50% of A", "A & B", "a_b", "x^2", "#1", "{open", "close}", "}{", "$x", "one\n\ntwo", "end\\"],
 )
-def test_a_caption_that_no_paper_compiles_with_is_refused(board: Board, caption: str) -> None:
+def test_invalid_latex_caption_or_label_is_an_error(board: Board, caption: str) -> None:
     with pytest.raises(BenchError, match="--caption"):
         to_latex([board], caption=caption)
     with pytest.raises(BenchError, match=r"--label takes letters.*'a b'"):
@@ -77,14 +77,14 @@ def test_a_caption_that_no_paper_compiles_with_is_refused(board: Board, caption:
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="LaTeX is not installed")
-def test_a_caption_in_latex_is_taken_as_it_is(board: Board, tmp_path: Path) -> None:
+def test_valid_latex_caption_is_written_verbatim(board: Board, tmp_path: Path) -> None:
     caption = r"\emph{Dev} scores, $x_{1} < 50\%$, 50\,\% \& \textbf{a {b}}\_\{ \$5, \ref{a_b}."
     text = to_latex([board], caption=caption, label="tab:a+b_1.2-3")
     assert caption in text
     assert _complaints(tmp_path, text, "", ["booktabs", "graphicx"]) == []
 
 
-def test_columns_are_chosen_by_any_of_their_names(board: Board) -> None:
+def test_columns_can_be_chosen_by_title_or_task_name(board: Board) -> None:
     text = to_latex([board], Choice(columns=("RTE", "seeds", "score", "glue/cola")))
     assert r"Model & Seeds & RTE & Score & CoLA \\" in text
     assert _rows(text)["ours"][:2] == ["1", r"\textbf{99.0}"]
@@ -95,7 +95,7 @@ def test_columns_are_chosen_by_any_of_their_names(board: Board) -> None:
         to_latex([board], Choice(columns=("rte", "nope")))
 
 
-def test_published_rows_say_of_what_they_are_and_where_they_stand(board: Board) -> None:
+def test_published_rows_have_notes_on_their_metric_and_source(board: Board) -> None:
     text = to_latex([board], WITH_PUBLISHED)
     row = _rows(text)[r"MiniLM-L6-H384\textsuperscript{1}"]
     assert row[1] == "47.5"
@@ -107,18 +107,18 @@ def test_published_rows_say_of_what_they_are_and_where_they_stand(board: Board) 
     assert "microsoft/unilm" not in only
     with pytest.raises(BenchError, match="no published row of these suites is of 'nobody'"):
         to_latex([board], Choice(published=("nobody",)))
-    with pytest.raises(BenchError, match="published numbers are of whole official data"):
+    with pytest.raises(BenchError, match="published scores are on complete official data"):
         to_latex([replace(board, limit=9)], WITH_PUBLISHED)
 
 
-def test_an_average_by_another_rule_is_as_its_authors_print_it() -> None:
+def test_published_average_by_another_rule_is_shown_as_printed() -> None:
     rows = [*make_rows("modernbert-base", [0.7], data="hub"), *make_rows("minilm", data="hub")]
     text = to_latex([one_board(rows)], WITH_PUBLISHED)
     assert re.search(r"ModernBERT-base.* & 88.4\\textsuperscript{[a-z]} &", text)
     assert r",GLUE-dev-8." in text
 
 
-def test_ties_are_bold_and_told(board: Board) -> None:
+def test_statistical_ties_are_bold_and_explained(board: Board) -> None:
     choice = Choice(ties={"glue/cola": frozenset({"minilm:paper:fp32"})})
     text = to_latex([board], choice)
     assert _rows(text)["MiniLM-L6-H384"][:2] == ["60.0", r"\textbf{60.0}"]
@@ -126,7 +126,7 @@ def test_ties_are_bold_and_told(board: Board) -> None:
     assert "paired test" not in to_latex([board])
 
 
-def test_rows_of_one_model_are_told_apart() -> None:
+def test_rows_of_one_model_have_distinct_names() -> None:
     rows = make_rows("minilm", [0.6]) + make_rows("minilm", [0.5], recipe="mine")
     rows += make_rows("bert-base-uncased", [0.4]) + make_rows("bert-base-cased", [0.3])
     names = list(_rows(to_latex([one_board(rows)])))
@@ -135,7 +135,7 @@ def test_rows_of_one_model_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE_CELLS)
-def test_names_have_no_command_but_ours(name: str) -> None:
+def test_hostile_names_are_escaped_for_latex(name: str) -> None:
     ours = "textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar"
     ours += "|textasciigrave|char34|ensuremath|pm|texttt"
     shown = latex_escaped(name)
@@ -149,7 +149,7 @@ def test_names_have_no_command_but_ours(name: str) -> None:
     assert all(len(c.encode()) <= 2 for c in shown)
 
 
-def test_ordinary_names_stay_readable() -> None:
+def test_ordinary_names_remain_readable_after_escaping() -> None:
     assert latex_escaped("org/roberta-base_v2.1") == r"org/roberta-base\_v2.1"
     assert latex_escaped("a--b''c–d") == r"a-{}-b'{}'c\textendash{}d"
 
@@ -175,7 +175,7 @@ def _suite(name: str, models: Iterable[str], seeds: int) -> Board:
     return board
 
 
-def test_a_folder_is_called_as_its_user_calls_it() -> None:
+def test_local_checkpoint_keeps_the_users_name_in_the_table() -> None:
     rows = make_rows("minilm", [0.6], weights="sha256:" + "ab" * 32)
     rows += make_rows("bert-base-uncased", [0.5], flags={"glue/rte": ("unread",)})
     text = to_latex([one_board(rows)])
@@ -185,8 +185,8 @@ def test_a_folder_is_called_as_its_user_calls_it() -> None:
     assert "BERT-base" in text.partition("bottomrule")[2]
 
 
-def test_what_is_empty_or_collapsed_does_not_stand_out() -> None:
-    """A board of two tasks of GLUE's nine has two columns, and what learned nothing is marked."""
+def test_empty_columns_are_left_out_and_collapsed_scores_are_not_bold() -> None:
+    """Test a board of two of GLUE's nine tasks, one of them with collapsed runs."""
     rows = [
         make_row(model, task, scores=score, data="hub", flags={task: flags})
         for task, scores, flags in (
@@ -219,7 +219,9 @@ CONSTANT = {"glue/rte": ("constant predictions",)}
         ("ccc", False, "50.0"),
     ],
 )
-def test_a_median_of_a_collapsed_run_is_not_bold(seeds: str, learned: bool, text: str) -> None:
+def test_median_of_collapsed_seeds_is_marked_and_not_bold(
+    seeds: str, learned: bool, text: str
+) -> None:
     one = [
         make_row("one", "glue/rte", seed, 0.5 if kind == "c" else 0.7, data="hub")
         for seed, kind in enumerate(seeds)
@@ -238,8 +240,8 @@ def test_a_median_of_a_collapsed_run_is_not_bold(seeds: str, learned: bool, text
     assert board.best("glue/rte") == (text if learned else "40.0")
 
 
-def test_notes_name_rows_by_what_tells_them_apart() -> None:
-    """Two rows of a model were both "tiny" in every note."""
+def test_notes_name_rows_by_their_differing_settings() -> None:
+    """Test a former fault: two rows of a model were both "tiny" in every note."""
     rows = [
         replace(
             make_row("tiny", task, scores=0.5, data="hub", flags={task: CONSTANT["glue/rte"]}),
@@ -262,7 +264,7 @@ def test_notes_name_rows_by_what_tells_them_apart() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="LaTeX is not installed")
-def test_24_models_beside_published_rows_fit_two_pages(tmp_path: Path) -> None:
+def test_24_models_with_published_rows_fit_two_pages(tmp_path: Path) -> None:
     models = [name for name in MODELS if name != "tiny"][:24]
     rows = [
         make_row(model, task, seed, dict.fromkeys(names, 0.5 + 0.017 * place + 0.011 * seed))
@@ -280,7 +282,7 @@ def test_24_models_beside_published_rows_fit_two_pages(tmp_path: Path) -> None:
 
 
 def _boards() -> list[Board]:
-    """Boards of suites, and of several kinds of rows with names of every length."""
+    """Make boards of suites, and of several kinds of rows with names of every length."""
     rows = make_rows("roberta-base", [0.7, 0.81, 0.902], data="hub") + _floor()
     rows += make_rows("org/" + "paraphrase-multilingual-" * 3 + "v2", [0.6, 0.5], data="hub")
     rows += make_rows("W" * 70, [-0.6, 1.0], data="hub")
@@ -324,12 +326,12 @@ CLASSES = {
     "llncs": "",
     "revtex4-2": "twocolumn",
 }
-"""Those of Debian's texlive-publishers that papers on encoders are set in, and their options."""
+"""Document classes of Debian's texlive-publishers used for papers on encoders, and options."""
 
 
 @pytest.mark.soak  # a class takes seconds, and .ci/run does not install them
 @pytest.mark.parametrize("name", CLASSES)
-def test_no_box_is_overfull_in_the_classes_of_publishers(tmp_path: Path, name: str) -> None:
+def test_no_box_is_overfull_in_publishers_document_classes(tmp_path: Path, name: str) -> None:
     if not _is_there(f"{name}.cls"):
         pytest.skip("texlive-publishers is not installed")
     text = "\n\\clearpage\n".join(
@@ -344,7 +346,7 @@ def test_no_box_is_overfull_in_the_classes_of_publishers(tmp_path: Path, name: s
 def _complaints(
     folder: Path, text: str, options: str, packages: Iterable[str], name: str = "article"
 ) -> list[str]:
-    """What pdflatex says of boxes, floats and letters in a paper with these tables."""
+    """Compile the tables and return pdflatex's warnings on boxes, floats and characters."""
     uses = "".join(rf"\usepackage{{{name}}}" for name in packages)
     paper = rf"\documentclass[{options}]{{{name}}}{uses}\begin{{document}}{text}\end{{document}}"
     (folder / "paper.tex").write_text(paper, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Every prediction as a row, read back by those who are to read it."""
+"""Tests of exported predictions, one per row, read back by the libraries of their formats."""
 
 import io
 import json
@@ -50,7 +50,7 @@ def exported(name: str, **fields: Any) -> ExportedSplit:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_a_row_says_what_was_right(name: str) -> None:
+def test_exported_row_states_whether_the_prediction_is_right(name: str) -> None:
     split = exported(name)
     for row, guess, example in zip(
         prediction_rows(split), split.predictions, split.examples, strict=True
@@ -65,7 +65,7 @@ def test_a_row_says_what_was_right(name: str) -> None:
             assert (row["gold"] == row["predicted"]) == row["right"]
 
 
-def test_csv_json_lines_and_parquet_hold_the_same(tmp_path: Path) -> None:
+def test_csv_json_lines_and_parquet_have_equal_rows(tmp_path: Path) -> None:
     splits = [exported(name) for name in TASKS]
     rows = [row for split in splits for row in prediction_rows(split)]
     lines, table, text = io.BytesIO(), tmp_path / "rows.parquet", io.BytesIO()
@@ -84,7 +84,7 @@ def test_csv_json_lines_and_parquet_hold_the_same(tmp_path: Path) -> None:
     assert numbers.astype(float).tolist() == [p.label for p in splits[1].predictions]  # type: ignore[union-attr]
 
 
-def test_a_hidden_gold_answer_is_no_answer() -> None:
+def test_hidden_gold_answer_is_exported_as_null() -> None:
     split = exported("glue/rte")
     hidden = tuple(replace(example, label=None) for example in split.examples)  # type: ignore[call-arg]
     for row in prediction_rows(replace(split, examples=hidden)):
@@ -92,14 +92,14 @@ def test_a_hidden_gold_answer_is_no_answer() -> None:
         assert row["predicted"]
 
 
-def test_nothing_exported_is_a_table_without_rows(tmp_path: Path) -> None:
+def test_empty_export_is_a_parquet_table_without_rows(tmp_path: Path) -> None:
     with (tmp_path / "none.parquet").open("wb") as file:
         assert write_parquet(file, []) == 0
     assert list(pd.read_parquet(tmp_path / "none.parquet").columns) == list(COLUMNS)
 
 
 @pytest.mark.parametrize("name", ["squad/v1.1", "squad/v2.0"])
-def test_without_texts_no_span_is_written(name: str) -> None:
+def test_export_without_texts_has_no_spans(name: str) -> None:
     for row in prediction_rows(exported(name, texts=False)):
         assert (row["gold"], row["predicted"]) == (None, None)
         assert row["right"] is not None

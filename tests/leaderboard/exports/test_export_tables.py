@@ -1,4 +1,4 @@
-"""Scores as tables, each read back by somebody else's parser of its format."""
+"""Tests of exported score tables, each read back by a third-party parser of its format."""
 
 import csv
 import io
@@ -9,6 +9,7 @@ from html import unescape
 import pytest
 from markdown_it import MarkdownIt
 
+from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.exports.lines import (
     COLUMNS,
@@ -20,7 +21,6 @@ from benchharness.leaderboard.exports.lines import (
 )
 from benchharness.leaderboard.exports.table import to_markdown
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.errors import BenchError
 from tests.helpers.boards import make_row, make_rows, one_board
 from tests.helpers.hostile import HOSTILE_CELLS
 
@@ -38,7 +38,7 @@ def _hostile_board(name: str) -> Board:
     return one_board(make_rows(name, [0.5], data="hub") + make_rows("plain", [0.4], data="hub"))
 
 
-def test_lines_hold_every_score_with_all_its_digits(board: Board) -> None:
+def test_score_lines_have_every_score_unrounded(board: Board) -> None:
     lines = {
         (line.model, line.task, line.metric, line.split): line for line in score_lines([board])
     }
@@ -54,7 +54,7 @@ def test_lines_hold_every_score_with_all_its_digits(board: Board) -> None:
     assert ("third", "glue", board.rule.name, "dev") not in lines
 
 
-def test_csv_is_read_back(board: Board) -> None:
+def test_csv_round_trips(board: Board) -> None:
     lines = list(score_lines([board]))
     rows = list(csv.DictReader(io.StringIO("".join(to_csv(lines))), strict=True))
     assert len(rows) == len(lines)
@@ -66,7 +66,7 @@ def test_csv_is_read_back(board: Board) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE_CELLS)
-def test_json_is_read_back(name: str) -> None:
+def test_json_round_trips_hostile_names(name: str) -> None:
     lines = list(score_lines([_hostile_board(name)]))
     text = to_json(lines)
     assert text.isascii()
@@ -75,13 +75,13 @@ def test_json_is_read_back(name: str) -> None:
 
 
 def _markdown_rows(text: str) -> list[list[str]]:
-    """The cells of the tables as GitHub's Markdown has them, as HTML."""
+    """Return the cells of the tables as GitHub renders their Markdown to HTML."""
     html = MarkdownIt("gfm-like", {"linkify": False}).render(text)
     rows = re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)
     return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
 
 
-def test_markdown_has_the_boards_values_and_the_best_in_bold(board: Board) -> None:
+def test_markdown_has_the_values_of_the_board_and_the_best_in_bold(board: Board) -> None:
     head, *rows = _markdown_rows(to_markdown([board]))
     by_model = {row[1]: dict(zip(head, row, strict=True)) for row in rows}
     assert head[:5] == ["#", "model", "recipe", "score", "CoLA"]
@@ -94,14 +94,14 @@ def test_markdown_has_the_boards_values_and_the_best_in_bold(board: Board) -> No
 
 
 @pytest.mark.parametrize("name", HOSTILE_CELLS)
-def test_markdown_shows_names_as_they_are(name: str) -> None:
+def test_markdown_shows_hostile_names_verbatim(name: str) -> None:
     head, first, second = _markdown_rows(to_markdown([_hostile_board(name)]))
     assert len(first) == len(second) == len(head)
     assert unescape(first[1]).strip() == visible(name).strip()
     assert "<" not in first[1]
 
 
-def test_boards_are_narrowed(board: Board) -> None:
+def test_boards_are_restricted_to_models_and_tasks(board: Board) -> None:
     (part,) = narrowed([board], ["second", "first"], ["glue/rte", "glue/mnli"])
     assert [entry.model for entry in part.entries] == ["first", "second"]
     assert set(part.tasks) == {"glue/rte", "glue/mnli"}
@@ -113,7 +113,7 @@ def test_boards_are_narrowed(board: Board) -> None:
         narrowed([board], ["nobody"], [])
     with pytest.raises(BenchError, match="nothing stored matches nobody: stored are first"):
         narrowed([board], ["first", "nobody"], [])
-    with pytest.raises(BenchError, match="say which with --model: first, second"):
+    with pytest.raises(BenchError, match="choose one with --model: first, second"):
         the_model([board])
-    with pytest.raises(BenchError, match="say which with --model"):
+    with pytest.raises(BenchError, match="choose one with --model"):
         the_model([third, *narrowed([board], ["first"], [])])

@@ -1,4 +1,4 @@
-"""The command of a report for runs that started from something else than the checkpoint."""
+"""Tests of the command that a report shows for runs with another start than the checkpoint."""
 
 from dataclasses import replace
 
@@ -52,12 +52,12 @@ def checkpoint(name: str) -> Start:
         ),
     ],
 )
-def test_the_command_says_the_start_where_the_recipe_does_not(job: Job, words: str) -> None:
+def test_command_has_start_from_unless_the_recipe_sets_it(job: Job, words: str) -> None:
     command = command_of(job)
     assert command.startswith(f"bench run --model minilm{words} --suite glue --task rte")
     assert "--set start_from" not in command
 
 
-def test_the_page_says_what_a_run_started_from() -> None:
+def test_run_section_names_the_start_run() -> None:
     job = started(TASK, "a paper", start_from=KEY)
     assert build_run(make_result(job)).job.started_from == "glue/mnli (run abababababab)"

@@ -1,4 +1,4 @@
-"""Heat and bars: what shares a scale, and what an outlier does to it."""
+"""Tests of the heatmap: which cells share a scale, and the effect of an outlier."""
 
 from benchharness.leaderboard.report.table import build_table
 from tests.helpers.boards import make_row, one_board
@@ -11,7 +11,7 @@ def rows_of(*rows):
     return {row.name: row.cells[0] for group in table.groups for row in group.rows}
 
 
-def test_heat_goes_from_low_to_high_and_an_outlier_has_none():
+def test_heat_increases_with_the_score_and_ignores_outliers():
     scores = {"a": 0.9, "b": 0.88, "c": 0.86, "d": 0.84, "collapsed": 0.1}
     cells = rows_of(*(make_row(name, scores=score) for name, score in scores.items()))
     heats = [cells[name].heat for name in scores]
@@ -20,7 +20,7 @@ def test_heat_goes_from_low_to_high_and_an_outlier_has_none():
     assert cells["c"].heat > 0
 
 
-def test_baselines_make_a_scale_only_where_models_are_too_few():
+def test_baselines_count_for_the_scale_only_if_there_are_few_models():
     floor = make_row("majority", scores=0.5, **FLOOR)
     few = rows_of(make_row("a", scores=0.9), make_row("b", scores=0.8), floor)
     assert (few["a"].heat, few["majority"].heat) == (5, 0)
@@ -34,14 +34,14 @@ def test_equal_numbers_have_no_heat():
     assert {cell.heat for cell in cells.values()} == {0}
 
 
-def test_what_learned_nothing_has_no_heat_and_makes_no_scale():
+def test_collapsed_runs_have_no_heat_and_do_not_affect_the_scale():
     collapsed = make_row("majority", scores=0.95, flags={"glue/rte": ("constant predictions",)})
     scores = {"a": 0.9, "b": 0.8, "c": 0.7}
     cells = rows_of(*(make_row(name, scores=score) for name, score in scores.items()), collapsed)
     assert [cells[name].heat for name in ("a", "c", "majority")] == [5, 0, 0]
 
 
-def test_below_a_number_stand_the_lowest_and_the_highest_seed():
+def test_lowest_and_highest_seed_are_shown_below_each_score():
     seeds = {"a": (0.9, 0.8), "b": (-0.7, 0.75), "c": (0.6,)}
     cells = rows_of(
         *(make_row(n, seed=s, scores=v) for n, found in seeds.items() for s, v in enumerate(found))

@@ -1,4 +1,4 @@
-"""Pages of every prediction: what they hold, without a browser."""
+"""Tests of the content of prediction pages, without a browser."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def system(name: str, seeds: int) -> System:
 
 
 def page_of(name: str, *, seeds: int = 2, two: bool = True, **fields: object) -> PredictedTask:
-    """Predictions for mini data that are right for eight of ten and for six of ten examples."""
+    """Make predictions for mini data that are right for eight and for six of ten examples."""
     split = drawn(name, one=(0.8,) * seeds, other=(0.6,) * seeds if two else ())
     systems = (system("good", seeds), system("poor", seeds))[: 1 + two]
     found = PredictedTask(task=split.task, data="mini data", systems=systems, splits=(split,))
@@ -56,7 +56,7 @@ def records(html: str) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_every_example_is_there_with_its_gold_answer_and_every_answer(name: str) -> None:
+def test_page_has_every_example_with_gold_answer_and_predictions(name: str) -> None:
     html = render_predictions(page_of(name), WHEN)
     cards = records(html)
     assert [card["place"] for card in cards] == list(range(1, len(mini(name, "dev")) + 1))
@@ -75,7 +75,7 @@ def test_every_example_is_there_with_its_gold_answer_and_every_answer(name: str)
     assert page.values("id").count("list") == 1
 
 
-def test_states_flips_and_the_matrix_count_what_the_scores_count() -> None:
+def test_states_flips_and_confusion_matrix_agree_with_the_scores() -> None:
     predicted = page_of("glue/rte", seeds=3)
     view = build_view(predicted)
     (split,) = predicted.splits
@@ -103,7 +103,7 @@ def test_states_flips_and_the_matrix_count_what_the_scores_count() -> None:
     assert leads == {f"0.{i}.{j}": n for i, row in enumerate(counts) for j, n in enumerate(row)}
 
 
-def test_the_table_of_types_is_that_of_the_entity_metric() -> None:
+def test_counts_per_entity_type_give_the_entity_f1() -> None:
     predicted = page_of("conll2003/ner", seeds=1, two=False)
     view, (split,) = build_view(predicted), predicted.splits
     lines = [line for (line,) in view.types]
@@ -114,7 +114,7 @@ def test_the_table_of_types_is_that_of_the_entity_metric() -> None:
     assert 2 * right / (guessed + gold) == entity_f1.compute(split.one[0], split.examples)  # type: ignore[arg-type]
 
 
-def test_the_hardest_come_first_by_the_probability_of_the_gold_answer() -> None:
+def test_examples_are_sorted_by_the_probability_of_the_gold_answer() -> None:
     task, examples = find_task("glue/rte"), mini("glue/rte", "dev")[:3]
     gold = [0 if example.label == "entailment" else 1 for example in examples]
     seeds = []
@@ -139,7 +139,7 @@ def test_the_hardest_come_first_by_the_probability_of_the_gold_answer() -> None:
     assert (answer.state, answer.note) == ("wrong", "every seed, 0.850")
 
 
-def test_spans_are_marked_in_their_passage() -> None:
+def test_gold_and_predicted_spans_are_marked_in_their_passage() -> None:
     predicted = page_of("squad/v1.1", seeds=1, two=False)
     view, (split,) = build_view(predicted), predicted.splits
     for example in view.examples:
@@ -153,7 +153,7 @@ def test_spans_are_marked_in_their_passage() -> None:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_without_texts_no_words_of_the_data_are_in_the_file(name: str) -> None:
+def test_page_without_texts_contains_no_text_of_the_data(name: str) -> None:
     html = render_predictions(page_of(name, texts=False), WHEN)
     whole = html + json.dumps(records(html), ensure_ascii=False)
     assert "Written without texts (--no-texts)" in whole
@@ -173,7 +173,7 @@ def texts_of(example: object) -> list[str]:
     return [text for text in found if text and (len(text) > 12 or " " in text)]
 
 
-def test_where_the_examples_cannot_be_read_the_predictions_stand_alone_and_it_says_why() -> None:
+def test_unreadable_examples_leave_predictions_with_a_reason() -> None:
     predicted = page_of("glue/rte")
     (split,) = predicted.splits
     alone = replace(predicted, splits=(replace(split, examples=()),), reason="RTE dev has changed.")
@@ -187,7 +187,7 @@ def test_where_the_examples_cannot_be_read_the_predictions_stand_alone_and_it_sa
     assert agree == sorted(agree)
 
 
-def test_hidden_gold_answers_are_called_so_and_nothing_is_right_or_wrong() -> None:
+def test_predictions_with_hidden_gold_answers_are_neither_right_nor_wrong() -> None:
     predicted = page_of("glue/rte")
     (split,) = predicted.splits
     hidden = tuple(replace(example, label=None) for example in split.examples)  # type: ignore[call-arg]
@@ -197,7 +197,7 @@ def test_hidden_gold_answers_are_called_so_and_nothing_is_right_or_wrong() -> No
     assert {answer.state for e in view.examples for side in e.answers for answer in side} == {""}
 
 
-def test_markup_in_texts_and_answers_is_text() -> None:
+def test_markup_in_texts_and_answers_is_escaped() -> None:
     task: Task = find_task("race/all")
     evil = "<script>alert(1)</script>"
     example = replace(mini("race/all", "dev")[0], question=evil, options=(evil, "b"), gold=(0,))

@@ -1,4 +1,4 @@
-"""Pages of every prediction in a real browser, opened from disk."""
+"""Tests of prediction pages in a browser, opened from disk."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -62,7 +62,7 @@ def choose(page: Opened, name: str, value: str) -> None:
     page.page.locator(f"select.{name}").select_option(value)
 
 
-def test_examples_come_in_portions_and_in_either_order(page: Opened) -> None:
+def test_examples_load_in_portions_and_can_be_reordered(page: Opened) -> None:
     assert len(shown(page)) == 20
     page.page.get_by_role("button", name="Show 20 more").click()
     assert len(shown(page)) == 40
@@ -71,7 +71,7 @@ def test_examples_come_in_portions_and_in_either_order(page: Opened) -> None:
     assert shown(page) == list(range(1, 21))
 
 
-def test_what_is_shown_is_what_was_counted(page: Opened) -> None:
+def test_filter_options_state_the_number_of_matching_examples(page: Opened) -> None:
     for value in ("none", "some", "all", "1", "-1"):
         option = page.page.locator(f".show option[value='{value}']").inner_text()
         choose(page, "show", value)
@@ -80,7 +80,7 @@ def test_what_is_shown_is_what_was_counted(page: Opened) -> None:
     assert right.count() >= 1
 
 
-def test_words_and_ids_are_found(page: Opened) -> None:
+def test_search_finds_texts_and_example_ids(page: Opened) -> None:
     example = mini(TASK, "dev")[7]
     page.page.get_by_role("searchbox").fill(example.id)
     assert 8 in shown(page)
@@ -89,7 +89,7 @@ def test_words_and_ids_are_found(page: Opened) -> None:
     assert matching(page) == 0
 
 
-def test_a_cell_of_the_matrix_leads_to_its_examples_and_the_address_keeps_them(
+def test_clicking_a_confusion_matrix_cell_filters_and_the_url_keeps_it(
     page: Opened, browser: "Browser", path: Path
 ) -> None:
     cell = page.page.locator("td[data-cell='0.1.3'] button")
@@ -107,7 +107,7 @@ def test_a_cell_of_the_matrix_leads_to_its_examples_and_the_address_keeps_them(
         assert again.page.url == path.as_uri()
 
 
-def test_a_link_leads_to_its_example(browser: "Browser", path: Path) -> None:
+def test_url_anchor_opens_its_example(browser: "Browser", path: Path) -> None:
     with opened(browser, path) as found:
         choose(found, "order", "place")
         assert found.page.url.endswith("#order=place")
@@ -120,11 +120,11 @@ def test_a_link_leads_to_its_example(browser: "Browser", path: Path) -> None:
         assert found.complaints == []
 
 
-def test_without_scripts_the_hardest_stand_there(browser: "Browser", path: Path) -> None:
+def test_hardest_examples_are_visible_without_scripts(browser: "Browser", path: Path) -> None:
     with opened(browser, path, scripts=False) as found:
         assert len(shown(found)) == 20
         assert found.page.locator("select:visible, input:visible, button:visible").count() == 0
-        assert "need scripts" in found.page.locator(".more").inner_text()
+        assert "need JavaScript" in found.page.locator(".more").inner_text()
 
 
 WIDTHS = (390, 1024, 1440)
@@ -138,7 +138,7 @@ WIDTHS = (390, 1024, 1440)
         *(pytest.param(scheme, WIDTHS, marks=pytest.mark.soak) for scheme in ("light", "dark")),
     ],
 )
-def test_axe_finds_nothing_and_nothing_is_cut_off(
+def test_axe_finds_no_fault_and_pages_need_no_horizontal_scrolling(
     browser: "Browser", path: Path, scheme: Scheme, widths: tuple[int, ...]
 ) -> None:
     with opened(browser, path, scheme=scheme) as found:
@@ -151,10 +151,10 @@ def test_axe_finds_nothing_and_nothing_is_cut_off(
 
 
 @pytest.mark.soak
-def test_twenty_thousand_examples_of_five_seeds_stay_usable(
+def test_page_of_20000_examples_with_five_seeds_loads_within_seconds(
     browser: "Browser", tmp_path: Path
 ) -> None:
-    """As many as MNLI's two dev splits have, of two systems."""
+    """Test 20,000 examples, as MNLI's two dev splits have, of two systems."""
     task, known = drawn("glue/mnli").task, mini("glue/mnli", "dev")
     examples = tuple(replace(known[n % len(known)], id=str(n)) for n in range(20_000))
 

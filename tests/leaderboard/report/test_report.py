@@ -29,14 +29,14 @@ def html(runs: list[Result | Failure]) -> str:
 
 
 @pytest.mark.gold
-def test_report_looks_as_accepted() -> None:
+def test_report_matches_the_gold_file() -> None:
     tasks = ("glue/mrpc", "glue/rte")
     some = [run for run in make_runs() if run.job.task in tasks and run.job.seed < 2]
     kept = [run for run in some if run.job.model in ("minilm", "distilbert-base")]
     check_gold("report.html", report(kept))
 
 
-def test_file_needs_nothing_from_elsewhere(html: str) -> None:
+def test_report_loads_no_external_resources(html: str) -> None:
     page = Page(html)
     assert page.values("src") == []
     assert {href[0] for href in page.values("href")} == {"#"}  # of published rows also sources
@@ -45,14 +45,14 @@ def test_file_needs_nothing_from_elsewhere(html: str) -> None:
     assert not {tag for tag, _ in page.elements} & {"link", "iframe", "object", "embed", "base"}
 
 
-def test_policy_allows_only_the_page_itself(html: str) -> None:
+def test_content_security_policy_allows_only_the_page_itself(html: str) -> None:
     (policy,) = (v for v in Page(html).values("content") if "default-src" in v)
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "http" not in policy
 
 
-def test_every_link_leads_somewhere_and_no_id_is_there_twice(html: str) -> None:
+def test_links_have_targets_and_ids_are_unique(html: str) -> None:
     page = Page(html)
     ids = Counter(page.values("id"))
     assert {href[1:] for href in page.values("href")} <= ids.keys()
@@ -73,7 +73,7 @@ def test_a_run_on_two_boards_has_one_section(tmp_path: Path) -> None:
     assert all(href[1:] in ids for href in page.values("href"))
 
 
-def test_every_cell_leads_to_its_runs_and_every_run_has_a_section(
+def test_each_cell_links_to_its_runs_and_each_run_has_a_section(
     html: str, runs: list[Result | Failure]
 ) -> None:
     page = Page(html)
@@ -83,7 +83,7 @@ def test_every_cell_leads_to_its_runs_and_every_run_has_a_section(
     assert {f"run-{run.job.key[:16]}" for run in runs} <= set(page.values("id"))
 
 
-def test_run_says_where_everything_comes_from() -> None:
+def test_run_section_has_settings_weights_data_and_versions() -> None:
     job = make_job(
         task="glue/rte",
         seed=7,
@@ -95,20 +95,20 @@ def test_run_says_where_everything_comes_from() -> None:
     assert "learning_rate 3e-05 a paper" in text
     assert "hub:org/model@abc123" in text
     assert all(f"{split} {digest}" in text for split, digest in job.fingerprints.items())
-    assert "at most 100 of each split" in text
+    assert "at most 100 per split" in text
     assert "peak memory 0.50 GiB" in text
     assert "torch 2.13.0" in text
     assert job.key in text
 
 
-def test_a_row_whose_name_has_its_recipe_begins_with_its_runs() -> None:
+def test_row_with_its_settings_in_its_name_does_not_repeat_the_recipe() -> None:
     job = make_job(overridden=True)
     setting = {**job.settings, "epochs": Setting(value=1, source="--set")}
     html = report([make_result(replace(job, settings=setting))])
     assert re.findall(r"</h3> <small>(.*?) run", html) == ["1"]
 
 
-def test_run_has_its_learning_curve(html: str) -> None:
+def test_run_section_has_learning_curves(html: str) -> None:
     page = Page(html[html.index('<details class="run"') :])
     lines = [a["d"] or "" for _, a in page.elements if (a.get("class") or "").startswith("line")]
     assert {len(line.split()) for line in lines} == {1, 4, 12}  # with those of legends
@@ -125,27 +125,27 @@ def test_failed_job_is_listed_with_its_reason() -> None:
     assert "1 failed" in Page(html).text
 
 
-def test_the_legend_speaks_of_what_is_there() -> None:
+def test_legend_explains_only_displayed_marks() -> None:
     several = report(make_runs())
     alone = report(run for run in make_runs() if run.job.model == "distilbert-base")
     assert "<b>Bold</b> is the best" in several
     assert "<b>Bold</b> is the best" not in alone
     for page in (alone, several):  # nobody has asked for intervals
-        assert "Below a rank" not in page
-        assert "has its interval" not in page
+        assert "interval of a rank" not in page
+        assert "95 % interval is <b>below" not in page
 
 
 @pytest.mark.parametrize(
     ("name", "seen"), [("a\u202eb", r"a\u202eb"), ("a\x00b", r"a\x00b"), ("a\ud800b", r"a\ud800b")]
 )
-def test_unseen_characters_are_spelled_out(name: str, seen: str, tmp_path: Path) -> None:
+def test_invisible_characters_are_escaped(name: str, seen: str, tmp_path: Path) -> None:
     html = report([make_result(make_job(model=name))])
     assert seen in Page(html).text
     assert name not in html
     html.encode()
 
 
-def test_command_runs_the_job_again() -> None:
+def test_shown_command_reproduces_the_job() -> None:
     changed = {
         "learning_rate": Setting(value=3e-5, source="--set"),
         "epochs": Setting(value=3.0, source="arXiv:1810.04805"),
@@ -162,7 +162,7 @@ def test_command_runs_the_job_again() -> None:
     )
 
 
-def test_command_predicts_the_test_rows_again() -> None:
+def test_shown_command_has_the_test_option_if_the_run_predicted_test_rows() -> None:
     job = make_job(task="glue/mnli")
     assert "--test" not in build_run(make_result(job)).command
     own, followed = ("glue/mnli:test", "glue/ax:test")
@@ -172,7 +172,7 @@ def test_command_predicts_the_test_rows_again() -> None:
     assert "--test" not in build_run(make_result(beside)).command
 
 
-def test_command_gives_every_value_of_a_recipe_from_a_file() -> None:
+def test_shown_command_has_every_value_of_a_recipe_from_a_file() -> None:
     job = make_job(recipe="mine", own_recipe=True, settings={"learning_rate": 3e-5, "epochs": 2.0})
     command = build_run(make_result(job)).command
     assert command.endswith("--set learning_rate=3e-05 --set epochs=2.0")
@@ -182,7 +182,7 @@ def test_command_gives_every_value_of_a_recipe_from_a_file() -> None:
     ("seconds", "text"),
     [(0.04, "0.0 s"), (59.94, "59.9 s"), (200, "3 min 20 s"), (7260, "2 h 1 min")],
 )
-def test_durations_are_for_people(seconds: float, text: str) -> None:
+def test_durations_are_shown_in_readable_units(seconds: float, text: str) -> None:
     section = build_run(make_result(cost=make_cost(seconds=seconds)))
     assert dict(section.cost)["wall time"] == text
 
@@ -194,32 +194,32 @@ def test_best_of_a_column_is_bold_and_rows_are_ranked(html: str) -> None:
     assert rows == ["roberta-base", "bert-base", "minilm", "tiny", "distilbert-base"]
 
 
-def test_legend_cites_the_rule(html: str) -> None:
+def test_legend_cites_the_score_rule(html: str) -> None:
     assert f"score GLUE-9: {GLUE.rule.cite}" in Page(html).text
 
 
-def test_run_without_details_keeps_its_scores() -> None:
+def test_runs_without_details_are_shown_with_their_scores() -> None:
     boards = build_boards(make_rows(values=[0.5, 0.6]), GLUE)
     page = Page(render_report(boards, [], WHEN))
     assert "median 55.0, mean 55.0 ± 7.1" in page.text
     assert "details" in {tag for tag, _ in page.elements}
 
 
-def test_run_on_no_board_has_a_section() -> None:
+def test_run_without_a_board_has_a_section() -> None:
     text = Page(render_report((), [make_result()], WHEN)).text
     assert "Runs on no board" in text
     assert "minilm on RTE" in text
 
 
-def test_empty_store_says_how_to_begin() -> None:
+def test_report_of_an_empty_store_shows_a_first_command() -> None:
     assert "bench run --model tiny" in Page(render_report((), [], WHEN)).text
 
 
-def test_same_runs_give_the_same_file(runs: list[Result | Failure], html: str) -> None:
+def test_report_is_reproducible(runs: list[Result | Failure], html: str) -> None:
     assert report(runs) == html
 
 
-def test_failure_to_write_leaves_the_old_report(
+def test_failed_write_leaves_the_old_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "report.html"
@@ -235,7 +235,7 @@ def test_failure_to_write_leaves_the_old_report(
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_hundreds_of_runs_take_seconds() -> None:
+def test_report_of_hundreds_of_runs_takes_seconds() -> None:
     many = [
         replace(
             run, job=replace(run.job, model=f"m{number}", weights=f"{run.job.weights} {number}")
@@ -251,7 +251,7 @@ def test_hundreds_of_runs_take_seconds() -> None:
     assert sum(part.count('class="run"') for part in parts) == len(many)
 
 
-def test_scripts_and_styles_stay_small(html: str) -> None:
+def test_scripts_and_styles_are_under_60_kb(html: str) -> None:
     parts = re.findall(r"<(script|style)>(.*?)</\1>", html, re.DOTALL)
     assert len(parts) == 10
     assert sum(len(text.encode()) for _, text in parts) < 60_000

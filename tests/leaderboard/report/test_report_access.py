@@ -1,4 +1,4 @@
-"""The report for those who see it in dark, print it, or do not see it: axe-core's findings."""
+"""Accessibility tests of the report: axe-core, dark colours, print and screen readers."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every kind of row, on few tasks and with the sections of few runs."""
+    """Write a report of every kind of row, on few tasks and with the sections of few runs."""
     tasks = ("glue/mrpc", "glue/rte")
     runs = [run for run in runs_of_every_kind() if run.job.task in tasks]
     few = [run for run in runs if run.job.model in ("minilm", "tiny") and run.job.seed < 2]
@@ -24,7 +24,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def open_everything(report: Opened) -> None:
-    """Every fold, and a comparison of measured and published rows; few rows, as axe is slow."""
+    """Open every fold, and a comparison of few rows, as axe is slow."""
     report.page.get_by_role("button", name="Published, dev").click()
     choose(report, "minilm", "bert-base", "ALBERT (1.5M)")
     report.page.get_by_role("searchbox").fill("bert-base")
@@ -47,7 +47,7 @@ LOOKS: list[tuple[int, Literal["light", "dark"]]] = [(1440, "light"), (390, "dar
         ),
     ],
 )
-def test_axe_finds_no_fault_at_any_width_in_any_colours(
+def test_axe_finds_no_fault_at_each_width_and_colour_scheme(
     browser: "Browser", path: Path, looks: list[tuple[int, Literal["light", "dark"]]]
 ) -> None:
     with opened(browser, path) as report:
@@ -61,7 +61,9 @@ def test_axe_finds_no_fault_at_any_width_in_any_colours(
         assert found == {key: [] for key in found}
 
 
-def test_tables_are_told_to_those_who_hear_them(browser: "Browser", path: Path) -> None:
+def test_tables_are_accessible_to_screen_readers_and_keyboards(
+    browser: "Browser", path: Path
+) -> None:
     with opened(browser, path) as report:
         table = report.page.locator("table.rows").first
         assert "scores of each model" in table.locator("caption").inner_text()
@@ -76,7 +78,7 @@ def test_tables_are_told_to_those_who_hear_them(browser: "Browser", path: Path) 
         assert report.run(focused) == "solid"
 
 
-def test_on_paper_there_is_nothing_to_press(browser: "Browser", path: Path) -> None:
+def test_printed_report_has_no_controls(browser: "Browser", path: Path) -> None:
     with opened(browser, path) as report:
         choose(report, "minilm")
         report.page.emulate_media(media="print")

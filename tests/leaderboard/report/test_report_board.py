@@ -1,4 +1,4 @@
-"""A board of 24 models and five seeds in a real browser: what is seen of it, and what it takes."""
+"""Tests of a board of 24 models and five seeds in a browser: look, controls and cost."""
 
 import csv
 import io
@@ -54,10 +54,10 @@ def page(shared: Opened, path: Path) -> Iterator[Opened]:
     assert shared.requests == [path.as_uri()]
 
 
-def test_every_row_is_there_and_costs_less_than_a_second_of_the_processor(
+def test_board_of_24_models_loads_within_a_second_of_processor_time(
     browser: "Browser", path: Path
 ) -> None:
-    """The best of some times: other work on the machine takes caches and clock from this one."""
+    """Require one fast load of several, as other work on the machine slows some."""
 
     def cost() -> float:
         with opened(browser, path, width=1440) as found:
@@ -72,7 +72,9 @@ def test_every_row_is_there_and_costs_less_than_a_second_of_the_processor(
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_heads_stay_in_view_and_the_page_never_scrolls_sideways(page: Opened, width: int) -> None:
+def test_table_heads_are_sticky_and_the_page_never_scrolls_horizontally(
+    page: Opened, width: int
+) -> None:
     page.page.set_viewport_size({"width": width, "height": 800})
     page.page.get_by_role("button", name="Published, dev").click()
     top, bottom = page.run(
@@ -85,7 +87,7 @@ def test_heads_stay_in_view_and_the_page_never_scrolls_sideways(page: Opened, wi
     assert page.run("() => document.documentElement.scrollWidth") <= width
 
 
-def test_a_wide_table_takes_its_heads_along_sideways(page: Opened) -> None:
+def test_sticky_heads_scroll_horizontally_with_a_wide_table(page: Opened) -> None:
     page.page.set_viewport_size({"width": 390, "height": 800})
     page.page.locator(".pinned").wait_for(state="attached")
     lefts = """() => {
@@ -100,7 +102,7 @@ def test_a_wide_table_takes_its_heads_along_sideways(page: Opened) -> None:
     assert page.page.locator(".scroll > .rows thead [aria-sort]").inner_text() == "MRPC"
 
 
-def test_notes_come_to_pointer_and_keys(page: Opened) -> None:
+def test_notes_open_by_pointer_and_keyboard(page: Opened) -> None:
     tip = page.page.locator("#tip")
     cells = page.page.locator("tbody.measured td.number:not(.size)")
     cells.nth(1).hover()
@@ -120,7 +122,7 @@ def test_notes_come_to_pointer_and_keys(page: Opened) -> None:
     assert tip.inner_text().startswith(page.names()[1])
 
 
-def test_a_touch_shows_the_note_and_a_second_follows_the_link(
+def test_first_touch_shows_the_note_and_second_touch_follows_the_link(
     browser: "Browser", path: Path
 ) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 800}, has_touch=True)
@@ -151,7 +153,7 @@ def test_rows_are_filtered_by_family_size_and_year(page: Opened) -> None:
     assert page.names("published")
 
 
-def test_a_view_is_shared_by_its_address(page: Opened, browser: "Browser", path: Path) -> None:
+def test_url_restores_the_view(page: Opened, browser: "Browser", path: Path) -> None:
     view = """() => [
         [...document.querySelectorAll(".rows tbody tr[id]")].map((row) => row.id),
         [...document.querySelectorAll(".scroll > .rows th[scope=col]")]
@@ -178,7 +180,7 @@ def test_a_view_is_shared_by_its_address(page: Opened, browser: "Browser", path:
     assert "heated" not in seen[2]
 
 
-def test_rows_are_copied_as_tables(page: Opened) -> None:
+def test_rows_can_be_copied_as_csv_markdown_and_latex(page: Opened) -> None:
     def copied(kind: str) -> str:
         page.page.get_by_role("button", name=kind, exact=True).click()
         return page.page.get_by_label("The copied table").input_value()
@@ -199,7 +201,7 @@ def test_rows_are_copied_as_tables(page: Opened) -> None:
     assert r"\textbf{" in rows[1]
 
 
-def test_a_plot_is_saved_as_it_is_seen(page: Opened) -> None:
+def test_plot_can_be_saved_as_svg_and_png(page: Opened) -> None:
     figure = page.page.locator("figure.plot:visible").first
     with page.page.expect_download() as found:
         figure.get_by_role("button", name="as SVG").click()
@@ -213,8 +215,8 @@ def test_a_plot_is_saved_as_it_is_seen(page: Opened) -> None:
     assert Path(found.value.path()).read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
-def test_print_repeats_the_heads(page: Opened) -> None:
-    """Each page of the table begins with the texts of its heads, as glyphs of the same fonts.
+def test_printed_pages_repeat_the_table_heads(page: Opened) -> None:
+    """Compare the heads of each printed page, as glyphs of the same fonts.
 
     Nothing else is painted, because rows say much the same on each page themselves.
     """
@@ -241,7 +243,7 @@ def test_print_repeats_the_heads(page: Opened) -> None:
 @pytest.mark.gold
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_board_looks_as_accepted(page: Opened, width: int, scheme: str) -> None:
+def test_board_matches_the_gold_screenshot(page: Opened, width: int, scheme: str) -> None:
     page.page.set_viewport_size({"width": width, "height": 900})
     page.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.page.mouse.move(0, 0)
@@ -250,7 +252,7 @@ def test_the_board_looks_as_accepted(page: Opened, width: int, scheme: str) -> N
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_columns_stay_where_they_are_when_published_rows_open(page: Opened, width: int) -> None:
+def test_opening_published_rows_does_not_move_columns(page: Opened, width: int) -> None:
     page.page.set_viewport_size({"width": width, "height": 900})
     lefts = (
         "() => [...document.querySelectorAll('.scroll > .rows thead th')].map((h) => h.offsetLeft)"
@@ -262,7 +264,7 @@ def test_columns_stay_where_they_are_when_published_rows_open(page: Opened, widt
     assert len(set(before)) >= 13
 
 
-def test_on_a_phone_the_table_begins_below_two_lines_of_controls(page: Opened) -> None:
+def test_controls_take_two_lines_on_a_phone_and_filters_fold(page: Opened) -> None:
     page.page.set_viewport_size({"width": 390, "height": 844})
     tools = page.page.locator(".tools")
     height = "(tools) => tools.getBoundingClientRect().height"
@@ -277,7 +279,7 @@ def test_on_a_phone_the_table_begins_below_two_lines_of_controls(page: Opened) -
     assert tools.evaluate(height) < 80
 
 
-def test_a_board_of_one_task_has_one_column(browser: "Browser", tmp_path: Path) -> None:
+def test_board_of_one_task_has_one_score_column(browser: "Browser", tmp_path: Path) -> None:
     runs = [
         make_result(make_job(model=model, seed=seed, data="hub"))
         for model in ("a", "b")

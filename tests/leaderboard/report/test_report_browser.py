@@ -1,4 +1,4 @@
-"""The report in a real browser, opened from disk."""
+"""Tests of the report in a browser, opened from disk."""
 
 import random
 from collections.abc import Iterator
@@ -31,13 +31,13 @@ def report(browser: "Browser", path: Path) -> Iterator[Opened]:
         assert len(found.requests) == 1
 
 
-def test_opens_from_disk_and_asks_for_nothing_else(report: Opened, path: Path) -> None:
+def test_report_opens_from_disk_without_other_requests(report: Opened, path: Path) -> None:
     assert report.requests == [path.as_uri()]
     assert "roberta-base" in report.names()
     assert report.run("() => performance.getEntriesByType('resource').length") == 0
 
 
-def test_the_policy_stops_what_is_not_the_pages_own(browser: "Browser", path: Path) -> None:
+def test_content_security_policy_blocks_injected_scripts(browser: "Browser", path: Path) -> None:
     with opened(browser, path) as found:
         ran = found.run(
             """() => {
@@ -52,13 +52,13 @@ def test_the_policy_stops_what_is_not_the_pages_own(browser: "Browser", path: Pa
         assert ran == ["Leaderboard", "refused"]
 
 
-def test_without_scripts_every_row_stands_there(browser: "Browser", path: Path) -> None:
+def test_every_row_is_visible_without_scripts(browser: "Browser", path: Path) -> None:
     with opened(browser, path, scripts=False) as found:
         assert found.page.locator("table.rows tbody tr:visible .name").count() == 5 + 3 + 98 + 89
         assert found.page.locator("button:visible, .choose input:visible").count() == 0
 
 
-def test_head_sorts_its_column_and_empty_cells_stay_last(report: Opened) -> None:
+def test_column_head_sorts_rows_with_empty_cells_last(report: Opened) -> None:
     head = report.page.locator("th", has_text="RTE").first
     seen = []
     for _ in range(3):
@@ -72,7 +72,7 @@ def test_head_sorts_its_column_and_empty_cells_stay_last(report: Opened) -> None
     ]
 
 
-def test_kinds_are_sorted_apart(report: Opened) -> None:
+def test_rows_are_sorted_within_their_kind(report: Opened) -> None:
     report.page.get_by_role("button", name="model", exact=True).click()
     assert report.names() == sorted(report.names())
     kinds = report.run("() => [...document.querySelectorAll('tbody')].map((b) => b.className)")
@@ -80,14 +80,14 @@ def test_kinds_are_sorted_apart(report: Opened) -> None:
     assert kinds[:6] == order
 
 
-def test_sorting_works_by_keyboard_and_one_column_says_so(report: Opened) -> None:
+def test_sorting_works_by_keyboard_and_one_column_is_marked_as_sorted(report: Opened) -> None:
     for name in ("CoLA", "SST-2"):
         report.page.get_by_role("button", name=name, exact=True).focus()
         report.page.keyboard.press("Enter")
     assert report.page.locator("[aria-sort]").all_inner_texts() == ["SST-2"]
 
 
-def test_filter_keeps_what_has_every_word_and_says_how_many(report: Opened) -> None:
+def test_filter_keeps_rows_with_every_word_and_shows_their_number(report: Opened) -> None:
     box = report.page.get_by_role("searchbox")
     count = report.page.locator(".count")
     box.fill("Base 3 seeds")
@@ -106,7 +106,7 @@ def test_filter_keeps_what_has_every_word_and_says_how_many(report: Opened) -> N
     assert report.page.locator(head).inner_text() == "5"
 
 
-def test_rows_are_sorted_by_their_parameters(report: Opened) -> None:
+def test_rows_can_be_sorted_by_parameters(report: Opened) -> None:
     sizes = report.page.locator("tbody.measured td.size")
     report.page.get_by_role("button", name="params", exact=True).click()
     assert [text[-1] for text in sizes.all_inner_texts()] == ["M"] * 5
@@ -114,7 +114,7 @@ def test_rows_are_sorted_by_their_parameters(report: Opened) -> None:
     assert values == sorted(values)
 
 
-def test_kinds_of_rows_can_be_left_out_and_folded(report: Opened) -> None:
+def test_kinds_of_rows_can_be_hidden_and_folded(report: Opened) -> None:
     report.page.get_by_label("Measured here").uncheck()
     assert report.names() == []
     assert report.names("published") == []
@@ -125,7 +125,7 @@ def test_kinds_of_rows_can_be_left_out_and_folded(report: Opened) -> None:
     assert len(report.names("published")) == 98
 
 
-def test_columns_can_be_left_out(report: Opened) -> None:
+def test_columns_can_be_hidden(report: Opened) -> None:
     cells = report.page.locator("tbody.measured tr").nth(1).locator("td:visible, th:visible")
     before = cells.count()
     report.page.locator(".columns > summary").first.click()
@@ -139,7 +139,7 @@ def line(report: Opened, task: str) -> list[str]:
     return [" ".join(text.split()) for text in row.locator("td").all_inner_texts()]
 
 
-def test_chosen_rows_stand_side_by_side(report: Opened) -> None:
+def test_selected_rows_are_compared_side_by_side(report: Opened) -> None:
     report.page.get_by_role("button", name="Published, dev").click()
     choose(report, "minilm", "roberta-base", "ALBERT (1.5M)")
     report.page.get_by_role("button", name="Compare").click()
@@ -149,14 +149,14 @@ def test_chosen_rows_stand_side_by_side(report: Opened) -> None:
     ours, other, published = line(report, "CoLA")
     number = float(ours.split()[0])
     assert other.split()[1] == f"+{float(other.split()[0]) - number:.1f}*"
-    assert "against roberta-base a t-test over the seeds" in report.page.inner_text(".compare p")
+    assert "against roberta-base a t-test over seeds" in report.page.inner_text(".compare p")
     assert published == f"71.4 +{71.4 - number:.1f}"
     assert "in accuracy" in line(report, "mrpc")[2]
     best = report.page.locator(".compare tr", has_text="CoLA").locator("td.best").all_inner_texts()
     assert [text.split()[0] for text in best] == ["71.4"]
 
 
-def test_numbers_of_another_split_are_not_compared(report: Opened) -> None:
+def test_scores_of_another_split_are_not_compared(report: Opened) -> None:
     report.page.get_by_role("button", name="Published, test").click()
     choose(report, "minilm", "Human Baselines")
     _, published = line(report, "score")
@@ -164,9 +164,7 @@ def test_numbers_of_another_split_are_not_compared(report: Opened) -> None:
     assert report.page.locator(".compare td.best").count() == 0
 
 
-def test_a_comparison_is_shared_by_its_address(
-    report: Opened, browser: "Browser", path: Path
-) -> None:
+def test_url_restores_a_comparison(report: Opened, browser: "Browser", path: Path) -> None:
     choose(report, "tiny", "bert-base")
     anchor = report.page.url.partition("report.html")[2]
     assert anchor.startswith("#compare=")
@@ -181,7 +179,7 @@ def test_a_comparison_is_shared_by_its_address(
         assert found.page.url == path.as_uri()
 
 
-def test_a_cell_leads_to_its_runs_and_a_link_opens_a_run(report: Opened) -> None:
+def test_clicking_a_cell_opens_its_runs_and_a_link_opens_one_run(report: Opened) -> None:
     report.page.locator("tbody.measured td a").first.click()
     group = report.page.locator("section.group:target")
     assert group.locator("h4").text_content() == "roberta-base on CoLA"
@@ -197,7 +195,7 @@ def test_a_cell_leads_to_its_runs_and_a_link_opens_a_run(report: Opened) -> None
     assert run.get_attribute("open") is not None
 
 
-def test_seeds_are_tested_as_scipy_tests_them(report: Opened) -> None:
+def test_browser_t_test_matches_scipy(report: Opened) -> None:
     draw = random.Random(3)
     for one, other in ((2, 2), (3, 5), (10, 2), (5, 5)):
         samples = [
@@ -223,14 +221,16 @@ def test_seeds_are_tested_as_scipy_tests_them(report: Opened) -> None:
     assert [said[name][0] for name in "abc"] == ["*", "W", "W"]
 
 
-def test_colours_can_be_chosen(report: Opened) -> None:
+def test_colour_scheme_can_be_chosen(report: Opened) -> None:
     ground = "() => getComputedStyle(document.body).backgroundColor"
     light = report.run(ground)
     report.page.get_by_label("Colours").select_option("dark")
     assert report.run(ground) != light
 
 
-def test_a_description_stands_on_a_line_of_its_own(browser: "Browser", path: Path) -> None:
+def test_description_is_on_a_separate_line_below_the_heading(
+    browser: "Browser", path: Path
+) -> None:
     with opened(browser, path, width=1440) as found:
         heading, said = found.run(
             """() => {
@@ -246,7 +246,7 @@ def test_a_description_stands_on_a_line_of_its_own(browser: "Browser", path: Pat
 
 
 @pytest.mark.parametrize("width", [320, 390, 1200])
-def test_page_never_scrolls_sideways_and_names_stay_in_sight(
+def test_page_never_scrolls_horizontally_and_names_stay_visible(
     browser: "Browser", path: Path, width: int
 ) -> None:
     script = """() => {

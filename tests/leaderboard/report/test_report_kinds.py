@@ -1,4 +1,4 @@
-"""What the report shows besides models, and of runs that have collapsed."""
+"""Tests of baselines, ensembles and scored rows in the report, and of collapsed runs."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ ENSEMBLE = {"kind": "ensemble", "weights": "ensemble:minilm x3", "recipe": "ense
 SCORED = {"weights": "predictions", "recipe": "scored here", "kind": "scored"}
 
 
-def test_what_does_not_compete_stands_below_and_is_never_the_best() -> None:
+def test_unranked_kinds_are_below_the_models_and_never_the_best() -> None:
     rows = [
         *make_rows("majority", [0.99], **FLOOR),
         *make_rows("minilm x3", [0.95], **ENSEMBLE),
@@ -50,14 +50,14 @@ def test_what_does_not_compete_stands_below_and_is_never_the_best() -> None:
     assert "averaged from stored predictions; unranked" in html
 
 
-def test_the_suites_score_has_the_seeds_in_its_note() -> None:
+def test_note_of_the_suite_score_has_mean_and_range_over_seeds() -> None:
     (group,) = build_table(one_board(make_rows(values=[0.5, 0.61, 0.9])), 1).groups
     (row,) = group.rows
     assert row.score.text == "61.0"
     assert row.score.note == "over 3 seeds: mean 67.0, from 50.0 to 90.0"
 
 
-def test_only_weights_of_the_hub_lead_to_their_card_and_paper() -> None:
+def test_only_hub_weights_link_to_their_card_and_paper() -> None:
     rows = make_rows("roberta-base", [0.9], weights="hub:FacebookAI/roberta-base@e2da8e2")
     rows += make_rows("minilm", [0.8], weights="sha256:" + "ab" * 32)
     rows += make_rows("x", [0.7], weights='hub:we/a b"c?#@1')
@@ -75,7 +75,7 @@ def test_only_weights_of_the_hub_lead_to_their_card_and_paper() -> None:
     )
 
 
-def test_ranks_that_a_row_may_as_well_have_are_words() -> None:
+def test_rank_range_is_shown_only_if_it_has_several_ranks() -> None:
     board = one_board(make_rows("a", [0.9]) + make_rows("b", [0.8]) + make_rows("c", [0.7]))
     unsure = Uncertainty(cells={t: Intervals() for t in board.tasks}, score=Intervals())
     ranks = [(1, 3), (2, 2), None]
@@ -87,7 +87,7 @@ def test_ranks_that_a_row_may_as_well_have_are_words() -> None:
     assert [row.ranks for row in group.rows] == ["1 to 3", "", ""]
 
 
-def test_a_model_that_learned_nothing_is_nowhere_the_best() -> None:
+def test_collapsed_models_are_never_the_best() -> None:
     rows = [
         make_row(model, task, scores=score, flags={task: ("constant predictions",)})
         for task in GLUE.rule.cells
@@ -101,7 +101,7 @@ def test_a_model_that_learned_nothing_is_nowhere_the_best() -> None:
     assert not table.has_heat
 
 
-def test_collapsed_runs_are_counted_in_the_note() -> None:
+def test_note_of_a_cell_counts_collapsed_runs() -> None:
     flags = {"glue/rte": ("constant predictions",)}
     rows = [make_row(seed=seed, flags=flags if seed < 2 else {}) for seed in range(5)]
     table = build_table(one_board(rows), 1)
@@ -110,7 +110,7 @@ def test_collapsed_runs_are_counted_in_the_note() -> None:
     assert cell.note.endswith("2 of 5 seeds collapsed (constant predictions)")
 
 
-def test_a_run_whose_loss_never_fell_says_so_beside_its_curve() -> None:
+def test_run_whose_loss_never_fell_is_flagged_at_its_curve() -> None:
     curve = tuple(
         CurvePoint(step=step, epoch=1.0, loss=0.69, learning_rate=1e-5, scores={})
         for step in range(1, 9)
@@ -121,7 +121,7 @@ def test_a_run_whose_loss_never_fell_says_so_beside_its_curve() -> None:
     assert "! the training loss never fell" in html
 
 
-def test_commands_of_floors_ensembles_and_trusted_checkpoints() -> None:
+def test_commands_of_baselines_ensembles_and_trusted_checkpoints() -> None:
     job = replace(make_job(model="majority", limit=None), **FLOOR)
     assert command_of(job) == (
         "bench run --model majority --suite glue --task rte --data mini --no-baselines"

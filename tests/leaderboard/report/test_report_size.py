@@ -1,4 +1,4 @@
-"""A report of ten thousand rows: what is packed of it, and how soon it is ready."""
+"""Tests of large reports: which rows and runs are packed, and how soon the page is ready."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +33,7 @@ def models(number: int) -> list[Result | Failure]:
     ]
 
 
-def test_packed_rows_are_as_those_in_the_page(
+def test_packed_rows_equal_rows_in_the_page(
     browser: "Browser", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = models(7)
@@ -69,7 +69,7 @@ def test_packed_runs_open_by_their_links(
 
 
 def work(found: Opened) -> None:
-    """What a reader of a long table does."""
+    """Filter, sort and extend a long table, as its reader does."""
     found.page.get_by_role("searchbox").fill("model-9998")
     assert found.names() == ["model-9998"]
     found.page.get_by_role("searchbox").fill("")
@@ -83,7 +83,7 @@ def work(found: Opened) -> None:
 def test_ten_thousand_rows_are_ready_within_two_seconds(
     browser: "Browser", tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    """All tasks of ten thousand models; details of so many runs stand in files of their own."""
+    """Load all tasks of ten thousand models; the details of their runs are in separate files."""
     scores = [(f"model-{place}", place / 20_000) for place in range(10_000)]
     runs = [run for model, score in scores for run in make_rows(model, [score])]
     path = tmp_path / "report.html"

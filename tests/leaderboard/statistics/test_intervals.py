@@ -1,4 +1,4 @@
-"""Intervals against scipy's, and against how often they hold what they should."""
+"""Tests of intervals against scipy's, and of their coverage in simulations."""
 
 import numpy as np
 import pytest
@@ -12,13 +12,13 @@ from tests.helpers.pairs import pairs_of
 
 
 def mean_interval(outcomes: np.ndarray, level: float = 0.95) -> Interval:
-    """Of the mean of [examples] or [examples, seeds]."""
+    """Return the interval of the mean of [examples] or [examples, seeds]."""
     table = outcomes.reshape(len(outcomes), -1)
     return noise_of(sample_of_table(table)).estimate(float(table.mean())).interval(level)
 
 
 def layout(examples: int, seeds: int, spreads: tuple[float, float, float], seed: int) -> np.ndarray:
-    """Outcomes around 0: examples and seeds that are drawn, and the rest, with these spreads."""
+    """Draw outcomes around 0 with these spreads of examples, of seeds and of the rest."""
     draw = np.random.default_rng(seed)
     by_example, by_seed, rest = spreads
     return (
@@ -29,27 +29,27 @@ def layout(examples: int, seeds: int, spreads: tuple[float, float, float], seed:
 
 
 @pytest.mark.parametrize("level", [0.9, 0.95])
-def test_of_one_seed_it_is_students(level: float) -> None:
+def test_interval_of_one_seed_is_students_over_examples(level: float) -> None:
     outcomes = np.random.default_rng(2).normal(0.7, 0.3, size=40)
     theirs = stats.ttest_1samp(outcomes, 0.0).confidence_interval(level)
     ours = mean_interval(outcomes, level=level)
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
 
 
-def test_of_one_example_it_is_students_over_seeds() -> None:
+def test_interval_of_one_example_is_students_over_seeds() -> None:
     outcomes = np.array([[0.5, 0.7, 0.6, 0.9]])
     theirs = stats.ttest_1samp(outcomes[0], 0.0).confidence_interval(0.95)
     ours = mean_interval(outcomes)
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
 
 
-def test_seeds_that_agree_tell_of_the_examples_alone() -> None:
+def test_interval_of_identical_seeds_equals_that_of_one_seed() -> None:
     outcomes = np.random.default_rng(2).normal(size=(30, 1))
     alone, five = mean_interval(outcomes), mean_interval(np.repeat(outcomes, 5, axis=1))
     assert (five.low, five.high) == pytest.approx((alone.low, alone.high))
 
 
-def test_nothing_varies() -> None:
+def test_interval_without_variance_is_a_point() -> None:
     assert mean_interval(np.full((8, 3), 0.25)) == Interval(low=0.25, high=0.25)
     assert Interval(low=0.25, high=0.25).has(0.25)
     assert not Interval(low=0.25, high=0.5).has(0.51)
@@ -58,13 +58,13 @@ def test_nothing_varies() -> None:
 @pytest.mark.parametrize(
     "spreads", [(1.0, 0.0, 1.0), (1.0, 0.1, 1.0), (0.2, 0.5, 0.2), (0.0, 0.0, 1.0)]
 )
-def test_it_holds_the_true_mean_as_often_as_it_says(spreads: tuple[float, float, float]) -> None:
+def test_interval_has_its_nominal_coverage(spreads: tuple[float, float, float]) -> None:
     held = [mean_interval(layout(60, 5, spreads, seed)).has(0.0) for seed in range(600)]
     assert 0.92 <= np.mean(held) <= 0.99
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_the_bootstrap_is_scipys_where_there_is_one_seed(binary: bool) -> None:
+def test_bootstrap_with_one_seed_matches_scipy(binary: bool) -> None:
     draw = np.random.default_rng(4)
     one, other = draw.random(150), draw.random(150) * 0.9
     if binary:
@@ -85,7 +85,7 @@ def test_the_bootstrap_is_scipys_where_there_is_one_seed(binary: bool) -> None:
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.004)
 
 
-def test_the_bootstrap_of_a_correlation_is_scipys() -> None:
+def test_bootstrap_of_a_correlation_matches_scipy() -> None:
     draw = np.random.default_rng(6)
     gold = draw.normal(size=300)
     one, other = gold + draw.normal(size=300), gold + 2 * draw.normal(size=300)
@@ -119,7 +119,7 @@ def test_the_bootstrap_of_a_correlation_is_scipys() -> None:
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.01)
 
 
-def test_a_difference_is_found_as_often_as_p_says_and_its_interval_agrees() -> None:
+def test_error_rate_of_the_difference_test_is_nominal_and_its_interval_agrees() -> None:
     held = []
     for seed in range(300):
         one, other = (layout(80, 5, (0.5, 0.3, 1.0), 1000 * side + seed) for side in (0, 1))
@@ -129,7 +129,7 @@ def test_a_difference_is_found_as_often_as_p_says_and_its_interval_agrees() -> N
     assert 0.92 <= np.mean(held) <= 0.98
 
 
-def test_fewer_seeds_make_it_wider_and_equal_systems_a_point() -> None:
+def test_fewer_seeds_widen_the_interval_and_equal_systems_contain_zero() -> None:
     one, other = layout(100, 5, (1.0, 0.2, 0.5), 1), layout(100, 5, (1.0, 0.2, 0.5), 2)
 
     def width(seeds: int) -> float:

@@ -1,4 +1,4 @@
-"""McNemar, Holm and the permutation test against statsmodels' and scipy's numbers."""
+"""Tests of McNemar, Holm and the permutation test against statsmodels and scipy."""
 
 from itertools import product
 
@@ -25,12 +25,12 @@ from tests.helpers.pairs import pairs_of
         (86, 150, 3.7159361395713866e-05),
     ],
 )
-def test_mcnemar_is_that_of_statsmodels(only_one: int, only_other: int, exact: float) -> None:
+def test_mcnemar_matches_statsmodels(only_one: int, only_other: int, exact: float) -> None:
     assert mcnemar_exact(only_one, only_other) == pytest.approx(exact, rel=1e-9)
     assert mcnemar_exact(only_other, only_one) == pytest.approx(exact, rel=1e-9)
 
 
-def test_mcnemar_sees_nothing_where_nothing_differs() -> None:
+def test_mcnemar_of_balanced_flips_has_p_value_1() -> None:
     assert mcnemar_exact(0, 0) == 1.0
     assert mcnemar_exact(7, 7) == 1.0
 
@@ -45,13 +45,13 @@ def test_mcnemar_sees_nothing_where_nothing_differs() -> None:
         ([], []),
     ],
 )
-def test_holm_is_that_of_statsmodels(p_values: list[float], corrected: list[float]) -> None:
+def test_holm_matches_statsmodels(p_values: list[float], corrected: list[float]) -> None:
     assert holm(p_values) == pytest.approx(corrected)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 @settings(max_examples=50)
-def test_holm_lowers_nothing_and_keeps_the_order(p_values: list[float]) -> None:
+def test_holm_never_lowers_p_values_and_keeps_their_order(p_values: list[float]) -> None:
     corrected = holm(p_values)
     assert all(p <= c <= 1 for p, c in zip(p_values, corrected, strict=True))
     by_p = [c for _, c in sorted(zip(p_values, corrected, strict=True))]
@@ -60,7 +60,7 @@ def test_holm_lowers_nothing_and_keeps_the_order(p_values: list[float]) -> None:
 
 
 def drawn(units: int, seeds: int = 1, shift: float = 0.0, seed: int = 3) -> tuple:
-    """Real-valued outcomes of two systems that agree on what is hard."""
+    """Draw real-valued outcomes of two systems that agree on which examples are hard."""
     draw = np.random.default_rng(seed)
     hard = draw.normal(size=(units, 1))
     one = hard + draw.normal(size=(units, seeds)) + shift
@@ -72,7 +72,7 @@ def mean_difference(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray
 
 
 @pytest.mark.parametrize(("units", "seeds"), [(7, 1), (10, 1), (9, 3)])
-def test_all_exchanges_of_few_units_as_scipy_tries_them(units: int, seeds: int) -> None:
+def test_exact_permutation_test_of_few_units_matches_scipy(units: int, seeds: int) -> None:
     one, other = drawn(units, seeds, shift=0.7)
     samples = (one.mean(axis=1), other.mean(axis=1))
     theirs = stats.permutation_test(
@@ -82,7 +82,7 @@ def test_all_exchanges_of_few_units_as_scipy_tries_them(units: int, seeds: int) 
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.1, 0.25])
-def test_drawn_exchanges_of_many_units_as_scipy_draws_them(shift: float) -> None:
+def test_sampled_permutation_test_of_many_units_matches_scipy(shift: float) -> None:
     one, other = drawn(200, shift=shift)
     theirs = stats.permutation_test(
         (one[:, 0], other[:, 0]),
@@ -97,7 +97,9 @@ def test_drawn_exchanges_of_many_units_as_scipy_draws_them(shift: float) -> None
 
 
 @pytest.mark.parametrize(("only_one", "only_other"), [(3, 8), (2, 7), (60, 40), (15, 15)])
-def test_of_right_and_wrong_it_is_mcnemars_exact_test(only_one: int, only_other: int) -> None:
+def test_permutation_test_of_binary_outcomes_equals_mcnemars_exact_test(
+    only_one: int, only_other: int
+) -> None:
     both = [(1, 0)] * only_one + [(0, 1)] * only_other + [(1, 1)] * 50
     one, other = zip(*both, strict=True)
     p_value = permutation_p_value(pairs_of(one, other))
@@ -109,7 +111,7 @@ def f1(means: np.ndarray) -> np.ndarray:
     return 2 * right / np.maximum(predicted + gold, 1e-9)
 
 
-def test_a_score_that_is_no_mean_is_computed_anew_for_every_exchange() -> None:
+def test_f1_is_recomputed_for_each_permutation() -> None:
     draw = np.random.default_rng(5)
     gold = draw.integers(0, 2, size=9)
     guesses = [np.where(draw.random(9) < chance, gold, 1 - gold) for chance in (0.9, 0.5)]
@@ -128,7 +130,7 @@ def test_a_score_that_is_no_mean_is_computed_anew_for_every_exchange() -> None:
     assert permutation_p_value(pairs) == pytest.approx(extreme / 2**9)
 
 
-def test_equal_systems_and_equal_calls() -> None:
+def test_permutation_test_is_reproducible_and_gives_equal_systems_p_value_1() -> None:
     one, other = drawn(60, 3, shift=0.3)
     assert permutation_p_value(pairs_of(one, one)) == 1.0
     found = permutation_p_value(pairs_of(one, other), draws=500)
@@ -137,7 +139,7 @@ def test_equal_systems_and_equal_calls() -> None:
     assert permutation_p_value(pairs_of(one + 5, other), draws=500) == 1 / 501
 
 
-def test_without_a_difference_it_finds_one_as_often_as_alpha_says() -> None:
+def test_permutation_test_has_its_nominal_error_rate() -> None:
     found = sum(
         permutation_p_value(pairs_of(*drawn(80, 2, seed=seed)), draws=300) <= 0.1
         for seed in range(300)

@@ -1,4 +1,4 @@
-"""The bootstrap of one system's score and of its median over seeds, against scipy's."""
+"""Tests of the bootstrap of a system's score and of its median over seeds, against scipy's."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ QUANTILES = [0.025, 0.975]
 
 
 def of_plain(outcomes: np.ndarray) -> Outcomes:
-    """Outcomes of a score that is a mean, [units] or [units, seeds]."""
+    """Make outcomes of a score that is a mean, [units] or [units, seeds]."""
     return Outcomes(parts=outcomes.reshape(len(outcomes), -1, 1).astype(float), score=first_part)
 
 
@@ -21,7 +21,7 @@ def redrawn(*systems: Outcomes, draws: int = 5_000, seed: int = 0) -> list[np.nd
 
 
 @pytest.mark.parametrize("share", [0.6, 0.93])
-def test_the_interval_of_an_accuracy_is_scipys(share: float) -> None:
+def test_bootstrap_interval_of_an_accuracy_matches_scipy(share: float) -> None:
     right = np.random.default_rng(1).random(300) < share
     theirs = stats.bootstrap(
         (right.astype(float),),
@@ -34,7 +34,7 @@ def test_the_interval_of_an_accuracy_is_scipys(share: float) -> None:
     assert np.quantile(ours[:, 0], QUANTILES) == pytest.approx(list(theirs), abs=0.006)
 
 
-def test_the_interval_of_an_f1_is_scipys() -> None:
+def test_bootstrap_interval_of_an_f1_matches_scipy() -> None:
     draw = np.random.default_rng(3)
     gold = draw.random(400) < 0.4
     guess = np.where(draw.random(400) < 0.8, gold, ~gold)
@@ -56,14 +56,14 @@ def test_the_interval_of_an_f1_is_scipys() -> None:
     assert np.quantile(ours[:, 0], QUANTILES) == pytest.approx(list(theirs), abs=0.006)
 
 
-def test_all_systems_are_drawn_the_same_examples() -> None:
+def test_all_systems_are_resampled_on_the_same_examples() -> None:
     outcomes = np.random.default_rng(5).random((80, 3))
     one, same, shifted = redrawn(of_plain(outcomes), of_plain(outcomes), of_plain(outcomes + 0.25))
     assert np.array_equal(one, same)
     assert shifted == pytest.approx(one + 0.25)
 
 
-def test_the_paired_difference_of_two_systems_is_scipys() -> None:
+def test_bootstrap_of_a_paired_difference_matches_scipy() -> None:
     draw = np.random.default_rng(6)
     hard = draw.random(250)
     one, other = (hard + draw.random(250) * 0.6 < level for level in (1.0, 0.9))
@@ -80,7 +80,7 @@ def test_the_paired_difference_of_two_systems_is_scipys() -> None:
     assert ends == pytest.approx(list(theirs), abs=0.006)
 
 
-def test_draws_do_not_depend_on_how_many_are_held_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bootstrap_draws_do_not_depend_on_the_chunk_size(monkeypatch: pytest.MonkeyPatch) -> None:
     outcomes = of_plain(np.random.default_rng(8).random((50, 2)))
     (at_once,) = redrawn(outcomes, draws=100)
     monkeypatch.setattr("benchharness.leaderboard.comparing.noise.DRAWS_CHUNK", 50 * 7)
@@ -88,7 +88,7 @@ def test_draws_do_not_depend_on_how_many_are_held_at_once(monkeypatch: pytest.Mo
     assert in_parts == pytest.approx(at_once)
 
 
-def test_of_two_seeds_the_median_is_the_mean() -> None:
+def test_median_interval_of_two_seeds_is_students_of_their_mean() -> None:
     values = [0.61, 0.66]
     theirs = stats.t.interval(0.95, 1, loc=np.mean(values), scale=stats.sem(values))
     ours = median_interval(values)
@@ -96,13 +96,13 @@ def test_of_two_seeds_the_median_is_the_mean() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 5, 10])
-def test_of_more_seeds_the_interval_holds_the_true_median_often_enough(count: int) -> None:
+def test_median_interval_of_more_seeds_has_its_nominal_coverage(count: int) -> None:
     samples = np.random.default_rng(9).normal(size=(4_000, count))
     held = np.mean([median_interval(list(sample)).has(0.0) for sample in samples])
     assert 0.945 <= held <= 0.985
 
 
-def test_the_error_of_a_median_is_never_taken_for_too_small() -> None:
+def test_standard_error_of_a_median_is_never_underestimated() -> None:
     for count in (3, 4, 5, 10):
         medians = np.median(np.random.default_rng(10).normal(size=(20_000, count)), axis=1)
         # sqrt(n) times what median_error gives of a spread of 1
@@ -111,7 +111,7 @@ def test_the_error_of_a_median_is_never_taken_for_too_small() -> None:
         assert float(medians.std()) <= 1.2534 / count**0.5
 
 
-def test_one_seed_shows_no_spread() -> None:
+def test_one_seed_has_no_standard_error() -> None:
     assert median_error([0.7]) == 0.0
     interval = median_interval([0.7])
     assert (interval.low, interval.high) == (0.7, 0.7)

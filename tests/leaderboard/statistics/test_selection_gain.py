@@ -1,4 +1,4 @@
-"""What is said of the luck of the best of several, against simulations in which it is known."""
+"""Tests of the estimated gain from selecting the best, against simulations in which it is known."""
 
 from collections.abc import Iterable, Sequence
 from statistics import fmean, median
@@ -20,11 +20,11 @@ TRUE = {
     "rates that collapse": [-6, -2.5, -0.8, -0.2, 0, -0.4, -12, -15],
     "two that never learn": [0, 0, 0, 0, 0, 0, -20, -20],
 }
-"""What each point gives with endless seeds, in points of a score whose seeds' deviation is 1."""
+"""True score of each point, in units of the standard deviation over seeds."""
 
 
 def said_and_true(true: Sequence[float], *, collapsing: float) -> tuple[float, float]:
-    """The means over many sweeps of what is said, and of what fresh seeds would take away."""
+    """Return the mean estimate and the mean true gain over many simulated sweeps."""
     draw = np.random.default_rng(7)
     said, known = [], []
     for _ in range(REPETITIONS):
@@ -41,14 +41,14 @@ def said_and_true(true: Sequence[float], *, collapsing: float) -> tuple[float, f
 
 
 def soak_but(kept: Sequence[str], shapes: Iterable[str]) -> list[Any]:
-    """All shapes; without `make soak` only those that are kept: simulations take seconds."""
+    """Mark all shapes but the kept ones as soak tests: simulations take seconds."""
     soak = pytest.mark.soak
     return [pytest.param(name, marks=() if name in kept else soak) for name in shapes]
 
 
 @pytest.mark.parametrize("collapsing", [0.0, 0.05])
 @pytest.mark.parametrize("shape", soak_but(("alike", "a steep peak", "rates that collapse"), TRUE))
-def test_it_is_within_three_tenths_of_the_true_one(shape: str, collapsing: float) -> None:
+def test_estimated_gain_is_within_0_3_of_the_true_gain(shape: str, collapsing: float) -> None:
     said, true = said_and_true(TRUE[shape], collapsing=collapsing)
     assert abs(said - true) < 0.3
 
@@ -60,15 +60,15 @@ ROOTS = {
     "a peak": [-0.1 * (x - 3.4) ** 2 for x in range(8)],
     "two that never learn": [0, 0, 0, 0, 0, 0, -2, -2],
 }
-"""How far each point's answers are right with endless seeds and examples, as a probit."""
+"""True accuracy of each point, as a probit."""
 
 
 @pytest.mark.parametrize("shared", [pytest.param(0.0, marks=pytest.mark.soak), 0.9])
 @pytest.mark.parametrize("shape", soak_but(("alike", "a peak"), ROOTS))
-def test_with_redrawn_examples_it_is_that_over_other_examples_too(
+def test_estimated_gain_with_resampled_examples_covers_other_examples(
     shape: str, shared: float
 ) -> None:
-    """An answer is right by its point, its example, both together, and the seed's own chance.
+    """Simulate answers that depend on point, example, both together, and the chance of a seed.
 
     `shared` is the part of the chance that all seeds of a point have in common on an example.
     """
@@ -98,25 +98,25 @@ def test_with_redrawn_examples_it_is_that_over_other_examples_too(
     assert abs(fmean(said) - fmean(known)) < 0.4  # points; the noise of a median is 2.5 to 4
 
 
-def test_one_seed_shows_no_noise() -> None:
+def test_no_estimated_gain_with_one_seed() -> None:
     assert selection_gain([0.7], [[0.6], [0.5]]) is None
     assert pooled_deviation([[0.7], [0.5]]) == (0.0, 0)
 
 
-def test_two_seeds_of_one_candidate_tell_that_of_all() -> None:
+def test_one_candidate_with_two_seeds_suffices_for_an_estimate() -> None:
     said = selection_gain([0.8, 0.5], [[0.6]])
     assert said is not None
     assert said > 0
     assert pooled_deviation([[0.8, 0.5], [0.6]]) == pytest.approx((0.3 / 2**0.5, 1))
 
 
-def test_groups_of_many_seeds_count_by_their_freedom() -> None:
+def test_pooled_deviation_weights_groups_by_degrees_of_freedom() -> None:
     groups = [[1.0, 2.0, 4.0], [0.0, 0.5], [7.0]]
     expected = ((2 * np.var(groups[0], ddof=1) + np.var(groups[1], ddof=1)) / 3) ** 0.5
     assert pooled_deviation(groups) == (pytest.approx(expected), 3)
 
 
-def test_examples_that_vary_add_to_what_chance_gains() -> None:
+def test_variance_of_examples_increases_the_estimated_gain() -> None:
     one, other = [0.8, 0.5, 0.7], [0.6, 0.7, 0.65]
     draws = [np.random.default_rng(n).normal(size=(200, 1)).repeat(3, axis=1) for n in range(2)]
     gains = [
@@ -126,9 +126,9 @@ def test_examples_that_vary_add_to_what_chance_gains() -> None:
     assert selection_gain(one, [other]) == gains[0] < gains[1] < gains[2]
 
 
-def test_seeds_that_all_agree_leave_nothing_to_chance() -> None:
+def test_identical_seeds_have_an_estimated_gain_of_0() -> None:
     assert selection_gain([0.7, 0.7], [[0.6, 0.6]]) == 0.0
 
 
-def test_one_that_nobody_comes_near_gains_nothing() -> None:
+def test_clear_winner_has_an_estimated_gain_of_0() -> None:
     assert selection_gain([0.9, 0.901, 0.902], [[0.1, 0.101, 0.102]]) == 0.0

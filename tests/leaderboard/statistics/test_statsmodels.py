@@ -1,4 +1,4 @@
-"""Tests and corrections against statsmodels itself, where it is installed."""
+"""Tests of statistics against statsmodels itself, where it is installed."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from benchharness.leaderboard.statistics import holm
 pytestmark = pytest.mark.filterwarnings("default")  # its warnings are not ours to mend
 
 
-def test_holm_on_drawn_p_values() -> None:
+def test_holm_matches_statsmodels_on_random_p_values() -> None:
     multitest = pytest.importorskip("statsmodels.stats.multitest")
     draw = np.random.default_rng(1)
     for count in (1, 2, 8, 20):
@@ -19,7 +19,7 @@ def test_holm_on_drawn_p_values() -> None:
         assert holm(list(p_values)) == pytest.approx(list(theirs))
 
 
-def test_mcnemar_on_drawn_tables() -> None:
+def test_mcnemar_matches_statsmodels_on_random_tables() -> None:
     tables = pytest.importorskip("statsmodels.stats.contingency_tables")
     draw = np.random.default_rng(2)
     for _ in range(50):
@@ -29,7 +29,7 @@ def test_mcnemar_on_drawn_tables() -> None:
         assert mcnemar_exact(only_one, only_other) == pytest.approx(exact)
 
 
-def test_the_interval_of_a_mean_over_examples() -> None:
+def test_interval_of_a_mean_over_examples_matches_statsmodels() -> None:
     weightstats = pytest.importorskip("statsmodels.stats.weightstats")
     outcomes = np.random.default_rng(3).normal(0.7, 0.3, size=60)
     low, high = weightstats.DescrStatsW(outcomes).tconfint_mean()

@@ -1,4 +1,4 @@
-"""A whole store to a file and into another store, and what damage to the file does: nothing."""
+"""Tests of archives: a whole store goes to a file and into another store, and damage is refused."""
 
 import gzip
 import json
@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import DataError, StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
 from benchharness.leaderboard.store.record import StoredRun, _run_of, stored_to_run
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import whole_file
-from benchharness.tasks.errors import DataError, StoreError
 from tests.helpers.results import make_failure, make_job, make_result
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """Results, an ensemble, a baseline, failures, second attempts, hostile names."""
+    """Store of results, an ensemble, a baseline, failures, second attempts and hostile names."""
     with open_store(tmp_path_factory.mktemp("store") / "here.sqlite") as opened:
         opened.add_failure(make_failure(make_job(seed=1), details="nul \0 and \udc80"))
         opened.add_result(make_result(make_job(seed=1)))
@@ -51,7 +51,7 @@ def _lines(path: Path) -> list[str]:
     return gzip.decompress(path.read_bytes()).decode("ascii").splitlines(keepends=True)
 
 
-def test_the_round_trip_is_exact(store: Store, archive: Path, tmp_path: Path) -> None:
+def test_archive_round_trip_is_exact(store: Store, archive: Path, tmp_path: Path) -> None:
     before = list(store.stored_runs())
     assert check_archive(archive) == 9
     with open_store(tmp_path / "there.sqlite") as other:
@@ -62,7 +62,7 @@ def test_the_round_trip_is_exact(store: Store, archive: Path, tmp_path: Path) ->
             assert other.result(run.key) == store.result(run.key)
 
 
-def test_a_second_import_adds_nothing(store: Store, archive: Path, tmp_path: Path) -> None:
+def test_second_import_adds_nothing(store: Store, archive: Path, tmp_path: Path) -> None:
     assert store.add_stored(read_archive(archive)) == 0
     with open_store(tmp_path / "there.sqlite") as other:
         assert other.add_stored(read_archive(archive)) == 9
@@ -70,7 +70,7 @@ def test_a_second_import_adds_nothing(store: Store, archive: Path, tmp_path: Pat
         assert len(list(other.stored_runs())) == 9
 
 
-def test_what_is_there_stays_and_the_newest_counts(archive: Path, tmp_path: Path) -> None:
+def test_import_keeps_existing_runs_and_the_newest_counts(archive: Path, tmp_path: Path) -> None:
     mine = make_result(make_job(seed=1), finished="2026-09-01T12:00:00Z")
     with open_store(tmp_path / "there.sqlite") as other:
         other.add_result(mine)
@@ -80,7 +80,9 @@ def test_what_is_there_stays_and_the_newest_counts(archive: Path, tmp_path: Path
         assert other.result(mine.job.key) == mine
 
 
-def test_equal_stores_give_equal_bytes(store: Store, archive: Path, tmp_path: Path) -> None:
+def test_equal_stores_have_byte_identical_archives(
+    store: Store, archive: Path, tmp_path: Path
+) -> None:
     with open_store(tmp_path / "there.sqlite") as other:
         other.add_stored(read_archive(archive))
         with whole_file(tmp_path / "again.jsonl.gz") as file:
@@ -88,18 +90,18 @@ def test_equal_stores_give_equal_bytes(store: Store, archive: Path, tmp_path: Pa
     assert (tmp_path / "again.jsonl.gz").read_bytes() == archive.read_bytes()
 
 
-def test_an_empty_store_is_an_archive_of_nothing(tmp_path: Path) -> None:
+def test_archive_of_an_empty_store_has_no_runs(tmp_path: Path) -> None:
     with whole_file(tmp_path / "empty.jsonl.gz") as file:
         assert write_archive(file, []) == 0
     assert list(read_archive(tmp_path / "empty.jsonl.gz")) == []
 
 
-def test_a_run_of_an_older_version_keeps_its_digest(store: Store, tmp_path: Path) -> None:
-    """A job that was stored before a field of Job was invented lacks it in its JSON."""
+def test_run_of_an_older_version_keeps_its_digest(store: Store, tmp_path: Path) -> None:
+    """Test a job that was stored before a field of Job existed, and lacks it in its JSON."""
     found = next(run for run in store.stored_runs() if run.status == "finished")
     data = json.loads(json.dumps(found.data))
     del data["job"]["plugins"]
-    with pytest.raises(StoreError, match="is not what its store has written"):
+    with pytest.raises(StoreError, match="differs from what its store wrote"):
         stored_to_run(StoredRun(**{**vars(found), "data": data}))
     digest = _run_of(data).digest
     older = StoredRun(**{**vars(found), "data": data, "digest": digest})
@@ -140,7 +142,9 @@ DAMAGE: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_is_one_sentence(store: Store, archive: Path, damage: str) -> None:
+def test_damaged_archive_is_an_error_in_one_sentence(
+    store: Store, archive: Path, damage: str
+) -> None:
     change, sentence = DAMAGE[damage]
     archive.write_bytes(gzip.compress("".join(change(_lines(archive))).encode("ascii")))
     with pytest.raises(DataError, match=sentence) as raised:
@@ -152,7 +156,7 @@ def test_damage_is_one_sentence(store: Store, archive: Path, damage: str) -> Non
     assert [run.digest for run in store.stored_runs()] == before
 
 
-def test_a_consistent_duplicate_is_found(store: Store, tmp_path: Path) -> None:
+def test_duplicate_run_in_a_consistent_archive_is_an_error(store: Store, tmp_path: Path) -> None:
     runs = list(store.stored_runs())
     with whole_file(tmp_path / "twice.jsonl.gz") as file:
         write_archive(file, [*runs, runs[0]])
@@ -161,13 +165,13 @@ def test_a_consistent_duplicate_is_found(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 10, 200, -9, -1])
-def test_a_file_cut_anywhere_is_refused(archive: Path, kept: int) -> None:
+def test_truncated_archive_is_an_error(archive: Path, kept: int) -> None:
     archive.write_bytes(archive.read_bytes()[:kept])
     with pytest.raises(DataError, match=r"cut short|not a JSON object"):
         check_archive(archive)
 
 
-def test_flipped_bits_are_refused(archive: Path) -> None:
+def test_archive_with_flipped_bits_is_an_error(archive: Path) -> None:
     whole = archive.read_bytes()
     for place in range(12, len(whole), max(1, len(whole) // 40)):
         archive.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
@@ -176,7 +180,7 @@ def test_flipped_bits_are_refused(archive: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"not gzip", b"\x1f\x8b"])
-def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_file_that_is_no_archive_is_an_error(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.gz"
     path.write_bytes(content)
     with pytest.raises(DataError):
@@ -196,14 +200,14 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, content: bytes) -> None:
         lambda data: data["evaluations"][0].update(scores={"f1": "high"}),
     ],
 )
-def test_data_of_other_shapes_are_one_sentence(
+def test_run_with_malformed_data_is_an_error_and_changes_nothing(
     store: Store, change: Callable[[dict[str, object]], object]
 ) -> None:
     found = next(run for run in store.stored_runs() if run.status == "finished")
     data = json.loads(json.dumps(found.data))
     change(data)
     before = list(store.stored_runs())
-    with pytest.raises(StoreError, match="is not what its store has written"):
+    with pytest.raises(StoreError, match="differs from what its store wrote"):
         store.add_stored([before[0], StoredRun(**{**vars(found), "data": data})])
     assert list(store.stored_runs()) == before
 
@@ -229,8 +233,8 @@ FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("forged", FORGED)
-def test_a_forged_run_is_one_sentence_and_changes_nothing(store: Store, forged: str) -> None:
-    """What is no run of ours, with key and digest made to fit."""
+def test_forged_run_is_an_error_and_changes_nothing(store: Store, forged: str) -> None:
+    """Test forged runs whose key and digest were made to fit."""
     found = next(run for run in store.stored_runs() if run.status == "finished")
     data = json.loads(json.dumps(found.data))
     FORGED[forged](data)
@@ -239,6 +243,6 @@ def test_a_forged_run_is_one_sentence_and_changes_nothing(store: Store, forged: 
         key = Job.from_json(data["job"]).key
         fields |= {"key": key, "digest": _run_of(data).digest}
     before = [run.digest for run in store.stored_runs()]
-    with pytest.raises(StoreError, match="is not what its store has written"):
+    with pytest.raises(StoreError, match="differs from what its store wrote"):
         store.add_stored([StoredRun(**fields)])
     assert [run.digest for run in store.stored_runs()] == before

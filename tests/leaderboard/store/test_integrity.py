@@ -1,4 +1,4 @@
-"""Every kind of damage is found, each in a sentence, and a sound store has none."""
+"""Tests that damage to a store is found and reported in one sentence."""
 
 import re
 import sqlite3
@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.errors import BenchError, StoreError
 from benchharness.leaderboard.store.database import check_new
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
 
 DAMAGES = {
-    "UPDATE scores SET value = 1.0 WHERE id = 3": "is damaged: it is not what was written",
-    "UPDATE runs SET model = 'x' WHERE id = 2": "is damaged: it is not what was written",
+    "UPDATE scores SET value = 1.0 WHERE id = 3": "is damaged: its digest does not match",
+    "UPDATE runs SET model = 'x' WHERE id = 2": "is damaged: its digest does not match",
     "UPDATE runs SET provenance = '{' WHERE id = 2": "run number 2: .*is damaged",
     "UPDATE predictions SET rows = x'00' WHERE id = 1": "run number 1: .*is damaged",
     "UPDATE headlines SET content = replace(content, '0.', '0.9') WHERE run_id = 4": (
-        "what lists show of run .* is not what the run says"
+        "the lists' entry of run .* differs from the run"
     ),
-    "UPDATE headlines SET content = '7' WHERE run_id = 4": "is not what the run says",
+    "UPDATE headlines SET content = '7' WHERE run_id = 4": "differs from the run",
     "DELETE FROM headlines WHERE run_id = 5": "lists do not show the newest result of job",
-    "DELETE FROM scores WHERE run_id = 1": "is damaged: it is not what was written",
+    "DELETE FROM scores WHERE run_id = 1": "is damaged: its digest does not match",
     "DELETE FROM runs WHERE id = 1": "scores has . rows of run 1, which is not there",
     "DROP INDEX headlines_model": "missing: add_index headlines_model",
     "ALTER TABLE runs ADD COLUMN note TEXT": "missing: remove_column .*runs note",
@@ -45,14 +45,16 @@ def _faults(path: Path) -> list[str]:
         return list(store.faults())
 
 
-def test_a_sound_store_has_no_faults(path: Path) -> None:
+def test_intact_store_has_no_faults(path: Path) -> None:
     before = path.read_bytes()
     assert _faults(path) == []
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(("damage", "sentence"), DAMAGES.items())
-def test_damage_is_said(path: Path, damage: str, sentence: str) -> None:
+def test_each_kind_of_damage_is_reported_and_nothing_is_changed(
+    path: Path, damage: str, sentence: str
+) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA foreign_keys=OFF")
         connection.execute(damage)
@@ -64,8 +66,8 @@ def test_damage_is_said(path: Path, damage: str, sentence: str) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_name_that_is_a_number_is_no_other_error(path: Path) -> None:
-    """A column's type is SQLite's wish alone: damage leaves numbers where names were."""
+def test_number_in_a_name_column_is_read_as_text(path: Path) -> None:
+    """Test a number where a name was: SQLite does not enforce the types of columns."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE copy AS SELECT * FROM headlines")
         connection.execute("UPDATE copy SET suite = 7")
@@ -78,8 +80,8 @@ def test_a_name_that_is_a_number_is_no_other_error(path: Path) -> None:
 
 @pytest.mark.parametrize("column", ["shared", "content"])
 @pytest.mark.parametrize("value", ["NULL", "1", "x'18957d'"])
-def test_a_headline_without_text_is_one_sentence(path: Path, column: str, value: str) -> None:
-    """Found by the fuzz: the column is of text, and NOT NULL, but the file is damaged."""
+def test_headline_without_text_is_an_error(path: Path, column: str, value: str) -> None:
+    """Test a fault that fuzzing found: the column is NOT NULL text, but the file is damaged."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE copy AS SELECT * FROM headlines")
         connection.execute(f"UPDATE copy SET {column} = {value} WHERE run_id = 4")
@@ -95,7 +97,7 @@ def test_a_headline_without_text_is_one_sentence(path: Path, column: str, value:
 
 @pytest.fixture
 def without_a_page(path: Path) -> Path:
-    """The store without the first page of its predictions, which opening does not read."""
+    """Store without the first page of its predictions, which opening does not read."""
     with closing(sqlite3.connect(path)) as connection:
         asked = "SELECT rootpage, page_size FROM sqlite_master, pragma_page_size WHERE name = ?"
         page, size = connection.execute(asked, ("predictions",)).fetchone()
@@ -105,11 +107,11 @@ def without_a_page(path: Path) -> Path:
     return path
 
 
-def test_a_page_that_is_gone_is_said(without_a_page: Path) -> None:
+def test_missing_database_page_is_reported(without_a_page: Path) -> None:
     assert _faults(without_a_page)
 
 
-def test_a_backup_is_the_store(path: Path, tmp_path: Path) -> None:
+def test_backup_equals_the_store(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / "deep" / "copy.sqlite"
     with open_store(path) as store:
         store.back_up(copy)
@@ -119,7 +121,7 @@ def test_a_backup_is_the_store(path: Path, tmp_path: Path) -> None:
     assert {p.name for p in copy.parent.iterdir()} <= {"copy.sqlite", ".copy.sqlite.lock"}
 
 
-def test_a_backup_of_a_damaged_store_is_none(without_a_page: Path, tmp_path: Path) -> None:
+def test_damaged_store_is_not_backed_up(without_a_page: Path, tmp_path: Path) -> None:
     (tmp_path / "copies").mkdir()
     with (
         open_store(without_a_page) as store,
@@ -129,7 +131,7 @@ def test_a_backup_of_a_damaged_store_is_none(without_a_page: Path, tmp_path: Pat
     assert list((tmp_path / "copies").iterdir()) == []
 
 
-def test_a_backup_writes_nothing_over(path: Path, tmp_path: Path) -> None:
+def test_backup_overwrites_no_file(path: Path, tmp_path: Path) -> None:
     (tmp_path / "copy.sqlite").write_text("precious")
     with pytest.raises(BenchError, match="exists already"):
         check_new(tmp_path / "copy.sqlite")
@@ -138,7 +140,7 @@ def test_a_backup_writes_nothing_over(path: Path, tmp_path: Path) -> None:
     assert (tmp_path / "copy.sqlite").read_text() == "precious"
 
 
-def test_a_backup_where_nothing_can_be_written(path: Path, tmp_path: Path) -> None:
+def test_backup_to_an_unwritable_place_is_an_error(path: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with open_store(path) as store, pytest.raises(StoreError, match="could not be written"):
         store.back_up(tmp_path / "file" / "copy.sqlite")

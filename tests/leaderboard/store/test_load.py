@@ -1,4 +1,4 @@
-"""Large stores: what a command reads grows with what it shows, not with what is stored."""
+"""Tests of large stores: a command reads as much as it shows, not as much as is stored."""
 
 import hashlib
 import json
@@ -56,7 +56,7 @@ Rows = dict[str, list[tuple[Any, ...]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Template:
-    """A result as the columns of its rows, with marks where the runs differ."""
+    """Result as the columns of its rows, with placeholders where the runs differ."""
 
     result: Result
     run: dict[str, Any]
@@ -68,7 +68,7 @@ class Template:
 
 
 def template(result: Result) -> Template:
-    """What the runs of one task have in common; model, weights, seed and scores are replaced."""
+    """Return the template of a task's runs; model, weights, seed and scores are placeholders."""
     marked = [
         replace(each, scores=dict.fromkeys(each.scores, SCORE)) for each in result.evaluations
     ]
@@ -91,7 +91,7 @@ def template(result: Result) -> Template:
 
 
 def fill(path: Path, templates: Iterable[Template], *, models: Sequence[str], seeds: int) -> int:
-    """Add a run of every model and seed to the store, for each of the tasks; gives how many."""
+    """Add a run of every model, seed and task to the store, and return their number."""
     open_store(path).close()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for statement in ("journal_mode=OFF", "synchronous=OFF", "cache_size=-400000"):
@@ -165,12 +165,12 @@ def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[tuple[Any
 
 
 def names_of(count: int) -> Iterator[str]:
-    """Names of models: "model-00001" and so on."""
+    """Return names of models: "model-00001" and so on."""
     return (f"model-{number:05}" for number in range(1, count + 1))
 
 
 TASKS, SEEDS = 10, 5
-"""Of each suite."""
+"""Numbers of tasks and seeds per suite."""
 
 PLUGIN = """
 from benchharness.tasks.metrics import accuracy
@@ -204,7 +204,7 @@ SETTINGS = {
 
 
 def make_store(folder: Path, suites: int, models: int) -> Path:
-    """A store of `suites` suites with `models` models each, and the plugin beside it."""
+    """Make a store of `suites` suites with `models` models each, and the plugin next to it."""
     (folder / "many.py").write_text(PLUGIN.format(suites=suites, tasks=TASKS))
     path = folder / "many.sqlite"
     names = list(names_of(models))
@@ -222,7 +222,7 @@ def _job(task: str, **fields: object) -> object:
 
 
 def _glue() -> Iterator[Result]:
-    """A result of every task, on the rows of the packaged data."""
+    """Yield a result of every task of GLUE, on the rows of the packaged data."""
     for name in GLUE:
         task = find_task(name)
         splits = ("train", *task.dev_splits)
@@ -233,10 +233,10 @@ def _glue() -> Iterator[Result]:
 
 
 SUITES, MODELS = 101, 200
-"""Of 10 tasks and 5 seeds each: 1,009,000 results, 9,000 of them GLUE's."""
+"""Numbers of suites and models: 1,009,000 results, 9,000 of them GLUE's."""
 
 NO_OP = "run --model tiny --task glue/wnli --data mini --limit 16 --seeds 1 --no-baselines"
-"""What has nothing to do, the second time."""
+"""Command that has nothing to do when repeated."""
 
 LIMITS = {
     NO_OP: 1.3,
@@ -246,7 +246,7 @@ LIMITS = {
     "leaderboard --suite made07": 1.0,
     "compare model-00001-of-05 model-00002-of-05 --suite made05": 2.0,
 }
-"""Seconds of the processor on a machine that does nothing else."""
+"""Limits of processor seconds per command, on an idle machine."""
 
 TABLES = ("runs", "scores", "predictions", "headlines")
 SCANS = tuple(f"SCAN {table}" for table in TABLES)
@@ -254,7 +254,7 @@ SCANS = tuple(f"SCAN {table}" for table in TABLES)
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three suites of two models."""
+    """Store of three suites with two models."""
     return make_store(tmp_path_factory.mktemp("small"), 3, 2)
 
 
@@ -266,7 +266,7 @@ def store(small: Path) -> Iterator[Store]:
 
 @contextmanager
 def noted_plans(engine: Engine) -> Iterator[list[str]]:
-    """How SQLite goes about each query: "SEARCH ... USING INDEX ..." or "SCAN ..."; in the end."""
+    """Yield a list that finally has SQLite's query plans, such as "SCAN runs"."""
     issued: list[tuple[str, object]] = []
     plans: list[str] = []
 
@@ -285,14 +285,13 @@ def noted_plans(engine: Engine) -> Iterator[list[str]]:
             plans.extend(row[-1] for row in explained)
 
 
-def test_made_results_are_like_stored_ones(store: Store) -> None:
+def test_generated_store_is_like_a_real_one(store: Store) -> None:
     assert list(store.faults()) == []
     assert store.count() == (9 + 10 + 10) * 2 * 5
     assert store.suites() == ["made02", "made01", "glue"]
 
 
-def test_what_is_asked_for_is_searched_for(store: Store) -> None:
-    """No statement goes through a whole table."""
+def test_queries_use_an_index_and_never_scan_a_table(store: Store) -> None:
     key = store.runs(suite="glue")[0].key
     with noted_plans(store._engine) as plans:
         store.runs(suite="made01", model={"model-00001-of-01", "x"})
@@ -308,8 +307,10 @@ def test_what_is_asked_for_is_searched_for(store: Store) -> None:
 
 
 @pytest.mark.parametrize("names", [Store.suites, Store.models])
-def test_names_are_steps_into_an_index(store: Store, names: Callable[[Store], list[str]]) -> None:
-    """What is gone through are the names that were found, the table's rows are not even read."""
+def test_names_are_read_from_a_covering_index(
+    store: Store, names: Callable[[Store], list[str]]
+) -> None:
+    """Check that only an index is read, and no row of the table."""
     with noted_plans(store._engine) as plans:
         assert names(store)
     about = [plan for plan in plans if "headlines" in plan]
@@ -317,7 +318,7 @@ def test_names_are_steps_into_an_index(store: Store, names: Callable[[Store], li
     assert all(plan.startswith("SEARCH headlines USING COVERING INDEX") for plan in about)
 
 
-def test_a_scan_would_be_noticed(store: Store) -> None:
+def test_table_scan_is_visible_in_the_query_plan(store: Store) -> None:
     with store._engine.connect() as connection:
         plan = connection.execute(text("EXPLAIN QUERY PLAN SELECT * FROM runs WHERE data = 'x'"))
         assert [row[-1] for row in plan] == ["SCAN runs"]
@@ -325,13 +326,13 @@ def test_a_scan_would_be_noticed(store: Store) -> None:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """GLUE by 50 models: 2,250 runs."""
+    """Store of GLUE by 50 models: 2,250 runs."""
     return make_store(tmp_path_factory.mktemp("many"), 1, 50)
 
 
 @contextmanager
 def counted(engine: Engine) -> Iterator[list[str]]:
-    """The statements that are issued."""
+    """Yield a list of the statements that are issued."""
     issued: list[str] = []
 
     def note(connection: object, cursor: object, statement: str, *_: object) -> None:
@@ -344,7 +345,7 @@ def counted(engine: Engine) -> Iterator[list[str]]:
 
 
 def reported(store: Store, page: Path, **wanted: bool) -> tuple[list[str], int]:
-    """The files of runs that a report writes, and how many statements it issues."""
+    """Return the run files that a report writes, and the number of statements it issues."""
     known = {path: path.stat().st_mtime_ns for path in page.with_suffix(".runs").glob("*")}
     with counted(store._engine) as issued:
         make_report(store, page, Wanted(**wanted))
@@ -353,9 +354,7 @@ def reported(store: Store, page: Path, **wanted: bool) -> tuple[list[str], int]:
     return written, len(issued)
 
 
-def test_a_report_reads_and_writes_only_what_it_does_not_show_yet(
-    many: Path, tmp_path: Path
-) -> None:
+def test_report_reads_and_writes_only_changed_runs(many: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     with open_store(many) as store:
         written, first = reported(store, page)
@@ -373,7 +372,7 @@ def test_a_report_reads_and_writes_only_what_it_does_not_show_yet(
         assert len(reported(store, page, show_paths=True)[0]) == 50
 
 
-def test_a_list_reads_the_newest_runs_alone(many: Path, bench: Any, monkeypatch: Any) -> None:
+def test_list_of_runs_reads_only_the_newest(many: Path, bench: Any, monkeypatch: Any) -> None:
     read = list[str]()
     monkeypatch.setattr(
         record_module, "row_of", lambda key, *data: read.append(key) or row_of(key, *data)
@@ -391,7 +390,7 @@ def test_a_list_reads_the_newest_runs_alone(many: Path, bench: Any, monkeypatch:
         assert keys == [row.key for row in store.runs()]
 
 
-def test_a_run_beside_many_reads_and_shows_its_own_models(
+def test_run_in_a_large_store_reads_and_shows_only_its_own_models(
     many: Path, bench: Any, monkeypatch: Any
 ) -> None:
     words = [
@@ -423,7 +422,7 @@ def test_a_run_beside_many_reads_and_shows_its_own_models(
 
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """GLUE by 10 models: 450 runs."""
+    """Store of GLUE by 10 models: 450 runs."""
     return make_store(tmp_path_factory.mktemp("few"), 1, 10)
 
 
@@ -439,10 +438,10 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("export --format latex", 0),
     ],
 )
-def test_statements_do_not_grow_with_runs(
+def test_number_of_statements_does_not_grow_with_runs(
     few: Path, many: Path, bench: Any, words: str, most: int
 ) -> None:
-    """A command makes no more than `most` statements for 500 runs more."""
+    """Check that a command makes at most `most` statements more for 500 runs more."""
     numbers = []
     for path in (few, many):
         with open_store(path) as store, counted(store._engine) as issued:
@@ -451,7 +450,7 @@ def test_statements_do_not_grow_with_runs(
     assert numbers[1] - numbers[0] <= most * 4  # 1,800 runs
 
 
-def test_a_csv_export_begins_before_a_run_is_read(many: Path, bench: Any, monkeypatch: Any) -> None:
+def test_csv_export_is_streamed(many: Path, bench: Any, monkeypatch: Any) -> None:
     happened = list[str]()
     said = export_module.typer.echo
     monkeypatch.setattr(
@@ -469,7 +468,7 @@ def test_a_csv_export_begins_before_a_run_is_read(many: Path, bench: Any, monkey
 
 
 @pytest.mark.parametrize("job", ["{}", "{", "[]"])
-def test_an_export_of_a_damaged_job_says_so(
+def test_export_of_a_damaged_job_is_an_error(
     few: Path, bench: Any, tmp_path: Path, job: str
 ) -> None:
     path = Path(shutil.copy(few, tmp_path))
@@ -482,12 +481,14 @@ def test_an_export_of_a_damaged_job_says_so(
 
 
 @pytest.mark.parametrize("words", [["--suite", "no"], ["--model", "no"], ["--task", "wsc"]])
-def test_a_refused_csv_export_writes_nothing(many: Path, bench: Any, words: list[str]) -> None:
+def test_csv_export_with_an_unknown_filter_writes_nothing(
+    many: Path, bench: Any, words: list[str]
+) -> None:
     ended = bench("export", *words, "--db", str(many))
     assert (ended.code, ended.out) == (2, "")
 
 
-def test_a_report_of_many_runs_details_the_best_rows_and_leads_nowhere_else(
+def test_report_of_many_runs_has_details_and_links_only_for_the_best_rows(
     few: Path, bench: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(report_module, "MOST_DETAILS", 150)
@@ -511,7 +512,7 @@ def test_a_report_of_many_runs_details_the_best_rows_and_leads_nowhere_else(
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_a_million_results(tmp_path: Path) -> None:
+def test_commands_on_a_million_results_take_seconds(tmp_path: Path) -> None:
     path = make_store(tmp_path, SUITES, MODELS)
     with open_store(path) as store:
         assert store.count() > 1_000_000
@@ -531,12 +532,12 @@ SCALE = {
     NO_OP: (2.0, 600),
     "report": (30.0, 600),
 }
-"""Seconds of the processor and MB that a command may take with 100,035 runs in a suite."""
+"""Limits of processor seconds and MB per command, with 100,035 runs in a suite."""
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_a_suite_of_a_hundred_thousand_runs(tmp_path: Path) -> None:
+def test_commands_on_a_suite_of_100000_runs_stay_within_time_and_memory(tmp_path: Path) -> None:
     path = make_store(tmp_path, 1, 2_223)
     _seconds(NO_OP.split(), path)  # from here on it has nothing to do
     for words, (most_seconds, most_megabytes) in SCALE.items():
@@ -547,7 +548,7 @@ def test_a_suite_of_a_hundred_thousand_runs(tmp_path: Path) -> None:
 
 
 def _seconds(words: list[str], path: Path) -> float:
-    """What a command takes of the processor; how long it waits for others is the machine's."""
+    """Return the processor seconds of a command, without the time that it waits."""
     return _cost(words, path)[0]
 
 
@@ -561,14 +562,14 @@ finally:
     peak = re.search("VmHWM:[^0-9]*([0-9]+)", Path("/proc/self/status").read_text())
     Path({peak!r}).write_text(peak[1])
 """
-"""A command that leaves the kB of memory that it had at most in the file `peak`.
+"""Command that writes its peak memory in kB to the file `peak`.
 
-What `wait4` says of memory is also this process's, because a child begins with its parent's.
+The memory that `wait4` reports includes this process's: a child begins with its parent's.
 """
 
 
 def _cost(words: list[str], path: Path, *, lines: int | None = None) -> tuple[float, float]:
-    """The processor's seconds and the MB of a command, which is ended after so many lines."""
+    """Return the processor seconds and the MB of a command, which is ended after `lines` lines."""
     environment = {"BENCH_DB": str(path), "BENCH_PLUGINS": str(path.with_name("many.py"))}
     peak = path.with_name("peak")
     code = MEASURED.format(peak=str(peak))

@@ -1,4 +1,4 @@
-"""Runs of two stores in one: none doubled, none lost, the newest result counts."""
+"""Tests of merging stores: no run is duplicated or lost, and the newest result counts."""
 
 import tracemalloc
 from dataclasses import replace
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store import merging
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_cost, make_failure, make_job, make_result
 
 
@@ -29,7 +29,7 @@ def _store(path: Path, *results: Result) -> Store:
     return store
 
 
-def test_what_only_one_has_is_taken(tmp_path: Path) -> None:
+def test_runs_of_the_other_store_are_added(tmp_path: Path) -> None:
     with _store(tmp_path / "a", _timed(1, 1)) as a, _store(tmp_path / "b", _timed(2, 1)) as b:
         merged = a.merge(b.stored_runs())
         assert (merged.added, merged.shared) == (1, ())
@@ -37,14 +37,14 @@ def test_what_only_one_has_is_taken(tmp_path: Path) -> None:
         assert [row.seed for row in b.runs()] == [2]
 
 
-def test_what_both_have_is_not_doubled(tmp_path: Path) -> None:
+def test_runs_in_both_stores_are_not_duplicated(tmp_path: Path) -> None:
     same = _timed(1, 1)
     with _store(tmp_path / "a", same) as a, _store(tmp_path / "b", same) as b:
         assert a.merge(b.stored_runs()) == (0, ())
         assert len(a.attempts(same.job.key)) == 1
 
 
-def test_different_results_of_a_job_are_kept_in_the_order_in_which_they_ended(
+def test_different_results_of_a_job_are_ordered_by_their_finish_time(
     tmp_path: Path,
 ) -> None:
     old, new = _timed(1, 3), _timed(1, 9)
@@ -61,7 +61,7 @@ def test_different_results_of_a_job_are_kept_in_the_order_in_which_they_ended(
             assert a.merge(b.stored_runs()) == (0, ())
 
 
-def test_a_clock_that_jumped_does_not_reorder_a_stores_own_attempts(tmp_path: Path) -> None:
+def test_merging_does_not_reorder_attempts_after_a_clock_change(tmp_path: Path) -> None:
     mine = (_timed(1, 8), _timed(1, 2))  # the second was run later, with the clock set back
     with _store(tmp_path / "a", *mine) as a, _store(tmp_path / "b", _timed(1, 5)) as b:
         a.merge(b.stored_runs())
@@ -69,7 +69,7 @@ def test_a_clock_that_jumped_does_not_reorder_a_stores_own_attempts(tmp_path: Pa
         assert a.result(mine[0].job.key) == mine[1]
 
 
-def test_a_failure_of_the_other_store_hides_no_result(tmp_path: Path) -> None:
+def test_merged_failure_hides_no_result(tmp_path: Path) -> None:
     done = _timed(1, 1)
     failed = make_failure(done.job, finished="2026-09-01T00:00:00Z")
     with _store(tmp_path / "a", done) as a, _store(tmp_path / "b") as b:
@@ -82,8 +82,8 @@ def test_a_failure_of_the_other_store_hides_no_result(tmp_path: Path) -> None:
         assert list(b.faults()) == []
 
 
-def test_merged_attempts_go_on_in_their_order(tmp_path: Path) -> None:
-    """Attempts that were numbered anew are carried further by their numbers."""
+def test_merged_attempts_keep_their_order_in_a_third_store(tmp_path: Path) -> None:
+    """Merge renumbered attempts into a third store, by their new numbers."""
     with _store(tmp_path / "a", _timed(1, 9)) as a, _store(tmp_path / "b", _timed(1, 3)) as b:
         a.merge(b.stored_runs())
         with open_store(tmp_path / "c") as c:
@@ -93,8 +93,8 @@ def test_merged_attempts_go_on_in_their_order(tmp_path: Path) -> None:
             assert c.result(key) == _timed(1, 9)
 
 
-def test_many_runs_go_in_together_and_keep_their_order(tmp_path: Path) -> None:
-    """Attempts at one job lie in two batches, others are here already, and one is here twice."""
+def test_runs_added_in_batches_keep_their_order(tmp_path: Path) -> None:
+    """Add runs with attempts at one job in two batches, and with some that are stored already."""
     seeds = [*range(160), *range(60, 160)]  # two attempts at 100 jobs, a batch after the first
     theirs = [_timed(seed, day=1 + (number >= 160)) for number, seed in enumerate(seeds)]
     with _store(tmp_path / "a", *theirs[:3], theirs[0]) as a:
@@ -113,16 +113,16 @@ def test_many_runs_go_in_together_and_keep_their_order(tmp_path: Path) -> None:
             assert list(b.faults()) == []
 
 
-def test_a_run_that_fits_no_schema_is_named_among_a_hundred(tmp_path: Path) -> None:
+def test_run_that_violates_the_schema_is_named_in_the_error(tmp_path: Path) -> None:
     good = [_timed(seed, 1) for seed in range(120)]
     huge = replace(good[70], cost=make_cost(parameters=2**70))  # whole, and too large a number
     with open_store(tmp_path / "a") as store:
-        with pytest.raises(StoreError, match=rf"the run {huge.job.key[:12]} .* is not what its"):
+        with pytest.raises(StoreError, match=rf"the run {huge.job.key[:12]} .* differs from what"):
             store.add_results([*good[:70], huge, *good[71:]])
         assert store.count() == 0
 
 
-def test_many_runs_let_others_write_and_are_whole_after_each_piece(
+def test_large_merge_lets_other_writers_in_between_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merging, "PIECE_SECONDS", 0)  # a hundred runs each
@@ -148,7 +148,7 @@ def test_many_runs_let_others_write_and_are_whole_after_each_piece(
         assert list(a.faults()) == []
 
 
-def test_a_merge_that_broke_off_says_what_is_stored_and_goes_on(
+def test_failed_merge_reports_stored_runs_and_can_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merging, "PIECE_SECONDS", 0)
@@ -168,7 +168,7 @@ def test_a_merge_that_broke_off_says_what_is_stored_and_goes_on(
         assert list(store.faults()) == []
 
 
-def test_many_runs_are_deleted_in_pieces_and_the_same_command_goes_on(
+def test_deletion_in_batches_can_be_resumed_after_an_interrupt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merging, "PIECE_SECONDS", 0)  # a hundred runs each
@@ -194,8 +194,8 @@ def test_many_runs_are_deleted_in_pieces_and_the_same_command_goes_on(
         assert list(store.faults()) == []
 
 
-def test_runs_that_another_process_deletes_meanwhile_are_left_out(tmp_path: Path) -> None:
-    """They are no damage, though the list of runs had them a moment ago."""
+def test_runs_deleted_by_another_process_meanwhile_are_skipped(tmp_path: Path) -> None:
+    """Delete a run that the list of runs has already returned; this is not damage."""
     results = [_timed(seed, 1) for seed in range(120)]
     with _store(tmp_path / "a", *results) as store, open_store(tmp_path / "a") as other:
         runs = store.stored_runs()
@@ -206,7 +206,7 @@ def test_runs_that_another_process_deletes_meanwhile_are_left_out(tmp_path: Path
     assert [run.key for run in found] == [r.job.key for r in results if r is not results[110]]
 
 
-def test_an_import_makes_few_statements_and_keeps_little_in_memory(
+def test_import_needs_few_statements_and_constant_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merging, "PIECE_SECONDS", 60)  # a transaction has statements of its own

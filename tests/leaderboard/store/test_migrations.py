@@ -1,4 +1,4 @@
-"""The schema's history leads to the schema, old stores are upgraded, and failing leaves them be."""
+"""Tests that migrations give the schema, upgrade old stores, and change nothing on failure."""
 
 import gzip
 import shutil
@@ -14,10 +14,10 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.store import SCHEMA
 from benchharness.leaderboard.store import database as migration
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers.results import make_failure, make_job, make_result
 
 NEXT = """
@@ -39,7 +39,7 @@ AddRevision = Callable[..., str]
 
 @pytest.fixture
 def add_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRevision:
-    """Calling it makes this version one with a revision more, which makes the table runs anew."""
+    """Add a revision to this version, which recreates the table runs."""
 
     def add(more: str = "pass") -> str:
         before = migration.revisions()[-1]
@@ -56,7 +56,7 @@ def add_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddRevision
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store of the newest revision that is released."""
+    """Store of the newest released revision."""
     path = tmp_path / "stores" / "board.sqlite"
     with open_store(path) as store:
         store.add_result(make_result(make_job(task="glue/mnli")))
@@ -79,7 +79,7 @@ def _rows(path: Path, table: str) -> list[tuple[object, ...]]:
         return connection.execute(f"SELECT * FROM {table} ORDER BY 1").fetchall()
 
 
-def test_an_older_store_whose_folder_takes_no_file_is_a_sentence(
+def test_older_store_in_a_read_only_folder_is_an_error(
     path: Path, add_revision: AddRevision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -91,7 +91,7 @@ def test_an_older_store_whose_folder_takes_no_file_is_a_sentence(
         open_store(path, create=False)
 
 
-def test_a_new_store_has_the_schema(path: Path) -> None:
+def test_new_store_has_the_current_schema(path: Path) -> None:
     with open_store(path) as store, store._engine.connect() as connection:
         context = MigrationContext.configure(
             connection, opts={"compare_type": True, "compare_server_default": True}
@@ -99,7 +99,7 @@ def test_a_new_store_has_the_schema(path: Path) -> None:
         assert compare_metadata(context, SCHEMA) == []
 
 
-def test_the_history_since_the_first_release_makes_the_schema(tmp_path: Path) -> None:
+def test_migrations_from_the_first_release_produce_the_current_schema(tmp_path: Path) -> None:
     kept = Path(__file__).parents[1] / "kept" / "0.1.0.sqlite.gz"
     (tmp_path / "kept.sqlite").write_bytes(gzip.decompress(kept.read_bytes()))
     with open_store(tmp_path / "kept.sqlite") as store, store._engine.connect() as connection:
@@ -107,7 +107,7 @@ def test_the_history_since_the_first_release_makes_the_schema(tmp_path: Path) ->
         assert compare_metadata(context, SCHEMA) == []
 
 
-def test_the_comparison_notices_a_difference(path: Path) -> None:
+def test_schema_comparison_detects_a_difference(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("ALTER TABLE runs ADD COLUMN note TEXT")
         connection.execute("DROP INDEX headlines_model")
@@ -119,7 +119,7 @@ def test_the_comparison_notices_a_difference(path: Path) -> None:
     assert "add_index" in found
 
 
-def test_revisions_are_one_line_and_numbered() -> None:
+def test_revisions_are_linear_and_numbered() -> None:
     config = Config()
     config.set_main_option("script_location", str(migration.MIGRATIONS))
     scripts = ScriptDirectory.from_config(config)
@@ -134,7 +134,7 @@ def test_the_migrations_are_packaged() -> None:
     assert (folder / "versions" / "r0010.py").is_file()
 
 
-def test_an_older_store_is_copied_and_upgraded(path: Path, add_revision: AddRevision) -> None:
+def test_older_store_is_backed_up_and_upgraded(path: Path, add_revision: AddRevision) -> None:
     before = _dump(path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(migration, "revisions", lambda: (_revision(path), "0099"))
@@ -153,7 +153,7 @@ def test_an_older_store_is_copied_and_upgraded(path: Path, add_revision: AddRevi
     assert _dump(copy) == before
 
 
-def test_an_upgraded_store_takes_results(path: Path, add_revision: AddRevision) -> None:
+def test_upgraded_store_accepts_results(path: Path, add_revision: AddRevision) -> None:
     add_revision()
     result = make_result(make_job(seed=7))
     with open_store(path) as store:
@@ -163,14 +163,16 @@ def test_an_upgraded_store_takes_results(path: Path, add_revision: AddRevision) 
         assert len(list(path.parent.glob("*.bak"))) == 1
 
 
-def test_a_new_store_gets_the_whole_history(tmp_path: Path, add_revision: AddRevision) -> None:
+def test_new_store_has_the_newest_revision_without_a_backup(
+    tmp_path: Path, add_revision: AddRevision
+) -> None:
     new = add_revision()
     with open_store(tmp_path / "new.sqlite"):
         assert _revision(tmp_path / "new.sqlite") == new
     assert list(tmp_path.glob("*.bak")) == []
 
 
-def test_an_upgrade_that_fails_leaves_the_old_store(path: Path, add_revision: AddRevision) -> None:
+def test_failed_upgrade_leaves_the_old_store(path: Path, add_revision: AddRevision) -> None:
     before = path.read_bytes()
     add_revision(more='op.execute("INSERT INTO nowhere VALUES (1)")')
     with pytest.raises(StoreError, match="no such table: nowhere"):
@@ -178,7 +180,7 @@ def test_an_upgrade_that_fails_leaves_the_old_store(path: Path, add_revision: Ad
     assert path.read_bytes() == before
 
 
-def test_a_newer_store_is_refused(
+def test_store_with_a_newer_schema_is_an_error(
     path: Path, add_revision: AddRevision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = migration.MIGRATIONS

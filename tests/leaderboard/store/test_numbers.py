@@ -1,4 +1,4 @@
-"""Runs from elsewhere whose digests fit and whose numbers do not: nothing of them is taken in."""
+"""Tests that imported runs with valid digests and invalid numbers are refused as a whole."""
 
 import re
 import shlex
@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import DataError, StoreError
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store import merging
 from benchharness.leaderboard.store.archive import check_archive, read_archive, write_archive
 from benchharness.leaderboard.store.record import portions
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import DataError, StoreError
 from tests.helpers.compared_runs import made
 
 
@@ -59,7 +59,7 @@ FAULTS: dict[str, tuple[Callable[[Result], Result], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_numbers_that_do_not_fit_are_refused_and_nothing_is_taken_in(
+def test_runs_with_inconsistent_numbers_are_an_error_and_not_stored(
     sound: Result, tmp_path: Path, fault: str
 ) -> None:
     change, said = FAULTS[fault]
@@ -98,7 +98,7 @@ def _count(path: str) -> int:
         return store.attempt_count()
 
 
-def test_a_right_run_in_a_file_lets_no_wrong_one_in(
+def test_a_valid_run_does_not_let_an_invalid_run_of_its_file_in(
     bench: Any, sound: Result, tmp_path: Path
 ) -> None:
     bad = _predicting(made("bad", "glue/rte", 1, {2}), OTHER_ROWS["fewer"])
@@ -111,10 +111,13 @@ def test_a_right_run_in_a_file_lets_no_wrong_one_in(
 
 @pytest.mark.parametrize("rows", OTHER_ROWS)
 @pytest.mark.parametrize("kind", ["import", "merge"])
-def test_runs_with_other_rows_than_those_here_are_refused_until_the_wrong_one_is_removed(
+def test_runs_that_contradict_a_stored_run_are_an_error_until_it_is_deleted(
     bench: Any, sound: Result, tmp_path: Path, kind: str, rows: str
 ) -> None:
-    """The sound ones come second: both are named, with the command that removes the stored one."""
+    """Import valid runs after an invalid one.
+
+    The error names both, and the command that removes the stored one.
+    """
     bad = _predicting(made("bad", "glue/rte", 1, {2}), OTHER_ROWS[rows])
     here = _stored(tmp_path / "here.sqlite", bad)
     theirs = _stored(tmp_path / "theirs.sqlite", made("better", "glue/wnli", 1, {1}), sound)
@@ -139,10 +142,10 @@ def test_runs_with_other_rows_than_those_here_are_refused_until_the_wrong_one_is
     assert bad.job.key[:12] in ended.err
 
 
-def test_archives_of_a_store_whose_runs_contradict_each_other_come_back(
+def test_archive_of_a_store_with_contradicting_runs_can_be_imported(
     bench: Any, sound: Result, tmp_path: Path
 ) -> None:
-    """`bench db check` names the runs, as a note does where they come in."""
+    """Check that `bench db check` and the import name the contradicting runs."""
     bad = _predicting(made("bad", "glue/rte", 1, {2}), OTHER_ROWS["another order"])
     here = _stored(tmp_path / "here.sqlite", bad, sound)
     names = [run.job.key[:12] for run in (bad, sound)]
@@ -165,7 +168,7 @@ def test_archives_of_a_store_whose_runs_contradict_each_other_come_back(
     assert _count(here) == 3
 
 
-def test_one_right_run_here_is_enough_for_further_ones(
+def test_stored_run_that_agrees_lets_further_runs_in(
     bench: Any, sound: Result, tmp_path: Path
 ) -> None:
     bad = _predicting(made("bad", "glue/rte", 1, {2}), OTHER_ROWS["fewer"])
@@ -174,7 +177,7 @@ def test_one_right_run_here_is_enough_for_further_ones(
     assert bench("db", "merge", theirs, "--db", here).code == 0
 
 
-def test_a_score_without_predictions_contradicts_nothing(
+def test_score_without_predictions_contradicts_no_run(
     bench: Any, sound: Result, tmp_path: Path
 ) -> None:
     score = replace(
@@ -186,17 +189,17 @@ def test_a_score_without_predictions_contradicts_nothing(
     assert bench("db", "check", "--db", here).code == 0
 
 
-def test_runs_that_fit_are_taken_in(sound: Result, tmp_path: Path) -> None:
+def test_consistent_runs_are_imported(sound: Result, tmp_path: Path) -> None:
     count = len(sound.evaluations[0].predictions)
     with open_store(tmp_path / "theirs.sqlite") as theirs, open_store(tmp_path / "s") as here:
         theirs.add_result(_saying(sound, count))
         assert here.merge(theirs.stored_runs()).added == 1
 
 
-def test_runs_before_one_that_does_not_fit_are_said_to_be_stored(
+def test_error_in_a_batch_reports_the_runs_stored_before_it(
     sound: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same command would stop there again."""
+    """Import a file whose third run is invalid: the same command would stop there again."""
     monkeypatch.setattr(merging, "PIECE_SECONDS", 0.0)
     monkeypatch.setattr(merging, "portions", partial(portions, most=1))
     change, said = FAULTS["a score above 1"]

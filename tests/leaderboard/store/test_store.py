@@ -8,9 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchharness.errors import BenchError, StoreError
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.results import (
     make_cost,
     make_evaluation,
@@ -33,13 +33,13 @@ HOSTILE = (
 )
 
 
-def test_a_result_comes_back_equal(store: Store) -> None:
+def test_result_round_trips(store: Store) -> None:
     result = make_result(make_job(task="glue/mnli", limit=100, start_from="ab" * 32))
     assert store.add_result(result) == 1
     assert store.result(result.job.key) == result
 
 
-def test_a_result_comes_back_in_its_order(store: Store) -> None:
+def test_order_of_splits_and_scores_of_a_result_is_kept(store: Store) -> None:
     job = make_job(task="glue/mnli")
     scores = {"zeta": 0.5, "alpha": 0.25}
     evaluations = tuple(
@@ -55,13 +55,13 @@ def test_a_result_comes_back_in_its_order(store: Store) -> None:
     assert list(store.runs()[0].scores["glue/mnli"]) == ["zeta", "alpha"]
 
 
-def test_a_failure_comes_back_equal(store: Store) -> None:
+def test_failure_round_trips(store: Store) -> None:
     failure = make_failure(kind="killed", details="line one\n\tline two é")
     assert store.add_failure(failure) == 1
     assert store.result(failure.job.key) == failure
 
 
-def test_stored_runs_outlive_the_store(tmp_path: Path) -> None:
+def test_stored_runs_persist_after_closing(tmp_path: Path) -> None:
     result = make_result()
     with open_store(tmp_path / "board.sqlite") as first:
         first.add_result(result)
@@ -69,7 +69,7 @@ def test_stored_runs_outlive_the_store(tmp_path: Path) -> None:
         assert second.result(result.job.key) == result
 
 
-def test_a_row_holds_what_lists_show(store: Store) -> None:
+def test_listed_row_has_the_fields_of_its_run(store: Store) -> None:
     job = make_job(task="glue/mrpc", seed=3, limit=50)
     flagged = replace(make_evaluation(job, job.task, "dev"), flags=("constant predictions",))
     result = make_result(job, evaluations=(flagged,))
@@ -83,14 +83,14 @@ def test_a_row_holds_what_lists_show(store: Store) -> None:
     assert row.fingerprints == job.fingerprints
 
 
-def test_a_row_knows_how_large_its_largest_split_is(store: Store) -> None:
+def test_listed_row_has_the_size_of_its_largest_split(store: Store) -> None:
     counts = {"glue/rte:train": {"rows": 2490}, "glue/rte:dev": {"rows": 277}}
     store.add_result(make_result(provenance={"data": counts}))
     store.add_failure(make_failure(make_job(seed=5)))
     assert [row.largest_split for row in store.runs()] == [2490, 0]
 
 
-def test_a_run_holds_the_scores_of_every_task_it_predicted(store: Store) -> None:
+def test_listed_row_has_the_scores_of_every_predicted_task(store: Store) -> None:
     job = make_job(task="glue/mnli")
     prints = {**job.fingerprints, "glue/ax:test": "ab" * 32}
     job = replace(job, fingerprints=prints)
@@ -107,7 +107,7 @@ def test_a_hidden_split_has_predictions_and_no_scores(store: Store) -> None:
     assert store.result(job.key) == result
 
 
-def test_a_failure_row_has_its_reason(store: Store) -> None:
+def test_listed_failure_has_its_reason(store: Store) -> None:
     store.add_failure(make_failure(kind="timeout", error="too slow."))
     (row,) = store.runs()
     assert (row.status, row.error, row.scores) == ("timeout", "too slow.", {})
@@ -124,7 +124,7 @@ def test_a_newer_failure_never_hides_a_result(store: Store) -> None:
     assert [row.status for row in store.attempts(job.key)] == ["diverged", "finished", "diverged"]
 
 
-def test_the_newest_result_and_the_newest_failure_count(store: Store) -> None:
+def test_newest_result_and_newest_failure_are_listed(store: Store) -> None:
     done, failed = make_job(seed=1), make_job(seed=2)
     for seconds in (1.0, 2.0):
         store.add_result(make_result(done, cost=make_cost(seconds=seconds)))
@@ -136,7 +136,7 @@ def test_the_newest_result_and_the_newest_failure_count(store: Store) -> None:
     assert found.error == "new."
 
 
-def test_lists_are_filtered(store: Store) -> None:
+def test_lists_can_be_filtered_by_model_suite_task_and_key(store: Store) -> None:
     jobs = (
         make_job(model="a", task="glue/rte"),
         make_job(model="a", task="superglue/boolq"),
@@ -151,7 +151,7 @@ def test_lists_are_filtered(store: Store) -> None:
     assert store.runs(model="c") == store.runs(key="zz") == store.runs(key="")[3:] == []
 
 
-def test_finished_keys_of_more_jobs_than_a_statement_takes(store: Store) -> None:
+def test_finished_keys_works_for_more_keys_than_one_statement_accepts(store: Store) -> None:
     results = make_suite(seeds=1)
     for result in results:
         store.add_result(result)
@@ -163,7 +163,7 @@ def test_finished_keys_of_more_jobs_than_a_statement_takes(store: Store) -> None
     assert store.finished_keys([]) == set()
 
 
-def test_recipes_of_one_name_are_told_apart(store: Store) -> None:
+def test_recipes_with_one_name_have_different_digests(store: Store) -> None:
     slow, fast = {"learning_rate": 1e-5}, {"learning_rate": 3e-5}
     for values, seed in ((slow, 1), (fast, 1), (slow, 2)):
         store.add_result(make_result(make_job(settings=values, seed=seed)))
@@ -174,7 +174,7 @@ def test_recipes_of_one_name_are_told_apart(store: Store) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "f" * 64, "xyz", "' OR 1=1 --", "%", "\udc80", "\0"])
-def test_an_unknown_key_is_said_to_be_unknown(store: Store, prefix: str) -> None:
+def test_unknown_key_is_an_error(store: Store, prefix: str) -> None:
     store.add_result(make_result())
     for look_up in (store.result, store.attempts):
         with pytest.raises(BenchError, match="no run has a key that begins with") as raised:
@@ -182,7 +182,7 @@ def test_an_unknown_key_is_said_to_be_unknown(store: Store, prefix: str) -> None
         assert raised.value.exit_code == 2
 
 
-def test_an_ambiguous_key_names_the_candidates(store: Store) -> None:
+def test_ambiguous_key_is_an_error_that_lists_the_candidates(store: Store) -> None:
     jobs = [make_job(seed=seed) for seed in range(40)]
     for job in jobs:
         store.add_failure(make_failure(job))
@@ -193,7 +193,7 @@ def test_an_ambiguous_key_names_the_candidates(store: Store) -> None:
     assert sum(job.key[:7] in str(raised.value) for job in jobs) >= 2
 
 
-def test_numpy_numbers_become_plain_ones(store: Store, tmp_path: Path) -> None:
+def test_numpy_numbers_are_stored_as_plain_numbers(store: Store, tmp_path: Path) -> None:
     job = make_job()
     scores = {"f1": np.float64(0.1), "count": np.int64(3), "f32": np.float32(0.5)}
     evaluation = make_evaluation(job, job.task, "dev", scores=scores)  # type: ignore[arg-type]
@@ -208,7 +208,7 @@ def test_numpy_numbers_become_plain_ones(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), np.float64("nan"), object()])
-def test_what_is_no_number_is_refused(store: Store, value: float) -> None:
+def test_non_finite_score_is_an_error_that_names_it(store: Store, value: float) -> None:
     job = make_job()
     evaluation = make_evaluation(job, job.task, "dev", scores={"f1": value})
     with pytest.raises(StoreError, match=r"evaluations\[0\].scores.f1 is (nan|inf|a object)"):
@@ -216,7 +216,7 @@ def test_what_is_no_number_is_refused(store: Store, value: float) -> None:
     assert store.runs() == []
 
 
-def test_a_result_that_breaks_a_constraint_leaves_nothing(store: Store) -> None:
+def test_result_that_violates_a_constraint_is_not_stored(store: Store) -> None:
     job = make_job()
     twice = (make_evaluation(job, job.task, "dev"),) * 2
     with pytest.raises(Exception, match="UNIQUE constraint failed"):
@@ -225,7 +225,7 @@ def test_a_result_that_breaks_a_constraint_leaves_nothing(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_come_back(store: Store, name: str) -> None:
+def test_hostile_names_round_trip(store: Store, name: str) -> None:
     job = make_job(model=name, data=name, recipe=name, checkpoint=name, weights=name)
     result = make_result(job, provenance={name: [name]})
     store.add_result(result)
@@ -238,7 +238,7 @@ def test_hostile_names_come_back(store: Store, name: str) -> None:
     assert [row.key for row in store.runs(model=name)] == [job.key]
 
 
-def test_unprintable_parts_of_names_are_written_out_in_lists(store: Store) -> None:
+def test_unprintable_characters_of_names_are_escaped_in_lists(store: Store) -> None:
     store.add_result(make_result(make_job(model="a\0b\udc80")))
     assert store.runs()[0].model == r"a\x00b\udc80"
 
@@ -251,7 +251,7 @@ def test_a_failure_with_a_binary_log_is_stored(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", ["nul\0", "surrogate\udc80"])
-def test_a_metric_with_a_name_no_database_takes_is_refused(store: Store, name: str) -> None:
+def test_metric_name_that_no_database_accepts_is_an_error(store: Store, name: str) -> None:
     job = make_job()
     evaluation = make_evaluation(job, job.task, "dev", scores={name: 0.5})
     with pytest.raises(StoreError, match="cannot be the name of a task, a split or a metric"):
@@ -271,7 +271,7 @@ def test_a_metric_with_a_name_no_database_takes_is_refused(store: Store, name: s
     ).filter(lambda data: "inf" not in repr(data)),
     seed=st.integers(-(2**63), 2**63 - 1),
 )
-def test_any_result_comes_back_equal(
+def test_random_results_round_trip(
     store: Store, model: str, value: float, extra: object, seed: int
 ) -> None:
     job = make_job(model=model, seed=seed)

@@ -1,4 +1,4 @@
-"""Where a store is, how it is made, and what its folder or disk can do to it."""
+"""Tests of store files: their place, their creation, and faults of folders, disks and locks."""
 
 import errno
 import os
@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
+from benchharness.errors import StoreError
 from benchharness.leaderboard.store.database import BUSY_SECONDS
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import StoreError
 from tests.helpers.results import filled_store, make_job, make_result
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store with a result of every task and one failure."""
+    """Store with a result of every task and one failure."""
     return filled_store(tmp_path / "board.sqlite")
 
 
-def test_folders_are_made(tmp_path: Path) -> None:
+def test_missing_folders_are_created(tmp_path: Path) -> None:
     path = tmp_path / "new" / "deep" / "board.sqlite"
     with open_store(path) as store:
         assert store.name == str(path)
@@ -33,7 +33,7 @@ def test_folders_are_made(tmp_path: Path) -> None:
     assert sorted(p.name for p in path.parent.iterdir() if p.suffix != ".lock") == ["board.sqlite"]
 
 
-def test_a_path_and_an_url_are_the_same_store(
+def test_path_and_sqlite_url_open_the_same_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -46,7 +46,7 @@ def test_a_path_and_an_url_are_the_same_store(
 
 
 @pytest.mark.parametrize("name", ["what?is=this.sqlite", "file:x.sqlite", "a b%41.sqlite", "-é"])
-def test_odd_file_names_are_names(tmp_path: Path, name: str) -> None:
+def test_unusual_file_names_are_taken_literally(tmp_path: Path, name: str) -> None:
     with open_store(tmp_path / name) as store:
         store.add_result(make_result())
     with open_store(str(tmp_path / name), create=False) as store:
@@ -63,19 +63,19 @@ def test_odd_file_names_are_names(tmp_path: Path, name: str) -> None:
         ("sqlite:///board.sqlite?timeout=5", "must name a file and nothing more"),
     ],
 )
-def test_an_url_that_cannot_be_used(url: str, reason: str) -> None:
+def test_unusable_url_is_an_error_without_the_password(url: str, reason: str) -> None:
     with pytest.raises(StoreError, match=reason) as raised:
         open_store(url)
     assert "secret" not in str(raised.value)
 
 
-def test_a_missing_store_is_not_made_by_reading(tmp_path: Path) -> None:
+def test_opening_a_missing_store_for_reading_creates_nothing(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"no leaderboard at .*board.sqlite yet; `bench run`"):
         open_store(tmp_path / "deep" / "board.sqlite", create=False)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_settings_that_keep_results_safe(path: Path) -> None:
+def test_sqlite_settings_are_the_durable_ones(path: Path) -> None:
     with open_store(path) as store, store._engine.connect() as connection:
         values = [
             connection.exec_driver_sql(f"PRAGMA {name}").scalar()
@@ -84,7 +84,7 @@ def test_the_settings_that_keep_results_safe(path: Path) -> None:
     assert values == ["delete", 2, BUSY_SECONDS * 1000, 1]
 
 
-def test_a_store_that_was_put_into_wal_mode_leaves_it(path: Path) -> None:
+def test_store_in_wal_mode_is_switched_back(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode=WAL").fetchone() == ("wal",)
     with open_store(path) as store:
@@ -93,7 +93,7 @@ def test_a_store_that_was_put_into_wal_mode_leaves_it(path: Path) -> None:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
-def test_a_creation_that_was_killed_leaves_no_trace(tmp_path: Path) -> None:
+def test_remains_of_a_killed_creation_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".board.sqlite.new").write_bytes(b"half a file")
     (tmp_path / ".board.sqlite.new-journal").write_bytes(b"half a journal")
     with open_store(tmp_path / "board.sqlite") as store:
@@ -101,25 +101,25 @@ def test_a_creation_that_was_killed_leaves_no_trace(tmp_path: Path) -> None:
     assert {p.name for p in tmp_path.iterdir()} <= {"board.sqlite", ".board.sqlite.lock"}
 
 
-def test_a_folder_is_refused(tmp_path: Path) -> None:
+def test_folder_as_a_store_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is a folder"):
         open_store(tmp_path)
 
 
-def test_a_file_in_the_way_of_the_folder_is_said(tmp_path: Path) -> None:
+def test_file_in_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("a file")
     with pytest.raises(StoreError, match=r"board.sqlite cannot be reached: Not a directory"):
         open_store(tmp_path / "results" / "board.sqlite")
 
 
-def test_a_dangling_link_is_said(tmp_path: Path) -> None:
+def test_dangling_link_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "board.sqlite").symlink_to(tmp_path / "gone.sqlite")
     with pytest.raises(StoreError, match="cannot be read: No such file"):
         open_store(tmp_path / "board.sqlite")
 
 
 @pytest.mark.parametrize("road", ["open", "read", "write", "copy"])
-def test_a_store_that_is_held_alone_is_waited_for_as_long_as_is_said(
+def test_locked_store_is_an_error_after_the_stated_wait(
     path: Path, monkeypatch: pytest.MonkeyPatch, road: str
 ) -> None:
     monkeypatch.setattr("benchharness.leaderboard.store.database.BUSY_SECONDS", 0.3)
@@ -145,7 +145,7 @@ def test_a_store_that_is_held_alone_is_waited_for_as_long_as_is_said(
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
 @pytest.mark.parametrize("call", ["lockf", "flock"])
-def test_a_file_system_without_locks_is_named(
+def test_file_system_without_locks_is_an_error_that_says_so(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
     def fails(*_: object) -> None:
@@ -159,7 +159,7 @@ def test_a_file_system_without_locks_is_named(
     assert list((tmp_path / "new").iterdir()) == []
 
 
-def test_locks_are_tried_where_a_link_leads(
+def test_locks_are_probed_in_the_folder_of_the_link_target(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link = tmp_path / "elsewhere" / "link.sqlite"
@@ -178,7 +178,9 @@ def test_locks_are_tried_where_a_link_leads(
     assert tried[1:] == [tmp_path], "once, also where it is made"
 
 
-def test_a_locked_store_is_said_to_be_locked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_do_not_wait_for_a_writer_and_a_second_writer_is_an_error(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("benchharness.leaderboard.store.database.BUSY_SECONDS", 0.05)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""The store on a PostgreSQL server: that of BENCH_TEST_POSTGRES, or one that the tests start."""
+"""Tests of a store on a PostgreSQL server: BENCH_TEST_POSTGRES, or one that the tests start."""
 
 import os
 from collections.abc import Iterator
@@ -10,18 +10,18 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import text
 
+from benchharness.errors import BenchError, StoreError
 from benchharness.leaderboard.store import SCHEMA
 from benchharness.leaderboard.store.archive import read_archive
 from benchharness.leaderboard.store.database import open_engine, writing
 from benchharness.leaderboard.store.store import open_store
-from benchharness.tasks.errors import BenchError, StoreError
 from tests.helpers.postgres import empty, server
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[str]:
-    """The URL in BENCH_TEST_POSTGRES, or else a server of the tests' own."""
+    """URL in BENCH_TEST_POSTGRES, or else of a server that the tests start."""
     url = os.environ.get("BENCH_TEST_POSTGRES")
     if url:
         yield url
@@ -32,13 +32,13 @@ def running() -> Iterator[str]:
 
 @pytest.fixture
 def url(running: str) -> Iterator[str]:
-    """A database without tables, before and after."""
+    """URL of a database without tables, before and after."""
     empty(running)
     yield running
     empty(running)
 
 
-def test_results_come_back_equal(url: str) -> None:
+def test_results_round_trip_on_a_server(url: str) -> None:
     result = make_result(make_job(model="nul \0 surrogate \udc80 ' quote"))
     with pytest.raises(StoreError, match="there is no leaderboard at"):
         open_store(url, create=False)
@@ -49,7 +49,7 @@ def test_results_come_back_equal(url: str) -> None:
         assert [row.status for row in store.runs(model=result.job.model)] == ["finished"]
 
 
-def test_many_start_and_write_at_once(url: str) -> None:
+def test_concurrent_writers_on_a_server_lose_no_result(url: str) -> None:
     def add(seed: int) -> int:
         with open_store(url) as store:
             return store.add_result(make_suite(seeds=1)[seed % 2])
@@ -59,12 +59,12 @@ def test_many_start_and_write_at_once(url: str) -> None:
     assert attempts == sorted([*range(1, 9), *range(1, 9)])
 
 
-def test_the_history_makes_the_schema(url: str) -> None:
+def test_migrations_produce_the_schema_on_a_server(url: str) -> None:
     with open_store(url) as store, store._engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), SCHEMA) == []
 
 
-def test_lists_and_their_names(url: str) -> None:
+def test_lists_can_be_filtered_on_a_server(url: str) -> None:
     with open_store(url) as store:
         for result in make_suite(seeds=1):
             store.add_result(result)
@@ -75,7 +75,7 @@ def test_lists_and_their_names(url: str) -> None:
         assert len(store.runs(model={"minilm", "x"}, task="glue/rte")) == 1
 
 
-def test_check_backup_and_merge(url: str, tmp_path: Path) -> None:
+def test_check_backup_and_merge_work_on_a_server(url: str, tmp_path: Path) -> None:
     archive = tmp_path / "copy.jsonl.gz"
     with open_store(url) as store, open_store(tmp_path / "other.sqlite") as other:
         for result in make_suite(seeds=1):
@@ -92,7 +92,7 @@ def test_check_backup_and_merge(url: str, tmp_path: Path) -> None:
             store.back_up(tmp_path / "copy.sqlite")
 
 
-def test_a_server_that_is_down_is_said_without_the_password() -> None:
+def test_unreachable_server_is_an_error_without_the_password() -> None:
     pytest.importorskip("psycopg")
     with pytest.raises(StoreError, match="Check the URL, and that the server is up") as raised:
         open_store("postgresql+psycopg://user:secret@127.0.0.1:1/board")
@@ -100,7 +100,7 @@ def test_a_server_that_is_down_is_said_without_the_password() -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_a_result_waits_while_another_writer_holds_the_server(
+def test_result_is_kept_in_a_file_while_another_writer_locks_the_server(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 from benchharness.tasks.metrics import (
     choice_accuracy,
@@ -16,7 +16,7 @@ ENTITIES = ("Paris", "the Paris", "City of Paris", "U.S.", "US", "United States"
 
 
 def build(rows):
-    """Predictions and examples of (chosen, gold, options, group)."""
+    """Make predictions and examples from (chosen, gold, options, group)."""
     predictions = [ChoicePrediction(id=str(i), option=row[0]) for i, row in enumerate(rows)]
     examples = [
         ChoiceExample(id=str(i), context="", question="", options=options, gold=gold, group=group)
@@ -33,13 +33,13 @@ def test_accuracy_is_the_share_of_right_options():
     assert choice_accuracy.compute(*build(choices([(0, 0), (1, 2), (3, 3), (2, 2)]))) == 0.75
 
 
-def test_any_of_several_right_options_counts():
+def test_any_of_several_gold_options_counts():
     rows = [(1, (0, 1), ("x", "y", "z"), None), (2, (0, 1), ("x", "y", "z"), None)]
     assert choice_accuracy.compute(*build(rows)) == 0.5
 
 
-def test_race_pools_its_questions_and_shows_both_levels():
-    """BERT-large's 76.6 and 70.1 on 1436 and 3498 questions pool to 72.0, not to their mean."""
+def test_race_accuracy_pools_all_questions_and_each_level_has_a_score():
+    """Check that BERT-large's 76.6 on 1436 and 70.1 on 3498 questions pool to 72.0."""
     middle = choices([(0, 0)] * 1100 + [(0, 1)] * 336, "middle")
     high = choices([(0, 0)] * 2452 + [(0, 1)] * 1046, "high")
     built = build(middle + high)
@@ -53,8 +53,8 @@ def test_a_group_without_examples_has_no_score():
     assert of_group(choice_accuracy, "middle").compute(*build(choices([(0, 0)], "high"))) is None
 
 
-def test_record_scores_texts_as_squad_1_does():
-    """Against the oracle of evaluate-v1.1.py, from which ReCoRD's script was made."""
+def test_record_scores_match_squad_v1():
+    """Compare with the oracle of evaluate-v1.1.py, from which ReCoRD's script was made."""
     for seed in range(1000):
         random = Random(seed)
         rows, data, answers = [], [], {}
@@ -72,24 +72,24 @@ def test_record_scores_texts_as_squad_1_does():
         assert found == pytest.approx(evaluate_v1(data, answers), abs=1e-9), seed
 
 
-def test_a_worked_record_query():
+def test_record_scores_of_a_worked_example():
     options = ("City of Paris", "Paris", "London")
     rows = [(0, (1, 2), options, None)]  # one of three words right: P 1/3, R 1
     assert option_exact_match.compute(*build(rows)) == 0.0
     assert option_f1.compute(*build(rows)) == pytest.approx(0.5)
 
 
-def test_another_spelling_of_the_right_entity_is_right():
+def test_another_spelling_of_the_gold_entity_counts():
     assert option_exact_match.compute(*build([(0, (1,), ("U.S.", "US"), None)])) == 1.0
 
 
-def test_an_option_without_a_word_matches_exactly_and_shares_nothing():
-    """As the official script: "a" is an article, so nothing of it is left to share."""
+def test_option_of_an_article_alone_has_exact_match_1_and_f1_0():
+    """Score as the official script does: "a" is an article, so no token of it is left."""
     rows = [(0, (0,), ("a", "b"), None)]
     assert option_exact_match.compute(*build(rows)) == 1.0
     assert option_f1.compute(*build(rows)) == 0.0
 
 
-def test_a_hidden_option_is_refused():
+def test_hidden_gold_option_is_an_error():
     with pytest.raises(BenchError, match="example 0 hides its right option"):
         choice_accuracy.compute(*build([(0, None, ("x", "y"), None)]))

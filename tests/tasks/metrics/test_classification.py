@@ -25,20 +25,20 @@ pairs_of_names = st.lists(
 def build(
     pairs: list[tuple[str, str]],
 ) -> tuple[list[PairPrediction], list[PairExample]]:
-    """Predictions and examples of (predicted, gold) names."""
+    """Make predictions and examples from (predicted, gold) names."""
     predictions = [PairPrediction(id=str(i), label=guess) for i, (guess, _) in enumerate(pairs)]
     examples = [PairExample(id=str(i), text_a="x", label=g) for i, (_, g) in enumerate(pairs)]
     return predictions, examples
 
 
 @given(pairs_of_names)
-def test_accuracy_is_that_of_scikit_learn(pairs):
+def test_accuracy_matches_scikit_learn(pairs):
     guess, gold = zip(*pairs, strict=True)
     assert accuracy.compute(*build(pairs)) == pytest.approx(accuracy_score(gold, guess))
 
 
 @given(pairs_of_names)
-def test_f1_is_that_of_scikit_learn_for_its_positive_class(pairs):
+def test_f1_of_the_positive_class_matches_scikit_learn(pairs):
     guess, gold = zip(*pairs, strict=True)
     expected = f1_score(gold, guess, labels=["neutral"], average="macro", zero_division=0.0)
     assert binary_f1("neutral").compute(*build(pairs)) == pytest.approx(expected)
@@ -51,7 +51,7 @@ def test_macro_f1_is_the_mean_of_three_f1s_as_for_cb(pairs):
 
 
 def _f1(pairs: list[tuple[str, str]], label: str) -> float:
-    """F1 of one class from its counts, 0 where it is absent."""
+    """Return the F1 of one class from its counts, 0 if it is absent."""
     right = sum(guess == gold == label for guess, gold in pairs)
     either = sum(guess == label for guess, _ in pairs) + sum(gold == label for _, gold in pairs)
     return 2 * right / either if either else 0.0
@@ -69,7 +69,7 @@ def test_f1_is_not_symmetric_in_its_positive_class():
 
 
 @given(pairs_of_names)
-def test_matthews_is_that_of_scikit_learn(pairs):
+def test_matthews_correlation_matches_scikit_learn(pairs):
     guess, gold = zip(*pairs, strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a single class
@@ -77,7 +77,7 @@ def test_matthews_is_that_of_scikit_learn(pairs):
     assert matthews.compute(*build(pairs)) == pytest.approx(expected)
 
 
-def test_matthews_is_the_formula_of_the_cola_paper():
+def test_matthews_correlation_matches_the_formula_of_the_cola_paper():
     random = Random(3)
     pairs = [(random.choice("ab"), random.choice("aab")) for _ in range(200)]
     tp, fp, fn, tn = (

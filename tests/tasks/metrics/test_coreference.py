@@ -1,4 +1,4 @@
-"""MUC, B3 and CEAF-e, counted as the official scorer counts them."""
+"""Tests of MUC, B3 and CEAF-e against a reimplementation of the official scorer."""
 
 import re
 from collections.abc import Mapping
@@ -8,14 +8,14 @@ from random import Random
 
 import pytest
 
+from benchharness.errors import DataError
+from benchharness.extensions.submission.columns import write_clusters
+from benchharness.extensions.submission.prediction_files import read_predictions
 from benchharness.tasks.conll import COREF
-from benchharness.tasks.errors import DataError
 from benchharness.tasks.examples import ClusterPrediction, Clusters, DocumentExample
 from benchharness.tasks.metrics.entities import b_cubed, ceaf_e, muc
-from benchharness.tasks.prediction_files import read_predictions
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
-from benchharness.tasks.submission.columns import write_clusters
 from benchharness.tasks.task import score
 
 # The oracle: reference-coreference-scorers (CorScorer.pm), which reads files as it does. It shares
@@ -26,7 +26,7 @@ Chains = list[list[int]]
 
 
 def official(key: str, response: str) -> Mapping[str, tuple[float, float, float]]:
-    """Recall, precision and F1 of "muc", "bcub" and "ceafe", as fractions."""
+    """Return recall, precision and F1 of "muc", "bcub" and "ceafe", as fractions."""
     keys, responses = _documents(key), _documents(response)
     assert keys.keys() == responses.keys()
     found = {}
@@ -43,7 +43,7 @@ def official(key: str, response: str) -> Mapping[str, tuple[float, float, float]
 
 
 def _documents(text: str) -> dict[str, dict[str, list[tuple[int, int]]]]:
-    """The mentions of every chain, by document; words are counted through its sentences."""
+    """Return the mentions of every chain, by document; words are counted through its sentences."""
     found: dict[str, dict[str, list[tuple[int, int]]]] = {}
     for block in re.split(r"^#begin document ", text, flags=re.MULTILINE)[1:]:
         name, *lines = block.splitlines()
@@ -123,7 +123,7 @@ def _ceafe(key: Chains, response: Chains) -> list[float]:
 
 
 def draw_clusters(random: Random, words: int, alone: bool) -> Clusters:
-    """A few clusters of different mentions; with some of a single mention where `alone`."""
+    """Draw a few clusters of different mentions; some have a single mention if `alone`."""
     stretches = [(a, b) for a in range(words) for b in range(a + 1, min(words, a + 3) + 1)]
     mentions = random.sample(stretches, random.randint(0, min(8, len(stretches))))
     clusters: dict[int, list[tuple[int, int]]] = {}
@@ -160,7 +160,7 @@ def draw(random: Random) -> tuple[list[ClusterPrediction], list[DocumentExample]
 
 
 @pytest.mark.parametrize("sets", [200, pytest.param(1_000, marks=pytest.mark.soak)])
-def test_random_files_score_as_the_scorer_does(sets):
+def test_scores_of_random_files_match_the_official_scorer(sets):
     values = set[float]()
     for seed in range(sets):
         predictions, examples = draw(Random(seed))
@@ -176,8 +176,11 @@ def test_random_files_score_as_the_scorer_does(sets):
     assert len(values) > 0.3 * sets, "the sets must differ"
 
 
-def test_crossing_mentions_of_a_chain_are_read_as_the_scorer_reads_them(tmp_path: Path) -> None:
-    """A word's marks in any order: of "0)|(0" the end is of what begins there."""
+def test_crossing_mentions_of_a_chain_match_the_official_scorer(tmp_path: Path) -> None:
+    """Shuffle the marks of each word.
+
+    In "0)|(0" the end belongs to the mention that begins there.
+    """
     values = set[float]()
     for seed in range(150):
         random = Random(seed)
@@ -200,7 +203,7 @@ def test_crossing_mentions_of_a_chain_are_read_as_the_scorer_reads_them(tmp_path
 
 
 def shuffled(text: str, random: Random) -> str:
-    """The same columns with each word's marks in another order."""
+    """Return the same columns with the marks of each word in another order."""
     lines = text.split("\n")
     for number, line in enumerate(lines):
         rest, tab, cell = line.rpartition("\t")
@@ -211,7 +214,7 @@ def shuffled(text: str, random: Random) -> str:
 
 
 def gold_file(words: int, chains: list[list[tuple[int, int]]]) -> str:
-    """The columns of a document of one sentence, its chains numbered in their order."""
+    """Return the columns of a document of one sentence, its chains numbered in their order."""
     marks: list[list[str]] = [[] for _ in range(words)]
     numbered = [(a, b, n) for n, chain in enumerate(chains) for a, b in chain]
     for start, end, number in sorted(numbered, key=lambda mark: (mark[0], -mark[1])):
@@ -226,11 +229,12 @@ def gold_file(words: int, chains: list[list[tuple[int, int]]]) -> str:
 
 
 @pytest.mark.parametrize("kind", ["in two chains", "twice", "crossing", "marks in any order"])
-def test_gold_chains_that_are_no_clusters_score_as_the_scorer_does(
-    kind: str, tmp_path: Path
-) -> None:
-    """The rules were compared with scorer.pl itself on 471, 900 and 240 random files; and 120 where
-    a response has mentions again."""
+def test_overlapping_gold_chains_match_the_official_scorer(kind: str, tmp_path: Path) -> None:
+    """Compare on random files.
+
+    The rules were compared with scorer.pl itself on 471, 900 and 240 random files; and 120 where a
+    response repeats mentions.
+    """
     values, odd = list[float](), 0
     for seed in range(150):
         random, words = Random(f"{kind} {seed}"), 5 if kind == "marks in any order" else 8
@@ -278,7 +282,9 @@ A, B, C, D, E, F, G, H, P, Q, R, S = ((n, n + 1) for n in range(12))
         (((A, B, C, D, E, H, P, Q, R, S), (F, G)), (1.0, 0.9, 1.0, 7 / 12)),
     ],
 )  # fmt: skip
-def test_the_measures_of_a_known_example(predicted: Clusters, expected: tuple[float, ...]):
+def test_muc_and_b3_of_the_example_of_the_scorers_tests(
+    predicted: Clusters, expected: tuple[float, ...]
+):
     gold = ((A, B, C, D, E), (F, G), (H, P, Q, R, S))
     found = muc(gold, predicted)
     assert (found.recall, found.precision) == pytest.approx(expected[:2])
@@ -286,7 +292,7 @@ def test_the_measures_of_a_known_example(predicted: Clusters, expected: tuple[fl
     assert (found.recall, found.precision) == pytest.approx(expected[2:])
 
 
-def test_a_mention_that_a_gold_chain_has_again_counts_again_as_scorer_pl_prints():
+def test_repeated_gold_mentions_count_again_as_in_scorer_pl():
     gold = ((A, A, B), (B, C), (D, E, E, F, G))
     found = [measure(gold, ((A, B), (D, E, F, G))) for measure in (muc, b_cubed, ceaf_e)]
     printed = (
@@ -297,7 +303,7 @@ def test_a_mention_that_a_gold_chain_has_again_counts_again_as_scorer_pl_prints(
     assert found == [pytest.approx(sums) for sums in printed]
 
 
-def test_the_gold_answer_of_a_document_with_a_doubled_mention_is_within_the_bounds():
+def test_gold_answer_with_a_repeated_mention_scores_at_most_4_3():
     chain = tuple((0, place, place + 1) for place in range(100))
     gold = (chain, ((0, 200, 201), (0, 202, 203), (0, 200, 201)))
     example = DocumentExample(
@@ -308,7 +314,7 @@ def test_the_gold_answer_of_a_document_with_a_doubled_mention_is_within_the_boun
     assert 1.0 < scores["f1"] <= 4 / 3
 
 
-def test_gold_mentions_that_a_response_has_again_are_left_out_and_few_as_by_scorer_pl(tmp_path):
+def test_few_repeated_gold_mentions_in_a_response_are_dropped_and_many_an_error(tmp_path):
     example = DocumentExample(
         id="nw/x/000", sentences=(tuple("abcdefgh"),), speakers=("-",), clusters=((A, B), (C, D))
     )
@@ -322,7 +328,7 @@ def test_gold_mentions_that_a_response_has_again_are_left_out_and_few_as_by_scor
         read_predictions(path, COREF, rows)
 
 
-def test_entities_are_paired_one_to_one():
+def test_ceafe_pairs_entities_one_to_one():
     gold = ((A, B, C), (D, E, F, G))
     predicted = ((A, B), (C, D), (F, G, H, P))
     found = ceaf_e(gold, predicted)
@@ -330,7 +336,7 @@ def test_entities_are_paired_one_to_one():
     assert found == pytest.approx((1.3, 2, 1.3, 3))
 
 
-def test_nothing_predicted_scores_nothing():
+def test_empty_prediction_scores_0():
     example = DocumentExample(
         id="nw/0/000", sentences=(("a", "b"),), speakers=("-",), clusters=(((0, 1), (1, 2)),)
     )

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import pearsonr, rankdata, spearmanr
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.metrics import pearson, spearman
 
@@ -20,7 +20,7 @@ def build(pairs):
 
 
 @given(columns)
-def test_correlations_are_those_of_scipy(pairs):
+def test_correlations_match_scipy(pairs):
     guess, gold = map(list, zip(*pairs, strict=True))
     assume(len(set(guess)) > 1 and len(set(gold)) > 1)
     expected = pearsonr(guess, gold).statistic, spearmanr(guess, gold).statistic
@@ -29,7 +29,7 @@ def test_correlations_are_those_of_scipy(pairs):
     assert found == pytest.approx(expected, abs=1e-12)
 
 
-def test_pearson_is_its_formula():
+def test_pearson_matches_its_formula():
     pairs = [(1.0, 2.0), (2.0, 1.0), (3.0, 4.0), (4.0, 3.5)]
     guess, gold = zip(*pairs, strict=True)
     mean_guess, mean_gold = sum(guess) / 4, sum(gold) / 4
@@ -47,12 +47,12 @@ def test_spearman_is_pearson_of_ranks_with_ties_at_their_mean_rank():
 
 @pytest.mark.parametrize("metric", [pearson, spearman])
 @pytest.mark.parametrize("value", [math.nan, math.inf, None, "2.5"])
-def test_what_is_no_finite_number_is_refused(metric, value):
+def test_non_finite_predictions_are_an_error(metric, value):
     with pytest.raises(BenchError, match="example 1 has "):
         metric.compute(*build([(1.0, 2.0), (value, 1.0)]))
 
 
 def test_scores_keep_float64():
-    """evaluate's glue/stsb goes through float32 and gives 0.8660253882 here."""
+    """Keep float64: evaluate's glue/stsb goes through float32 and gives 0.8660253882 here."""
     pairs = [(0.0, 0.0), (1.0, 2.0), (2.0, 2.0)]
     assert pearson.compute(*build(pairs)) == pytest.approx(math.sqrt(3) / 2, abs=1e-12)

@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import TagExample, TagPrediction
 from benchharness.tasks.metrics.entities import (
     CONLLEVAL,
@@ -24,7 +24,7 @@ TAGS = ("O", "O", "B-PER", "I-PER", "B-LOC", "I-LOC", "I-MISC")
 
 
 def build(pairs):
-    """Predictions and examples of (predicted, gold) tags, written with spaces."""
+    """Make predictions and examples from (predicted, gold) tags, written with spaces."""
     predictions = [
         TagPrediction(id=str(i), tags=tuple(guess.split())) for i, (guess, _) in enumerate(pairs)
     ]
@@ -36,7 +36,7 @@ def build(pairs):
 
 
 def lines_of(pairs):
-    """The sentences as conlleval reads them: word, gold and predicted tag."""
+    """Yield the lines that conlleval reads: word, gold and predicted tag."""
     for guess, gold in pairs:
         yield from (f"w {g} {p}" for g, p in zip(gold.split(), guess.split(), strict=True))
         yield ""
@@ -52,12 +52,12 @@ def random_pairs(random: Random) -> list[tuple[str, str]]:
 
 
 def conllevals(pairs):
-    """Give the lines of conlleval for a file with these columns."""
+    """Return the numbers that conlleval prints for a file with these columns."""
     columns = [(tuple(guess.split()), tuple(gold.split())) for guess, gold in pairs]
     return printed(CONLLEVAL, *build(pairs), {tag_accuracy: words_share(columns)})
 
 
-def test_a_thousand_random_files_score_as_conlleval_does():
+def test_scores_of_1000_random_files_match_conlleval():
     for seed in range(1000):
         pairs = random_pairs(Random(seed))
         expected = conlleval(lines_of(pairs))
@@ -67,7 +67,7 @@ def test_a_thousand_random_files_score_as_conlleval_does():
         assert found == pytest.approx([expected[n] for n in ("precision", "recall", "FB1")]), pairs
 
 
-def test_the_accuracy_is_conllevals_on_columns_in_iob2():
+def test_tag_accuracy_matches_conlleval_on_iob2_columns():
     for seed in range(300):
         pairs = [
             tuple(" ".join(to_iob2(tags.split())) for tags in pair)
@@ -77,8 +77,8 @@ def test_the_accuracy_is_conllevals_on_columns_in_iob2():
         assert 100 * tag_accuracy.compute(*build(pairs)) == pytest.approx(expected), pairs
 
 
-def test_conlleval_compares_the_tags_as_they_stand():
-    """The second word is I-PER on both sides in IOB1, and I- against B- in IOB2."""
+def test_conlleval_accuracy_compares_tags_without_conversion():
+    """Check a second word that is I-PER on both sides in IOB1, and I- against B- in IOB2."""
     iob1, iob2 = [("I-PER I-PER", "O I-PER")], [("B-PER I-PER", "O B-PER")]
     assert conllevals(iob1)["accuracy"] == 50.0
     assert conlleval(lines_of(iob1))["accuracy"] == 50.0
@@ -96,12 +96,12 @@ def test_conlleval_compares_the_tags_as_they_stand():
         ("I-PER O B-PER", False),
     ],
 )
-def test_iob1_needs_each_b(tags, expected):
+def test_tags_are_iob1_only_if_every_b_tag_is_needed(tags, expected):
     assert is_iob1(tags.split()) is expected
 
 
-def test_a_worked_sentence():
-    """U.N. official Ekeus heads for Baghdad: one of two found entities is right, of three."""
+def test_entity_scores_of_a_worked_example():
+    """Check a sentence in which one of two predicted entities is right, of three gold ones."""
     gold = "B-ORG O B-PER O O B-LOC"
     guess = "B-ORG O B-ORG O O O"
     built = build([(guess, gold)])
@@ -122,7 +122,7 @@ def test_a_worked_sentence():
         ("B-PER O I-PER", [Entity(0, 1, "PER"), Entity(2, 3, "PER")]),
     ],
 )
-def test_entities_are_read_as_conlleval_reads_them(tags, expected):
+def test_entities_are_read_as_in_conlleval(tags, expected):
     assert entities(tags.split()) == expected
 
 
@@ -135,7 +135,7 @@ def test_entities_are_read_as_conlleval_reads_them(tags, expected):
         ("O", "O"),
     ],
 )
-def test_iob1_and_iob2_turn_into_each_other(iob1, iob2):
+def test_iob1_and_iob2_convert_into_each_other(iob1, iob2):
     assert to_iob2(iob1.split()) == tuple(iob2.split())
     assert to_iob1(iob2.split()) == tuple(iob1.split())
 
@@ -147,26 +147,26 @@ def test_conversions_keep_the_entities_of_any_tags():
         assert to_iob2(to_iob1(tags)) == to_iob2(tags)
 
 
-def test_iob1_gold_and_iob2_predictions_score_alike():
+def test_iob1_gold_and_iob2_predictions_are_comparable():
     pairs = [("B-PER I-PER O B-LOC", "I-PER I-PER O I-LOC")]
     assert entity_f1.compute(*build(pairs)) == tag_accuracy.compute(*build(pairs)) == 1.0
 
 
-def test_an_entity_does_not_run_on_into_the_next_sentence():
+def test_entities_end_at_the_end_of_a_sentence():
     assert entity_recall.compute(*build([("I-PER", "I-PER"), ("I-PER", "I-PER")])) == 1.0
     assert conlleval(["w I-PER O", "", "w I-PER I-PER"])["recall"] == 50.0
 
 
-def test_no_entities_anywhere_score_zero_as_conlleval_prints():
+def test_no_gold_and_no_predicted_entities_score_0_as_in_conlleval():
     assert entity_f1.compute(*build([("O O", "O O")])) == 0.0
 
 
 @pytest.mark.parametrize("tag", ["E-PER", "PER", "B-", "", "o"])
-def test_another_scheme_is_refused(tag):
+def test_tags_of_another_scheme_are_an_error(tag):
     with pytest.raises(BenchError, match=r"is not O, B-\.\.\. or I-\.\.\."):
         entities(["O", tag])
 
 
-def test_a_sentence_with_too_few_tags_is_refused():
+def test_sentence_with_too_few_tags_is_an_error():
     with pytest.raises(BenchError, match="sentence 0 has 1 predicted tags, expected 2"):
         entity_f1.compute(*build([("O", "O O")]))

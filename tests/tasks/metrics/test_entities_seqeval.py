@@ -1,4 +1,4 @@
-"""Entity precision, recall and F1 against seqeval, whose default reads tags as conlleval does."""
+"""Tests of entity precision, recall and F1 against seqeval, which reads tags as conlleval does."""
 
 from random import Random
 
@@ -23,17 +23,17 @@ Corpus = list[tuple[Tags, Tags]]
 
 
 def any_tags(random: Random, length: int) -> Tags:
-    """Every transition, I- after O or after another kind too: what a model may say."""
+    """Draw tags with every transition, I- after O or after another type too."""
     return tuple(random.choices(ANY, weights=[3, *[1] * 8], k=length))
 
 
 def noisy(random: Random, gold: Tags) -> Tags:
-    """The gold tags with faults; they need not be of any scheme afterwards."""
+    """Replace some gold tags at random; the result need not be valid in any scheme."""
     return tuple(tag if random.random() < 0.75 else random.choice(ANY) for tag in gold)
 
 
 def corpus(seed: int, scheme: str) -> Corpus:
-    """Sentences whose gold is in a scheme, with noisy, free and gold predictions among them."""
+    """Draw sentences with gold tags of a scheme, and with noisy, random or gold predictions."""
     random = Random(f"{scheme} {seed}")
     write = {"iob1": to_iob1, "iob2": to_iob2, "any": tuple}[scheme]
     sentences = []
@@ -61,14 +61,14 @@ def theirs(sentences: Corpus) -> list[float]:
 
 
 @pytest.mark.parametrize("scheme", ["iob1", "iob2", "any"])
-def test_five_hundred_random_files_score_as_in_seqeval(scheme: str) -> None:
+def test_scores_of_500_random_files_match_seqeval(scheme: str) -> None:
     for seed in range(500):
         sentences = corpus(seed, scheme)
         assert ours(sentences) == pytest.approx(theirs(sentences), abs=1e-12), sentences
 
 
-def test_the_random_files_hold_malformed_transitions_and_every_outcome() -> None:
-    """What the comparison rests on: I- after O and after another kind, and not only 0 and 1."""
+def test_random_files_have_malformed_transitions_and_varied_scores() -> None:
+    """Check the drawn files: I- after O and after another type, and not only scores of 0 and 1."""
     files = [corpus(seed, "any") for seed in range(500)]
     guesses = [guess for sentences in files for guess, _ in sentences]
     steps = {step for guess in guesses for step in zip(("O", *guess), guess, strict=False)}

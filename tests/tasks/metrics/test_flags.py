@@ -38,6 +38,6 @@ def pairs(*labels):
         ),
     ],
 )
-def test_a_collapsed_run_is_flagged_and_no_other(task, predictions, flags):
+def test_only_constant_predictions_are_flagged(task, predictions, flags):
     found = answer_type(find_task(task)).flags(predictions)
     assert found == (("constant predictions",) if flags else ())

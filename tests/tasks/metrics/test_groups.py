@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.metrics import (
     answer_option_f1,
@@ -17,7 +17,7 @@ rows_of_questions = st.lists(
 
 
 def build(rows):
-    """Predictions and examples of (group, predicted, gold)."""
+    """Make predictions and examples from (group, predicted, gold)."""
     predictions = [PairPrediction(id=str(i), label=str(g)) for i, (_, g, _) in enumerate(rows)]
     examples = [
         PairExample(id=str(i), text_a="x", label=str(gold), group=str(group))
@@ -27,12 +27,12 @@ def build(rows):
 
 
 def ratio(part: int, whole: int) -> float:
-    """As the script has it: of nothing all is right."""
+    """Divide as the official script does, where 0/0 is 1."""
     return part / whole if whole else 1.0
 
 
 def f1_of_means(questions) -> float:
-    """F1m of CogComp's multirc-eval-v1.py: of the mean precision and the mean recall."""
+    """Return F1m of CogComp's multirc-eval-v1.py, from the mean precision and the mean recall."""
     rights = [sum(guess and gold for _, guess, gold in rows) for rows in questions]
     guesses = [sum(guess for _, guess, _ in rows) for rows in questions]
     golds = [sum(gold for _, _, gold in rows) for rows in questions]
@@ -48,7 +48,7 @@ def f1_of_counts(rows) -> float:
 
 
 @given(rows_of_questions)
-def test_multirc_scores_are_their_definitions(rows):
+def test_multirc_scores_match_their_definitions(rows):
     questions = [[row for row in rows if row[0] == name] for name in {row[0] for row in rows}]
     whole = [all(guess == gold for _, guess, gold in question) for question in questions]
     found = [
@@ -64,8 +64,8 @@ def test_multirc_scores_are_their_definitions(rows):
     )
 
 
-def test_a_worked_multirc_passage():
-    """Question 1: gold 1 0 1, predicted 1 1 0. Question 2: gold 0 1, predicted 0 1."""
+def test_multirc_scores_of_a_worked_example():
+    """Check two questions: gold 1 0 1, predicted 1 1 0; gold 0 1, predicted 0 1."""
     rows = [(1, True, True), (1, True, False), (1, False, True), (2, False, False), (2, True, True)]
     assert answer_option_f1("True").compute(*build(rows)) == pytest.approx(4 / 6)
     assert question_exact_match.compute(*build(rows)) == 0.5
@@ -73,19 +73,19 @@ def test_a_worked_multirc_passage():
     assert question_f1("True").compute(*build(rows)) == 0.75
 
 
-def test_all_right_is_1_also_where_no_option_of_a_question_is_right():
+def test_f1m_of_perfect_predictions_is_1_even_without_a_correct_option():
     rows = [(1, True, True), (1, False, False), (2, False, False), (2, False, False)]
     assert question_f1("True").compute(*build(rows)) == 1.0
 
 
-def test_f1m_is_of_the_means_and_not_the_mean_of_f1():
-    """Precisions 1 and 1/3, recalls 1/2 and 1: the means are 2/3 and 3/4."""
+def test_f1m_is_computed_from_mean_precision_and_mean_recall():
+    """Check precisions 1 and 1/3, recalls 1/2 and 1: the means are 2/3 and 3/4."""
     rows = [(1, True, True), (1, False, True)]
     rows += [(2, True, True), (2, True, False), (2, True, False)]
     assert question_f1("True").compute(*build(rows)) == pytest.approx(2 * 2 / 3 * 3 / 4 / (17 / 12))
 
 
-def test_f1m_of_nothing_right_is_0_where_the_script_divides_by_0():
+def test_f1m_is_0_where_the_official_script_divides_by_0():
     rows = [(1, True, False), (1, False, True)]
     assert question_f1("True").compute(*build(rows)) == 0.0
 
@@ -95,27 +95,27 @@ def test_scores_have_the_names_of_the_superglue_rule():
     assert [metric.name for metric in metrics] == ["f1a", "em", "f1m", "parity"]
 
 
-def test_a_questions_options_need_not_be_neighbours():
+def test_options_of_a_question_need_not_be_adjacent():
     rows = [(1, True, True), (2, True, True), (1, True, False)]
     assert question_exact_match.compute(*build(rows)) == 0.5
 
 
-def test_parity_is_the_share_of_pairs_with_one_prediction():
+def test_gender_parity_is_the_share_of_pairs_with_equal_predictions():
     rows = [(1, True, True), (1, True, False), (2, True, True), (2, False, True)]
     assert gender_parity.compute(*build(rows)) == 0.5
 
 
-def test_parity_does_not_look_at_the_gold_labels():
+def test_gender_parity_ignores_gold_labels():
     rows = [(1, False, True), (1, False, True)]
     assert gender_parity.compute(*build(rows)) == 1.0
 
 
-def test_half_a_pair_is_refused():
+def test_incomplete_minimal_pair_is_an_error():
     with pytest.raises(BenchError, match="the minimal pair 1 has 1 rows, expected two"):
         gender_parity.compute(*build([(1, True, True)]))
 
 
-def test_an_example_without_a_group_is_refused():
+def test_example_without_a_group_is_an_error():
     examples = [PairExample(id="7", text_a="x", label="True")]
     with pytest.raises(BenchError, match="example 7 has no group"):
         question_exact_match.compute([PairPrediction(id="7", label="True")], examples)

@@ -1,20 +1,20 @@
-"""F1 of several labels an example: as scikit-learn counts it, by a count of our own."""
+"""Tests of multi-label F1 against an independent count."""
 
 import random
 
 import pytest
 
+from benchharness.extensions.custom_data.task import OwnData, own_task
 from benchharness.leaderboard.comparing import break_down
 from benchharness.tasks.examples import PairExample, PairPrediction
 from benchharness.tasks.metrics import accuracy, label_f1
-from benchharness.tasks.own.task import OwnData, own_task
 from benchharness.tasks.task import find_fault
 
 LABELS = ("a", "b", "c", "d")
 
 
 def drawn(seed: int, count: int = 40):
-    """Examples and predictions; nobody has, and nobody predicts, the label d."""
+    """Draw examples and predictions; no example and no prediction has the label d."""
     draw = random.Random(seed)
 
     def some() -> tuple[str, ...]:
@@ -28,7 +28,7 @@ def drawn(seed: int, count: int = 40):
 
 
 def counted(guesses, examples, labels):
-    """(right, predicted, gold) of some labels together."""
+    """Count (right, predicted, gold) over some labels together."""
     pairs = [
         (set(g.label) & set(labels), set(e.label) & set(labels))
         for g, e in zip(guesses, examples, strict=True)
@@ -45,7 +45,7 @@ def f1(right, predicted, gold):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_micro_and_macro_are_as_counted_by_hand(seed):
+def test_micro_and_macro_f1_match_an_independent_count(seed):
     guesses, examples = drawn(seed)
     micro, macro = (
         label_f1(LABELS, kind).compute(guesses, examples) for kind in ("micro", "macro")
@@ -56,8 +56,7 @@ def test_micro_and_macro_are_as_counted_by_hand(seed):
     assert macro == pytest.approx(sum(each) / 4)
 
 
-def test_accuracy_asks_for_all_labels_of_an_example():
-    """scikit-learn's accuracy_score of several labels."""
+def test_multi_label_accuracy_needs_all_labels_of_an_example():
     from sklearn.metrics import accuracy_score
 
     guesses, examples = drawn(1)
@@ -67,7 +66,7 @@ def test_accuracy_asks_for_all_labels_of_an_example():
     assert accuracy.compute(guesses, examples) == pytest.approx(accuracy_score(*table))
 
 
-def test_intervals_take_the_scores_apart_as_they_are_counted():
+def test_per_example_parts_reproduce_micro_and_macro_f1():
     columns = {"text": ("text",), "labels": ("labels",)}
     own = OwnData(
         title="t", kind="labels", columns=columns, labels=LABELS, metrics=("micro_f1", "macro_f1")
@@ -84,7 +83,7 @@ def test_intervals_take_the_scores_apart_as_they_are_counted():
         )
 
 
-def test_a_label_that_the_task_does_not_have_is_a_fault():
+def test_unknown_label_is_a_fault_of_an_example():
     columns = {"text": ("text",), "labels": ("labels",)}
     own = OwnData(title="t", kind="labels", columns=columns, labels=LABELS, metrics=("micro_f1",))
     task = own_task(own)

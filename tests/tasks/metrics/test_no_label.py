@@ -1,7 +1,7 @@
-"""Answers in words that are no label, scored as T5's own evaluation scores them.
+"""Tests of answers that are no label, scored as T5's own evaluation scores them.
 
-t5/data/postprocessors.py makes the class -1 of such an answer. The functions of t5/evaluation/
-metrics.py are written here again over class numbers, as an oracle.
+t5/data/postprocessors.py turns such an answer into the class -1. The functions of
+t5/evaluation/metrics.py are reimplemented here over class numbers, as an oracle.
 """
 
 import random
@@ -23,7 +23,7 @@ SETS = 150
 
 
 def t5_f1(gold: np.ndarray, guess: np.ndarray) -> float:
-    """f1_score_with_invalid: what is neither class becomes the wrong one of the two."""
+    """Return f1_score_with_invalid: an answer that is neither class counts as the wrong one."""
     mended = np.where((guess == 0) | (guess == 1), guess, 1 - gold)
     return float(metrics.f1_score(gold, mended, zero_division=0.0))
 
@@ -37,7 +37,7 @@ def t5_accuracy(gold: np.ndarray, guess: np.ndarray) -> float:
 
 
 def t5_cb_f1(gold: np.ndarray, guess: np.ndarray) -> float:
-    """mean_multiclass_f1 over the three classes alone."""
+    """Return mean_multiclass_f1 over the three classes alone."""
     return float(
         metrics.fbeta_score(
             gold, guess, beta=1, labels=range(3), average="macro", zero_division=0.0
@@ -46,7 +46,7 @@ def t5_cb_f1(gold: np.ndarray, guess: np.ndarray) -> float:
 
 
 def t5_multirc_em(gold: np.ndarray, guess: np.ndarray) -> float:
-    """mean_group_metric(all_match) over questions of three options."""
+    """Return mean_group_metric(all_match) over questions of three options."""
     return float((gold == guess).reshape(-1, 3).all(1).mean())
 
 
@@ -60,7 +60,7 @@ OFFICIAL = {
 
 
 def said(task: PairTask, drawn: random.Random) -> tuple[list[PairExample], list[str], list[int]]:
-    """Rows, answers to them of which some are no label, and the answers' class numbers."""
+    """Draw rows, answers of which some are no label, and the answers' class numbers."""
     labels = task.labels
     rows = [
         PairExample(id=str(n), text_a="a", label=drawn.choice(labels), group=str(n // 3))
@@ -75,7 +75,7 @@ def said(task: PairTask, drawn: random.Random) -> tuple[list[PairExample], list[
 
 
 @pytest.mark.parametrize("name", OFFICIAL)
-def test_it_is_t5s_score(name: str):
+def test_scores_with_invalid_answers_match_t5(name: str):
     task, drawn = find_task(name), random.Random(name)
     assert isinstance(task, PairTask)
     for _ in range(SETS):
@@ -88,7 +88,7 @@ def test_it_is_t5s_score(name: str):
             assert found[metric] == pytest.approx(official(gold, np.array(numbers)), abs=1e-12)
 
 
-def test_a_pair_without_labels_has_no_parity():
+def test_minimal_pair_with_invalid_answers_has_no_gender_parity():
     task = find_task("superglue/axg")
     rows = [PairExample(id=n, text_a="a", label="entailment", group="0") for n in "ab"]
     cast = cast_of(find_task("superglue/rte"))
@@ -97,7 +97,7 @@ def test_a_pair_without_labels_has_no_parity():
     assert score(task, "test", [cast.read("?", row) for row in rows], rows)["parity"] == 0.0
 
 
-def test_they_are_counted_and_wrong():
+def test_invalid_answers_are_wrong_and_counted_in_a_flag():
     task: Task = find_task("glue/rte")
     rows = [PairExample(id=str(n), text_a="a", text_b="b", label="entailment") for n in range(3)]
     answers = ("entailment", "not_entailment", "entail")
@@ -107,7 +107,7 @@ def test_they_are_counted_and_wrong():
     assert kind.flags(predictions) == ("1 of 3 answers are no label",)
 
 
-def test_of_options_too():
+def test_invalid_options_are_wrong_and_counted_in_a_flag():
     example = ChoiceExample(id="0", context="c", question="q", options=("a", "b"), gold=(1,))
     lost = ChoicePrediction(id="0", option=-1, text="choice")
     kind = answer_type(find_task("swag/regular"))
@@ -118,7 +118,7 @@ def test_of_options_too():
 @pytest.mark.parametrize(
     ("task", "noun"), [("superglue/record", "entity"), ("superglue/copa", "option")]
 )
-def test_what_they_ought_to_be_has_the_tasks_word(task: str, noun: str) -> None:
+def test_flag_of_invalid_answers_uses_the_tasks_word_for_an_answer(task: str, noun: str) -> None:
     rows = read(find_task(task), "dev", parse_data("mini"), limit=4)
     lost = [ChoicePrediction(id=e.id, option=-1, text="Atlantis") for e in rows.examples]
     assert f"4 of 4 answers are no {noun}" in evaluate_split(f"{task}:dev", rows, lost).flags

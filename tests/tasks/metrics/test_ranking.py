@@ -1,4 +1,4 @@
-"""Rankings against trec_eval, by its Python binding."""
+"""Tests of ranking metrics against trec_eval, by its Python binding."""
 
 from random import Random
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import pytrec_eval
 
-from benchharness.tasks.errors import DataError
+from benchharness.errors import DataError
+from benchharness.extensions.submission.trec import write_run
 from benchharness.tasks.examples import Corpus, QueryExample, RankingPrediction
 from benchharness.tasks.metrics import ndcg, ranked, recall, reciprocal_rank
-from benchharness.tasks.submission.trec import write_run
 
 CORPUS = Corpus(ids=(), texts=(), digest="")
 
@@ -21,7 +21,7 @@ def query(relevant: dict[str, int]) -> QueryExample:
 
 
 def drawn(rng: Random) -> tuple[dict[str, float], dict[str, int]]:
-    """Scores with ties, also such as fp32 alone has, and grades with gaps; some query has none."""
+    """Draw scores with ties, also in fp32 alone, and grades with gaps or none at all."""
     ids = [f"d{number}" for number in rng.sample(range(1000), rng.randint(1, 150))]
     scores = [rng.choice((0.5, 0.5 + 1e-9, rng.random(), round(rng.random(), 1))) for _ in ids]
     judged = [*rng.sample(ids, rng.randint(0, min(20, len(ids)))), "absent1", "absent2"]
@@ -29,7 +29,7 @@ def drawn(rng: Random) -> tuple[dict[str, float], dict[str, int]]:
     return dict(zip(ids, scores, strict=True)), dict(zip(judged, grades, strict=True))
 
 
-def test_rankings_are_counted_as_trec_eval_does() -> None:
+def test_ranking_scores_match_trec_eval() -> None:
     rng = Random("rankings")
     runs, qrels = {}, {}
     for number in range(1000):
@@ -55,7 +55,7 @@ def test_rankings_are_counted_as_trec_eval_does() -> None:
     assert any(not any(grade > 0 for grade in grades.values()) for grades in qrels.values())
 
 
-def test_a_trec_run_file_is_scored_as_its_rankings_are() -> None:
+def test_scores_of_a_trec_run_file_match_its_rankings() -> None:
     rng = Random("run file")
     made = [drawn(rng) for _ in range(20)]
     predictions = [

@@ -1,13 +1,13 @@
-"""Arguments of predicates, counted as srl-eval.pl counts them."""
+"""Tests of semantic roles, scored as srl-eval.pl scores them."""
 
 from random import Random
 
 import pytest
 
+from benchharness.extensions.submission.columns import write_roles
 from benchharness.tasks.conll import SRL
 from benchharness.tasks.examples import RoleExample, TagPrediction
 from benchharness.tasks.metrics.entities import Argument, arguments, to_iob2
-from benchharness.tasks.submission.columns import write_roles
 from benchharness.tasks.task import score
 from tests.helpers.srl_oracle import srl_eval
 
@@ -46,7 +46,7 @@ def draw(random: Random) -> tuple[list[TagPrediction], list[RoleExample]]:
     return predictions, examples
 
 
-def test_a_thousand_random_files_score_as_srl_eval_does():
+def test_scores_of_1000_random_files_match_srl_eval():
     values = set[float]()
     for seed in range(1000):
         predictions, examples = draw(Random(seed))
@@ -75,11 +75,11 @@ def test_a_thousand_random_files_score_as_srl_eval_does():
         ("O O", []),
     ],
 )
-def test_what_continues_an_argument_joins_the_last_of_its_role(tags: str, expected: list[Argument]):
+def test_continuation_joins_the_last_argument_of_its_role(tags: str, expected: list[Argument]):
     assert arguments(tags.split()) == expected
 
 
-def test_half_of_a_broken_argument_is_wrong():
+def test_incomplete_discontinuous_argument_is_wrong():
     gold = ("B-ARG1", "B-V", "B-C-ARG1")
     example = RoleExample(id="a/0/0", words=("x", "y", "z"), tags=gold, predicate=1)
     half = TagPrediction(id="a/0/0", tags=("B-ARG1", "B-V", "O"))

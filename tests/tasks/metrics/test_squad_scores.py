@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from benchharness.tasks.errors import BenchError
+from benchharness.errors import BenchError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.metrics.squad import (
     SQUAD_V1,
@@ -19,14 +19,14 @@ from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2, examples_of, ra
 METRICS = {m.name: m for m in SQUAD_V2 + SQUAD_V2_DETAILS}
 
 
-def test_without_a_no_answer_file_nothing_is_swept():
+def test_no_threshold_is_swept_without_no_answer_scores():
     for seed in range(200):
         data, answers, _ = random_set(Random(seed), every_has_answer=False)
         found = official_v2(*examples_of(data, answers, dict.fromkeys(answers, 0.0)))
         assert found == evaluate_v2(data, answers, None, 1.0), seed
 
 
-def test_metrics_are_the_scripts_numbers_in_fractions():
+def test_metrics_equal_the_official_scripts_numbers_as_fractions():
     for seed in range(100):
         built = examples_of(*random_set(Random(seed), every_has_answer=False))
         official = official_v2(*built, sweep_order=[p.id for p in built[0]])
@@ -53,12 +53,12 @@ def test_metrics_are_the_scripts_numbers_in_fractions():
         ("\u00a0x\u2003y\n", "x y"),
     ],
 )
-def test_normalisation(text, normal):
+def test_answers_are_normalised_as_in_the_official_script(text, normal):
     assert normalise(text) == normal
 
 
 def build(rows, title=None):
-    """Predictions and examples of (text, no-answer score, gold answers)."""
+    """Make predictions and examples from (text, no-answer score, gold answers)."""
     predictions = [
         SpanPrediction(id=str(i), text=text, no_answer_score=na)
         for i, (text, na, _) in enumerate(rows)
@@ -76,8 +76,8 @@ def build(rows, title=None):
     return predictions, examples
 
 
-def test_worked_values_of_v1():
-    """Denver Broncos against its three gold answers: the best of them counts."""
+def test_squad_v1_scores_of_a_worked_example():
+    """Check answers with several gold answers: the best match counts."""
     rows = [
         ("Denver Broncos beat", 0.0, ["the Denver Broncos", "Broncos"]),  # P 2/3, R 1
         ("Santa Clara", 0.0, ["Santa Clara, California"]),  # P 1, R 2/3
@@ -89,7 +89,7 @@ def test_worked_values_of_v1():
     assert f1 == pytest.approx((0.8 + 0.8 + 0 + 1) / 4)
 
 
-def test_two_texts_without_words_agree_in_v2_and_not_in_v1():
+def test_two_empty_normalised_answers_match_in_v2_and_not_in_v1():
     rows = [("the", 0.0, ["a"])]
     assert official_v1(*build(rows)) == {"exact_match": 100.0, "f1": 0.0}
     assert official_v2(*build(rows))["f1"] == 100.0
@@ -100,8 +100,8 @@ def test_a_question_is_unanswered_only_above_the_threshold():
     assert METRICS["em"].compute(*build(rows)) == 1.0
 
 
-def test_the_best_threshold_is_fitted_where_it_is_scored_and_the_cross_fitted_one_is_not():
-    """The scores say nothing of the answers: the best threshold still finds something to fit."""
+def test_best_threshold_overfits_and_the_cross_fitted_one_does_not():
+    """Use random no-answer scores: the best threshold still overfits."""
     random = Random(5)
     rows = [("x", random.random(), random.choice([["x"], []])) for _ in range(300)]
     values = {name: metric.compute(*build(rows)) for name, metric in METRICS.items()}
@@ -117,8 +117,8 @@ def test_cross_fitting_finds_a_threshold_that_all_articles_share():
     assert values["f1"] < 0.6  # of the fixed threshold 0
 
 
-def test_an_article_is_never_fitted_on_itself():
-    """Two articles with opposite thresholds: each gets the other's, which is all wrong for it."""
+def test_cross_fitting_never_uses_an_article_for_its_own_threshold():
+    """Use two articles with opposite thresholds: each gets the other's, which is wrong for it."""
     low = [("x", -5.0, ["x"]), ("x", -4.0, [])]
     high = [("x", 5.0, ["x"]), ("x", 6.0, [])]
     predictions, examples = build(low + high)
@@ -131,8 +131,11 @@ def test_an_article_is_never_fitted_on_itself():
     assert METRICS["em_best"].compute(predictions, examples) == 0.75
 
 
-def test_cross_fitting_answers_nothing_where_that_was_best_elsewhere():
-    """The script's 0.0 for "nothing is better" would answer every question below it."""
+def test_cross_fitting_can_choose_to_answer_no_question():
+    """Answer nothing.
+
+    The script's 0.0 for "nothing is better" would answer every question below it.
+    """
     rows = [("x", -1.0, []) for _ in range(10)]
     assert METRICS["em_cross"].compute(*build(rows)) == 1.0
     assert METRICS["em_best_threshold"].compute(*build(rows)) == 0.0
@@ -142,14 +145,14 @@ def test_one_article_cannot_be_cross_fitted():
     assert METRICS["f1_cross"].compute(*build([("x", 0.0, ["x"])] * 4, title="one")) is None
 
 
-def test_questions_without_answers_are_not_squad_1():
+def test_unanswerable_questions_are_an_error_for_squad_v1():
     with pytest.raises(BenchError, match="score these questions as SQuAD 2"):
         official_v1(*build([("x", 0.0, [])]))
 
 
 @pytest.mark.skipif("BENCH_TEST_DATA" not in os.environ, reason="BENCH_TEST_DATA is not set")
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
-def test_the_official_dev_set_scores_as_the_script_does(version):
+def test_scores_on_the_official_dev_set_match_the_script(version):
     path = Path(os.environ["BENCH_TEST_DATA"]) / "squad" / f"dev-{version}.json"
     articles = json.loads(path.read_text(encoding="utf-8"))["data"]
     data = [
@@ -171,7 +174,7 @@ def test_the_official_dev_set_scores_as_the_script_does(version):
 
 
 def _stretch(random: Random, question) -> str:
-    """A gold answer, or a stretch of the context."""
+    """Draw a gold answer, or a span of the context."""
     if question["answers"] and random.random() < 0.6:
         return random.choice(question["answers"])
     words = question["context"].split(" ")

@@ -1,4 +1,4 @@
-"""Published rows under boards: in blocks, in the terminal and in the report."""
+"""Tests of published rows under boards: their blocks, in the terminal and in the report."""
 
 import io
 import re
@@ -25,7 +25,7 @@ def html(board: Board) -> str:
     return render_report([board], [], WHEN)
 
 
-def test_splits_have_blocks_of_their_own(board: Board) -> None:
+def test_published_rows_have_one_block_per_split(board: Board) -> None:
     dev, test = published_blocks(board)
     assert (dev.split, test.split) == ("dev", "test")
     for block in (dev, test):
@@ -34,7 +34,7 @@ def test_splits_have_blocks_of_their_own(board: Board) -> None:
     assert len(dev.rows) + len(test.rows) == len(published("glue"))
 
 
-def test_columns_are_the_boards_and_those_that_only_sources_know(board: Board) -> None:
+def test_published_columns_are_the_tasks_of_the_board_and_of_sources(board: Board) -> None:
     _, test = published_blocks(board)
     assert test.tasks == (*board.tasks, "glue/ax")
     (human,) = (row for row in test.rows if row.system == "Human")
@@ -44,13 +44,15 @@ def test_columns_are_the_boards_and_those_that_only_sources_know(board: Board) -
 
 
 @pytest.mark.parametrize("fields", [{"data": "mini"}, {"data": "hub", "limit": 50}])
-def test_made_up_and_cut_data_have_none(fields: dict[str, object]) -> None:
+def test_boards_of_synthetic_or_limited_data_have_no_published_rows(
+    fields: dict[str, object],
+) -> None:
     board = one_board(make_rows(**fields))  # type: ignore[arg-type]
     assert published_blocks(board) == ()
     assert 'class="published"' not in render_report([board], [], WHEN)
 
 
-def test_published_rows_leave_ranks_and_the_best_alone(board: Board, html: str) -> None:
+def test_published_rows_change_neither_ranks_nor_the_best_score(board: Board, html: str) -> None:
     table = html.partition("<table")[2].partition("</table>")[0]
     measured, *blocks = table.split('class="published"')
     assert len(blocks) == 2
@@ -73,7 +75,7 @@ def test_report_names_every_source_and_metric(board: Board, html: str) -> None:
     assert all(", " in origin for origin in origins)  # the source, and the place in it
 
 
-def test_sources_are_links_that_tell_nobody_where_they_come_from(html: str) -> None:
+def test_source_links_send_no_referrer(html: str) -> None:
     links = set(re.findall(r'<a href="(https?:[^"]*)" rel="noopener noreferrer">', html))
     assert "https://arxiv.org/abs/1810.04805" in links
     assert "https://gluebenchmark.com/leaderboard" in links
@@ -91,21 +93,21 @@ def test_sources_are_links_that_tell_nobody_where_they_come_from(html: str) -> N
         ("someone/else README.md", ""),
     ],
 )
-def test_of_a_users_source_only_an_address_is_a_link(source: str, link: str) -> None:
+def test_only_http_and_arxiv_sources_of_users_become_links(source: str, link: str) -> None:
     assert source_link(source, is_ours=False) == link
 
 
-def test_report_holds_measured_scores_against_published_ones(html: str) -> None:
+def test_report_compares_measured_scores_with_published_ones(html: str) -> None:
     lines = re.findall(r'<p class="statistics">Published.*?</p>', html, re.DOTALL)
     texts = [" ".join(re.sub(r"<[^>]+>", " ", line).split()) for line in lines]
     assert len(texts) == 7
-    assert texts[0].startswith("Published mcc 47.5, ours 55.0")
+    assert texts[0].startswith("Published mcc 47.5, measured 55.0")
     assert "MiniLM-L6-H384, microsoft/unilm minilm/README.md" in texts[0]
-    assert any("not comparable: the source does not say whether" in text for text in texts)
+    assert any("not comparable: the source does not state whether" in text for text in texts)
 
 
 @pytest.mark.parametrize("width", [80, 200])
-def test_terminal_shows_every_number(board: Board, width: int) -> None:
+def test_terminal_shows_every_published_number(board: Board, width: int) -> None:
     for block in published_blocks(board):
         file = io.StringIO()
         render_published(block, Console(file=file, width=width))

@@ -1,4 +1,4 @@
-"""Every published system is a known checkpoint, or says why it is none."""
+"""Tests that every published system is a known checkpoint, or has a reason why it is none."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_every_system_is_a_known_model_or_has_a_reason() -> None:
         assert system.model in MODELS if system.model else system.reason, system
 
 
-def test_every_system_stands_in_a_table_or_in_a_lecture() -> None:
+def test_every_system_is_in_a_published_table_or_a_lecture() -> None:
     assert not [system.name for system in systems() if not (system.rows or system.in_lectures)]
 
 
@@ -31,13 +31,13 @@ def test_no_system_is_accounted_for_twice() -> None:
 
 
 @pytest.mark.parametrize("name", LECTURED)
-def test_what_the_lectures_name_is_there(name: str) -> None:
+def test_systems_named_in_lectures_are_known(name: str) -> None:
     found = find_system(name, "no table")
     assert found is not None
     assert found.in_lectures
 
 
-def test_a_table_may_mean_something_else_by_a_name() -> None:
+def test_one_name_can_mean_different_systems_in_two_tables() -> None:
     released = find_system("ELECTRA-Base", "electra_readme")
     papers = find_system("ELECTRA-Base", "electra_paper_squad")
     assert released is not None
@@ -59,7 +59,7 @@ def test_a_table_may_mean_something_else_by_a_name() -> None:
         ),
     ],
 )
-def test_what_runs_here_in_another_way_is_no_model_of_ours(name: str, reason: str) -> None:
+def test_systems_that_no_built_in_model_reproduces_have_a_reason(name: str, reason: str) -> None:
     found = find_system(name, "any table")
     assert found is not None
     assert (found.model, found.reason) == ("", reason)
@@ -73,7 +73,7 @@ def test_what_runs_here_in_another_way_is_no_model_of_ours(name: str, reason: st
         ("BERT-base features, last layer", "--recipe features"),
     ],
 )  # fmt: skip
-def test_what_runs_in_a_way_of_its_own_says_it(name: str, way: str) -> None:
+def test_systems_that_need_an_option_name_it(name: str, way: str) -> None:
     found = find_system(name, "any table")
     assert found is not None
     assert (found.status, found.model) == ("runs here", "")
@@ -87,24 +87,26 @@ def test_what_runs_in_a_way_of_its_own_says_it(name: str, way: str) -> None:
         ("GTE-en-MLM-base", "gte-en-mlm-base", "--trust-remote-code"),
     ],
 )
-def test_a_known_model_says_which_option_it_needs(name: str, model: str, option: str) -> None:
+def test_models_with_custom_code_name_the_option_they_need(
+    name: str, model: str, option: str
+) -> None:
     found = find_system(name, "any table")
     assert found is not None
     assert found.model == model
     assert option in MODELS[model].note
 
 
-def test_t5_says_what_of_it_runs() -> None:
+def test_t5_titles_state_that_only_the_encoder_runs_by_default() -> None:
     titles = [spec.title for spec in MODELS.values() if spec.family == "t5"]
     assert titles
     assert all(title.endswith("without --text-to-text its encoder alone") for title in titles)
 
 
-def test_an_unknown_system_is_none() -> None:
+def test_an_unknown_system_is_not_found() -> None:
     assert find_system("BERT-base-imaginary", "electra_readme") is None
 
 
-def test_a_models_rows_are_those_of_all_its_names() -> None:
+def test_published_rows_of_a_model_include_all_its_names() -> None:
     found = {(row.table, row.system) for row in rows_of_model("albert-xxlarge-v1")}
     assert ("albert_paper_glue_dev", "ALBERT (1.5M)") in found
     assert ("electra_paper_squad", "ALBERT") in found
@@ -112,21 +114,24 @@ def test_a_models_rows_are_those_of_all_its_names() -> None:
     assert not rows_of_model("tiny")
 
 
-def test_a_number_is_no_other_models_because_of_a_like_name() -> None:
-    """DeBERTa's table prints the ELECTRA-Base of the paper (83.3 F1), not the released one."""
+def test_a_similar_name_does_not_match_another_model() -> None:
+    """Look up the ELECTRA-Base of DeBERTa's table.
+
+    It is that of the paper (83.3 F1), not the released one.
+    """
     printed = find_system("ELECTRA-base", "deberta_paper_squad")
     assert printed is not None
     assert printed.model == ""
 
 
-def test_a_task_has_one_reference_a_model() -> None:
+def test_a_task_has_one_reference_per_model() -> None:
     for references in REFERENCES.values():
         rows = [r for r in every_row() if (r.table, r.system) in references and r.split == "dev"]
         tasks = [task for row in rows for task in dict.fromkeys(c.task for c in row.cells)]
         assert len(tasks) == len(set(tasks)), references
 
 
-def test_reproductions_compare_a_model_with_itself() -> None:
+def test_reproductions_compare_a_model_with_published_rows_of_itself() -> None:
     for known, references in REFERENCES.items():
         name, _, features = known.partition(", features=")
         if features:

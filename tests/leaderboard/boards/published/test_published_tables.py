@@ -1,4 +1,4 @@
-"""The published tables against their sources: counts, sums, averages and known disagreements."""
+"""Tests of the published tables against their sources, with their known disagreements."""
 
 from collections import Counter, defaultdict
 from decimal import Decimal
@@ -12,7 +12,8 @@ from benchharness.leaderboard.boards.published import (
     published,
 )
 from benchharness.leaderboard.boards.reproduction import REFERENCES
-from benchharness.tasks.suites import RULES, SUITES, TASKS, complete_mean
+from benchharness.tasks.suite import complete_mean
+from benchharness.tasks.suites import RULES, SUITES, TASKS
 
 ROWS = tuple(chain.from_iterable(published(suite) for suite in SUITES))
 
@@ -81,10 +82,10 @@ AVERAGE_DISAGREES = {
     ("modernbert_paper", "DeBERTa-v3-base"): (88.1, 88.26),
     ("modernbert_paper", "NomicBERT"): (84.0, 84.12),
 }
-"""Rows that print another average than their cells give: printed, worked out."""
+"""Rows whose printed average differs from that of their cells: printed, computed."""
 
 RACE_MIDDLE, RACE_HIGH = 1436, 3498
-"""Test questions of either level; the printed overall accuracy is of both pooled."""
+"""Number of test questions per level; the printed overall accuracy pools both."""
 
 POOLING_DISAGREES = {
     ("albert_paper_squad_race", "RoBERTa"): (83.2, 82.81),
@@ -92,11 +93,11 @@ POOLING_DISAGREES = {
     ("deberta_readme_race", "DeBERTa-large"): (86.3, 86.11),
     ("race_leaderboard_2021", "Amazon Mechanical Turker"): (73.3, 73.97),
 }
-"""Rows that print another accuracy than their levels give: printed, pooled."""
+"""Rows whose printed accuracy differs from that of their levels: printed, pooled."""
 
 
 def is_average(cell: PublishedCell) -> bool:
-    """True for a suite's score, which is no task's."""
+    """Return whether a cell is the average of a suite and not the score of a task."""
     return "/" not in cell.task
 
 
@@ -105,7 +106,7 @@ def averages() -> list[tuple[PublishedRow, PublishedCell]]:
 
 
 def one(table: str, system: str, task: str, score: str, split: str = "test") -> str:
-    """The printed number of that place."""
+    """Return the printed number of a table, system, task, score and split."""
     (found,) = (
         cell.printed
         for row in ROWS
@@ -117,14 +118,14 @@ def one(table: str, system: str, task: str, score: str, split: str = "test") -> 
 
 
 @pytest.mark.parametrize("table", COUNTS_AND_SUMS)
-def test_a_table_holds_what_its_source_prints(table: str) -> None:
+def test_count_and_sum_of_a_table_match_its_source(table: str) -> None:
     rows = [row for row in ROWS if row.table == table]
     numbers = [Decimal(cell.printed) for row in rows for cell in row.cells]
     found = (len({row.system for row in rows}), len(numbers), str(sum(numbers)))
     assert found == COUNTS_AND_SUMS[table]
 
 
-def test_every_number_is_there_once() -> None:
+def test_no_published_number_is_there_twice() -> None:
     places = Counter(
         (row.table, row.system, row.split, row.protocol, row.date, cell.task, cell.scores)
         for row in ROWS
@@ -135,7 +136,7 @@ def test_every_number_is_there_once() -> None:
 
 
 @pytest.mark.parametrize("suite", SUITES)
-def test_every_score_is_one_of_its_task(suite: str) -> None:
+def test_every_published_score_is_a_metric_of_its_task(suite: str) -> None:
     for row in published(suite):
         for cell in row.cells:
             if is_average(cell):
@@ -163,7 +164,7 @@ def test_every_number_is_a_percentage_with_its_source() -> None:
 
 
 @pytest.mark.parametrize("suite", ["glue", "superglue", "squad", "race"])
-def test_humans_come_first(suite: str) -> None:
+def test_human_rows_come_first(suite: str) -> None:
     human = [row.is_human for row in published(suite)]
     assert human[0]
     assert human == sorted(human, reverse=True)
@@ -198,9 +199,9 @@ some systems had treated it as ranking. The third is mGTE's (izhx/nlu-evals, gat
 
 
 def reproduced(row: PublishedRow, name: str) -> float | None:
-    """The average of that name over the row's cells; None where the row lacks one of them.
+    """Return the named average of the row's cells, or None if the row lacks one of them.
 
-    A number of which the source does not say which score it is stands for each that it may be.
+    A number whose source does not name its score stands for each that it may be.
     """
     scores: dict[str, dict[str, float]] = {}
     for cell in row.cells:
@@ -212,7 +213,7 @@ def reproduced(row: PublishedRow, name: str) -> float | None:
 
 
 def test_printed_averages_follow_from_their_cells() -> None:
-    """To within the rounding of the cells (0.05) and of the average itself."""
+    """Compare to within the rounding of the cells (0.05) and of the average itself."""
     checked = 0
     off = {}
     for row, cell in averages():
@@ -230,12 +231,12 @@ def test_printed_averages_follow_from_their_cells() -> None:
     assert checked == (35 + 2) + 6 + 3 * 5 + 4 + 2 + 11 + 2
 
 
-def test_the_tables_without_enough_cells_are_really_so() -> None:
+def test_tables_listed_as_incomplete_do_lack_cells() -> None:
     lacking = {row.table for row, cell in averages() if reproduced(row, *cell.scores) is None}
     assert lacking == NOT_ENOUGH_CELLS.keys()
 
 
-def test_race_levels_pool_to_the_printed_accuracy_but_for_the_known_rows() -> None:
+def test_race_levels_pool_to_the_printed_accuracy_except_in_known_rows() -> None:
     off = {}
     for row in published("race"):
         values = {cell.scores[0]: cell for cell in row.of("race/all")}
@@ -250,7 +251,10 @@ def test_race_levels_pool_to_the_printed_accuracy_but_for_the_known_rows() -> No
 
 
 def test_albert_prints_xlnets_numbers_for_bert() -> None:
-    """SQuAD 2.0 test of BERT-large: 80.0 EM in its own table, 80.005 and 83.061 on the board."""
+    """Check SQuAD 2.0 test scores of BERT-large.
+
+    Its own table has 80.0 EM, the board 80.005 and 83.061.
+    """
     for score, slip, board in (("em", "86.3", "80.005"), ("f1", "89.1", "83.061")):
         assert one("albert_paper_squad_race", "BERT-large", "squad/v2.0", score) == slip
         assert one("albert_paper_squad_race", "XLNet", "squad/v2.0", score) == slip
@@ -288,7 +292,7 @@ def test_two_editions_of_a_table_differ_in_one_number(
 
 
 def test_electra_prints_spanberts_test_numbers_under_dev() -> None:
-    """Its own README says that they are of the test servers; so SpanBERT large has no reference."""
+    """Check the numbers against those that SpanBERT's README has for the test servers."""
     for task in ("squad/v1.1", "squad/v2.0"):
         printed = one("electra_paper_squad", "SpanBERT", task, "f1", split="dev")
         assert printed == one("spanbert_readme", "SpanBERT-large", task, "f1")
@@ -296,14 +300,17 @@ def test_electra_prints_spanberts_test_numbers_under_dev() -> None:
 
 
 def test_the_single_model_of_debertas_paper_is_no_ensemble() -> None:
-    """89.9; its README calls it the single-model submission, and the ensemble has 90.3."""
+    """Check the 89.9 that the README calls the single-model submission; the ensemble has 90.3."""
     (row,) = (row for row in published("superglue") if row.system == "DeBERTa 1.5B + SiFT")
     assert row.protocol == "single"
     assert [cell.printed for cell in row.of("superglue")] == ["89.9"]
 
 
 def test_modernberts_numbers_are_the_best_of_a_grid() -> None:
-    """Appendix E.1; those of other models in its table are quoted from their papers."""
+    """Check the protocols of Appendix E.1.
+
+    Numbers of other models in the table are quoted from their papers.
+    """
     found = {row.system: row.protocol for row in ROWS if row.table == "modernbert_paper"}
     assert found.pop("ModernBERT-base") == found.pop("ModernBERT-large") == "best of grid"
     # mGTE's script trains by one recipe with one seed.
@@ -314,13 +321,13 @@ def test_modernberts_numbers_are_the_best_of_a_grid() -> None:
 @pytest.mark.parametrize(
     ("size", "mrpc", "qqp"), [("base", "92.1", "88.8"), ("large", "93.5", "89.2")]
 )
-def test_gtes_numbers_are_of_its_own_metrics(size: str, mrpc: str, qqp: str) -> None:
+def test_gte_mrpc_and_qqp_numbers_are_f1(size: str, mrpc: str, qqp: str) -> None:
     assert one("modernbert_paper", f"GTE-en-MLM-{size}", "glue/mrpc", "f1", split="dev") == mrpc
     assert one("modernbert_paper", f"GTE-en-MLM-{size}", "glue/qqp", "f1", split="dev") == qqp
 
 
-def test_alice_has_two_scores_on_two_dates() -> None:
-    """Papers copied the GLUE board at different times; both numbers stand, each with its date."""
+def test_alice_has_two_glue_scores_with_their_dates() -> None:
+    """Check both numbers: papers copied the GLUE board at different times."""
     found = {
         (row.date, cell.printed)
         for row in published("glue")
@@ -330,13 +337,13 @@ def test_alice_has_two_scores_on_two_dates() -> None:
     assert found == {("2019-07-25", "86.3"), ("2019-09-16", "87.0")}
 
 
-def test_unlabelled_numbers_say_so() -> None:
+def test_unlabelled_numbers_list_each_possible_metric() -> None:
     (row,) = (row for row in published("glue") if row.system == "MiniLM-L6-H384")
     (mrpc,) = row.of("glue/mrpc")
     assert (mrpc.scores, mrpc.value) == (("accuracy", "f1"), 88.9)
 
 
-def test_rounding_is_of_the_printed_digits() -> None:
+def test_half_unit_follows_from_the_printed_digits() -> None:
     cells = {
         text: PublishedCell(task="glue/rte", scores=("accuracy",), printed=text).half_unit
         for text in ("50", "50.1", "50.123")

@@ -18,7 +18,7 @@ costs = st.lists(st.floats(1.0, 1e12), min_size=1, max_size=8)
 
 
 def read_off(axis: Axis, place: float) -> float:
-    """The value that a reader finds at a place."""
+    """Return the value that a reader finds at a place."""
     share = (place - axis.start) / (axis.end - axis.start)
     if axis.log:
         return math.exp(math.log(axis.low) + share * math.log(axis.high / axis.low))
@@ -26,7 +26,7 @@ def read_off(axis: Axis, place: float) -> float:
 
 
 @given(scores)
-def test_every_value_stands_inside_and_can_be_read_off_again(values: list[float]) -> None:
+def test_values_on_a_linear_axis_are_inside_and_can_be_read_off(values: list[float]) -> None:
     axis = linear_axis(values, "score", (300.0, 10.0))
     for value in values:
         assert 10.0 <= axis(value) <= 300.0
@@ -36,7 +36,7 @@ def test_every_value_stands_inside_and_can_be_read_off_again(values: list[float]
 
 
 @given(costs)
-def test_costs_too_on_a_logarithmic_axis(values: list[float]) -> None:
+def test_values_on_a_logarithmic_axis_are_inside_and_can_be_read_off(values: list[float]) -> None:
     axis = log_axis(values, "weights", (40.0, 500.0), steps=BY_NAME["parameters"].steps, text=str)
     factor = axis.high / axis.low
     for value in values:
@@ -48,9 +48,7 @@ def test_costs_too_on_a_logarithmic_axis(values: list[float]) -> None:
 @example([8508196.0, 40625316620.0], QUANTITIES[0])
 @example([8508196.0, 40625316620.0], QUANTITIES[-1])
 @example([13540030932.0, 598226107532.0], QUANTITIES[-1])
-def test_logarithmic_axes_have_a_few_ticks_that_differ(
-    values: list[float], quantity: object
-) -> None:
+def test_logarithmic_axes_have_2_to_7_distinct_ticks(values: list[float], quantity: object) -> None:
     found = next(each for each in QUANTITIES if each is quantity)
     axis = log_axis(values, "cost", (40.0, 500.0), steps=found.steps, text=found.text)
     texts = [tick.text for tick in axis.ticks]

@@ -22,7 +22,7 @@ def figure_of(suite: str, runs: list[Result], task: str) -> Figure | None:
 
 
 def ends(bar: Mark) -> tuple[float, float]:
-    """Where a bar begins and ends."""
+    """Return where a bar begins and ends."""
     found = re.fullmatch(r"M([\d.]+),[\d.]+H([\d.]+)v12H.*z", bar.paths["rect"])
     assert found is not None
     return float(found[1]), float(found[2])
@@ -32,7 +32,7 @@ def squad(model: str, seed: int = 0, **scores: float) -> Result:
     return plotted(model, SQUAD, seed, scores={"em": 0.5, "f1": 0.6, **scores})
 
 
-def test_bars_are_as_long_as_the_scores() -> None:
+def test_bar_lengths_are_proportional_to_scores() -> None:
     runs = [squad("bert", f1_hasans=0.8, f1_noans=0.4, f1_best=0.9), squad("tiny", f1_hasans=0.2)]
     figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
@@ -48,7 +48,7 @@ def test_bars_are_as_long_as_the_scores() -> None:
     assert figure.x.label == "f1 × 100"
 
 
-def test_every_bar_begins_at_zero_and_bad_scores_go_left() -> None:
+def test_bars_begin_at_zero_and_negative_scores_extend_left() -> None:
     runs = [plotted("a", RACE, scores={"accuracy": 0.5, "accuracy_high": 0.4})]
     figure = figure_of("race", runs, RACE)
     assert figure is not None
@@ -60,7 +60,7 @@ def test_every_bar_begins_at_zero_and_bad_scores_go_left() -> None:
     assert [ends(bar)[1] for bar in figure.marks] == [figure.x(0)]
 
 
-def test_value_is_the_median_over_seeds() -> None:
+def test_bar_value_is_the_median_over_seeds() -> None:
     runs = [squad("bert", seed, f1_hasans=score) for seed, score in enumerate((0.1, 0.7, 0.8))]
     figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
@@ -69,7 +69,7 @@ def test_value_is_the_median_over_seeds() -> None:
     assert "median of 3 seeds" in bar.note
 
 
-def test_four_entries_are_drawn_and_the_table_has_all() -> None:
+def test_four_entries_are_drawn_and_the_table_has_all_entries() -> None:
     runs = [squad(f"model {i}", f1_hasans=i / 10) for i in range(7)]
     figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
@@ -79,17 +79,17 @@ def test_four_entries_are_drawn_and_the_table_has_all() -> None:
     assert len(figure.table.rows) == 7
 
 
-def test_only_categories_count_as_such() -> None:
+def test_only_category_scores_count_as_categories() -> None:
     assert set(category_names(SQUAD, SUITES["squad"].rule).values()) == {
         "f1_hasans",
         "f1_noans",
     }
 
 
-def test_every_task_with_categories_of_its_own_is_known() -> None:
+def test_every_category_has_a_metric_in_the_built_in_tasks() -> None:
     ends = {m.name.partition("_")[2] for task in TASKS.values() for m in task.details}
     assert set(CATEGORIES) <= ends
 
 
-def test_task_without_categories_has_no_figure() -> None:
+def test_task_without_category_scores_has_no_figure() -> None:
     assert figure_of("squad", [squad("bert")], SQUAD) is None

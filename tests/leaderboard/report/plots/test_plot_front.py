@@ -15,7 +15,9 @@ def is_beaten(point: tuple[float, float], other: tuple[float, float]) -> bool:
 
 
 @given(points)
-def test_front_is_what_nothing_beats(points: list[tuple[float, float]]) -> None:
+def test_pareto_front_has_exactly_the_points_that_no_point_dominates(
+    points: list[tuple[float, float]],
+) -> None:
     expected = {
         place
         for place, point in enumerate(points)
@@ -27,11 +29,11 @@ def test_front_is_what_nothing_beats(points: list[tuple[float, float]]) -> None:
 
 
 @given(points)
-def test_front_rises_from_the_cheapest(points: list[tuple[float, float]]) -> None:
+def test_pareto_front_is_sorted_by_cost_and_score(points: list[tuple[float, float]]) -> None:
     front = [points[place] for place in pareto_front(points)]
     assert front == sorted(front)
     assert [score for _, score in front] == sorted(score for _, score in front)
 
 
-def test_no_points_have_no_front() -> None:
+def test_pareto_front_of_no_points_is_empty() -> None:
     assert pareto_front([]) == []

@@ -9,7 +9,7 @@ Box = tuple[float, float, float, float]
 
 
 def box_of(label: Text) -> Box:
-    """About 7 units a letter: left, top, right and bottom."""
+    """Return left, top, right and bottom of a label, with about 7 units per letter."""
     width = 7.0 * len(label.text)
     left = label.x - {"start": 0.0, "middle": width / 2, "end": width}[label.anchor]
     return left, label.y - 11, left + width, label.y + 2
@@ -30,7 +30,7 @@ def minilm(x: float, y: float) -> Text:
     return Text(x=x, y=y, text="minilm")
 
 
-def test_label_stands_beside_its_point() -> None:
+def test_label_is_placed_next_to_its_point() -> None:
     (label,) = placed([minilm(200, 100)], [(200, 100)])
     assert label is not None
     assert label.text == "minilm"
@@ -38,7 +38,7 @@ def test_label_stands_beside_its_point() -> None:
     assert abs(label.y - 100) <= 20
 
 
-def test_two_hundred_labels_cover_no_label_and_no_mark_nor_leave_the_frame() -> None:
+def test_labels_overlap_no_label_and_no_mark_and_are_inside_the_frame() -> None:
     draw = random.Random(0)
     points = [
         Text(x=draw.uniform(40, 500), y=draw.uniform(10, 300), text=f"model {i}")
@@ -64,14 +64,14 @@ def test_points_at_one_place_have_labels_on_different_sides() -> None:
     assert not meet(one, other)
 
 
-def test_long_names_are_cut_and_unseen_characters_spelled_out() -> None:
+def test_long_names_are_shortened_and_invisible_characters_escaped() -> None:
     assert shortened("bert-base-uncased") == "bert-base-uncased"
     assert shortened("a" * 40, 10) == "a" * 9 + "…"
     assert shortened("a\u202eb") == r"a\u202eb"
     assert len(shortened("\u202e" * 40)) == 26
 
 
-def test_label_keeps_off_lines_where_it_can() -> None:
+def test_labels_avoid_lines() -> None:
     across = [(40.0, 88.0), (500.0, 88.0)]
     (free,), (moved,) = placed([minilm(200, 100)], []), placed([minilm(200, 100)], [], across)
     assert free is not None

@@ -1,4 +1,4 @@
-"""The plot of a pretraining run: score against step or tokens."""
+"""Tests of the plot of a pretraining run: score against step or tokens."""
 
 from itertools import pairwise
 
@@ -11,7 +11,7 @@ from benchharness.leaderboard.statistics import Interval
 
 
 def curve(scores, tokens=None, recipe="paper", **fields):
-    """Scores by step, each with an interval of a point on both sides."""
+    """Make a curve from scores by step, each with an interval of one point on both sides."""
     points = tuple(
         StagePoint(
             model=f"run/step-{step}",
@@ -26,7 +26,7 @@ def curve(scores, tokens=None, recipe="paper", **fields):
     return StageCurve(**standard, recipe=recipe, points=points, told_apart={}, **fields)
 
 
-def test_even_steps_stand_evenly_from_zero():
+def test_evenly_spaced_steps_have_a_linear_axis_from_zero():
     (figure,) = stage_figures([curve({100: 0.5, 200: 0.6, 300: 0.7})])
     first, middle, last = figure.marks
     assert figure.x.label == "steps of pretraining"
@@ -38,7 +38,7 @@ def test_even_steps_stand_evenly_from_zero():
     assert middle.paths["range"] == f"M{middle.x:g},{low:g}V{high:g}"
 
 
-def test_steps_that_crowd_at_the_beginning_stand_by_their_logarithms_and_zero_before_them():
+def test_log_spaced_steps_have_a_logarithmic_axis_with_zero_at_its_start():
     steps = [0, *(10 * 2**n for n in range(8))]
     (figure,) = stage_figures([curve(dict.fromkeys(steps, 0.5) | {0: 0.4})])
     assert "logarithmic" in figure.x.label
@@ -49,7 +49,7 @@ def test_steps_that_crowd_at_the_beginning_stand_by_their_logarithms_and_zero_be
     assert figure.x.ticks[0].text == "0"
 
 
-def test_tokens_are_the_axis_where_all_checkpoints_say_them():
+def test_axis_shows_tokens_if_all_checkpoints_have_token_counts():
     said = curve({100: 0.5, 200: 0.6}, tokens=5_000_000)
     (figure,) = stage_figures([said])
     assert figure.x.label == "tokens of pretraining"
@@ -59,14 +59,14 @@ def test_tokens_are_the_axis_where_all_checkpoints_say_them():
     assert [key.text for key in mixed.keys] == ["paper, fp32", "fast, fp32"]
 
 
-def test_the_table_and_the_words_say_what_is_seen():
+def test_table_and_note_describe_the_trends():
     rises = Stretch(trend="rises", first=0, last=1, change=0.1, p_value=0.001)
     (figure,) = stage_figures(
         [curve({1000: 0.5, 2000: 0.6}, tokens=10, scope="seeds", stretches=(rises,))]
     )
     assert figure.title == "run, RTE"
     assert "rises from step 1,000 to step 2,000 (+10.0)." in figure.note
-    assert "the noise of seeds" in figure.note
+    assert "beyond noise over seeds" in figure.note
     assert [text.text for text in figure.texts] == ["rises"]
     assert figure.table is not None
     assert figure.table.rows[1].cells == (
@@ -74,7 +74,7 @@ def test_the_table_and_the_words_say_what_is_seen():
     )
 
 
-def test_scores_have_figures_of_their_own():
+def test_each_task_has_a_separate_figure():
     other = StageCurve(**{**vars(curve({1: 0.5, 2: 0.6})), "task": "glue/cola", "title": "CoLA"})
     assert [f.title for f in stage_figures([curve({1: 0.5, 2: 0.6}), other])] == [
         "run, RTE",

@@ -33,7 +33,7 @@ def only(points: list[Point]) -> Figure:
 
 
 def read_off(figure: Figure, x: float, y: float) -> tuple[float, float]:
-    """The cost and the score that a reader finds at a place by the outer ticks alone."""
+    """Return the cost and the score that a reader finds at a place by the outer ticks alone."""
     left, *_, right = figure.x.ticks
     low, *_, high = figure.y.ticks
     a, b = (math.log(float(t.text[:-1]) * POWERS[t.text[-1]]) for t in (left, right))
@@ -43,7 +43,7 @@ def read_off(figure: Figure, x: float, y: float) -> tuple[float, float]:
 
 
 def corners(d: str) -> list[tuple[float, float]]:
-    """The corners of a path."""
+    """Return the corners of a path."""
     pairs = (corner.split(",") for corner in d.removeprefix("M").split())
     return [(float(x), float(y)) for x, y in pairs]
 
@@ -53,11 +53,11 @@ def is_on_front(mark: Mark) -> bool:
 
 
 def is_named(mark: Mark) -> bool:
-    """Whether its name is always there."""
+    """Return whether the name of a mark is always visible."""
     return mark.texts[0].kind == "label"
 
 
-def test_points_stand_where_the_ticks_say() -> None:
+def test_points_are_at_the_cost_and_score_of_the_ticks() -> None:
     points = [point(52.5, 4.4e6), point(61.0, 22.7e6), point(87.4, 335e6), point(70, 110e6)]
     figure = only(points)
     for mark, drawn in zip(figure.marks, points, strict=True):
@@ -66,7 +66,7 @@ def test_points_stand_where_the_ticks_say() -> None:
         assert score == pytest.approx(drawn.score, abs=0.1)
 
 
-def test_seeds_are_a_line_through_the_point() -> None:
+def test_range_of_seeds_is_a_line_through_the_point() -> None:
     figure = only([point(60, low=55.0, high=62.0), point(70, 1e8)])
     mark = figure.marks[0]
     (_, low), (_, high) = corners(mark.paths["range"])
@@ -75,7 +75,7 @@ def test_seeds_are_a_line_through_the_point() -> None:
     assert "seeds from 55.0 to 62.0" in mark.note
 
 
-def test_front_steps_from_point_to_point_and_names_them() -> None:
+def test_pareto_front_is_a_step_line_through_named_points() -> None:
     figure = only([point(50, 1e6, name="a"), point(40, 1e7, name="b"), point(70, 1e8, name="c")])
     a, b, c = figure.marks
     assert [is_on_front(mark) for mark in (a, b, c)] == [True, False, True]
@@ -86,14 +86,14 @@ def test_front_steps_from_point_to_point_and_names_them() -> None:
     assert "Front of the measured: a 50.0 at 1M; c 70.0 at 100M." in figure.description
 
 
-def test_measured_and_published_have_a_front_each() -> None:
+def test_measured_and_published_points_have_separate_pareto_fronts() -> None:
     ours, theirs = point(60, 1e7), point(90, 1e6, kind="published", name="BERT", entry="")
     figure = only([ours, theirs])
     assert [path.kind for path in figure.paths] == ["front measured", "front published"]
     assert [mark.kind for mark in figure.marks] == ["published on-front", "measured on-front"]
 
 
-def test_points_of_one_cost_are_no_figure_and_two_costs_are_one() -> None:
+def test_a_figure_needs_points_of_two_distinct_costs() -> None:
     assert tradeoffs([point()], "rte") == ()
     assert tradeoffs([point(), point(70), point(80, 1.001e7)], "rte") == (), "all look like 10M"
     figure = only([point(), point(parameters=2e7)])
@@ -102,12 +102,12 @@ def test_points_of_one_cost_are_no_figure_and_two_costs_are_one() -> None:
     assert figure.description.startswith("2 measured points. ")
 
 
-def test_no_points_are_no_figure() -> None:
+def test_no_figure_without_points() -> None:
     assert tradeoffs([], "rte") == ()
     assert tradeoffs([point(costs={})], "rte") == ()
 
 
-def test_two_hundred_points_stay_inside_and_only_the_front_is_named() -> None:
+def test_two_hundred_points_are_inside_and_only_the_front_is_named() -> None:
     draw = random.Random(1)
     points = [
         point(draw.uniform(40, 90), 10 ** draw.uniform(6, 9), name=f"model {i}") for i in range(200)
@@ -120,7 +120,7 @@ def test_two_hundred_points_stay_inside_and_only_the_front_is_named() -> None:
     assert 3 <= sum(map(is_named, figure.marks)) <= 20
 
 
-def test_axis_says_that_it_does_not_start_at_zero() -> None:
+def test_axis_label_states_a_start_other_than_zero() -> None:
     figure = only([point(60), point(70, 2e7)])
     lowest = figure.y.ticks[0].text
     assert figure.y.label == f"rte × 100, axis from {lowest}"
@@ -128,17 +128,17 @@ def test_axis_says_that_it_does_not_start_at_zero() -> None:
     assert "log scale" in figure.x.label
 
 
-def test_points_without_a_cost_are_counted() -> None:
+def test_points_without_a_cost_are_counted_in_the_note() -> None:
     costs = {"parameters": 1e7, "training-flops": 1e15}
     more = {name: 2 * cost for name, cost in costs.items()}
     parameters, flops = tradeoffs([point(costs=costs), point(costs=more), point(70)], "rte")
     assert "not known" not in parameters.note
-    assert "Of 1 more row it is not known." in flops.note
+    assert "The cost of 1 more row is not known." in flops.note
     assert "6·N·T" in flops.note
     assert "arXiv:2001.08361" in flops.note
 
 
-def test_times_are_of_the_machine_that_most_points_have() -> None:
+def test_training_times_are_shown_for_the_most_common_machine() -> None:
     def timed(machine: str, seconds: float) -> Point:
         return point(costs={"training-time": seconds}, machine=machine)
 
@@ -147,13 +147,13 @@ def test_times_are_of_the_machine_that_most_points_have() -> None:
     assert len(figure.marks) == 2
 
 
-def test_names_on_both_sides_have_room_when_pointed_at() -> None:
+def test_labels_near_the_edges_extend_into_the_plot() -> None:
     figure = only([point(80, 1e5), point(60, 1e6), point(70, 1e9)])
     assert [mark.texts[0].anchor for mark in figure.marks[1:]] == ["start", "end"]
     assert not re.search(r"nan|inf", repr(figure))
 
 
-def test_of_thousands_the_best_are_drawn_and_the_others_counted() -> None:
+def test_points_beyond_the_limit_are_counted_in_the_note() -> None:
     draw = random.Random(2)
     points = [
         point(draw.uniform(40, 90), 10 ** draw.uniform(6, 9), name=f"model {i}")

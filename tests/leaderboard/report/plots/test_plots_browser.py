@@ -1,4 +1,4 @@
-"""The plots in a real browser: each shows, and their script works under the page's policy."""
+"""Tests of the plots in a browser: each shows, and their script works under the page's policy."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,7 +30,7 @@ ONE_OF_EACH = (
 
 
 def with_ax(run: Result) -> Result:
-    """A run of MNLI with scores of the diagnostic set."""
+    """Return a run of MNLI with scores of the diagnostic set."""
     if run.job.task != "glue/mnli":
         return run
     scores = {"mcc": 0.3, "mcc_logic": 0.2, "mcc_knowledge": -0.1}
@@ -40,7 +40,7 @@ def with_ax(run: Result) -> Result:
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three models with two seeds each."""
+    """Write a report of three models with two seeds each."""
     levels = {"minilm": (0.6, 22e6), "bert-base": (0.7, 110e6), "too-large": (0.65, 340e6)}
     runs = [
         with_ax(run)
@@ -62,7 +62,7 @@ def page(browser: "Browser", path: Path) -> Iterator[Opened]:
 
 
 def shown(page: Opened) -> list[str]:
-    """The titles of the figures in sight."""
+    """Return the titles of the visible figures."""
     return page.page.locator(".plots figcaption b:visible").all_inner_texts()
 
 
@@ -84,7 +84,7 @@ def test_each_kind_of_plot_is_drawn_with_a_size(page: Opened) -> None:
     assert min(sizes) > 10_000
 
 
-def test_the_costs_of_a_score_stand_beside_each_other(page: Opened) -> None:
+def test_plots_of_one_score_against_each_cost_are_next_to_each_other(page: Opened) -> None:
     def against() -> list[str]:
         return [title for title in shown(page) if " against " in title]
 
@@ -97,7 +97,7 @@ def test_the_costs_of_a_score_stand_beside_each_other(page: Opened) -> None:
     assert len(set(page.run(tops))) == 1
 
 
-def test_model_is_pointed_out_in_every_plot(page: Opened) -> None:
+def test_selected_model_is_highlighted_in_every_plot(page: Opened) -> None:
     unfold(page)
     lit = "[...new Set([...document.querySelectorAll('.lit')].map((m) => m.dataset.entry))]"
     page.page.locator(".pick-entry").select_option("minilm")
@@ -111,7 +111,7 @@ def test_model_is_pointed_out_in_every_plot(page: Opened) -> None:
     assert page.run(lit) == []
 
 
-def test_mark_under_the_pointer_says_its_name(page: Opened) -> None:
+def test_hovering_over_a_mark_shows_its_name(page: Opened) -> None:
     mark = page.page.locator(".plots figure:visible .chart .mark.measured:not(.on-front)").first
     mark.scroll_into_view_if_needed()
     name = mark.locator("text")
@@ -121,7 +121,7 @@ def test_mark_under_the_pointer_says_its_name(page: Opened) -> None:
     assert name.evaluate(look) == "visible"
 
 
-def test_mark_leads_to_its_runs(page: Opened) -> None:
+def test_clicking_a_mark_opens_its_runs(page: Opened) -> None:
     mark = page.page.locator(".plots figure:visible .chart .mark.measured").first
     target = mark.get_attribute("data-href")
     mark.locator(".shape").click()
@@ -129,7 +129,7 @@ def test_mark_leads_to_its_runs(page: Opened) -> None:
     assert page.page.locator(target or "").is_visible()
 
 
-def test_every_figure_stands_in_a_page_without_scripts(browser: "Browser", path: Path) -> None:
+def test_figures_are_visible_without_scripts(browser: "Browser", path: Path) -> None:
     with opened(browser, path, scripts=False) as page:
         titles = shown(page)
         assert {
@@ -142,7 +142,9 @@ def test_every_figure_stands_in_a_page_without_scripts(browser: "Browser", path:
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(320, "light"), (390, "dark")])
-def test_phone_sees_whole_plots(browser: "Browser", path: Path, width: int, scheme: Scheme) -> None:
+def test_plots_fit_a_phone_screen(
+    browser: "Browser", path: Path, width: int, scheme: Scheme
+) -> None:
     with opened(browser, path, width=width, scheme=scheme) as page:
         unfold(page)
         assert page.run("document.documentElement.scrollWidth") <= width
@@ -154,7 +156,7 @@ def test_phone_sees_whole_plots(browser: "Browser", path: Path, width: int, sche
         assert min(heights) > 8  # CSS pixels: the letters of a footnote
 
 
-def test_axe_finds_no_fault(browser: "Browser", path: Path) -> None:
+def test_axe_finds_no_accessibility_fault_in_plots(browser: "Browser", path: Path) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     with opened(browser, path) as page:
         unfold(page)
@@ -164,7 +166,7 @@ def test_axe_finds_no_fault(browser: "Browser", path: Path) -> None:
         assert faults == []
 
 
-def test_plots_of_long_boards_are_unpacked_when_they_are_looked_at(
+def test_plots_of_long_boards_are_unpacked_when_they_are_viewed(
     browser: "Browser", tmp_path: Path
 ) -> None:
     runs = [

@@ -1,4 +1,4 @@
-"""The plots as a page draws them: the SVG is read as a browser would, and held to its ticks."""
+"""Tests of the plots in a page: the SVG is read as a browser would, and compared with its ticks."""
 
 import re
 from html.parser import HTMLParser
@@ -18,7 +18,7 @@ from tests.helpers.results import make_failure
 
 
 class Svgs(HTMLParser):
-    """Every chart: its elements with their attributes, and the text inside each."""
+    """Elements of every chart with their attributes, and the text inside each."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Svgs(HTMLParser):
             self.charts[-1][-1][2].append(data.strip())
 
     def chart(self, title: str) -> list[tuple[str, dict[str, str | None], list[str]]]:
-        """The chart of that title."""
+        """Return the chart with this title."""
         return next(
             c for c in self.charts if any(t == "title" and "".join(x) == title for t, _, x in c)
         )
@@ -63,7 +63,7 @@ def html() -> str:
     return html_of(list(make_runs()))
 
 
-def test_circles_are_where_the_texts_beside_the_axes_say() -> None:
+def test_circles_match_the_tick_labels_of_the_axes() -> None:
     models = {"small": (5e6, 0.5), "middle": (50e6, 0.61), "large": (500e6, 0.74)}
     runs: list[Result | Failure] = [
         plotted(name, score=score, parameters=int(size)) for name, (size, score) in models.items()
@@ -90,7 +90,7 @@ def test_circles_are_where_the_texts_beside_the_axes_say() -> None:
         assert x == pytest.approx(xs["small"][0] + per_decade * log10(float(text) / 5), abs=0.5)
 
 
-def test_every_chart_is_a_picture_with_title_description_and_numbers(html: str) -> None:
+def test_every_chart_has_an_image_role_title_description_and_table(html: str) -> None:
     charts = Svgs(html).charts
     assert len(charts) > 20
     ids = re.findall(r'\bid="([^"]+)"', html)
@@ -107,20 +107,20 @@ def test_every_chart_is_a_picture_with_title_description_and_numbers(html: str) 
     assert html.count('<details class="numbers">') >= len(GLUE.rule.cells)
 
 
-def test_marks_and_tables_lead_to_sections_of_the_page(html: str) -> None:
+def test_marks_and_tables_link_to_sections_of_the_page(html: str) -> None:
     ids = set(re.findall(r'\bid="([^"]+)"', html))
     targets = set(re.findall(r'(?:data-href|href)="#([^"]+)"', html))
     assert targets
     assert targets <= ids
 
 
-def test_no_style_and_no_script_stands_in_a_plot(html: str) -> None:
+def test_plots_contain_no_inline_style_and_no_script(html: str) -> None:
     plots = plots_of(html)
     assert "<svg" in plots
     assert not re.search(r"\sstyle=|<script|<style|\son[a-z]+=", plots)
 
 
-def test_hostile_names_stay_text() -> None:
+def test_hostile_names_are_escaped_in_plots() -> None:
     names = [*HOSTILE_HTML, "a\u202eb", "]]>", "data-entry='x' \"", "-->"]
     runs: list[Result | Failure] = [
         plotted(name, score=0.5 + i / 50, parameters=10**7 * (i + 1))
@@ -146,14 +146,14 @@ def test_store_without_finished_runs_has_no_plots() -> None:
     assert '<section class="plots"' not in html_of([make_failure()])
 
 
-def test_two_runs_are_drawn_and_one_is_not() -> None:
+def test_plots_need_two_models() -> None:
     page = html_of([plotted(), plotted("tiny", score=0.5, parameters=670_000)])
     titles = {"".join(chart[1][2]) for chart in Svgs(page).charts}
     assert {"RTE against parameters", "RTE against training FLOPs", "RTE, seed by seed"} <= titles
     assert Svgs(html_of([plotted()])).charts == []
 
 
-def test_suite_score_stands_open_where_a_model_has_it() -> None:
+def test_plot_of_the_suite_score_comes_first_if_models_have_it() -> None:
     whole = plots_of(html_of([*suite_of("minilm", 0.6), *suite_of("tiny", 0.5, parameters=9)]))
     assert whole.index("GLUE-9 against parameters") < whole.index('<details class="others">')
     cola = [plotted(n, "glue/cola", parameters=size) for n, size in (("minilm", 5), ("tiny", 9))]
@@ -161,7 +161,7 @@ def test_suite_score_stands_open_where_a_model_has_it() -> None:
     assert part.index("RTE against parameters") < part.index('<details class="others">')
 
 
-def test_seeds_have_their_learning_curves_in_one_chart(html: str) -> None:
+def test_learning_curves_of_all_seeds_are_in_one_chart(html: str) -> None:
     assert "training loss of every seed" in html
     assert re.search(r"dev accuracy of every seed", html)
     assert html.count("Learning curves of every seed") == 4 * len(GLUE.rule.cells)

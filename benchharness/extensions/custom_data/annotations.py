@@ -1,0 +1,626 @@
+"""Read exports of annotation tools and other programs, and turn marked spans into tagged words."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from benchharness.errors import DataError
+from benchharness.extensions.custom_data.columns import FEW_ODD, Table, key_of
+from benchharness.extensions.custom_data.tags import SPAN
+
+Numbered = Sequence[tuple[str, Any]]
+"""Rows in file order, each after its number or key as text."""
+
+
+class ToolRows(NamedTuple):
+    """Numbered rows, converted if they had a tool's own layout, and notes for the user."""
+
+    rows: Numbered
+    notes: tuple[str, ...] = ()
+
+
+def tool_rows(name: str, rows: Numbered) -> ToolRows:
+    """Convert rows that have the layout of a known tool; return other rows unchanged.
+
+    Raises DataError if rows with such a layout lack a part of it.
+    """
+    for title, has_layout, read in _LAYOUTS:
+        if rows and all(has_layout(row) for _, row in rows):
+            try:
+                return read(name, rows)
+            except (AttributeError, IndexError, KeyError, TypeError) as error:
+                raise DataError(
+                    f"{name} is not as {title} writes it ({error!r} in a row): export it "
+                    "again, or as CSV."
+                ) from error
+    return ToolRows(rows)
+
+
+# Marked spans of a text: by characters, as most tools write them.
+
+
+class Span(NamedTuple):
+    """A marked span of a text: its characters, its label, and its text if the file repeats it.
+
+    `end` is exclusive, unless the tool counts the last character (see `_is_inclusive`).
+    """
+
+    start: int
+    end: int
+    label: str
+    text: str = ""
+
+
+_PIECE = re.compile(r"\w+|[^\w\s]")
+
+_JOINERS = "\u200c\u200d"
+"""Zero-width characters that occur within words of Persian, Sinhala and Malayalam."""
+
+
+def _words(text: str) -> list[tuple[int, int]]:
+    """Return [start, end) of each word: a run of letters and accents, or another character."""
+    places: list[tuple[int, int]] = []
+    for piece in _PIECE.finditer(text):
+        start, end = piece.span()
+        if places and places[-1][1] == start and _goes_on(text[places[-1][0] : start], text[start]):
+            places[-1] = places[-1][0], end
+        else:
+            places.append((start, end))
+    return places
+
+
+def _goes_on(before: str, character: str) -> bool:
+    """Return whether a character continues the word or the single character before it.
+
+    Accents may be separate characters that are not letters, as in NFD text, Hindi and Hebrew.
+    """
+    is_letter = character.isalnum() or character == "_"
+    return _is_mark(character) or (is_letter and before[0].isalnum() and _is_mark(before[-1]))
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character)[0] == "M" or character in _JOINERS
+
+
+_STARTS = ("start", "startoffset", "beginoffset", "begin", "startchar")
+_ENDS = ("end", "endoffset", "endchar")
+_KINDS = ("label", "labels", "tag", "entity", "entitylabel", "displayname", "type", "entitytype")
+_TEXTS = ("text", "data", "sentence", "content", "document", "textcontent", "source", "body")
+
+
+def words_in(text: str) -> list[str]:
+    """Return the words of a text: runs of letters with their accents, or single characters."""
+    return [text[start:end] for start, end in _words(text)]
+
+
+def with_words(table: Table) -> Table:
+    """Add columns of words and tags to a table in which one column marks spans of a text.
+
+    A span that begins or ends within a word is extended to the whole word, and a note reports this.
+    A table in which no column or several columns mark spans gets no such columns.
+    """
+    table = replace(table, columns={n: _of_one(n, v) for n, v in table.columns.items()})
+    table = _with_runs(table)
+    marked = [name for name, values in table.columns.items() if _is_marked(values)]
+    text = _text_column(table)
+    if len(marked) != 1 or text is None:
+        return table
+    (spans,) = marked
+    taken = {"words", "tags"} & set(table.columns)
+    names = tuple(f"{spans}.{word}" if taken else word for word in ("words", "tags"))
+    values = table.columns[spans]
+    if "answer" in table.columns:  # Prodigy omits the spans of rows without any
+        answers = table.columns["answer"]
+        pairs = zip(values, answers, strict=True)
+        values = [[] if v is None and a == "accept" else v for v, a in pairs]
+    kept = [[s for s in v if not _is_rejected(s)] if isinstance(v, list) else v for v in values]
+    lists = [(v, k) for v, k in zip(values, kept, strict=True) if isinstance(v, list)]
+    rejected = sum(len(value) - len(rest) for value, rest in lists)
+    said = (f"left out of {table.name}: {rejected} spans that were rejected",) if rejected else ()
+    found, notes = _tagged(table, table.columns[text], kept, spans)
+    return replace(
+        table,
+        columns={**table.columns, **dict(zip(names, found, strict=True))},
+        notes=(*table.notes, *said, *notes),
+        made=(*names, spans),
+    )
+
+
+def _text_column(table: Table) -> str | None:
+    """Return the name of the text column in which spans are marked; None if there is none."""
+    by_key = {key_of(n): n for n, v in reversed([*table.columns.items()]) if _are_texts(v)}
+    return next((by_key[key] for key in _TEXTS if key in by_key), None)
+
+
+MOST_WHOLE = 0.8
+"""Smallest share of runs of character positions that must begin and end at word boundaries."""
+
+
+def _with_runs(table: Table) -> Table:
+    """Turn lists of character positions, such as [4, 5, 6, 12], into spans in one column."""
+    texts = table.columns.get(_text_column(table) or "", ())
+    for name, values in table.columns.items() if texts else ():
+        if not isinstance(next(filter(None, values), None), list):
+            continue
+        pairs = [(str(text), v) for text, v in zip(texts, values, strict=True) if v]
+        if not pairs or not all(_are_places(places) for _, places in pairs):
+            continue
+        runs = [(said, run) for said, places in pairs for run in _runs(places)]
+        # Class or word indices seldom coincide with the boundaries of words.
+        whole = sum(_is_whole(said, start, end) for said, (start, end, _) in runs)
+        if whole < MOST_WHOLE * len(runs):
+            continue
+        spans = [_runs(places) if isinstance(places, list) else places for places in values]
+        said = f"the numbers in {name!r} are places of letters: read as spans of one kind, {SPAN}"
+        columns = {**table.columns, name: spans}
+        return replace(table, columns=columns, notes=(*table.notes, said))
+    return table
+
+
+def _are_places(value: Any) -> bool:
+    return isinstance(value, list) and all(type(each) is int and each >= 0 for each in value)
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Return whether text[start:end] begins and ends at word boundaries."""
+    inside = text[start:end]
+    is_cut = text[max(0, start - 1) : start].isalnum() or text[end : end + 1].isalnum()
+    return end <= len(text) and inside.strip() == inside and not is_cut
+
+
+def _runs(places: Sequence[int]) -> list[list[Any]]:
+    """Merge consecutive character positions into spans [start, end, SPAN]."""
+    found: list[list[Any]] = []
+    for place in sorted({*places}):
+        if found and found[-1][1] == place:
+            found[-1][1] += 1
+        else:
+            found.append([place, place + 1, SPAN])
+    return found
+
+
+def _is_rejected(span: Any) -> bool:
+    """Return whether a span has a verdict that it is wrong, such as LightTag's "correct": false."""
+    verdicts = ("correct", "accepted", "approved", "valid")
+    return isinstance(span, dict) and any(span.get(name) is False for name in verdicts)
+
+
+def _of_one(name: str, values: Sequence[Any]) -> Sequence[Any]:
+    """Unwrap Argilla's responses of a single annotator, which are a list with one list of spans."""
+    inner = [value[0] for value in values if isinstance(value, list) and len(value) == 1]
+    known = [value for value in values if value is not None]
+    if not name.endswith(".responses") or len(inner) < len(known) or not _is_marked(inner):
+        return values
+    return [None if value is None else value[0] for value in values]
+
+
+def _tagged(
+    table: Table, texts: Sequence[Any], marked: Sequence[Any], name: str
+) -> tuple[tuple[list[Any], list[Any]], tuple[str, ...]]:
+    words: list[Any] = []
+    tags: list[Any] = []
+    cut = 0
+    each_spans = [_spans_of(table, row, found, name) for row, found in enumerate(marked)]
+    more = int(_is_inclusive(texts, each_spans))
+    for row, (text, found) in enumerate(zip(texts, marked, strict=True)):
+        places = _words(str(text or ""))
+        spans = [span._replace(end=span.end + more) for span in each_spans[row]]
+        words.append([str(text)[start:end] for start, end in places])
+        # A row without a list is unlabelled; an empty list means that nothing is marked.
+        tags.append(None if found in (None, "") or not places else _tags(places, spans, table, row))
+        ends = {start for start, _ in places}, {end for _, end in places}
+        cut += sum(span.start not in ends[0] or span.end not in ends[1] for span in spans)
+    said = f"{cut} spans in {name} begin or end within a word: all of it is taken"
+    return (words, tags), (said,) if cut else ()
+
+
+def _spans_of(table: Table, row: int, found: Any, name: str) -> list[Span]:
+    """Return the spans of a row; raise DataError for an element that is not a span."""
+    if found in (None, ""):
+        return []
+    spans = [_span(each) for each in found] if isinstance(found, list) else [None]
+    if None in spans:
+        odd = found[spans.index(None)] if isinstance(found, list) else found
+        raise DataError(
+            f"{table.place(row)} has {str(odd)[:60]!r} in the column {name!r}, which is no span: "
+            "expected its start, its end and its label."
+        )
+    return [span for span in spans if span is not None]
+
+
+def _is_inclusive(texts: Sequence[Any], rows: Sequence[Sequence[Span]]) -> bool:
+    """Return whether span ends are inclusive (Dataturks), by the texts that the spans repeat."""
+    known = [(str(t), s) for t, spans in zip(texts, rows, strict=True) for s in spans if s.text]
+    return bool(known) and all(text[s.start : s.end + 1] == s.text for text, s in known)
+
+
+def _are_texts(values: Sequence[Any]) -> bool:
+    return any(isinstance(value, str) for value in values)
+
+
+def _is_marked(values: Sequence[Any]) -> bool:
+    found = [each for value in values if isinstance(value, list) for each in value]
+    spans = sum(_span(each) is not None for each in found)
+    return bool(spans) and spans >= (1 - FEW_ODD) * len(found)
+
+
+def _span(found: Any) -> Span | None:
+    """Return a marked span that is written in any tool's form; None for anything else."""
+    match found:
+        # the forms of doccano and spaCy, and of Argilla
+        case [int(start), int(end), str(label)] | [str(label), int(start), int(end)]:
+            return Span(start, end, label)
+        case dict():
+            by_key = {key_of(str(name)): value for name, value in found.items()}
+            start, end = (_first(by_key, keys, int) for keys in (_STARTS, _ENDS))
+            label = _first(by_key, _KINDS, str | list)
+            if isinstance(label, list) and len(label) == 1:  # Label Studio's
+                (label,) = label
+            if isinstance(start, int) and isinstance(end, int) and isinstance(label, str):
+                text = by_key.get("text") or by_key.get("value")
+                return Span(start, end, label, text if isinstance(text, str) else "")
+    return None
+
+
+def _first(found: Mapping[str, Any], keys: Sequence[str], kind: Any) -> Any:
+    return next((found[key] for key in keys if isinstance(found.get(key), kind)), None)
+
+
+def _tags(
+    places: Sequence[tuple[int, int]], spans: Sequence[Span], table: Table, row: int
+) -> list[str]:
+    tags = ["O"] * len(places)
+    for span in spans:
+        where = f"{table.place(row)} marks {span.start} to {span.end}"
+        inside = [
+            n for n, (start, end) in enumerate(places) if start < span.end and span.start < end
+        ]
+        if not inside:
+            raise DataError(f"{where}, where its text has no word.")
+        if any(tags[number] != "O" for number in inside):
+            raise DataError(
+                f"{where} ({span.label}), which overlaps with another one: a word has one tag, so "
+                "leave one of them out."
+            )
+        # A word that a span touches is tagged as a whole.
+        for number in inside:
+            tags[number] = f"{'B' if number == inside[0] else 'I'}-{span.label}"
+    return tags
+
+
+# Label Studio's JSON: a task has its data, and the annotations of each annotator.
+
+
+def _label_studio(name: str, rows: Numbered) -> ToolRows:
+    """Read Label Studio's tasks: their data, and a column for each control of the labelling page.
+
+    Raises DataError if the annotations of a task differ.
+    """
+    done = [list(_answers(name, task)) for _, task in rows]
+    marking = {  # controls for spans, or for several choices
+        control
+        for answers in done
+        for each in answers
+        for control, value in each.items()
+        if _is_marked([value]) or (isinstance(value, list) and len(value) > 1)
+    }
+    found = []
+    for (number, task), answers in zip(rows, done, strict=True):
+        if any(answer != answers[0] for answer in answers):
+            raise DataError(
+                f"{name} row {number} has {len(answers)} annotations that differ: export one of "
+                "each task, such as those of one annotator."
+            )
+        # A task that was annotated without any span gets an empty list; a task without annotations
+        # lacks the column, which means a missing value.
+        empty: dict[str, list[Any]] = {control: [] for control in marking if answers}
+        found.append((number, {**task["data"], **empty, **(answers[0] if answers else {})}))
+    cancelled = sum(
+        bool(task["annotations"]) and not answers
+        for (_, task), answers in zip(rows, done, strict=True)
+    )
+    said = f"left out of {name}: {cancelled} cancelled (Label Studio's was_cancelled)"
+    return ToolRows(found, (said,) if cancelled else ())
+
+
+def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield each annotation of a task as a value per control, without cancelled annotations.
+
+    If some annotations are marked as ground truth, only these are yielded. Raises DataError if the
+    task does not have Label Studio's layout.
+    """
+    try:
+        kept = [each for each in task["annotations"] if not each.get("was_cancelled")]
+        truths = [each for each in kept if each.get("ground_truth")]
+        for annotation in truths or kept:
+            said: dict[str, Any] = {}
+            for result in annotation["result"]:
+                control, value = result.get("from_name"), result.get("value")
+                # Each span of a text is a separate result, while a choice is a single result.
+                if control and "start" in value:
+                    said.setdefault(control, []).append(value)
+                elif control:
+                    said[control] = value[result["type"]]
+            yield said
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{name} is not as Label Studio exports JSON ({error!r} in a task): export it again, "
+            "or as CSV."
+        ) from error
+
+
+# Other layouts.
+
+
+def _pairs(_name: str, rows: Numbered) -> ToolRows:
+    """Read spaCy's training data: a text, and an object with its entities or its cats."""
+    return ToolRows([(n, {"text": text, **facts}) for n, (text, facts) in rows])
+
+
+def _pieces(_name: str, rows: Numbered) -> ToolRows:
+    """Join Snips' pieces of text into one text, and turn the labelled pieces into spans."""
+    found = []
+    for number, row in rows:
+        text, spans = "", []
+        for piece in row["data"]:
+            if kind := piece.get("entity") or piece.get("slot_name"):
+                spans.append([len(text), len(text) + len(piece["text"]), kind])
+            text += piece["text"]
+        rest = {name: value for name, value in row.items() if name != "data"}
+        found.append((number, {"text": text, "entities": spans, **rest}))
+    return ToolRows(found)
+
+
+def _messages(_name: str, rows: Numbered) -> ToolRows:
+    """Read a chat in which each role speaks once, with the content of each role as a column."""
+    found = []
+    for number, row in rows:
+        rest = {name: value for name, value in row.items() if name != "messages"}
+        found.append((number, {**{m["role"]: m["content"] for m in row["messages"]}, **rest}))
+    return ToolRows(found)
+
+
+def _points(_name: str, rows: Numbered) -> ToolRows:
+    """Read Dataturks' annotations: a span for each label and each of its points in the text."""
+    found = []
+    for number, row in rows:
+        spans = [
+            {**point, "label": label}
+            for each in row["annotation"] or ()
+            for label in each["label"]
+            for point in each["points"]
+        ]
+        found.append((number, {**row, "annotation": spans}))
+    return ToolRows(found)
+
+
+def _ground_truth(name: str, rows: Numbered) -> ToolRows:
+    """Read SageMaker Ground Truth's manifest; class numbers become the names in "-metadata".
+
+    Rows whose labelling failed get None, and are counted in a note.
+    """
+    found = []
+    for number, row in rows:
+        new = {key: value for key, value in row.items() if not key.endswith(_METADATA)}
+        for key in [key.removesuffix(_METADATA) for key in row if key.endswith(_METADATA)]:
+            about = row[f"{key}{_METADATA}"]
+            if "failure-reason" in about:
+                new[key] = None
+            elif "class-name" in about:
+                new[key] = about["class-name"]
+            elif "class-map" in about:
+                new[key] = [about["class-map"].get(str(each), each) for each in row[key]]
+        found.append((number, new))
+    failed = sum(any(_failed(value) for value in row.values()) for _, row in rows)
+    said = f"{failed} rows of {name} have no label, for their labelling failed"
+    return ToolRows(found, (said,) if failed else ())
+
+
+_METADATA = "-metadata"
+
+
+def _failed(value: Any) -> bool:
+    return isinstance(value, dict) and "failure-reason" in value
+
+
+def _questions(_name: str, rows: Numbered) -> ToolRows:
+    """Make a row for each question of MRQA's paragraphs, and skip the line about the data set."""
+    found = []
+    for number, row in rows:
+        rest = {name: value for name, value in row.items() if name != "qas"}
+        for place, asked in enumerate(row.get("qas", ()), start=1):
+            found.append((f"{number}.{place}", {**rest, **asked}))
+    return ToolRows(found)
+
+
+def _is_label_studio(row: Any) -> bool:
+    return isinstance(row, dict) and isinstance(row.get("data"), dict) and "annotations" in row
+
+
+def is_pair(row: Any) -> bool:
+    """Return whether a row is a pair of a text and an object, as in spaCy's training data."""
+    return isinstance(row, list) and list(map(type, row)) == [str, dict]
+
+
+def _has_metadata(row: Any) -> bool:
+    return isinstance(row, dict) and any(
+        name.endswith(_METADATA)
+        and isinstance(value, dict)
+        and str(value.get("type")).startswith("groundtruth/text-classification")
+        for name, value in row.items()
+    )
+
+
+def _has_pieces(row: Any) -> bool:
+    pieces = _objects(row, "data")
+    return bool(pieces) and all(isinstance(each.get("text"), str) for each in pieces)
+
+
+def _has_messages(row: Any) -> bool:
+    said = _objects(row, "messages")
+    if not said or not all({"role", "content"} <= each.keys() for each in said):
+        return False
+    return len({str(each["role"]) for each in said}) == len(said)  # one turn per role
+
+
+def _has_points(row: Any) -> bool:
+    if not isinstance(row, dict) or "content" not in row or "annotation" not in row:
+        return False
+    found = _objects(row, "annotation")
+    return row["annotation"] is None or (bool(found) and all("points" in each for each in found))
+
+
+def _has_questions(row: Any) -> bool:
+    if not isinstance(row, dict):
+        return False
+    return list(row) == ["header"] or ("context" in row and bool(_objects(row, "qas")))
+
+
+def _objects(row: Any, name: str) -> list[dict[str, Any]]:
+    """Return the list `name` of a row if it holds objects only, else an empty list."""
+    found = row.get(name) if isinstance(row, dict) else None
+    is_one = isinstance(found, list) and all(isinstance(each, dict) for each in found)
+    return found or [] if is_one else []
+
+
+_LAYOUTS: tuple[tuple[str, Callable[[Any], bool], Callable[[str, Numbered], ToolRows]], ...] = (
+    ("Label Studio", _is_label_studio, _label_studio),
+    ("spaCy", is_pair, _pairs),
+    ("Ground Truth", _has_metadata, _ground_truth),
+    ("Snips", _has_pieces, _pieces),
+    ("a chat's log", _has_messages, _messages),
+    ("Dataturks", _has_points, _points),
+    ("MRQA", _has_questions, _questions),
+)
+"""Title, predicate and reader of each layout; the first whose predicate fits every row is used."""
+
+
+# INCEpTION's and WebAnno's TSV, and brat's files of annotations.
+
+WEBANNO = "#FORMAT=WebAnno TSV"
+
+
+def webanno_rows(name: str, text: str) -> Numbered:
+    """Read the sentences of a WebAnno TSV 3 file, and the spans in one of its columns.
+
+    This is the first column that names a kind of span; columns of a feature "value" are tried
+    first. The line of a word has its number ("1-2": sentence and word), its character offsets, the
+    word, and a cell for each feature: "_" means no span, and "PER[1]" a part of span 1, which has
+    several words.
+
+    Raises DataError if the file has no column of spans.
+    """
+    sentences: dict[str, list[tuple[int, list[str]]]] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        fields = line.removesuffix("\r").split("\t")
+        if re.fullmatch(r"\d+-\d+", fields[0]):  # "1-2.1" is a part of a word
+            sentences.setdefault(fields[0].partition("-")[0], []).append((number, fields))
+    if any(len(fields) < 4 for words in sentences.values() for _, fields in words):
+        raise DataError(f"{name} marks no spans: export it with a layer of them.")
+    width = min(len(f) for words in sentences.values() for _, f in words) if sentences else 0
+    features = [
+        name
+        for layer in re.findall(r"^#T_\w+=(.*)$", text, re.MULTILINE)
+        for name in layer.strip().split("|")[1:]
+    ]
+    spans = sorted(range(3, width), key=lambda at: features[at - 3 : at - 2] != ["value"])
+    layer = next((at for at in spans if any(map(_mark_at(at), sentences.values()))), 3)
+    return [
+        (
+            str(words[0][0]),
+            {
+                "words": [fields[2] for _, fields in words],
+                "tags": _tags_of_marks([fields[layer] for _, fields in words]),
+            },
+        )
+        for words in sentences.values()
+    ]
+
+
+def _mark_at(column: int) -> Callable[[Sequence[tuple[int, list[str]]]], bool]:
+    return lambda words: any(_kind_of(fields[column]) for _, fields in words)
+
+
+def _kind_of(mark: str) -> str:
+    """Return the kind of span in a cell; "" for "_" (no span) and "*[3]" (a span without kind)."""
+    kind = re.sub(r"\[\d+\]$", "", mark.partition("|")[0])
+    return "" if kind in ("_", "*") else kind
+
+
+def _tags_of_marks(marks: Sequence[str]) -> list[str]:
+    tags, before = [], ""
+    for mark in marks:
+        first = mark.partition("|")[0]
+        is_more = first == before and first.endswith("]")
+        kind = _kind_of(mark)
+        tags.append(f"{'I' if is_more else 'B'}-{kind}" if kind else "O")
+        before = first
+    return tags
+
+
+def brat_spans(name: str, text: str) -> tuple[list[list[Any]], Counter[str]]:
+    """Return the spans of a brat .ann file, and counts of the annotations that are left out.
+
+    A span is a line such as "T1 PER 0 4 Anna", with tabs around "PER 0 4". Discontinuous spans,
+    relations and events are left out. Raises DataError for a malformed span.
+    """
+    found: list[list[Any]] = []
+    left: Counter[str] = Counter()
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.startswith("T"):
+            left.update(["relations and events"] if line.startswith(("R", "E")) else [])
+            continue
+        said = re.match(r"T\d+\t(\S+) (\d+) (\d+)(;?)", line)
+        if said is None:
+            raise DataError(
+                f"{name} line {number} has no span: expected one such as 'T1\\tPER 0 4\\tAnna'."
+            )
+        if said[4]:
+            left["spans in several pieces"] += 1
+        else:
+            found.append([int(said[2]), int(said[3]), said[1]])
+    return found, left
+
+
+_PUBTATOR = re.compile(
+    r"(?P<text>[^|\s]+\|[ta]\|.*)|(?P<mark>\S+\t[0-9]{1,9}\t[0-9]{1,9}\t[^\t]+\t\S.*)|"
+    r"(?P<relation>\S+\t\D[^\t]*\t[^\t]+\t.+)|"
+)
+"""Pattern of a line of PubTator: "ID|t|title", "ID|a|abstract", a mark (id, start, end, text, kind
+and more), a relation, or an empty line."""
+
+
+def pubtator_rows(name: str, text: str) -> tuple[Numbered, int]:
+    """Return PubTator's documents with their marked spans, and the number of relations left out.
+
+    The text of a document is its title, a space and its abstract. Raises DataError for a line of
+    another form, and for a mark whose text differs from that of the document.
+    """
+    texts: dict[str, str] = {}
+    marks: dict[str, list[list[Any]]] = {}
+    relations = 0
+    for number, line in enumerate(text.split("\n"), start=1):
+        found = _PUBTATOR.fullmatch(line.rstrip())
+        key, *fields = line.rstrip().split("|" if found and found["text"] else "\t", 2)
+        if found is None or not (found["text"] or key in texts or not key):
+            raise DataError(
+                f"{name} line {number} is none of PubTator's: expected 'ID|t|title', "
+                "'ID|a|abstract', or id, start, end, text and kind of a mark, cut at tabs."
+            )
+        if found["text"]:
+            texts[key] = f"{texts[key]} {fields[1]}" if key in texts else fields[1]
+        elif found["mark"]:
+            start, end, said, kind = line.split("\t")[1:5]
+            marked = texts[key][int(start) : int(end)]
+            if marked != said:
+                raise DataError(
+                    f"{name} line {number} marks {start} to {end} as {said[:60]!r}, where the text "
+                    f"has {marked[:60]!r}: mend one of them."
+                )
+            marks.setdefault(key, []).append([int(start), int(end), kind.strip()])
+        relations += bool(found["relation"])
+    rows = [(key, {"text": said, "entities": marks.get(key, [])}) for key, said in texts.items()]
+    return rows, relations

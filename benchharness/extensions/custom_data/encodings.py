@@ -1,0 +1,146 @@
+"""Decode the bytes of a file, and note a guessed encoding."""
+
+import re
+from collections.abc import Mapping
+
+from benchharness.errors import BenchError, DataError
+from benchharness.tasks.sources.source import Place
+
+MAGIC = {
+    b"\x89PNG": "a PNG picture",
+    b"\xff\xd8\xff": "a JPEG picture",
+    b"%PDF": "a PDF",
+    b"PK\x03\x04": "a zip archive or an Excel workbook",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"\x1f\x8b": "packed by gzip (.gz is its ending)",
+    b"SQLite": "an SQLite database",
+    b"PAR1": "Parquet",
+}
+
+
+def text_of(
+    path: Place, content: bytes, encoding: str, above: int = 0
+) -> tuple[str, tuple[str, ...]]:
+    """Return a file's text, and a note if its encoding was guessed and is not UTF-8.
+
+    Args:
+        path: The file, for errors.
+        content: The bytes of the file, or of a part of it.
+        encoding: The encoding that the user gave, or "".
+        above: The number of the file's lines before `content`.
+
+    Raises:
+        DataError: The content is not text, or not in this encoding.
+        BenchError: Python does not know the encoding.
+    """
+    for magic, what in MAGIC.items():
+        if content.startswith(magic):
+            raise DataError(f"{path.name} is {what}: save its rows as CSV, JSON lines or Parquet.")
+    if encoding:
+        return _decoded(path, content, encoding, above), ()
+    note = f"{path.name} is read as {{}}, for it is not UTF-8 (--encoding names another)"
+    # The byte order marks of UTF-16, which Excel's "Unicode text" begins with.
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return _decoded(path, content, "utf-16"), (note.format("utf-16"),)
+    # A zero byte is valid UTF-8, but UTF-16 without its mark has one next to every ASCII letter.
+    if b"\0" in content:
+        line = above + content.count(b"\n", 0, content.index(b"\0")) + 1
+        raise DataError(f"{path.name} line {line} holds a zero byte: it is not text.")
+    try:
+        return content.decode("utf-8-sig"), ()
+    except UnicodeDecodeError as error:
+        if eastern := _eastern(content, error.start):
+            return content.decode(eastern), (note.format(COMMON[eastern][0]),)
+        return _western(path, content, error.start, above), (note.format("cp1252"),)
+
+
+_BOTH = "的一是不了在人有我他上大中和地到以就出也可你生能而子那得下自之年作用道行所然家事成方多"
+_KANA = "のにはをたがでてとしれさいるあもなからうりっこまくすきそどけ"
+COMMON: Mapping[str, tuple[str, str]] = {
+    "gb18030": ("GB18030", _BOTH + "这个们来为国说时要会对着过发后里种经么去学现没动还进样很"),
+    "cp950": ("Big5", _BOTH + "這個們來為國說時要會對著過發後裡種經麼去學現沒動還進樣很"),
+    "cp932": ("Shift-JIS", _KANA),
+    "euc_jp": ("EUC-JP", _KANA),
+    "cp949": ("EUC-KR", "이다는의에고을가하지를은도로한자기나사리어서아시인대그해일들부정수여있었"),
+}
+"""Encodings of East Asian languages, by Python's names: their usual names, and the most common
+characters of their languages."""
+
+CONVINCING, FEWEST_LETTERS, LOOKED_AT = 0.2, 20, 2**16
+"""To detect an East Asian encoding: the smallest share of common characters, the minimum number of
+characters beyond ASCII, and the number of bytes that are examined."""
+
+
+_NO_LETTER = re.compile("[\x80-\x9f\ue000-\uf8ff\ufffd]")
+"""Pattern of characters that result from bytes to which an encoding assigns no letter."""
+
+
+def _eastern(content: bytes, odd: int) -> str:
+    """Return the only East Asian encoding that reads a text as common characters, else "".
+
+    A wrong encoding reads the bytes as random characters of the same script, of which about 3 % are
+    common. `odd` is the index of the first byte that is not UTF-8.
+    """
+    start = content.rfind(b"\n", 0, odd) + 1
+    part = content[start : start + LOOKED_AT]
+    part = part[: part.rfind(b"\n") + 1] or part
+    found = [name for name in COMMON if _has_common_letters(part, name)]
+    if len(found) != 1 or _NO_LETTER.search(content.decode(found[0], "replace")):
+        return ""
+    return found[0]
+
+
+def _has_common_letters(part: bytes, encoding: str) -> bool:
+    try:
+        letters = [c for c in part.decode(encoding) if ord(c) > 127 and c.isalpha()]
+    except UnicodeDecodeError:
+        return False
+    common = sum(map(COMMON[encoding][1].__contains__, letters))
+    return len(letters) >= FEWEST_LETTERS and common >= CONVINCING * len(letters)
+
+
+MOST_STRANGE = 0.4
+"""Largest share of letters beyond ASCII in a text of a western language."""
+
+_LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u0152\u0153\u0160\u0161\u0178\u017d\u017e"
+_WITHIN = re.compile(
+    f"(?<=[{_LATIN}])[\u00a1-\u00ac\u00ae-\u00b6\u00b8-\u00bf\u00d7\u00f7\u2020\u2021\u02c6\u2030\u2039\u203a\u02dc\u2122](?=[{_LATIN}])"
+)
+"""Pattern of a sign between two Latin letters."""
+
+
+def _western(path: Place, content: bytes, odd: int, above: int) -> str:
+    """Decode cp1252, the western encoding of Windows; raise DataError if the result is implausible.
+
+    `odd` is the index of the first byte that is not UTF-8.
+    """
+    found = content.decode("cp1252", "replace")
+    # cp1252 leaves five bytes undefined (81, 8D, 8F, 90 and 9D). Other encodings have letters where
+    # it has signs, which then appear within words ("wa\u00bfny"), or have no Latin letters at all.
+    strange = [letter for letter in found if ord(letter) > 127]
+    letters = sum(map(str.isalpha, found))
+    is_foreign = sum(map(str.isalpha, strange)) > MOST_STRANGE * letters
+    if "\ufffd" in found or is_foreign or len(_WITHIN.findall(found)) > 0.1 * len(strange):
+        line = above + content.count(b"\n", 0, odd) + 1
+        column = odd - content.rfind(b"\n", 0, odd)
+        raise DataError(
+            f"{path.name} line {line} column {column} is neither UTF-8 nor cp1252: give its "
+            "encoding with --encoding."
+        )
+    return found
+
+
+def _decoded(path: Place, content: bytes, encoding: str, above: int = 0) -> str:
+    try:
+        return content.decode(encoding).removeprefix("\ufeff")
+    except UnicodeError as error:
+        odd = error.start if isinstance(error, UnicodeDecodeError) else 0
+        line = above + content.count(b"\n", 0, odd) + 1
+        raise DataError(
+            f"{path.name} line {line} cannot be read as {encoding}: {error}."
+        ) from error
+    except LookupError as error:
+        raise BenchError(
+            f"--encoding is {encoding!r}, which is none that Python reads text in: give one such "
+            "as latin-1 or utf-16."
+        ) from error

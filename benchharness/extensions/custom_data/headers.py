@@ -1,0 +1,105 @@
+"""Find the names of a table's columns: below a title, in two lines, above a tool's own lines."""
+
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any
+
+Lines = Sequence[tuple[int, Sequence[Any]]]
+"""Rows of a table with the numbers of their lines."""
+
+MOST_TITLES = 6
+"""Maximum number of lines of a title above the names."""
+
+_QUALTRICS = re.compile(r"\{['\"]ImportId['\"]")
+_ANSWER = frozenset(("", "response", "open-ended response"))
+"""Cells, in lower case, of SurveyMonkey's second line of names for a question with one column."""
+
+
+def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[str, ...]]:
+    """Return the names of the columns, the rows below them, and notes on what was left out."""
+    if not rows:
+        return [], rows, ()
+    used = _used_columns(rows)
+    notes: tuple[str, ...] = ()
+    if above := _count_titles(rows, used):
+        said = next((value for _, row in rows[:above] for value in row if value != ""), "")
+        notes = (f"{_lines_of(rows[:above])} of {name} {_are(above)} a title: {said}",)
+        rows = rows[above:]
+    header, body = rows[0][1], rows[1:]
+    if counters := _counters(rows, used):
+        # A template may number more rows than are filled in.
+        empty = takewhile(lambda line: _is_empty(line[1], counters), reversed(body))
+        body = body[: len(body) - sum(1 for _ in empty)]
+    if described := _count_descriptions(body):
+        said = f"{_lines_of(body[:described])} of {name} describe its columns (Qualtrics)"
+        return header, body[described:], (*notes, f"{said}: they are no rows")
+    if body and (both := _joined(header, body[0][1], used)):
+        return both, body[1:], (*notes, f"{_lines_of(rows[:2])} of {name} name its columns")
+    return header, body, notes
+
+
+def _used_columns(rows: Lines) -> list[int]:
+    """List the columns that hold anything; those at the right of a sheet are often empty."""
+    width = min(len(row) for _, row in rows)
+    return [n for n in range(width) if any(row[n] != "" for _, row in rows)]
+
+
+def _count_titles(rows: Lines, used: Sequence[int]) -> int:
+    """Count the lines of a title: they fill few cells, above the first line that fills all."""
+    for above, (_, row) in enumerate(rows[: MOST_TITLES + 1]):
+        filled = sum(row[n] != "" for n in used)
+        if filled + len(_counters(rows[above:], used)) == len(used):
+            return above if len(rows) > above + 1 else 0
+        if len(used) < 3 or filled > max(1, (len(used) - 1) // 2):
+            return 0
+    return 0
+
+
+def _counters(rows: Lines, used: Sequence[int]) -> list[int]:
+    """List the columns without a name whose values number the rows below the first line."""
+    return [n for n in used if rows[0][1][n] == "" and _count_up([row[n] for _, row in rows[1:]])]
+
+
+def _is_empty(row: Sequence[Any], but: Sequence[int]) -> bool:
+    return all(value == "" for n, value in enumerate(row) if n not in but)
+
+
+def _count_up(values: Sequence[Any]) -> bool:
+    """Return whether values are whole numbers of which each is one more than the one before."""
+    first = str(values[0]) if values else ""
+    if not re.fullmatch("[0-9]{1,9}", first):
+        return False
+    return all(str(value) == str(n) for n, value in enumerate(values, start=int(first)))
+
+
+def _count_descriptions(body: Lines) -> int:
+    """Count the first lines up to the one with Qualtrics' ImportId in every cell; 0 without one."""
+    for count, (_, row) in enumerate(body[:2], start=1):
+        if row and all(_QUALTRICS.match(str(value)) for value in row):
+            return count
+    return 0
+
+
+def _joined(header: Sequence[Any], below: Sequence[Any], used: Sequence[int]) -> list[Any]:
+    """Join two lines of names, the second of which names the options of questions.
+
+    Return an empty list if the second line is a row. As a line of names it names all the columns
+    that the first line leaves empty, at least two, and has "" or "Response" in other columns.
+    """
+    blank = [n for n in used if header[n] == ""]
+    # The column before a blank one is the first of its group.
+    grouped = {*blank, *(n - 1 for n in blank if n > 0 and below[n - 1] != "")}
+    others = [str(below[n]).lower() for n in used if n not in grouped]
+    if len(blank) < 2 or any(below[n] == "" for n in blank) or not _ANSWER.issuperset(others):
+        return []
+    return [below[n] if n in grouped else name for n, name in enumerate(header)]
+
+
+def _lines_of(rows: Lines) -> str:
+    first, last = rows[0][0], rows[-1][0]
+    return f"line {first}" if first == last else f"lines {first} to {last}"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"

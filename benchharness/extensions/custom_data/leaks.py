@@ -1,0 +1,163 @@
+"""Find texts of dev or test that are also in train, identical or nearly so.
+
+Two texts are identical if their words are, apart from case and punctuation, and nearly identical if
+difflib's ratio of their sequences of words is at least 0.85. A row of train is compared only with
+rows of the other split that share pairs of neighbouring words with it, so that the cost grows with
+the rows of both splits and not with their product.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from benchharness.tasks.examples import (
+    Example,
+)
+
+Words = tuple[str, ...]
+
+LIKE = 0.85
+"""Smallest difflib ratio of the words of two nearly identical texts."""
+
+FEWEST = 5
+"""Minimum number of words of a text that may be nearly identical to another. Shorter texts, such as
+"a good film" and "a bad film", only match exactly."""
+
+MOST_WORDS = 400
+"""Number of first words of a text that are compared."""
+
+MOST_ROWS = 100
+"""Maximum number of rows that share an informative pair of words; more frequent pairs are
+ignored."""
+
+
+class Leak(NamedTuple):
+    """A row of a split and a row of train with the same or a similar text, by their ids."""
+
+    row: str
+    train: str
+    is_same: bool
+
+
+def words_of(example: Example) -> tuple[str, ...]:
+    """Return the words that identify an example, in lower case.
+
+    They are the words of `Traits.own_texts` if the example has any, else the words of all its
+    texts.
+    """
+    texts = example.traits.own_texts or example.traits.texts
+    found = [word for text in texts for word in re.findall(r"\w+", text.lower())]
+    # A text of signs alone, such as ":-)", has no words and is compared as it is.
+    return tuple(found or ["".join(texts)])
+
+
+def find_leaks(train: Sequence[Example], others: Sequence[Example]) -> list[Leak]:
+    """Return the rows of another split whose texts are also in train, in their order."""
+    asked: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number, example in enumerate(others):
+        asked[words_of(example)].append(number)
+    learned = {words_of(example): example.id for example in reversed(train)}
+    like = {words: (name, True) for words, name in learned.items() if words in asked}
+    # `like` grows while `_near` reads it, so that a text that was found is not compared again.
+    for words, text in _near(list(learned), list(asked), like):
+        like[text] = (learned[words], False)
+    found = {n: Leak(others[n].id, *name) for text, name in like.items() for n in asked[text]}
+    return [found[number] for number in sorted(found)]
+
+
+def duplicate_groups(
+    examples: Sequence[Example], given: Mapping[str, Any], *, is_near: bool
+) -> dict[str, str]:
+    """Group rows that share a text or a value of `given`; return the group of each row id.
+
+    `given` has values by row id. With `is_near`, rows with nearly identical texts are grouped too.
+    For rows with a passage the text is the passage, whatever is asked about it.
+    """
+    keys = tuple(
+        tuple(re.findall(r"\w+", e.traits.passage.lower())) if e.traits.passage else words_of(e)
+        for e in examples
+    )
+    texts = {words: number for number, words in enumerate(dict.fromkeys(keys))}
+    parents = list(_near_parents(tuple(texts)) if is_near else range(len(texts)))
+    firsts: dict[str, int] = {}
+    for example, words in zip(examples, keys, strict=True):
+        if (value := given.get(example.id)) is not None:
+            first = firsts.setdefault(str(value), texts[words])
+            parents[_root(parents, texts[words])] = _root(parents, first)
+    pairs = zip(examples, keys, strict=True)
+    return {example.id: str(_root(parents, texts[words])) for example, words in pairs}
+
+
+@lru_cache(maxsize=1)
+def _near_parents(texts: tuple[Words, ...]) -> list[int]:
+    """Return the union-find parents that join nearly identical texts.
+
+    The last result is cached, because dev is read right after train.
+    """
+    place = {words: number for number, words in enumerate(texts)}
+    parents = list(range(len(texts)))
+    for words, text in _near(texts, texts, ()):
+        parents[_root(parents, place[words])] = _root(parents, place[text])
+    return parents
+
+
+def _root(parents: list[int], number: int) -> int:
+    """Return the number of the text that represents a text's group."""
+    while parents[number] != number:
+        # Union-find with path halving, which shortens the path to the root for later calls.
+        parents[number] = parents[parents[number]]
+        number = parents[number]
+    return number
+
+
+def _near(
+    texts: Sequence[Words], others: Sequence[Words], done: Container[Words]
+) -> Iterator[tuple[Words, Words]]:
+    """Yield pairs of a text and another, nearly identical one that is not yet in `done`."""
+    rows: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, words in enumerate(others):
+        for pair in _pairs(words):
+            rows[pair].append(number)
+    for words in texts:
+        for number in _candidates(words, rows):
+            other = others[number]
+            if other is not words and other not in done and _alike(words, other):
+                yield words, other
+
+
+def _pairs(words: Sequence[str]) -> set[tuple[str, str]]:
+    """Return the pairs of neighbouring words, none for a short text."""
+    return set(pairwise(words[:MOST_WORDS])) if len(words) >= FEWEST else set()
+
+
+def _candidates(
+    words: Sequence[str],
+    rows: Mapping[tuple[str, str], Sequence[int]],
+) -> list[int]:
+    """Return the rows that share at least a third of a text's informative pairs of words."""
+    shared: Counter[int] = Counter()
+    counted = 0
+    for pair in _pairs(words):
+        places = rows.get(pair, ())
+        counted += len(places) <= MOST_ROWS
+        if len(places) <= MOST_ROWS:
+            shared.update(places)
+    # Pairs that no other text has are counted too: they are evidence against a match.
+    least = max(1, counted // 3)
+    return [number for number, count in shared.items() if count >= least]
+
+
+def _alike(words: Sequence[str], other: Sequence[str]) -> bool:
+    one, two = words[:MOST_WORDS], other[:MOST_WORDS]
+    # With autojunk difflib would ignore frequent words in texts of 200 words or more. Both quick
+    # ratios are upper bounds of the ratio, and rule out most pairs.
+    matcher = SequenceMatcher(None, one, two, autojunk=False)
+    return (
+        matcher.real_quick_ratio() >= LIKE
+        and matcher.quick_ratio() >= LIKE
+        and matcher.ratio() >= LIKE
+    )

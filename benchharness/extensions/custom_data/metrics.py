@@ -1,0 +1,400 @@
+"""Metrics that `--metric` names: benchharness's, the `evaluate` library's, or those of a script.
+
+A script is Python code of its author. It runs only if this user has named it
+(tasks/foreign_code.py), and only while its content is the one with which the task was found.
+evaluate takes seconds to import, and is imported on use.
+"""
+
+import inspect
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchharness.errors import BenchError, DataError
+from benchharness.extensions.custom_data.roles import Kind
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.examples import Example, Prediction
+from benchharness.tasks.foreign_code import (
+    Code,
+    local_place,
+    modules_digest,
+    modules_in,
+    name_code,
+    require_named,
+)
+from benchharness.tasks.metrics import (
+    accuracy,
+    binary_f1,
+    choice_accuracy,
+    label_f1,
+    macro_f1,
+    matthews,
+    pearson,
+    spearman,
+)
+from benchharness.tasks.metrics.entities import (
+    are_entity_tags,
+    entity_f1,
+    entity_precision,
+    entity_recall,
+    tag_accuracy,
+    word_accuracy,
+)
+from benchharness.tasks.metrics.squad import SQUAD_V1, SQUAD_V2
+from benchharness.tasks.sources.hub import go_offline_if_unreachable
+from benchharness.tasks.task import Metric, Task
+
+EVALUATE = "evaluate:"
+
+AnyMetric = Metric[Any, Any]
+
+
+class Script(NamedTuple):
+    """The SHA-256 (hex) of a metric's code, and the metric's score for only right answers."""
+
+    digest: str
+    best: float
+
+
+def known_metrics(
+    kind: Kind, labels: Sequence[str], *, no_answer: bool, unseen: Sequence[str] = ()
+) -> dict[str, AnyMetric]:
+    """Return benchharness's metrics for a kind of task by name; the first is the default.
+
+    Means over labels include a label that is `unseen` in train only if the scored split has it.
+    """
+    found: Mapping[Kind, tuple[AnyMetric, ...]] = {
+        "class": (_of_occurring(macro_f1, labels, unseen), accuracy, matthews),
+        "labels": (
+            label_f1(labels, "micro"),
+            _of_occurring(lambda found: label_f1(found, "macro"), labels, unseen),
+            accuracy,
+        ),
+        "number": (pearson, spearman),
+        "tags": (entity_f1, entity_precision, entity_recall, tag_accuracy),
+        # F1 first: it is the main metric for answers in a context.
+        "spans": tuple(reversed(SQUAD_V2 if no_answer else SQUAD_V1)),
+        "choice": (choice_accuracy,),
+    }
+    if kind == "tags" and not are_entity_tags(labels):
+        return {word_accuracy.name: word_accuracy}  # such as parts of speech, which mark no spans
+    return {metric.name: metric for metric in found[kind]}
+
+
+def _of_occurring(
+    metric: Callable[[Sequence[str]], AnyMetric], labels: Sequence[str], unseen: Sequence[str]
+) -> AnyMetric:
+    """Return a mean over the labels of train and any `unseen` labels that the examples have."""
+    whole = metric(labels)
+    if not unseen:
+        return whole
+
+    def compute(predictions: Sequence[Any], examples: Sequence[Any]) -> float | None:
+        there = {label for example in examples for label in example.traits.labels}
+        kept = [label for label in labels if label not in unseen or label in there]
+        return metric(kept).compute(predictions, examples)
+
+    return replace(whole, compute=compute)
+
+
+def metric_of(
+    word: str, known: Mapping[str, AnyMetric], labels: Sequence[str], script: Script | None
+) -> AnyMetric:
+    """Return the metric that a word names; raise BenchError if the kind of task has none such."""
+    if word.startswith(EVALUATE):
+        return _evaluated(word, labels, script)
+    name, _, positive = word.partition(":")
+    # "f1:spam" is the F1 of the class "spam"; only the kind "class" has "mcc".
+    if name == "f1" and positive in labels and "mcc" in known:
+        return binary_f1(positive)
+    if word not in known:
+        raise BenchError(
+            f"--metric {word!r} is none of this kind of task: expected {', '.join(known)}, or "
+            "evaluate:NAME for one of the evaluate library or a script of it."
+        )
+    return known[word]
+
+
+def metrics_of(
+    words: Sequence[str],
+    known: Mapping[str, AnyMetric],
+    labels: Sequence[str],
+    scripts: Mapping[str, Script],
+) -> tuple[AnyMetric, ...]:
+    """Return the metrics that words name, each with a unique name."""
+    names = metric_names(words)
+    found = (metric_of(word, known, labels, scripts.get(word)) for word in words)
+    return tuple(replace(each, name=name) for each, name in zip(found, names, strict=True))
+
+
+def metric_names(words: Sequence[str]) -> list[str]:
+    """Return the name of each metric's score; raise BenchError if a metric is given twice.
+
+    If a name is taken, the next metric's name includes its options, as in f1_weighted and f1_spam,
+    or begins with "evaluate_".
+    """
+    names: list[str] = []
+    for word in words:
+        name, _, positive = word.partition(":")
+        longer = f"{name}_{positive}"
+        if word.startswith(EVALUATE):
+            source, options = _parse(word)
+            given = [str(value) for value in options.values()]
+            name = _name_of(source)
+            longer = "_".join([name, *given] if given else ["evaluate", name])
+        name = longer if name in names else name
+        if name in names or words.count(word) > 1:
+            raise BenchError(f"--metric gives {word} twice: leave one of them out.")
+        names.append(name)
+    return names
+
+
+# Metrics of the evaluate library.
+
+
+def _parse(word: str) -> tuple[str, dict[str, Any]]:
+    """Return a metric's name on the hub or its script's path, and its options.
+
+    The option `config_name` is for loading the metric, and `score` names the value that counts.
+    Raises BenchError if the word is malformed.
+    """
+    source, *parts = word.removeprefix(EVALUATE).split(",")
+    pairs = [part.partition("=") for part in parts]
+    if not source or any(not (name and equals and value) for name, equals, value in pairs):
+        raise BenchError(
+            f"--metric {word!r} is not evaluate:NAME or evaluate:NAME,option=value, such as "
+            "evaluate:f1,average=macro."
+        )
+    return source, {name: _typed(value) for name, _, value in pairs}
+
+
+def _name_of(source: str) -> str:
+    """Return the name of a metric, also from a redacted path such as `my_metric.py#3fa2c1`."""
+    return Path(re.sub("#[0-9a-f]{6}$", "", source)).stem.lower()
+
+
+def _evaluated(word: str, labels: Sequence[str], script: Script | None) -> AnyMetric:
+    """Build a metric of the evaluate library; a score of 0 to 100 is divided by 100."""
+    source, given = _parse(word)
+    name, best = _name_of(source), script.best if script else 1.0
+    place = {label: number for number, label in enumerate(labels)}
+    options = {n: value for n, value in given.items() if n not in ("config_name", "score")}
+
+    def compute(predictions: Sequence[Prediction], examples: Sequence[Example]) -> float:
+        require_named([_code(word, script)])
+        module = load_script(source, given.get("config_name"), script)
+        try:
+            form = _form(module)
+            guesses = [_written(p, form, place) for p in predictions]
+            golds = [_written(e, form, place) for e in examples]
+            found = module.compute(predictions=guesses, references=golds, **options)
+        except BenchError:
+            raise
+        except Exception as error:
+            raise BenchError(
+                f"--metric evaluate:{source} does not fit these predictions: "
+                f"{_reason(error) or type(error).__name__}"
+            ) from error
+        return _number(source, given.get("score"), found) / (best if best == 100.0 else 1.0)
+
+    # Right answers mostly score 1 or 100; the lowest score of a script is unknown.
+    is_bounded = script is not None and best in (1.0, 100.0)
+    bounds = (-math.inf, 1.0 if is_bounded else math.inf)
+    return Metric(name=name, compute=compute, bounds=bounds, is_slow=True)
+
+
+def _number(source: str, wanted: Any, found: Mapping[str, Any]) -> float:
+    """Return the value that counts among a script's values; raise BenchError if it is unclear."""
+    numbers = {name: each for name, each in found.items() if isinstance(each, int | float)}
+    if (name := wanted or _name_of(source)) in numbers:
+        return float(numbers[name])
+    if len(numbers) == 1 and wanted is None:
+        return float(next(iter(numbers.values())))
+    raise BenchError(
+        f"--metric evaluate:{source} gives {', '.join(found) or 'nothing'}: choose the "
+        f"number that counts, as evaluate:{source},score={next(iter(numbers), 'NAME')}."
+    )
+
+
+def _reason(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), "")[:200]
+
+
+def _typed(value: str) -> str | int | float | bool:
+    if value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value
+
+
+def codes_of(words: Sequence[str], scripts: Mapping[str, Script]) -> list[Code]:
+    """Return the code of the metrics that are scripts; benchharness's own metrics have none."""
+    return [_code(word, scripts.get(word)) for word in words if word.startswith(EVALUATE)]
+
+
+def _code(word: str, script: Script | None) -> Code:
+    return Code(_parse(word)[0], script.digest if script else "")
+
+
+@cache
+def load_script(source: str, config: str | None, script: Script | None) -> Any:
+    """Load a metric with evaluate; raise DataError if it cannot be loaded or its code has changed.
+
+    The caller has called `require_named` before, unless the user named the source in this command.
+    """
+    import evaluate  # noqa: PLC0415  (four seconds)
+    from evaluate.loading import evaluation_module_factory, import_main_class  # noqa: PLC0415
+
+    place = local_place(source)
+    if place is None and go_offline_if_unreachable():
+        evaluate.config.HF_EVALUATE_OFFLINE = True
+    found = str(place or source)
+    try:
+        # The two steps of `evaluate.load`, which would fetch the code again after it was checked.
+        copy = evaluation_module_factory(found)
+        if script is not None and _digest_unloaded(copy.module_path) != script.digest:
+            raise _changed(source)
+        module = import_main_class(copy.module_path)(
+            config_name=config, hash=copy.hash, keep_in_memory=True
+        )
+        module.download_and_prepare()
+    except DataError:
+        raise
+    except Exception as error:
+        code = place.read_text(errors="replace") if place and place.is_file() else ""
+        if several := re.search(r"^import +\w[\w. ]*,.*", code, re.MULTILINE):
+            raise DataError(
+                f"{source} begins with {several[0]!r}, which the evaluate library does not "
+                "understand: write one import a line."
+            ) from error
+        raise DataError(
+            f"--metric evaluate:{source} could not be loaded ({type(error).__name__}: "
+            f"{_reason(error).rstrip('.')}): give a metric's name on the hub, or the path of its "
+            "script."
+        ) from error
+    return module
+
+
+def _digest_unloaded(module_path: str) -> str:
+    """Return the digest of a metric's code without running it."""
+    spec = find_spec(module_path)
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError(module_path)
+    return _digest(Path(spec.origin))
+
+
+def _changed(source: str) -> DataError:
+    return DataError(
+        f"the metric evaluate:{source} has changed since this run was planned: start again."
+    )
+
+
+def script_digest(module: Any) -> str:
+    """Return the digest of the code of a loaded metric."""
+    return _digest(Path(inspect.getfile(type(module))))
+
+
+def _digest(main: Path) -> str:
+    """Return the SHA-256 (hex) of a script together with the local modules that it imports.
+
+    evaluate copies the script into a folder, together with these modules under the imported names.
+    """
+    return modules_digest(modules_in(main.parent))
+
+
+def check_script(
+    word: str, task: Task, labels: Sequence[str], examples: Sequence[Example]
+) -> Script:
+    """Return a metric's code and best score, after trying it on right and on wrong answers.
+
+    Raises BenchError if the metric does not fit the task, if labels are hidden, or if wrong answers
+    score as high as right ones.
+    """
+    source, options = _parse(word)
+    digest = script_digest(load_script(source, options.get("config_name"), None))
+    name_code([Code(source, digest)])
+    metric = _evaluated(word, labels, Script(digest, 1.0))
+    kind = answer_type(task)
+    golds = [kind.golds(example) for example in examples]
+    if not all(golds):
+        raise BenchError(f"--metric {word!r} cannot be tried: labels of {task.name} are hidden.")
+    right = [gold[0] for gold in golds]
+    best = metric.compute(right, examples) or 0.0
+    # For most kinds of answers an example's wrong answer is the right one of the next example.
+    moved = [*map(kind.wrong, examples, [*right[1:], right[0]])]
+    # Written so that a score of NaN, which is neither higher nor lower, is refused too.
+    if not best > (metric.compute(moved, examples) or 0.0):
+        raise BenchError(
+            f"--metric {word!r} is no higher for right answers than for wrong ones ({best:g}): a "
+            "board puts the highest first, so give one that is higher for better answers."
+        )
+    return Script(digest, best)
+
+
+def _form(module: Any) -> str:
+    """Return the form of prediction that a metric's features declare: "class", "texts", ..."""
+    features = module.features
+    feature = (features[0] if isinstance(features, list) else features)["predictions"]
+    # An object per example, with "id" and "prediction_text", as in the metric squad.
+    if hasattr(feature, "keys"):
+        return "squad"
+    inner = getattr(feature, "feature", None)
+    kind = str(getattr(inner or feature, "dtype", ""))
+    word = "text" if "string" in kind else "class" if "int" in kind else "number"
+    return f"{word}s" if inner is not None else word
+
+
+def _written(found: Any, form: str, place: Mapping[str, int]) -> Any:
+    """Convert a prediction or an example for a metric; raise BenchError if that is impossible."""
+    writer = _WRITERS.get((type(found).__name__.replace("Example", "Prediction"), form))
+    if writer is None:
+        raise BenchError(
+            f"the metric takes {form} for each example, which this kind of task does not predict."
+        )
+    return writer(found, place)
+
+
+def _label_number(found: Any, place: Mapping[str, int]) -> Any:
+    return place.get(found.label, found.label)
+
+
+def _is_gold(found: object) -> bool:
+    return isinstance(found, Example)
+
+
+def _option(found: Any, _place: Mapping[str, int]) -> int:
+    return int(found.gold[0] if _is_gold(found) else found.option)
+
+
+def _squad(found: Any, _place: Mapping[str, int]) -> dict[str, Any]:
+    if not _is_gold(found):
+        return {"id": found.id, "prediction_text": "" if found.abstains else found.text}
+    answers = found.answers or ()
+    places = {"text": [t for t, _ in answers], "answer_start": [start for _, start in answers]}
+    return {"id": found.id, "answers": places}
+
+
+_WRITERS: Mapping[tuple[str, str], Callable[[Any, Mapping[str, int]], Any]] = {
+    ("PairPrediction", "class"): _label_number,
+    ("PairPrediction", "number"): _label_number,
+    ("PairPrediction", "text"): lambda found, _: str(found.label),
+    ("PairPrediction", "classs"): lambda found, place: [int(name in found.label) for name in place],
+    ("PairPrediction", "numbers"): lambda found, place: [float(n in found.label) for n in place],
+    ("ChoicePrediction", "class"): _option,
+    ("ChoicePrediction", "number"): _option,
+    ("TagPrediction", "texts"): lambda found, _: list(found.tags),
+    ("SpanPrediction", "squad"): _squad,
+    ("SpanPrediction", "text"): lambda found, _: (
+        next(iter(found.answer_texts), "") if _is_gold(found) else found.text
+    ),
+}
+"""Functions that convert a prediction or example, keyed by its type and the metric's form."""

@@ -1,0 +1,228 @@
+"""Find the files of each split in a user's file, folder or archive."""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from benchharness.errors import DataError
+from benchharness.tasks.sources.archives import open_archive
+from benchharness.tasks.sources.files import ARCHIVES, held
+from benchharness.tasks.sources.source import Place
+
+SPLIT_NAMES = {
+    "train": {"train", "training"},
+    "dev": {"dev", "devel", "development", "valid", "val", "validation", "testa"},
+    "test": {"test", "testing", "testb"},
+}
+
+ENDINGS = {
+    **dict.fromkeys((".csv", ".tsv", ".tab"), "table"),
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), "json"),
+    **dict.fromkeys((".conll", ".iob", ".iob2", ".bio", ".conllu"), "conll"),
+    ".parquet": "parquet",
+    **dict.fromkeys((".arrow", ".feather"), "arrow"),
+    ".xlsx": "workbook",
+    ".xml": "xml",
+    **dict.fromkeys((".txt", ".ft"), "text"),
+}
+
+
+def split_of(name: str) -> str:
+    """Return the only split that a name contains as a word; "" if it has none or several."""
+    # "train-00000-of-00002.parquet" is in train; "train_test.csv" names two splits, so none.
+    words = set(re.findall("[a-z]+", name.lower()))
+    found = [split for split, names in SPLIT_NAMES.items() if words & names]
+    return found[0] if len(found) == 1 else ""
+
+
+def split_files(path: Path) -> dict[str, list[Place]]:
+    """Return the files of each split of a folder or an archive; a single file is the split "all".
+
+    Files whose names differ only in digits are parts of one file, in order. A folder that is read
+    as a whole, such as one with a folder per class, is returned instead of files.
+
+    Raises DataError if there is no train file, or if a split has files that do not belong together.
+    """
+    if path.is_file() and not path.name.lower().endswith(ARCHIVES):
+        return {"all": [path]}
+    place = _archive(path, stamp_of(path)) if path.is_file() else path
+    if _is_classes(place) or class_files(place) or _is_table(place):
+        return {"all": [place]}
+    folders = [child for child in children(place) if child.is_dir()]
+    rows = _files_of_rows(place)
+    # Clones of the hub's repositories have their files in "data".
+    if not rows and [folder.name for folder in folders] == ["data"]:
+        rows, folders = _files_of_rows(folders[0]), []
+    found = _by_split([f for f in folders if _is_classes(f) or _is_table(f)])
+    found = found if "train" in found else _by_split(rows)
+    # A folder for each split, as `DatasetDict.save_to_disk` writes them.
+    found = found if "train" in found or rows else _in_folders(folders)
+    _check_parts(path, found)
+    if "train" in found:
+        return {split: found[split] for split in SPLIT_NAMES if split in found}
+    is_cut = all(re.search(r"-\d{5}-of-\d{5}\.", file.name) for file in rows)
+    if not found and rows and (is_cut or len(rows) == 1):
+        return {"all": [*rows]}
+    names = ", ".join(file.name for file in rows[:4]) or "no file of rows"
+    raise DataError(
+        f"{path} has no train file (it holds {names}): call it train.csv, and the others dev and "
+        "test, or name one file; or give each class a folder of .txt files."
+    )
+
+
+def _check_parts(path: Path, found: Mapping[str, Sequence[Place]]) -> None:
+    """Raise DataError if files of a split are neither parts of one nor texts and their labels."""
+    # "train-00000-of-00002.parquet" and "train-00001-of-00002.parquet" are parts of one file.
+    for split, files in found.items():
+        is_one = len({re.sub(r"\d", "", file.name) for file in files}) == 1
+        if not is_one and with_labels_apart(files) is None:
+            both = " and ".join(file.name for file in files[:2])
+            raise DataError(f"{path} has {both}, which are both {split}: leave one of them there.")
+
+
+_LABELS = frozenset(("label", "labels", "solution", "solutions", "gold", "answers", "targets"))
+
+
+def with_labels_apart(files: Sequence[Place]) -> tuple[Place, Place] | None:
+    """Return a file of texts and the file of their labels (test, test_labels); else None."""
+    words = [re.findall(r"[^\W_]+", file.name.lower().partition(".")[0]) for file in files]
+    if len(files) != 2 or words[0] == words[1]:
+        return None
+    (texts, first), (labels, second) = sorted(
+        zip(files, words, strict=True), key=lambda f: len(f[1])
+    )
+    is_one = [word for word in second if word not in _LABELS] == first
+    return (texts, labels) if is_one else None
+
+
+def _files_of_rows(folder: Place) -> list[Place]:
+    found = [child for child in children(folder) if child.is_file() and kind_of(child)]
+    rows = [child for child in found if child.name not in _ABOUT]
+    # XML files mostly describe other files (UD's stats.xml).
+    return [child for child in rows if kind_of(child) != "xml"] or rows
+
+
+def _in_folders(folders: Sequence[Place]) -> dict[str, list[Place]]:
+    """Return the files of rows in the first folder that is named as each split."""
+    named = _by_split(folders)
+    return {split: rows for split, (first, *_) in named.items() if (rows := _files_of_rows(first))}
+
+
+_ABOUT = ("dataset_dict.json", "dataset_info.json", "state.json")
+"""Files of metadata that `Dataset.save_to_disk` writes next to the rows."""
+
+
+def _by_split(places: Sequence[Place]) -> dict[str, list[Place]]:
+    found: dict[str, list[Place]] = {}
+    for place in places:
+        if split := split_of(place.name):
+            found.setdefault(split, []).append(place)
+    return found
+
+
+@lru_cache(maxsize=2)
+def _archive(path: Path, _stamp: tuple[int, int]) -> Place:
+    """Open an archive; return its outermost folder that holds more than a single folder."""
+    try:
+        place: Place = open_archive(path, path.name)
+    except DataError as error:
+        raise DataError(str(error).replace("get the official archive", "pack it again")) from error
+    while len(found := children(place)) == 1 and found[0].is_dir():
+        place = found[0]
+    return place
+
+
+def children(folder: Place) -> list[Place]:
+    """Return a folder's visible contents sorted by name; raise DataError if it cannot be read."""
+    if not folder.is_dir():
+        raise DataError(f"the data file {str(folder)!r} does not exist: give a file or a folder.")
+    return sorted(held(folder), key=lambda child: child.name)
+
+
+def _is_classes(folder: Place) -> bool:
+    """Return whether a folder has two or more folders of texts, none of them named as a split."""
+    classes = [p for p in children(folder) if p.is_dir()] if folder.is_dir() else []
+    return len(classes) > 1 and all(
+        not split_of(place.name) and any(map(is_text, place.iterdir())) for place in classes
+    )
+
+
+_POLAR = frozenset(
+    ("pos", "neg", "neutral", "positive", "negative", "ham", "spam", "fake", "true", "real")
+)
+"""Names of classes that the names of files may contain."""
+
+
+def class_files(folder: Place) -> dict[str, Place]:
+    """Return the file of each class, of lines or a table, by the class's name; else an empty dict.
+
+    Examples are rt-polarity.pos and rt-polarity.neg, pos.txt and neg.txt, or Fake.csv and True.csv.
+    Only well-known classes count: train.en and train.de have the same texts in two languages.
+    """
+    if not folder.is_dir():
+        return {}
+    files = [c for c in children(folder) if c.is_file() and "readme" not in c.name.lower()]
+    parts = [file.name.rpartition(".")[::2] for file in files]
+    for named, rest, endings in ((0, 1, {"", "txt", "csv", "tsv"}), (1, 0, None)):
+        classes = {part[named]: file for part, file in zip(parts, files, strict=True)}
+        others = {part[rest] for part in parts}
+        is_one = len(others) == 1 and (endings is None or others <= endings)
+        if is_one and len(classes) == len(files) > 1 and _POLAR.issuperset(map(str.lower, classes)):
+            return classes
+    return {}
+
+
+def is_text(place: Place) -> bool:
+    """Return whether a file in a class's folder is a text: a .txt file, or a number for a name."""
+    return place.name.endswith(".txt") or place.name.isdigit()
+
+
+def is_brat(folder: Place) -> bool:
+    """Return whether a folder holds texts, next to them files of brat's annotations (.ann)."""
+    names = {child.name for child in children(folder)} if folder.is_dir() else set()
+    return any(n.endswith(".ann") and f"{n.removesuffix('.ann')}.txt" in names for n in names)
+
+
+def scored_files(folder: Place) -> dict[Place, Place]:
+    """Map files of pairs to the files of their scores: STS.input.news.txt to STS.gs.news.txt.
+
+    Empty if a file of pairs has no scores, or if any file is named as a split.
+    """
+    files = {c.name: c for c in children(folder) if c.is_file()} if folder.is_dir() else {}
+    pairs = {name: name.replace(".input.", ".gs.") for name in files if ".input." in name}
+    is_whole = all(scores in files for scores in pairs.values()) and not any(map(split_of, files))
+    return {files[name]: files[scores] for name, scores in pairs.items()} if is_whole else {}
+
+
+def _is_table(folder: Place) -> bool:
+    """Return whether the files of a folder make one table, line by line or text by text."""
+    return is_brat(folder) or bool(scored_files(folder))
+
+
+def ending_of(path: Place) -> str:
+    """Return a file's ending in lower case; for a .gz the ending of the file in it."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def kind_of(path: Place) -> str:
+    """Return the name of the reader for a file's ending; "" if there is none."""
+    ending = ending_of(path)
+    # CoNLL-2003's "eng.train" and "eng.testa" end in a split's name; their text shows the layout.
+    is_named = ending.lstrip(".") in {name for names in SPLIT_NAMES.values() for name in names}
+    return ENDINGS.get(ending, "text" if is_named else "")
+
+
+def stamp_of(path: Place) -> tuple[int, int]:
+    """Return a file's size and modification time (ns), by which a changed file is recognized.
+
+    For a folder these are the total size and the latest time. Members of an archive always have (1,
+    0): a changed archive is opened again and has new members.
+    """
+    if not isinstance(path, Path):
+        return 1, 0
+    try:
+        found = [each.stat() for each in (path.rglob("*") if path.is_dir() else [path])]
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+    return sum(each.st_size for each in found), max(each.st_mtime_ns for each in found)

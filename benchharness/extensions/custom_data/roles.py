@@ -1,0 +1,181 @@
+"""The roles of a table's columns, and the kinds of tasks that they make.
+
+A mapping gives columns roles, and the roles determine the kind of task:
+
+    text [text2] label          one class                (label=a+b: the only column that holds 1)
+    text [text2] labels         several labels, or none  (labels=a+b: each column that holds 1)
+    text [text2] number         a number
+    words tags [sentence]       a tag per word           (with `sentence` a row is a word)
+    context question answer [start]   a span of the context
+    question options answer [context] one of the options (options=a+b: a column per option)
+    question option label [context]   the same, with a row per option
+
+Any task may have the roles `group`, `split` and `verdict` as well. Rows of one group are all in
+train or all in dev if dev is held out. `split` contains train, dev or test for each row, and
+`verdict` whether the row counts (see verdicts.py). `keys` are names of the options that the answer
+uses instead of their positions or texts.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from benchharness.errors import BenchError
+from benchharness.extensions.custom_data.verdicts import VERDICT
+
+Kind = Literal["class", "labels", "number", "tags", "spans", "choice"]
+
+Columns = Mapping[str, tuple[str, ...]]
+"""Names of the columns of each role; most roles have one column."""
+
+
+BESIDE = ("group", VERDICT)
+"""Roles that any kind of task may have in addition, apart from `split`."""
+
+
+class Shape(NamedTuple):
+    """Roles that a kind of task needs and allows, and its names in errors and in notes."""
+
+    needed: tuple[str, ...]
+    allowed: tuple[str, ...]
+    said: str
+    head: str
+
+
+def _shape(needed: str, allowed: str, said: str, head: str = "") -> Shape:
+    return Shape(tuple(needed.split()), (*allowed.split(), *BESIDE), said, head or said)
+
+
+SHAPES: Mapping[Kind, Shape] = {
+    "class": _shape("text label", "text2", "a class", "classification"),
+    "labels": _shape("text labels", "text2", "several labels", "multi-label classification"),
+    "number": _shape("text number", "text2", "a number", "regression"),
+    "tags": _shape("words tags", "sentence", "tags", "tags of words"),
+    "spans": _shape(
+        "context question answer", "start", "a span of the context", "answers in a context"
+    ),
+    "choice": _shape("options answer", "question context keys", "one of several options"),
+}
+LONG_CHOICE = ("question", "option", "label")
+SPLIT = "split"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnMapping:
+    """A kind of task, and the roles of the columns that make it."""
+
+    kind: Kind
+    columns: Columns
+
+    @property
+    def words(self) -> str:
+        """The mapping as a value of `--columns`."""
+        return ",".join(f"{role}={'+'.join(names)}" for role, names in self.columns.items())
+
+    @property
+    def names(self) -> set[str]:
+        """Names of all columns that have a role."""
+        return {name for names in self.columns.values() for name in names}
+
+    @property
+    def is_long_choice(self) -> bool:
+        """Return whether a row is an option rather than a question with its options."""
+        return "option" in self.columns
+
+
+def parse_columns(words: str) -> ColumnMapping:
+    """Return the mapping that `--columns` gives; raise BenchError if its roles make no task."""
+    return mapping_of(parse_roles(words), words)
+
+
+def parse_roles(words: str) -> dict[str, tuple[str, ...]]:
+    """Return the columns of each role in `--columns`; raise BenchError if a part is malformed."""
+    columns: dict[str, tuple[str, ...]] = {}
+    for part in words.split(","):
+        role, equals, names = (each.strip() for each in part.partition("="))
+        if not (equals and role and names) or role in columns:
+            raise BenchError(
+                f"--columns {words!r} is not role=column, each role once, such as "
+                "--columns text=review,label=stars."
+            )
+        columns[role] = tuple(name.strip() for name in names.split("+"))
+    return columns
+
+
+def mapping_of(columns: Columns, words: str) -> ColumnMapping:
+    """Return the mapping of columns with roles; raise BenchError if the roles make no task.
+
+    `words` names the columns in the error.
+    """
+    given = set(columns) - {SPLIT}
+    if set(LONG_CHOICE) <= given <= {*LONG_CHOICE, "context", *BESIDE}:
+        return ColumnMapping(kind="choice", columns=columns)
+    for kind, shape in SHAPES.items():
+        if set(shape.needed) <= given <= {*shape.needed, *shape.allowed}:
+            return ColumnMapping(kind=kind, columns=columns)
+    known = "; ".join(" ".join(n) for n in (*(s.needed for s in SHAPES.values()), LONG_CHOICE))
+    raise BenchError(f"the roles of --columns {words!r} make no task: expected one of {known}.")
+
+
+def listed(given: Sequence[Any]) -> list[Any]:
+    """Return the options of a row without missing ones; a column may hold one option or a list."""
+    every = [each for one in given for each in (one if isinstance(one, list) else [one])]
+    return [each for each in every if each not in (None, "")]
+
+
+_NUMBERS = re.compile(r"\d{1,2}(\.0)?(\s*[,;/|+&]\s*\d{1,2})*")
+
+
+def numbers_in(right: object) -> list[int]:
+    """Return the numbers of options in an answer such as "3" or "1,4"; empty for anything else."""
+    word = str(right).strip()
+    is_one = _NUMBERS.fullmatch(word) and not isinstance(right, bool)
+    return [*map(int, re.findall(r"\d+", word.removesuffix(".0")))] if is_one else []
+
+
+def first_number(pairs: Sequence[tuple[object, Sequence[object]]]) -> int:
+    """Return the number that answers give the first option: 1 if that is certain, else 0.
+
+    `pairs` are answers with their options. If answers count from 1, some answer is the number of
+    its options, which does not exist when counting from 0.
+    """
+    named = [(numbers_in(right), len(listed(options))) for right, options in pairs]
+    if not named or not all(numbers and 0 < max(numbers) <= count for numbers, count in named):
+        return 0
+    found = {number for numbers, _ in named for number in numbers}
+    are_texts = all(right in options or str(right) in options for right, options in pairs)
+    are_single = sum(len(numbers) > 1 for numbers, _ in named) <= len(named) / 4
+    has_last = any(count > 1 and count in numbers for numbers, count in named)
+    return int({0, 1} & found == {1} and has_last and are_single and not are_texts)
+
+
+def place_of(
+    right: object,
+    options: Sequence[object],
+    keys: Sequence[object] | None = None,
+    first: int = 0,
+) -> int | None:
+    """Return the index of the right option; None if the answer names none.
+
+    Args:
+        right: The answer: a key, a number, a letter or the text of an option.
+        options: The options of the row.
+        keys: The names of the options; the answer is then one of them.
+        first: The number of the first option; with 1 the answer is always a number.
+    """
+    word = str(right).strip()
+    if keys is not None:
+        return next((at for at, key in enumerate(keys) if str(key).strip() == word), None)
+    if first:
+        numbers = numbers_in(right)
+        return numbers[0] - 1 if numbers and 0 < numbers[0] <= len(options) else None
+    # The text goes before the number: of the options "3", "2", "1" the answer "2" is the second.
+    if right in options or word in options:
+        return options.index(right if right in options else word)
+    # pandas writes "2.0" for 2 in a column with missing values.
+    if re.fullmatch(r"\d+(\.0)?", word):
+        return int(float(word)) if int(float(word)) < len(options) else None
+    if len(word) == 1 and 0 <= (place := ord(word.lower()) - ord("a")) < len(options):
+        return place
+    return None

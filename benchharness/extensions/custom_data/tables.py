@@ -1,0 +1,869 @@
+"""Read users' files of rows into tables that know the place of every row.
+
+The layout is determined by a file's ending and content alone, so that a file is always read in the
+same way. Texts stay as they are written: "NA" and "null" are texts.
+"""
+
+import csv
+import gzip
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from io import BytesIO, StringIO
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import IO, Any
+from zipfile import ZipFile
+
+from benchharness.errors import BenchError, DataError
+from benchharness.extensions.custom_data.annotations import WEBANNO, brat_spans
+from benchharness.extensions.custom_data.cells import read_cells
+from benchharness.extensions.custom_data.columns import Column, Table
+from benchharness.extensions.custom_data.documents import (
+    is_object,
+    named,
+    names_of,
+    objects_table,
+    read_json,
+)
+from benchharness.extensions.custom_data.encodings import text_of
+from benchharness.extensions.custom_data.headers import Lines, split_header
+from benchharness.extensions.custom_data.markup import read_xml
+from benchharness.extensions.custom_data.memory import HEAD_BYTES, cells_per_byte, check_memory
+from benchharness.extensions.custom_data.places import (
+    ENDINGS,
+    children,
+    class_files,
+    ending_of,
+    is_brat,
+    is_text,
+    kind_of,
+    scored_files,
+    split_of,
+    stamp_of,
+    with_labels_apart,
+)
+from benchharness.extensions.custom_data.readings import count_readings
+from benchharness.extensions.custom_data.words import (
+    LINES,
+    read_at,
+    read_conll,
+    read_fasttext,
+    read_pubtator,
+    read_tagged,
+    read_webanno,
+)
+from benchharness.tasks.sources.formats import content_of, fields_of
+from benchharness.tasks.sources.source import Place
+
+MOST_BYTES = 2 * 2**30
+"""Largest size of a file, which is read as a whole and takes several times its size in memory."""
+
+
+# Reading a file.
+
+
+def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = False) -> Table:
+    """Read the rows of a file, of its parts one after the other, or of a folder.
+
+    Args:
+        files: The file, the parts of one file, or a file of texts and the file of their labels.
+        encoding: The encoding of the files; "" to detect it.
+        no_header: Whether line 1 of a table is a row, so that its columns are numbered from 1.
+
+    Raises:
+        DataError: A file is malformed, has no rows, or has other columns than another part. Where
+            possible, the error names the line and the column.
+        BenchError: The option `no_header` or `encoding` makes no sense for this file.
+    """
+    pair = with_labels_apart(files)
+    tables = [_read(path, encoding, no_header, stamp_of(path)) for path in pair or files]
+    if len(tables) == 1:
+        return tables[0]
+    first = tables[0]
+    if pair:
+        return _with_labels(first, tables[1])
+    for table in tables[1:]:
+        if list(table.columns) != list(first.columns):
+            raise DataError(f"{table.name} has other columns than {first.name}.")
+    # Each part counts its lines from 1, so that ids begin with the number of the part: "0:7",
+    # "1:7".
+    return replace(
+        first,
+        name=files[0].parent.name,
+        columns={name: [v for t in tables for v in t.columns[name]] for name in first.columns},
+        ids=[f"{n}:{each}" for n, t in enumerate(tables) for each in t.ids],
+    )
+
+
+def _with_labels(texts: Table, labels: Table) -> Table:
+    """Join texts with their labels from another file, by the only column that both have.
+
+    Raises DataError if there is no such column, or if labels have equal values in it.
+    """
+    common = [name for name in texts.columns if name in labels.columns]
+    key = common[0] if len(common) == 1 else ""
+    rows = {str(value): row for row, value in enumerate(labels.columns.get(key, ()))}
+    if not key or len(rows) < len(labels.ids):
+        raise DataError(
+            f"{labels.name} has no one column whose different values tell which rows of "
+            f"{texts.name} its labels are of (both have {', '.join(map(repr, common)) or 'none'}): "
+            "put them into one file."
+        )
+    places = [rows.get(str(value)) for value in texts.columns[key]]
+    more = {
+        name: [None if at is None else values[at] for at in places]
+        for name, values in labels.columns.items()
+        if name != key
+    }
+    said = f"the labels of {texts.name} are those of {labels.name}, by {key!r}"
+    notes = (*texts.notes, *labels.notes, said)
+    return replace(texts, columns={**texts.columns, **more}, notes=notes)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -> Table:
+    """Read a file; the result is cached, because a run reads a file once for each split."""
+    # A member of an archive has the stamp (1, 0): in an empty one the readers find no rows.
+    if stamp[0] == 0:
+        raise DataError(f"{path.name} is empty: expected rows.")
+    _check_size(path, stamp[0])
+    kind = _folder_kind(path) if path.is_dir() else kind_of(path)
+    within = "" if kind else _kind_within(path, encoding)
+    if not (kind or within):
+        raise DataError(
+            f"{path.name} has an ending that no reader knows: expected {', '.join(ENDINGS)}, any "
+            "of them in .gz or .zip, or a folder of .txt files for each class."
+        )
+    try:
+        return _as_table(path, kind or within, encoding, is_said=not within, no_header=no_header)
+    except MemoryError as error:
+        raise DataError(
+            f"{path.name} does not fit into memory: give fewer rows, or more memory."
+        ) from error
+
+
+def _as_table(path: Place, kind: str, encoding: str, *, is_said: bool, no_header: bool) -> Table:
+    """Read the table in a file of this kind; `is_said` is whether its ending gives the kind."""
+    notes: tuple[str, ...] = ()
+    if kind in FOLDERS:
+        rows: Table | Lines = FOLDERS[kind](path, encoding)
+    elif kind in BINARY:
+        rows = BINARY[kind](path, _content(path, is_text=False))
+    else:
+        rows, notes = _of_text(path, kind, encoding, is_said=is_said)
+    if no_header and isinstance(rows, Table):
+        refuse_no_header(path)
+    table = rows if isinstance(rows, Table) else _of_lines(path, rows, no_header=no_header)
+    if not table.ids:
+        raise DataError(f"{path.name} has no rows below line 1.")
+    return read_cells(replace(table, notes=(*notes, *table.notes)))
+
+
+def refuse_no_header(path: Place) -> None:
+    """Raise BenchError, because --no-header is for tables and the file is not one."""
+    raise BenchError(f"--no-header is of tables, and {path.name} is none: leave it out.")
+
+
+def _of_text(
+    path: Place, kind: str, encoding: str, *, is_said: bool
+) -> tuple[Table | Lines, tuple[str, ...]]:
+    """Return the rows of a text file, and notes on how it was read.
+
+    `is_said` is whether the file's ending gives the kind.
+    """
+    text, notes = text_of(path, _content(path), encoding)
+    kind = text_kind(kind, text)
+    if not is_said:
+        notes = (*notes, f"{path.name} is read as {SAID[kind]}, for its ending says nothing of it")
+    if kind == "table":
+        text, count = without_comments(path, text)
+        said = f"lines at the top of {path.name} that begin with # are read as comments: {count}"
+        notes = (*notes, said) if count else notes
+    return READERS[kind](path, text), notes
+
+
+def _check_size(path: Place, size: int) -> None:
+    if size > MOST_BYTES:
+        raise DataError(
+            f"{path.name} has {size / 1e9:.1f} GB and is read as a whole, which takes several "
+            f"times as much memory: give at most {MOST_BYTES / 1e9:.1f} GB of it."
+        )
+
+
+@contextmanager
+def reading(path: Place) -> Iterator[None]:
+    """Raise DataError if the block fails to read or to unpack a file."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path.name} cannot be unpacked ({error}): pack it again.") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+@contextmanager
+def opened(path: Place) -> Iterator[IO[bytes]]:
+    """Open a file as a stream of bytes, unpacked if it is a .gz; raise DataError as `reading`."""
+    with reading(path), ExitStack() as stack:
+        file: Any = path.open("rb") if isinstance(path, Path) else BytesIO(content_of(path))
+        stack.enter_context(file)
+        if path.name.lower().endswith(".gz"):
+            file = stack.enter_context(gzip.open(file))
+        yield file
+
+
+CHUNK_BYTES = 2**22
+"""Number of bytes that are unpacked between two checks of the free memory."""
+
+
+def _content(path: Place, *, is_text: bool = True) -> bytes:
+    """Return a file's bytes, unpacked if it is a .gz; raise DataError if memory is too small."""
+    with opened(path) as file:
+        parts = [file.read(HEAD_BYTES)]
+        each, size = cells_per_byte(parts[0]) if is_text else 0.0, len(parts[0])
+        whole = path.stat().st_size if isinstance(path, Path) else 0
+        check_memory(path, whole, each * whole)  # a .gz has more than that
+        while more := file.read(CHUNK_BYTES):
+            parts.append(more)
+            size += len(more)
+            _check_size(path, size)
+            check_memory(path, size, each * size)
+    return b"".join(parts)
+
+
+def _class_folders(folder: Place, encoding: str) -> Table:
+    """Read a text per file, labelled with its folder's name; texts in "unsup" have no label."""
+    rows: list[tuple[str, Any]] = []
+    notes: list[str] = []
+    for place in (child for child in children(folder) if child.is_dir()):
+        label = None if place.name.startswith("unsup") else place.name
+        for path in filter(is_text, children(place)):
+            text, said = text_of(path, content_of(path), encoding)
+            notes += said
+            rows.append((f"{place.name}/{path.name}", {"text": text.strip(), "label": label}))
+    if rows and all(is_object(row["text"]) for _, row in rows):
+        raise DataError(f"{folder} has JSON in its .txt files, where the text of a class is meant.")
+    return replace(objects_table(folder, rows, "file"), notes=tuple(notes[:3]))
+
+
+def _class_lines(folder: Place, encoding: str) -> Table:
+    """Read a text per line, or the rows of tables, labelled with the class that names the file."""
+    found = class_files(folder)
+    if any(kind_of(path) == "table" for path in found.values()):
+        whole = read_table([*found.values()], encoding)
+        if "label" in whole.columns:
+            raise DataError(
+                f"{folder.name} has a file for each class, and in them a column 'label': put the "
+                "rows into one file, train.csv."
+            )
+        # The id of a row begins with the number of its file: "0:7".
+        classes = list(found)
+        labels = [classes[int(row.partition(":")[0])] for row in whole.ids]
+        return replace(whole, columns={**whole.columns, "label": labels}, name=folder.name)
+    rows: list[tuple[str, Any]] = []
+    notes: tuple[str, ...] = ()
+    for label, path in found.items():
+        text, said = text_of(path, content_of(path), encoding)
+        notes += said
+        lines = enumerate(text.split("\n"), start=1)
+        bare = [(number, line.strip()) for number, line in lines]
+        rows += [(f"{path.name}:{n}", {"text": t, "label": label}) for n, t in bare if t]
+    return replace(objects_table(folder, rows, "line"), notes=notes[:3])
+
+
+def _brat(folder: Place, encoding: str) -> Table:
+    """Read a text per file, with the spans in the file of annotations next to it."""
+    rows: list[tuple[str, Any]] = []
+    notes: list[str] = []
+    left: Counter[str] = Counter()
+    beside = {child.name: child for child in children(folder)}
+    for name, path in beside.items():
+        if name.endswith(".txt") and (found := beside.get(f"{name.removesuffix('.txt')}.ann")):
+            (text, said), (spans, _) = (text_of(p, content_of(p), encoding) for p in (path, found))
+            notes += said
+            entities, others = brat_spans(found.name, spans)
+            left += others
+            rows.append((name, {"text": text, "entities": entities}))
+    if left:
+        counts = ", ".join(f"{count} {what}" for what, count in sorted(left.items()))
+        notes.insert(0, f"left out of {folder.name}: {counts}")
+    return replace(objects_table(folder, rows, "file"), notes=tuple(notes[:3]))
+
+
+def _scored(folder: Place, encoding: str) -> Table:
+    """Read a pair of texts per line, with the score in the same line of another file."""
+    rows: list[tuple[str, Any]] = []
+    notes: tuple[str, ...] = ()
+    for pairs, scores in scored_files(folder).items():
+        found = [text_of(p, content_of(p), encoding) for p in (pairs, scores)]
+        notes += found[0][1]
+        lines, numbers = (text.removesuffix("\n").split("\n") for text, _ in found)
+        if len(lines) != len(numbers):
+            raise DataError(
+                f"{pairs.name} has {len(lines)} lines and {scores.name} {len(numbers)}: expected a "
+                "line with the score, which may be empty, for each pair."
+            )
+        for number, (line, score) in enumerate(zip(lines, numbers, strict=True), start=1):
+            one, tab, rest = line.removesuffix("\r").partition("\t")
+            if not tab:
+                raise DataError(f"{pairs.name} line {number} has no tab between two texts.")
+            texts = {"sentence1": one, "sentence2": rest.partition("\t")[0]}
+            rows.append((f"{pairs.name}:{number}", {**texts, "score": score.strip() or None}))
+    said = f"the scores of {folder.name} are those of the files gs, line by line"
+    return replace(objects_table(folder, rows, "line"), notes=(said, *notes[:3]))
+
+
+def _folder_kind(folder: Place) -> str:
+    if is_brat(folder):
+        return "brat"
+    if scored_files(folder):
+        return "scored"
+    return "lines" if class_files(folder) else "classes"
+
+
+FOLDERS: Mapping[str, Callable[[Place, str], Table]] = {
+    "classes": _class_folders,
+    "lines": _class_lines,
+    "brat": _brat,
+    "scored": _scored,
+}
+
+
+def _kind_within(path: Place, encoding: str) -> str:
+    """Return the kind of a file whose ending is unknown, by its text; "" if it has no rows."""
+    try:
+        text, _ = text_of(path, _content(path), encoding)
+    except DataError:
+        return ""
+    start = text.lstrip()
+    if start.startswith("[") or is_object(start.partition("\n")[0]):
+        return "json"
+    if start.startswith(WEBANNO) or any(fits(start) for fits in LINES.values()):
+        return "text"
+    text, _ = without_comments(path, text)
+    delimiter, _ = delimiter_of(path, text)
+    try:
+        widths = [len(row) for _, row in islice(table_rows(path, text, delimiter), 200)]
+    except DataError:
+        return ""
+    return "text" if len(widths) > 2 and len(set(widths)) == 1 and widths[0] > 1 else ""
+
+
+def text_kind(kind: str, text: str) -> str:
+    """Return the kind of a text, which may be more specific than the kind that its ending gives.
+
+    Columns of words differ from tables by the empty lines between sentences.
+    """
+    if kind in ("table", "conll", "text") and text.startswith(WEBANNO):
+        return "webanno"
+    if kind not in ("text", "table"):
+        return kind
+    if kind == "text" and (own := next((name for name, fits in LINES.items() if fits(text)), "")):
+        return own
+    lines = [line.removesuffix("\r") for line in text[:20_000].split("\n")]
+    # The last line may be truncated, and an empty line at an end separates no sentences.
+    blank = sum(not line.strip() for line in lines[1:-1])
+    said = [line for line in lines[:-1] if line.strip() and not line.startswith("#")]
+    widths = {len(fields_of(line)) for line in said}
+    is_even = bool(blank) and len(widths) == 1 and widths != {1}
+    if kind == "text":
+        return "conll" if is_even else "table"
+    # A .tsv is a table, unless nearly every field is a single word and sentences have several.
+    fields = [field for line in said for field in line.split("\t")]
+    are_words = sum(" " in field for field in fields) < 0.1 * len(fields)
+    are_columns = is_even and are_words and len(said) > 2 * blank
+    return "conll" if are_columns and "\t" in text else "table"
+
+
+# Tables with commas, semicolons, bars or tabs.
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+def _delimited(path: Place, text: str) -> Lines:
+    delimiter, above = delimiter_of(path, text)
+    rows = list(table_rows(path, text, delimiter))[above:]
+    if rows:
+        check_widths(path, rows, rows[0][1], delimiter)
+    return rows
+
+
+def delimiter_of(path: Place, text: str) -> tuple[str, int]:
+    """Return a table's delimiter, and the number of rows at its top that only declare it."""
+    said = re.match(r"sep=([,;|\t])\r?\n", text)  # Excel's declaration of the delimiter
+    if said:
+        return said[1], 1  # read as a row, so that the lines below keep their numbers
+    return "\t" if ending_of(path) in (".tsv", ".tab") else _delimiter(path, text), 0
+
+
+def without_comments(path: Place, text: str) -> tuple[str, int]:
+    """Replace comments above a table, lines that begin with "#", by empty lines, and count them.
+
+    Empty lines keep the numbers of the lines below. A line such as "#id" that is directly above
+    rows with as many fields has the names of the columns, and is kept.
+    """
+    lines = text.split("\n")
+    top = list(takewhile(lambda line: not line.strip() or line.startswith("#"), lines))
+    rest = lines[len(top) :]
+    if not any(line.strip() for line in top) or sum(bool(line.strip()) for line in rest) < 2:
+        return text, 0
+    delimiter, _ = delimiter_of(path, "\n".join(rest))
+    width = rest[0].count(delimiter)
+    if width and top[-1].count(delimiter) == width and ": " not in top[-1]:
+        rest = [top.pop(), *rest]
+    count = sum(bool(line.strip()) for line in top)
+    return "\n".join([*("" for _ in top), *rest]), count
+
+
+_TOTAL = re.compile(
+    r"(?:grand |sub)?total(?:s| count)?|sum|count|gesamt(?:summe)?|summe|insgesamt|totaal|totale",
+    re.IGNORECASE,
+)
+
+
+def _without_total(path: Place, rows: Lines) -> tuple[Lines, tuple[str, ...]]:
+    """Return the rows without a last row of totals, and a note on that row."""
+    number, last = rows[-1] if len(rows) > 2 else (0, [])
+    words = [str(value).strip() for value in last if value != ""]
+    is_total = bool(words) and bool(_TOTAL.fullmatch(words[0].rstrip(":")))
+    if not is_total or len(words) > len(last) / 2 or Column("", words[1:] or [0]).numbers is None:
+        return rows, ()
+    return rows[:-1], (f"left out of {path.name}: line {number}, which is a total",)
+
+
+def check_widths(path: Place, rows: Lines, header: Sequence[Any], delimiter: str) -> None:
+    """Raise DataError if a row has another number of fields than line 1."""
+    for number, fields in rows:
+        if len(fields) != len(header):
+            raise DataError(
+                f"{path.name} line {number} has {len(fields)} fields where line 1 has "
+                f"{len(header)}: it is cut at {DELIMITERS[delimiter]}; quote texts that hold one."
+            )
+
+
+def _delimiter(path: Place, text: str) -> str:
+    """Return the delimiter that gives the first rows equally many fields.
+
+    If there are several, or none, it is the most frequent one in the first line outside of quotes.
+    """
+    # Delimiters within quotes do not count: "Rome, in winter" or "he said ""no, never""".
+    bare = re.sub(r'"(?:[^"]|"")*"', "", text.lstrip("\r\n").partition("\n")[0])
+    ranked = sorted(DELIMITERS, key=bare.count, reverse=True)
+
+    def is_even(delimiter: str) -> bool:
+        try:
+            widths = {len(row) for _, row in islice(table_rows(path, text, delimiter), 200)}
+        except DataError:
+            return False
+        return len(widths) == 1 and widths != {1}
+
+    return next(filter(is_even, ranked), ranked[0])
+
+
+def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
+    """Make a table of rows, with names from the first lines or, with `no_header`, from numbers."""
+    if not no_header:
+        return _with_names(path, named_table(path, rows))
+    header: Sequence[Any] = rows[0][1] if rows else []
+    rows, notes = _without_total(path, rows)
+    table = table_of_rows(path, numbers_of(header), rows)
+    return _with_names(path, replace(table, has_header=False, notes=notes))
+
+
+_NAMES = re.compile(r"(?:.*[_-])?(?:classes|labels|categories|emotions|topics|tags|names)\.txt")
+_SET = re.compile(r"[0-9]{1,3}(?:\s*,\s*[0-9]{1,3})*")
+
+
+def _with_names(path: Place, table: Table) -> Table:
+    """Replace numbers of labels by the lines of the only file of names in the table's folder.
+
+    Numbers of labels are sets such as "3,10" or, in column 1 of a table without names, single
+    numbers from 1. The cells in the files of all splits together show whether the numbers begin
+    with 0 or 1; if they do not, the file of names must be classes.txt.
+    """
+    beside = [p for p in children(path.parent) if p.is_file() and p.name != path.name]
+    files = [p for p in beside if _NAMES.fullmatch(p.name.lower()) and not split_of(p.name)]
+    if len(files) != 1:
+        return table
+    lines = text_of(files[0], content_of(files[0]), "")[0].split("\n")
+    names = [line.strip() for line in lines if line.strip()]
+    splits = [p for p in beside if split_of(p.name) and kind_of(p) == "table"]
+    splits = splits if split_of(path.name) else []
+    for column, values in table.columns.items():
+        is_row = table.has_header and _SET.fullmatch(column)  # line 1 is a row rather than names
+        known = [value for value in values if value != ""]
+        if (
+            is_row
+            or not known
+            or not all(isinstance(v, str) and _SET.fullmatch(v.strip()) for v in known)
+        ):
+            continue
+        cells = [*known, *(v for p in splits for v in _cells_in(p, column, table.has_header))]
+        is_several = any("," in cell for cell in cells)
+        numbers = {int(part) for cell in cells for part in cell.split(",")}
+        first = 0 if 0 in numbers else 1
+        is_sure = 0 in numbers or len(names) in numbers or files[0].name.lower() == "classes.txt"
+        if not is_sure or max(numbers) - first >= len(names) or len({*names}) < max(2, len(names)):
+            continue
+        if not is_several and (column, first, table.has_header) != ("1", 1, False):
+            continue
+        found = [[names[int(n) - first] for n in v.split(",")] if v else None for v in values]
+        said = f"the classes in column {column} of {path.name} are named by the lines of "
+        return replace(
+            table,
+            columns={**table.columns, column: found if is_several else [v and v[0] for v in found]},
+            notes=(*table.notes, f"{said}{files[0].name}"),
+        )
+    return table
+
+
+def _cells_in(path: Place, column: str, has_header: bool) -> Sequence[str]:
+    """Return the cells of a column of another file that are numbers or sets of numbers."""
+    text, _ = text_of(path, _content(path), "")
+    rows = [row for _, row in table_rows(path, text, delimiter_of(path, text)[0])]
+    head = rows[0] if has_header and rows else []
+    at = head.index(column) if column in head else int(column) - 1 if not has_header else -1
+    cells = [row[at] for row in rows[bool(head) :] if 0 <= at < len(row)]
+    return [cell for cell in cells if _SET.fullmatch(cell.strip())]
+
+
+def numbers_of(row: Sequence[Any]) -> list[str]:
+    """Return names for columns that have none: their numbers, from 1."""
+    return [str(number) for number, _ in enumerate(row, start=1)]
+
+
+def named_table(path: Place, rows: Lines, notes: tuple[str, ...] = ()) -> Table:
+    """Make a table of rows, whose first lines have the names of the columns."""
+    rows, total = _without_total(path, rows)
+    header, body, said = split_header(path.name, rows)
+    return replace(table_of_rows(path, header, body), notes=(*said, *total, *notes))
+
+
+def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
+    """Make a table of rows; raise DataError if two of its columns have one name."""
+    # Sheets may have columns at the right that are empty and without a name.
+    empty = {n for n, name in enumerate(header) if name == "" and not any(f[n] for _, f in body)}
+    kept = [n for n in range(len(header)) if n not in empty]
+    is_index = sum(header[n] == "" for n in kept) == 1  # of pandas
+    header = [header[n] if header[n] != "" or is_index else f"unnamed {n + 1}" for n in kept]
+    body = [(number, [f[n] for n in kept]) for number, f in body]
+    doubled = [name for name, count in Counter(header).items() if count > 1]
+    if doubled:
+        raise DataError(
+            f"{path.name} line 1 names the column {doubled[0]!r} twice: rename one, or say "
+            "--no-header where line 1 is a row."
+        )
+    columns = {name: [fields[at] for _, fields in body] for at, name in enumerate(header)}
+    ids = [str(number) for number, _ in body]
+    return Table(name=path.name, columns=columns, ids=ids, has_header=True)
+
+
+def table_rows(
+    path: Place, text: str, delimiter: str, above: int = 0, *, is_quoted: bool | None = None
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row that is not empty, with the number of its first line.
+
+    Args:
+        path: The file, for errors.
+        text: The text of the file, or of a part of it.
+        delimiter: The character between fields.
+        above: The number of the file's lines before the text.
+        is_quoted: Whether quotes delimit fields in a file with tabs; None to detect it.
+
+    Raises:
+        DataError: A quote is not closed, or a row is malformed.
+    """
+    # No splitlines: a text may hold any other line break of Unicode, such as U+2028.
+    lines = text.removesuffix("\n").split("\n")
+    # With tabs a quote is mostly text: `csv` would read all lines up to the next quote as a field.
+    if delimiter == "\t" and not (has_quotes(lines) if is_quoted is None else is_quoted):
+        for number, line in enumerate(lines, start=above + 1):
+            if line.strip("\r"):
+                yield number, line.removesuffix("\r").split("\t")
+        return
+    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # a field may be a book
+    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    # A quoted field may hold line breaks: a row begins below the last line of the one before.
+    before = 0
+    try:
+        for fields in reader:
+            if fields:
+                yield above + before + 1, fields
+            before = reader.line_num
+    except csv.Error as error:
+        # An open quote runs on to the next one, some lines below, or to the end of the file.
+        start = before + 1
+        place = f"{path.name} line {above + start}"
+        if "unexpected end" in str(error) or reader.line_num > start + 1:
+            line = lines[before] if before < len(lines) else ""
+            column = _open_quote(line, delimiter)
+            raise DataError(f"{place} column {column} opens a quote that is not closed.") from error
+        raise DataError(
+            f"{place} is not a row of a table ({error}): double the quotes in it."
+        ) from error
+
+
+def has_quotes(lines: Sequence[str]) -> bool:
+    """Return whether quotes delimit fields in a file with tabs.
+
+    Fields that begin with a quote must end with one, unless numbers of tabs differ between lines.
+    """
+    quoted = [f for line in lines for f in line.rstrip("\r").split("\t") if f.startswith('"')]
+    whole = sum(len(f) > 1 and f.endswith('"') and f.count('"') % 2 == 0 for f in quoted)
+    # Lines with more or fewer tabs than others are a sign of a quoted tab or line break.
+    widths = {line.count("\t") for line in lines if line}
+    return bool(quoted) and (whole == len(quoted) or len(widths) > 1)
+
+
+def _open_quote(line: str, delimiter: str) -> int:
+    """Return the column, from 1, of the last quote that begins a field; 1 if there is none."""
+    places = [m.end() for m in re.finditer(rf'(?:^|{re.escape(delimiter)})"', line)]
+    return places[-1] if places else 1
+
+
+SAID = {
+    "table": "a table",
+    "json": "JSON",
+    "xml": "XML",
+    "conll": "columns of words",
+    "webanno": "WebAnno's TSV",
+    "fasttext": "fastText's lines",
+    "at": "texts with a label behind @",
+    "pubtator": "PubTator's documents",
+    "tagged": "words with their tags behind them",
+}
+"""Names of the layouts of texts in notes."""
+
+READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
+    "table": _delimited,
+    "json": read_json,
+    "xml": read_xml,
+    "conll": read_conll,
+    "webanno": read_webanno,
+    "fasttext": read_fasttext,
+    "at": read_at,
+    "pubtator": read_pubtator,
+    "tagged": read_tagged,
+}
+
+
+# Parquet, workbooks, and rows of the hub.
+
+
+@contextmanager
+def reading_parquet(path: Place) -> Iterator[Any]:
+    """Provide the module that reads Parquet; raise DataError if the block finds a damaged file."""
+    from pyarrow import parquet  # noqa: PLC0415  (half a second)
+
+    with _reading_arrow(f"{path.name} is not whole Parquet: write it again."):
+        yield parquet
+
+
+@contextmanager
+def _reading_arrow(else_said: str) -> Iterator[None]:
+    from pyarrow import ArrowException  # noqa: PLC0415  (half a second)
+
+    try:
+        yield
+    except MemoryError:  # Arrow's error of this name too
+        raise
+    except (OSError, ValueError, ArrowException) as error:
+        raise DataError(else_said) from error
+
+
+def _parquet(path: Place, content: bytes) -> Table:
+    with reading_parquet(path) as parquet:
+        said = parquet.read_metadata(BytesIO(content))
+        size = sum(said.row_group(n).total_byte_size for n in range(said.num_row_groups))
+        # Runs of equal values take nearly no space in the file, but at least a byte each in memory.
+        cells = said.num_rows * said.num_columns
+        check_memory(path, max(size, cells), cells)
+        # Texts stay dictionary-encoded, so that memory is checked before each row has its own text.
+        schema = said.schema.to_arrow_schema()
+        texts = [column.name for column in schema if str(column.type) in _TEXTS]
+        file = parquet.ParquetFile(BytesIO(content), read_dictionary=texts)
+        return _of_arrow(path, schema, file.iter_batches(_BATCH_ROWS))
+
+
+def _arrow(path: Place, content: bytes) -> Table:
+    """Read a file in Arrow's format, as `Dataset.save_to_disk` or Feather writes it."""
+    from pyarrow import ipc  # noqa: PLC0415  (half a second)
+
+    with _reading_arrow(f"{path.name} is not a whole file of Arrow: save it again."):
+        if not content.startswith(b"ARROW1"):
+            stream = ipc.open_stream(BytesIO(content))
+            return _of_arrow(path, stream.schema, stream)
+        file = ipc.open_file(BytesIO(content))
+        batches = map(file.get_batch, range(file.num_record_batches))
+        return _of_arrow(path, file.schema, batches)
+
+
+_TEXTS = ("string", "large_string", "binary", "large_binary")
+
+_BATCH_ROWS = 4096
+"""Number of rows that are unpacked between two checks of the free memory."""
+
+
+def _of_arrow(path: Place, schema: Any, batches: Iterable[Any]) -> Table:
+    held, size, cells = list[Any](), 0, 0
+    for batch in batches:
+        held.append(batch)
+        size += sum(map(_unpacked_bytes, batch.columns))
+        cells += batch.num_rows * batch.num_columns
+        check_memory(path, size, cells)
+    values = [_python_values(path, name, held, n) for n, name in enumerate(schema.names)]
+    rows = [dict(zip(schema.names, row, strict=True)) for row in zip(*values, strict=True)]
+    if not rows:
+        raise DataError(f"{path.name} has no rows.")
+    table = objects_table(path, [(str(n), row) for n, row in enumerate(rows, start=1)], "row")
+    names = {name: each for name, each in label_names(schema).items() if name in table.columns}
+    columns = {name: [named(v, names[name]) for v in table.columns[name]] for name in names}
+    return replace(table, columns={**table.columns, **columns})
+
+
+def _unpacked_bytes(column: Any) -> int:
+    """Return the bytes of a column's values if every row has its own copy of an encoded text."""
+    from pyarrow import compute, types  # noqa: PLC0415  (half a second)
+
+    if types.is_dictionary(column.type) and str(column.type.value_type) in _TEXTS:
+        lengths = compute.binary_length(column.dictionary)
+        return int(compute.sum(lengths.take(column.indices)).as_py() or 0)
+    return int(column.nbytes)
+
+
+def _python_values(path: Place, name: str, batches: Iterable[Any], place: int) -> list[Any]:
+    """Return a column's values; raise DataError if Python cannot hold one, as the year 50,000."""
+    try:
+        return [value for batch in batches for value in batch.column(place).to_pylist()]
+    except (OverflowError, ValueError) as error:
+        raise DataError(
+            f"{path.name} has a value in column {name!r} that cannot be read ({error}): leave the "
+            "column out, or write it as text."
+        ) from error
+
+
+def label_names(schema: Any) -> dict[str, Sequence[str]]:
+    """Return the names of labels by column that the library `datasets` writes into a schema."""
+    try:
+        said = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        features = said.get("info", {}).get("features", {})
+        found = {
+            name: names for name, each in features.items() if (names := names_of(each)) is not None
+        }
+    except (AttributeError, ValueError, RecursionError):
+        return {}  # metadata of another writer
+    return found
+
+
+def _workbook(path: Place, content: bytes) -> Table | Lines:
+    """Read the rows of a workbook, whose cells are texts or numbers.
+
+    Raises DataError if openpyxl is not installed, or if the workbook is damaged.
+    """
+    try:
+        from openpyxl import load_workbook  # noqa: PLC0415  (an extra)
+    except ImportError:
+        raise DataError(
+            f"{path.name} is an Excel workbook, which takes openpyxl: pip install "
+            "'benchharness[xlsx]', or save the sheet as CSV."
+        ) from None
+    try:
+        with ZipFile(BytesIO(content)) as packed:
+            check_memory(path, sum(member.file_size for member in packed.infolist()), 0)
+        book = load_workbook(BytesIO(content), read_only=True, data_only=True)
+        sheets = {sheet.title: list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets}
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:  # the parsers of zip and XML raise many types
+        raise DataError(f"{path.name} is no whole workbook: save the sheet as CSV.") from error
+    held = {title: rows for title, rows in sheets.items() if any(map(any, rows))}
+    return _of_sheets(path, {title: _filled(rows) for title, rows in held.items()})
+
+
+MOST_LEGEND = 20
+"""Maximum number of lines of a legend, a sheet that explains another one. A legend also has at most
+a tenth of the other sheet's lines."""
+
+
+def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
+    """Return the rows of the only sheet that is a table, or of all sheets if each is a split."""
+    tables = {title: rows for title, rows in sheets.items() if _is_sheet_of_rows(rows)}
+    if len(tables) > 1 and not any(map(split_of, tables)):
+        # Code books and notes may be tables too, but make no task.
+        readable = {
+            title: rows
+            for title, rows in tables.items()
+            if count_readings(read_cells(named_table(path, rows)))
+        }
+        # A legend is small, and has other columns.
+        largest = max(tables.values(), key=len)
+        most = min(MOST_LEGEND, 0.1 * len(largest))
+        large = {t: r for t, r in tables.items() if len(r) > most or r[0][1] == largest[0][1]}
+        tables = readable if len(readable) == 1 else large
+    if len(sheets) < 2 or len(tables) == 1:
+        chosen = tables or sheets
+        rows = next(iter(chosen.values()), [])
+        others = ", ".join(repr(title) for title in sheets if title not in chosen)
+        if not others:
+            return rows
+        said = f"{path.name}: the sheet {next(iter(chosen))!r} is read, and not {others}"
+        return named_table(path, next(iter(chosen.values())), (said,))
+    splits = {title: split_of(title) for title in tables}
+    parts = {title: named_table(path, rows) for title, rows in tables.items()}
+    heads = {tuple(map(str, part.columns)) for part in parts.values()}
+    is_split = len(heads) == 1 and len(set(splits.values()) - {""}) == len(tables)
+    if not is_split or "train" not in splits.values():
+        raise DataError(f"{path.name} has the sheets {', '.join(sheets)}: save one of them as CSV.")
+    names = [*next(iter(parts.values())).columns]
+    if "split" in names:
+        raise DataError(f"{path.name} has sheets and a column named as splits: leave one out.")
+    columns = {name: [v for part in parts.values() for v in part.columns[name]] for name in names}
+    columns["split"] = [splits[title] for title, part in parts.items() for _ in part.ids]
+    ids = [f"{title}:{n}" for title, part in parts.items() for n in part.ids]
+    return Table(name=path.name, columns=columns, ids=ids, unit="row", has_header=True)
+
+
+def _is_sheet_of_rows(rows: Lines) -> bool:
+    """Return whether a sheet is a table: two or more columns with names, and mostly filled rows."""
+    if len(rows) < 3 or len(rows[0][1]) < 2:
+        return False
+    header, body, _ = split_header("", rows)
+    cells = [value for _, row in body for value in row]
+    return "" not in header and sum(value != "" for value in cells) > len(cells) / 2
+
+
+def _filled(rows: Sequence[Sequence[Any]]) -> Lines:
+    numbered = [(n, list(map(_cell, row))) for n, row in enumerate(rows, 1)]
+    # openpyxl also returns cells at the right that are empty and only have a format.
+    width = max((at for _, row in numbered for at, v in enumerate(row, 1) if v != ""), default=0)
+    return [(n, row[:width]) for n, row in numbered if any(value != "" for value in row)]
+
+
+def _cell(value: Any) -> Any:
+    return "" if value is None else value if isinstance(value, int | float) else str(value)
+
+
+BINARY: Mapping[str, Callable[[Place, bytes], Table | Lines]] = {
+    "parquet": _parquet,
+    "arrow": _arrow,
+    "workbook": _workbook,
+}
+
+
+def hub_table(name: str, dataset: Any) -> Table:
+    """Make a table of a data set of the hub, with class labels as names and -1 as None."""
+    flat = dataset.flatten()
+    columns = {}
+    for column in flat.column_names:
+        feature = flat.features[column]
+        names = getattr(getattr(feature, "feature", feature), "names", None)
+        values = flat[column][:]
+        columns[column] = [named(value, names) for value in values] if names else values
+    ids = [str(number) for number in range(1, len(flat) + 1)]
+    return Table(name=name, columns=columns, ids=ids, unit="row")

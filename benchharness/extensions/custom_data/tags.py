@@ -1,0 +1,176 @@
+"""Recognise how tags of words are spelled: spans in one of the usual schemes, or plain tags.
+
+Spans may be written B-PER and I-PER (IOB1, IOB2), with the letters E, S, L, U or M (IOBES, BILOU,
+BMES), with another separator, in small letters, with the letter at the end (PER-B), as a letter
+alone (B, I), or, if most words are outside of spans, as a name alone (PER, PER, O). All of them
+become B- and I-.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+OUTSIDE = "O"
+
+IN_IOB = {"B": "B", "I": "I", "E": "I", "L": "I", "M": "I", "S": "B", "U": "B"}
+"""IOB letter for each letter of IOBES, BILOU and BMES."""
+
+OUTSIDES = frozenset(("o", "0", "_", "-", "out", "outside", "none", "null", "nil", "other"))
+"""Tags of words outside of all spans, in lower case."""
+
+SPAN = "SPAN"
+"""Kind of the spans whose tags are a letter alone."""
+
+MOSTLY = 0.5
+"""Smallest share of words outside of spans for which bare names are tags of spans."""
+
+FEW_MISTAKES = 0.25
+"""Largest ratio of tags that break a scheme to tags that follow it. With more it is not the
+scheme."""
+
+_BEFORE = re.compile(r"([BIESLUMbieslum])[-_.:/|](.+)")
+_BEHIND = re.compile(r"(.+)[-_.:/|]([BIESLUM])")
+_ALONE = re.compile(r"([BIESLUM])[-_]?")
+
+
+class Spelling(NamedTuple):
+    """Spelling of a file's tags.
+
+    Attributes:
+        kinds: The kinds of spans; empty if the tags are plain.
+        odd: Tags that do not follow the scheme of the others.
+        said: A note for the user on an unusual spelling, or "".
+    """
+
+    kinds: frozenset[str]
+    odd: tuple[str, ...] = ()
+    said: str = ""
+
+
+def is_entity_tag(tag: str) -> bool:
+    """Return whether a tag is O, or begins, continues or ends a span in a usual scheme."""
+    return tag == OUTSIDE or (tag[:1] in IN_IOB and tag[1:2] == "-" and len(tag) > 2)
+
+
+def spelling_of(tags: Mapping[str, int]) -> Spelling:
+    """Return the spelling of tags, given their counts."""
+    for scheme in (_usual, _before, _behind, _alone):
+        if (found := scheme(tags)) is not None:
+            return found
+    return _by_name(tags) or Spelling(frozenset())
+
+
+def to_iob(tag: str, kinds: Collection[str]) -> str | None:
+    """Convert a tag to O, B-KIND or I-KIND; None if it follows no scheme.
+
+    A reading with one of the given `kinds` is preferred.
+    """
+    for letter, kind in _parts(tag):
+        if kind in kinds:
+            return f"{IN_IOB[letter]}-{kind}"
+    if tag in kinds:
+        return f"I-{tag}"
+    if is_entity_tag(tag):  # of a kind that is not in train
+        return tag if tag == OUTSIDE else f"{IN_IOB[tag[0]]}-{tag[2:]}"
+    for letter, kind in _parts(tag):
+        if kind != SPAN:
+            return f"{IN_IOB[letter]}-{kind}"
+    return OUTSIDE if tag.lower() in OUTSIDES else None
+
+
+def kinds_of(labels: Sequence[str]) -> frozenset[str]:
+    """Return the kinds of spans in IOB labels; empty if any label is not one of a span."""
+    if not all(label == OUTSIDE or label[:2] in ("B-", "I-") for label in labels):
+        return frozenset()
+    return frozenset(label[2:] for label in labels if label != OUTSIDE)
+
+
+def _parts(tag: str) -> Iterator[tuple[str, str]]:
+    """Yield the letter and the kind of a tag for each way to read it."""
+    if before := _BEFORE.fullmatch(tag):
+        yield before[1].upper(), before[2]
+    if behind := _BEHIND.fullmatch(tag):
+        yield behind[2], behind[1]
+    if alone := _ALONE.fullmatch(tag):
+        yield alone[1], SPAN
+
+
+def _usual(tags: Mapping[str, int]) -> Spelling | None:
+    kinds = {tag[2:] for tag in tags if is_entity_tag(tag) and tag != OUTSIDE}
+    odd = [tag for tag in tags if not is_entity_tag(tag)]
+    if not kinds or not _are_mistakes(tags, odd, is_entity_tag):
+        return None
+    return Spelling(frozenset(kinds), tuple(odd))
+
+
+def _before(tags: Mapping[str, int]) -> Spelling | None:
+    def parts(tag: str) -> tuple[str, str] | None:
+        found = _BEFORE.fullmatch(tag)
+        return (found[1].upper(), found[2]) if found else None
+
+    return _spelled(tags, parts)
+
+
+def _behind(tags: Mapping[str, int]) -> Spelling | None:
+    def parts(tag: str) -> tuple[str, str] | None:
+        found = _BEHIND.fullmatch(tag)
+        return (found[2], found[1]) if found else None
+
+    return _spelled(tags, parts)
+
+
+def _alone(tags: Mapping[str, int]) -> Spelling | None:
+    def parts(tag: str) -> tuple[str, str] | None:
+        found = _ALONE.fullmatch(tag)
+        return (found[1], SPAN) if found else None
+
+    # If all tags are letters, every word is in a span, as in the segmentation of Chinese.
+    letters = {tag[0] for tag in tags if parts(tag)}
+    is_whole = all(map(parts, tags)) and "B" in letters and bool(letters & set("IME"))
+    return _spelled(tags, parts, has_outside=not is_whole)
+
+
+def _spelled(
+    tags: Mapping[str, int],
+    parts: Callable[[str], tuple[str, str] | None],
+    *,
+    has_outside: bool = True,
+) -> Spelling | None:
+    """Return the spelling that `parts` reads, if a tag is outside and some others begin spans."""
+    read = {tag: found for tag in tags if (found := parts(tag))}
+    rest = [tag for tag in tags if tag not in read]
+    outside = next((tag for tag in rest if tag.lower() in OUTSIDES), None)
+    odd = [tag for tag in rest if tag != outside]
+    begins = any(letter in "BSU" for letter, _ in read.values())
+    if (outside is None and has_outside) or not begins:
+        return None
+    if not _are_mistakes(tags, odd, read.__contains__):
+        return None
+    first = next(iter(read))
+    letter, kind = read[first]
+    said = f"tags such as {first} are read as {IN_IOB[letter]}-{kind}"
+    if outside not in (None, OUTSIDE):
+        said += f", and {outside} as {OUTSIDE}"
+    return Spelling(frozenset(kind for _, kind in read.values()), tuple(odd), said)
+
+
+def _by_name(tags: Mapping[str, int]) -> Spelling | None:
+    """Return the spelling of bare names, if most words are outside; "0" is not such a tag."""
+    words = sum(tags.values())
+    outside = next((tag for tag in tags if tag.lower() in OUTSIDES - {"0"}), None)
+    kinds = frozenset(tag for tag in tags if tag != outside)
+    if outside is None or not kinds or tags[outside] < MOSTLY * words:
+        return None
+    first = next(tag for tag in tags if tag in kinds)
+    said = f"tags such as {first} are read as spans, neighbours of one tag as one"
+    return Spelling(kinds, (), f"{said}: {outside} is outside")
+
+
+def _are_mistakes(
+    tags: Mapping[str, int], odd: Sequence[str], is_read: Callable[[str], bool]
+) -> bool:
+    """Return whether the tags that break a scheme are few."""
+    counted = Counter(tags)
+    spans = sum(n for tag, n in counted.items() if is_read(tag) and tag.lower() not in OUTSIDES)
+    return sum(counted[tag] for tag in odd) <= FEW_MISTAKES * spans

@@ -1,0 +1,651 @@
+"""Definitions of tasks in users' data, and the tasks that they make.
+
+A definition is a plain value that travels with a job, to the store and to workers. It and the rows
+are all that is needed to make the task.
+"""
+
+import hashlib
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from benchharness.errors import DataError
+from benchharness.extensions.custom_data.cells import read_cells
+from benchharness.extensions.custom_data.columns import MISSING, NULLS, Table, to_number
+from benchharness.extensions.custom_data.leaks import duplicate_groups
+from benchharness.extensions.custom_data.metrics import Script, codes_of, known_metrics, metrics_of
+from benchharness.extensions.custom_data.places import split_files, split_of
+from benchharness.extensions.custom_data.roles import (
+    SPLIT,
+    ColumnMapping,
+    Kind,
+    listed,
+    mapping_of,
+    numbers_in,
+    place_of,
+)
+from benchharness.extensions.custom_data.tables import hub_table, read_table
+from benchharness.extensions.custom_data.tags import kinds_of, to_iob
+from benchharness.extensions.custom_data.verdicts import VERDICT, accepted
+from benchharness.tasks.examples import (
+    ChoiceExample,
+    Example,
+    PairExample,
+    SpanExample,
+    TagExample,
+)
+from benchharness.tasks.foreign_code import Code, name_code_of_plugin
+from benchharness.tasks.metrics.entities import to_iob2
+from benchharness.tasks.read import sample
+from benchharness.tasks.sources.formats import fields_of
+from benchharness.tasks.sources.hub import hub_dataset
+from benchharness.tasks.sources.source import Row, Source, Split
+from benchharness.tasks.squad import find_answer
+from benchharness.tasks.suite import ScoreRule, Suite
+from benchharness.tasks.suites import SUITES, TASKS, add_suite, forget_suite
+from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnData:
+    """Definition of a task in a user's data, except for the location of files.
+
+    Attributes:
+        title: The file's name without its ending.
+        kind: The kind of task (see roles.py).
+        columns: The names of the columns of each role.
+        metrics: The values of `--metric`.
+        labels: The names of classes, labels or tags, in the order of the logits.
+        unseen: The labels that dev or test has and train lacks. They are among `labels`, and
+            predictions for their rows count as wrong.
+        scripts: The code and the best score of the metrics that are scripts, by their word.
+        separator: The separator of several labels in a cell.
+        value_range: The lowest and the highest number, as in PairTask.
+        scale: The offset and the divisor that normalize a number, as in PairTask.
+        no_answer: Whether a question may have no answer in its context.
+        first_option: The number with which an answer names the first option, 0 or 1.
+        splits: The hub's name of each split; the names are empty for files.
+        held_out: The share of train that becomes dev if the data have no dev; else 0.
+        encoding: The encoding of the files if the user gave it.
+        no_header: Whether line 1 of a table is a row.
+        decimal: The decimal mark of numbers.
+        hub: The hub's repository with the rows; "" for files.
+        config: The config of the repository.
+        revision: The commit of the repository.
+        digits: The digits of the task's name, kept if paths of scripts that determine them were
+            removed from the definition; else "".
+    """
+
+    title: str
+    kind: Kind
+    columns: Mapping[str, tuple[str, ...]]
+    metrics: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+    scripts: Mapping[str, Script] = field(default_factory=dict)
+    separator: str = ""
+    value_range: tuple[float, float] | None = None
+    scale: tuple[float, float] = (0.0, 1.0)
+    no_answer: bool = False
+    first_option: int = 0
+    splits: Mapping[str, str] = field(default_factory=lambda: {"train": "", "dev": ""})
+    held_out: float = 0.0
+    encoding: str = ""
+    no_header: bool = False
+    decimal: str = "."
+    hub: str = ""
+    config: str = ""
+    revision: str = ""
+    digits: str = ""
+
+    @property
+    def name(self) -> str:
+        """Task name "TITLE-DIGITS/TITLE"; the digits distinguish it from others of that title."""
+        text = json.dumps(self.to_json(), sort_keys=True)
+        digits = self.digits or hashlib.sha256(text.encode()).hexdigest()[:6]
+        return f"{self.title}-{digits}/{self.title}"
+
+    @property
+    def source(self) -> Source:
+        """Source of the task's rows, on the hub or in files."""
+        return Source(
+            hub=self.hub,
+            config=self.config,
+            revision=self.revision,
+            splits={name: Split(hub=there, files=()) for name, there in self.splits.items()},
+            reader=partial(_rows, self),
+        )
+
+    @property
+    def code(self) -> list[Code]:
+        """Code of the metrics that are scripts."""
+        return codes_of(self.metrics, self.scripts)
+
+    @property
+    def mapping(self) -> ColumnMapping:
+        """Mapping of the columns to roles."""
+        return mapping_of(self.columns, self.title)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the definition as plain data, without fields that have their default value."""
+        # Defaults are left out, so that new fields do not change the names of stored tasks. The
+        # round trip through JSON turns tuples into lists on both sides.
+        default = OwnData(title="", kind="class", columns={}, metrics=())
+        found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        plain = json.loads(json.dumps(asdict(default)))
+        always = ("title", "kind", "columns", "metrics")
+        return {n: v for n, v in found.items() if n in always or v != plain[n]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "OwnData":
+        """Return the definition that `to_json` wrote; raise DataError if the data are damaged."""
+        try:
+            found: dict[str, Any] = {
+                n: tuple(v) if isinstance(v, list) else v for n, v in data.items()
+            }
+            found["columns"] = {role: tuple(names) for role, names in data["columns"].items()}
+            scripts = data.get("scripts", {}).items()
+            found["scripts"] = {word: Script(*script) for word, script in scripts}
+            own = cls(**found)
+            mapping_of(own.columns, own.title)
+            if own.digits and not re.fullmatch("[0-9a-f]{6}", own.digits):
+                raise ValueError(own.digits)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DataError(f"the stored definition of a task is damaged: {error!r}.") from error
+        return own
+
+
+# The task of a definition.
+
+
+def define(data: Mapping[str, Any]) -> Task:
+    """Return the task of a stored definition, and register it in the tables of tasks.
+
+    A definition whose digits are computed replaces a registered one whose digits are given: the
+    latter has lost the paths of its scripts, or was made by somebody to look like this one.
+    """
+    own = OwnData.from_json(data)
+    known = TASKS.get(own.name)
+    if known and known.definition and "digits" in known.definition and not own.digits:
+        forget_suite(known.suite)
+    return TASKS.get(own.name) or add(own_task(own))
+
+
+def add(task: Task) -> Task:
+    """Register a task of a user's data, as a suite of its own, and return the registered task."""
+    if task.suite not in SUITES:
+        cells = {task.name: tuple(metric.name for metric in task.metrics)}
+        rule = ScoreRule(name=f"score of {task.title}", cells=cells, cite="what --metric says")
+        add_suite(
+            Suite(name=task.suite, title=task.title, tasks=(task.name,), rule=rule, cite=""), [task]
+        )
+    return TASKS[task.name]
+
+
+def own_task(own: OwnData, name: str = "") -> Task:
+    """Make the task of a definition; a plugin may give it another name ("mine/reviews").
+
+    With a name the code that the metrics use may be loaded, because a plugin is trusted.
+    """
+    if name:
+        name_code_of_plugin(own.code)
+    known = known_metrics(own.kind, own.labels, no_answer=own.no_answer, unseen=own.unseen)
+    chosen = metrics_of(own.metrics, known, own.labels, own.scripts)
+    counted = {metric.name for metric in chosen}
+    facts: dict[str, Any] = {
+        "name": name or own.name,
+        "title": own.title,
+        "source": own.source,
+        "convert": itemgetter("example"),
+        "metrics": chosen,
+        "details": tuple(metric for metric in known.values() if metric.name not in counted),
+        "leaves_out": _is_incomplete,
+        "definition": None if name else own.to_json(),
+    }
+    match own.kind:
+        case "tags":
+            return TagTask(**facts, tags=own.labels)
+        case "spans":
+            return SpanTask(**facts, no_answer=own.no_answer)
+        case "choice":
+            return ChoiceTask(**facts)
+        case "number":
+            return PairTask(**facts, value_range=own.value_range, scale=own.scale)
+    return PairTask(**facts, labels=own.labels, multi_label=own.kind == "labels")
+
+
+def _is_incomplete(split: str, example: Example) -> bool:
+    """Return whether a row of train or dev lacks a text or label, or is unlearnable in train."""
+    traits = example.traits
+    unlearnable = split == "train" and traits.is_unlearnable
+    return not split.startswith("test") and (example.is_hidden or traits.is_blank or unlearnable)
+
+
+# The rows of a split.
+
+
+def _rows(own: OwnData, split: str, place: Path | None) -> list[Row]:
+    return [{"example": example} for example in examples_of(own, split, place)]
+
+
+def examples_of(own: OwnData, split: str, place: Path | None) -> Sequence[Example]:
+    """Return the examples of a split of a file or folder or, if `place` is None, of the hub.
+
+    Raises DataError, with the place of the row, for a row that does not fit the definition.
+    """
+    if own.held_out and split in ("train", "dev"):
+        train, dev = part(own, table_of(own, "train", place))
+        return train if split == "train" else dev
+    table = table_of(own, split, place)
+    return list(to_examples(own, table, may_hide=split.startswith("test")))
+
+
+def table_of(own: OwnData, split: str, place: Path | None) -> Table:
+    """Return the rows of a split as a table, without rows that a verdict rejects."""
+    table = _of_split(own, split, place)
+    if VERDICT not in own.columns:
+        return table
+    is_class = own.kind == "class" and len(own.columns["label"]) == 1
+    return accepted(table, own.columns[VERDICT][0], own.columns["label"][0] if is_class else "")
+
+
+def _of_split(own: OwnData, split: str, place: Path | None) -> Table:
+    table = _all_rows(own, split, place)
+    if SPLIT not in own.columns:
+        return table
+    (name,) = own.columns[SPLIT]
+    if name not in table.columns:
+        raise no_column(table, name)
+    # A held-out dev consists of rows of train.
+    wanted = "train" if split == "dev" and own.held_out else split
+    found = table.columns[name]
+    return table.take([row for row, value in enumerate(found) if split_of(str(value)) == wanted])
+
+
+def _all_rows(own: OwnData, split: str, place: Path | None) -> Table:
+    if place is None:
+        dataset = hub_dataset(own.source, split)
+        return read_cells(hub_table(f"{own.hub} {own.splits[split]}", dataset))
+    files = split_files(place)
+    found = files.get(split) or files.get("all")
+    if found is None:
+        raise DataError(f"{place} has no {split} file any more: put it back.")
+    return read_table(found, own.encoding, no_header=own.no_header)
+
+
+def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
+    """Split rows into train and dev, with the labels in the same proportions.
+
+    Rows that share a group, a context or nearly the same text are all in train or all in dev. The
+    rows of dev depend on the ids alone, and a label is never in dev alone. Raises DataError if the
+    rows cannot be split.
+    """
+    examples = list(to_examples(own, table))
+    whole = [e for e in examples if not _is_incomplete("train", e)]
+    named = [table.columns[name] for name in own.columns.get("group", ())]
+    # An empty cell is no group: its rows need not stay together.
+    given = {n: v for values in named for n, v in zip(table.ids, values, strict=True) if v}
+    for is_near in (True, False):  # if most texts are nearly the same, group equal ones only
+        groups = duplicate_groups(examples, given, is_near=is_near)
+        dev_ids = _dev_of(own, whole, groups)
+        # Whole groups seldom add up to the share; with less than half of it they are too large.
+        if len(dev_ids) >= own.held_out * len(whole) / 2:
+            break
+    dev = [example for example in examples if example.id in dev_ids]
+    train = [example for example in examples if example.id not in dev_ids]
+    if not dev or not train:
+        raise DataError(
+            f"{table.name} cannot be split into train and dev ({len(whole)} rows of "
+            f"{len(set(groups.values()))} different texts or groups): give more of them, or a "
+            "folder with train and dev."
+        )
+    return train, dev
+
+
+def _dev_of(own: OwnData, whole: Sequence[Example], groups: Mapping[str, str]) -> set[str]:
+    """Return the ids of the rows in dev."""
+    held = set(sample(whole, max(1, round(own.held_out * len(whole))), lambda e: groups[e.id]))
+    known = {label for n, e in enumerate(whole) if n not in held for label in e.traits.labels}
+    # A row goes back to train with the rest of its group.
+    back = {groups[whole[n].id] for n in held if not set(whole[n].traits.labels) <= known}
+    return {whole[n].id for n in held if groups[whole[n].id] not in back}
+
+
+# Rows -> examples.
+
+
+def to_examples(own: OwnData, table: Table, *, may_hide: bool = False) -> Iterator[Example]:
+    """Yield the examples of a table; with `may_hide` rows need not have labels."""
+    mapping = own.mapping
+    table = _folded(mapping, table, may_hide=may_hide)
+    for number, values in enumerate(_role_values(mapping, table, may_hide=may_hide)):
+        row = values
+        if may_hide:
+            row = {r: v if r not in HIDDEN else [*map(_shown(own), v)] for r, v in values.items()}
+        yield _CONVERTERS[own.kind](own, table.ids[number], row, table.place(number))
+
+
+def _folded(mapping: ColumnMapping, table: Table, *, may_hide: bool) -> Table:
+    """Join rows into a row per sentence or question, if the table has one per word or option."""
+    if "sentence" in mapping.columns:
+        keys, parts = mapping.columns["sentence"], ("words", "tags")
+    elif mapping.is_long_choice:
+        keys = (*mapping.columns["question"], *mapping.columns.get("context", ()))
+        parts = ("option", "label")
+    else:
+        return table
+    lists = [name for role in parts for name in mapping.columns[role]]
+    if may_hide:
+        there = [r for r in parts if r not in HIDDEN or mapping.columns[r][0] in table.columns]
+        lists = [name for role in there for name in mapping.columns[role]]
+    if missing := [name for name in (*keys, *lists) if name not in table.columns]:
+        raise no_column(table, missing[0])
+    rows: dict[tuple[Any, ...], list[int]] = {}
+    key: tuple[Any, ...] = ()
+    for number, found in enumerate(zip(*(table.columns[name] for name in keys), strict=True)):
+        if any(value not in (None, "") for value in found):
+            key = tuple(map(str, found))  # an empty cell continues the key above it
+        # Rows of one key are one example, even if other rows are between them.
+        rows.setdefault(key, []).append(number)
+    folded = table.take([numbers[0] for numbers in rows.values()])
+    whole = {name: [[table.columns[name][n] for n in ns] for ns in rows.values()] for name in lists}
+    return replace(folded, columns={**folded.columns, **whole})
+
+
+def _shown(own: OwnData) -> Callable[[Any], Any]:
+    """Return a function that turns a hidden label into None and returns others unchanged."""
+    hidden = HIDDEN_LABELS - {*own.labels}
+    if own.kind == "number":  # -1 may be a plain number
+        hidden = HIDDEN_LABELS if own.value_range and own.value_range[0] > -1 else frozenset()
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, list):
+            return None if value and all(shown(each) is None for each in value) else value
+        is_word = isinstance(value, str | int | float)
+        return None if is_word and class_name(value) in hidden else value
+
+    return shown if own.kind != "spans" else lambda value: value
+
+
+HIDDEN_LABELS = frozenset(("-1", "-1.0", "-100", "?"))
+"""Values with which a test split hides a label, unless train has such a label."""
+
+HIDDEN = ("label", "labels", "number", "tags", "answer", "start")
+"""Roles whose columns may be missing if rows need not have labels."""
+
+
+def _role_values(
+    mapping: ColumnMapping, table: Table, *, may_hide: bool
+) -> Iterator[dict[str, list[Any]]]:
+    columns: dict[str, list[Sequence[Any]]] = {}
+    for role, names in mapping.columns.items():
+        there = [name for name in names if name in table.columns]
+        is_optional = role in ("group", VERDICT) or (may_hide and role in HIDDEN)
+        if len(there) < len(names) and not is_optional:
+            raise no_column(table, next(name for name in names if name not in table.columns))
+        # A role whose column is missing has no values in any row, as in a test file without labels.
+        columns[role] = [table.columns[name] for name in there] if len(there) == len(names) else []
+    for number in range(len(table.ids)):
+        yield {role: [values[number] for values in each] for role, each in columns.items()}
+
+
+def no_column(table: Table, name: str) -> DataError:
+    """Return the error for a column that a table does not have."""
+    names = ", ".join(map(repr, table.columns))
+    hint = " (--no-header numbers them from 1)" if name.isdigit() and table.has_header else ""
+    return DataError(f"{table.name} has no column {name!r}: it has {names}{hint}.")
+
+
+def _pair(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> PairExample:
+    second = row.get("text2")
+    return PairExample(
+        id=name,
+        text_a="" if row["text"] in _NO_TEXTS else _joined(row["text"], place),
+        text_b=None if second is None else _joined(second, place),
+        label=_LABELS[own.kind](own, row, place),
+    )
+
+
+_NO_TEXTS = (["NULL"], ["\\N"])
+"""Values of a first text that mean that it is missing, as dumps of databases write them. In a
+second text, such as an aspect, they are kept."""
+
+
+def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None:
+    values = row["label"]
+    if len(values) > 1 and all(value in (None, "") for value in values):
+        return None
+    if len(values) > 1:
+        flags = [_flag(value, place) for value in values]
+        if sum(flags) != 1:
+            raise DataError(f"{place} has {sum(flags)} of the classes: expected one.")
+        # A column for each class: the label is the name of the one that holds 1.
+        return own.columns["label"][flags.index(1)]
+    found = label_parts(values[0], "\n") if values and isinstance(values[0], list) else values
+    if len(found) > 1:
+        raise DataError(f"{place} has {len(found)} labels: expected one.")
+    if not found or found[0] in (None, ""):
+        return None
+    label = class_name(found[0])
+    is_none = may_be_no_label(label) and own.labels and label not in own.labels
+    return None if is_none else label
+
+
+_NO_LABELS = ("-", "--", "---", "?", "??", "n/a", "#n/a", "todo", "tbd", "unknown", *NULLS)
+"""Values that mean "no label", in lower case: SNLI's "-" if its annotators did not agree, marks
+that programs write for nothing, and placeholders that people have yet to replace. "unknown" is a
+class unless it occurs together with others of these."""
+
+
+def may_be_no_label(name: str) -> bool:
+    """Return whether a label's name may mean "no label"; "none" and "NONE" are classes."""
+    return name.casefold() in _NO_LABELS or name == "None"
+
+
+def is_null(value: Any) -> bool:
+    """Return whether a cell holds what databases and pandas write for an empty one."""
+    return isinstance(value, str) and value.strip().lower() in NULLS
+
+
+def class_name(value: Any) -> str:
+    """Return a label's name: whole numbers without a point, booleans in lower case, texts in NFC.
+
+    In Unicode "é" may be one character or two, which look the same.
+    """
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return unicodedata.normalize("NFC", str(value).strip())
+
+
+def _several(own: OwnData, row: Mapping[str, list[Any]], place: str) -> tuple[str, ...] | None:
+    values = row["labels"]
+    if len(values) > 1 and all(value in (None, "") for value in values):
+        return None
+    if len(values) > 1:
+        names = own.columns["labels"]
+        return tuple(n for n, v in zip(names, values, strict=True) if _flag(v, place))
+    if not values or values[0] is None or (is_null(values[0]) and values[0] not in own.labels):
+        return None
+    found = set(label_parts(values[0], own.separator))
+    # In the order of the logits; labels that the task lacks go last and are refused later.
+    order = {label: number for number, label in enumerate(own.labels)}
+    return tuple(sorted(found, key=lambda label: (order.get(label, len(order)), label)))
+
+
+def label_parts(value: Any, separator: str) -> list[str]:
+    """Return the labels in a cell, which is a list or a text with a separator."""
+    single = [value] if not separator else str(value).split(separator)
+    parts = value if isinstance(value, list) else single
+    return [name for part in parts if (name := class_name(part))]
+
+
+def _flag(value: Any, place: str) -> int:
+    word = str(value).strip().lower()
+    if word in ("1", "1.0", "true", "0", "0.0", "false"):
+        return int(word[0] in "1t")
+    raise DataError(f"{place} has {value!r} where 0 or 1 says whether a label is there.")
+
+
+def _number(own: OwnData, row: Mapping[str, list[Any]], place: str) -> float | None:
+    value = row["number"][0] if row["number"] else None
+    if value is None or str(value).strip().lower() in MISSING:
+        return None
+    try:
+        number = to_number(value, own.decimal)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        (name,) = own.columns["number"]
+        raise DataError(f"{place} has {value!r} in the column {name!r}: expected a number.")
+    return number
+
+
+_LABELS: Mapping[str, Any] = {"class": _class, "labels": _several, "number": _number}
+
+
+def _joined(values: Sequence[Any], place: str) -> str:
+    """Return the text of a column, or the texts of several columns joined by blanks."""
+    texts = [_text(value, place) for value in values]
+    return texts[0] if len(texts) == 1 else " ".join(filter(None, texts))
+
+
+def _text(value: Any, place: str) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, list | dict):
+        raise DataError(f"{place} has {type(value).__name__} where a text is expected.")
+    return str(value)
+
+
+def _tagged(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> TagExample:
+    words, tags = row["words"][0], row["tags"][0] if row["tags"] else None
+    words, tags = (fields_of(v) if isinstance(v, str) else v for v in (words, tags))
+    if not isinstance(words, list) or not isinstance(tags, list | None):
+        raise DataError(f"{place} has no list of words with a list of tags.")
+    if tags is not None and len(tags) != len(words):
+        raise DataError(f"{place} has {len(words)} words and {len(tags)} tags.")
+    # A sentence without any tag is unlabelled; in other sentences a missing tag is a mistake.
+    missing = [tag in (None, "") for tag in tags or ()]
+    if any(missing) and not all(missing):
+        raise DataError(f"{place} has no tag for the word {words[missing.index(True)]!r}.")
+    named = None if tags is None or any(missing) else tuple(map(class_name, tags))
+    # The task's labels decide, not those of one sentence: if any label is not one of entities, tags
+    # stay as they are written.
+    if named is not None and (kinds := kinds_of(own.labels)):
+        read = [to_iob(tag, kinds) for tag in named]
+        if None in read:
+            raise DataError(
+                f"{place} has the tag {named[read.index(None)]!r} among {', '.join(own.labels)}: "
+                "write it as one of them."
+            )
+        named = to_iob2([tag for tag in read if tag is not None])
+    return TagExample(id=name, words=tuple(map(str, words)), tags=named)
+
+
+def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> SpanExample:
+    context = _text(row["context"][0], place)
+    found: tuple[tuple[str, int], ...] | None = None
+    if row["answer"] and row["answer"][0] is not None:
+        texts = row["answer"][0]
+        texts = texts if isinstance(texts, list) else [texts] if texts else []
+        starts = row["start"][0] if row.get("start") else None
+        # A position may be a start and an end.
+        if isinstance(starts, list) and (len(texts), len(starts)) == (1, 2):
+            starts = starts[:1]
+        # A single start belongs to the single answer; without one each answer's first occurrence is
+        # meant.
+        starts = starts if isinstance(starts, list) else [starts] * len(texts)
+        if len(starts) != len(texts):
+            raise DataError(f"{place} has {len(texts)} answers and {len(starts)} starts.")
+        placed = [
+            (str(text), find_answer(context, str(text), _start(start, place)))
+            for text, start in zip(texts, starts, strict=True)
+            if not (text in NO_ANSWERS and context.endswith(text))
+        ]
+        # Answers that the context does not contain go last, because training uses the first.
+        found = tuple(sorted(placed, key=lambda answer: answer[1] < 0))
+    question = _text(row["question"][0], place)
+    return SpanExample(id=name, question=question, context=context, answers=found)
+
+
+NO_ANSWERS = ("ANSWERNOTFOUND", "CANNOTANSWER")
+"""Words at the end of each context (SubjQA, QuAC) that are the answer of unanswerable questions."""
+
+
+def _start(value: Any, place: str) -> int:
+    """Return an answer's start in characters; 0 without one: its first occurrence is meant."""
+    if value is None or value == "":
+        return 0
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise DataError(f"{place} has the start {value!r}: expected a whole number.") from None
+
+
+def answers_in(own: OwnData, table: Table) -> list[tuple[Any, Sequence[Any]]]:
+    """Return the answers that name options by numbers or texts, each with its options.
+
+    The list is empty if each row is an option, or if options have keys.
+    """
+    if "option" in own.columns or "keys" in own.columns:
+        return []
+    asked = [_asked(own, row) for row in _role_values(own.mapping, table, may_hide=True)]
+    return [(right, options) for right, options in asked if right not in (None, "")]
+
+
+def _asked(own: OwnData, row: Mapping[str, list[Any]]) -> tuple[Any, Sequence[Any]]:
+    """Return the answer of a row and its options."""
+    right, given = row["answer"][0] if row["answer"] else None, row["options"]
+    right = right[0] if isinstance(right, list) and len(right) == 1 else right
+    if "question" in row and {*own.columns["answer"]} < {*own.columns["options"]}:
+        # The right option has its own column, so without sorting it would always be at the same
+        # place.
+        return right, sorted(listed(given), key=str)
+    is_list = len(given) == 1 and isinstance(given[0], list | None)
+    return right, given[0] or () if is_list else given
+
+
+def _chosen(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> ChoiceExample:
+    if "option" in row:
+        options: Sequence[Any] = row["option"][0]
+        gold: tuple[int, ...] | None
+        flags = [_flag(value, place) for value in row["label"][0]] if row["label"] else ()
+        gold = tuple(n for n, flag in enumerate(flags) if flag) if flags else None
+        if gold == ():
+            raise DataError(f"{place} begins a question of which no option is right.")
+    else:
+        right, options = _asked(own, row)
+        keys = row["keys"][0] if row.get("keys") else None
+        # Several right options are read as no label.
+        is_one = right not in (None, "") and not (own.first_option and len(numbers_in(right)) > 1)
+        found = place_of(right, options, keys, own.first_option) if is_one else None
+        if found is None and is_one:
+            raise DataError(
+                f"{place} has the answer {right!r}, which is none of its {len(options)} options: "
+                f"expected one of them, its number from {own.first_option}, or its letter."
+            )
+        gold = None if found is None else (found,)
+    return ChoiceExample(
+        id=name,
+        context=_text(row["context"][0], place) if row.get("context") else "",
+        question=_text(row["question"][0], place) if row.get("question") else "",
+        options=tuple(_text(option, place) for option in options),
+        gold=gold,
+    )
+
+
+_CONVERTERS: Mapping[str, Any] = {
+    **dict.fromkeys(_LABELS, _pair),
+    "tags": _tagged,
+    "spans": _answered,
+    "choice": _chosen,
+}

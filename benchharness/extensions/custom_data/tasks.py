@@ -1,0 +1,71 @@
+"""The functions of `benchharness.tasks.custom.CustomTasks`, which the core calls."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from benchharness.errors import BenchError, DataError
+from benchharness.extensions.custom_data.find import find_own
+from benchharness.extensions.custom_data.places import split_of
+from benchharness.extensions.custom_data.tables import hub_table
+from benchharness.extensions.custom_data.task import OwnData, define
+from benchharness.extensions.custom_data.toml import read_task
+from benchharness.tasks.foreign_code import Code
+
+__all__ = ("code_of", "define", "find_own", "parquet_files", "read_task", "without_paths")
+
+
+def parquet_files(rows: Any) -> Mapping[str, bytes]:
+    """Return rows in memory as the content of a Parquet file per split, by the split's name.
+
+    Args:
+        rows: A table (a data frame, a `datasets.Dataset`, a list of dicts), or a mapping of split
+            names to tables.
+
+    Raises:
+        BenchError: The names of the splits are unknown or occur twice, or the rows cannot be
+            written as Parquet.
+    """
+    tables = dict(rows) if isinstance(rows, Mapping) else {"train": rows}
+    splits = {split_of(str(name)): table for name, table in tables.items()}
+    if "" in splits or len(splits) < len(tables):
+        raise BenchError(
+            f"data_file has {', '.join(map(str, tables))}: expected rows, or rows by the names "
+            "train, dev and test, each once."
+        )
+    try:
+        return {split: frame_of(table).to_parquet(index=False) for split, table in splits.items()}
+    except (NotImplementedError, TypeError, ValueError) as error:
+        raise DataError(f"the rows of data_file cannot be written as Parquet: {error}.") from error
+
+
+def frame_of(rows: Any) -> pd.DataFrame:
+    """Convert a table of rows to a data frame; a `datasets.Dataset` gets its labels' names."""
+    is_dataset = hasattr(rows, "features") and hasattr(rows, "flatten")
+    return pd.DataFrame(hub_table("", rows).columns if is_dataset else rows).rename(columns=str)
+
+
+def code_of(definition: Mapping[str, Any]) -> list[Code]:
+    """Return the code of the metrics in a definition; mostly none."""
+    return OwnData.from_json(definition).code
+
+
+def without_paths(
+    definition: Mapping[str, Any], shorten: Callable[[str, Sequence[str]], str]
+) -> Mapping[str, Any]:
+    """Return a definition whose scripts have no paths; the task keeps its name.
+
+    `shorten(text, places)` returns a text in which the paths in `places` are shortened.
+    """
+    own = OwnData.from_json(definition)
+    places = [code.place for code in own.code]
+    if all(shorten(place, places) == place for place in places):
+        return definition
+    return replace(
+        own,
+        metrics=tuple(shorten(word, places) for word in own.metrics),
+        scripts={shorten(word, places): script for word, script in own.scripts.items()},
+        digits=own.name[len(own.title) + 1 :][:6],
+    ).to_json()

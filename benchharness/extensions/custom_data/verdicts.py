@@ -1,0 +1,159 @@
+"""Leave out rows that a tool or a person rejected, ignored or did not finish.
+
+The column with the role `verdict` has a word for each row; a note counts the rows left out.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from benchharness.errors import DataError
+from benchharness.extensions.custom_data.columns import Table, key_of
+
+VERDICT = "verdict"
+
+_BY_REASON = {
+    "rejected": "reject rejected invalid bad disapproved",
+    "ignored": "ignore ignored skip skipped",
+    "discarded": "discard discarded deleted",
+    "cancelled": "cancelled canceled",
+    "not finished": "draft default pending new todo open unlabeled",
+    "not confirmed": "false no 0 unconfirmed unreviewed",
+}
+SAID: Mapping[str, str] = {
+    word: reason for reason, words in _BY_REASON.items() for word in words.split()
+}
+"""Words, in lower case, for which a row is left out, each with its reason in the note."""
+
+_COUNTED = """
+    accept accepted valid validated approved approve submitted completed complete confirmed done
+    reviewed gold edited finished true yes 1 labeled
+"""
+ACCEPTED = frozenset(_COUNTED.split())
+
+_STATES = frozenset(
+    (
+        *("answer", "status", "state", "verdict", "decision"),
+        *("review", "reviewstatus", "annotationstatus"),
+    )
+)
+_FLAGS = frozenset(
+    f"{start}{word}"
+    for start in ("is", "")
+    for word in ("confirmed", "approved", "accepted", "validated", "valid", "reviewed")
+)
+"""Keys of columns of verdicts: those with words (_STATES), and those with yes or no (_FLAGS)."""
+
+_OF_TOOLS = frozenset(("isconfirmed", "isapproved"))
+_YES_OR_NO = frozenset(("true", "false", "yes", "no", "1", "0"))
+_PRODIGY = frozenset(("accept", "reject", "ignore"))
+_RESPONSES = ".responses.status"
+"""End of the name of Argilla's column for the status of each answer."""
+
+
+def verdict_column(table: Table) -> tuple[str, bool]:
+    """Return the column of verdicts, and whether it is surely a tool's; "" if there is none."""
+    for name in table.columns:
+        if name.endswith(_RESPONSES) and name.removesuffix(".status") in table.columns:
+            return name, True
+    for name, values in table.columns.items():
+        words = _words(values)
+        if not words & SAID.keys() or not words <= SAID.keys() | ACCEPTED:
+            continue
+        if _is_of_tool(table, name, words):
+            return name, True
+        names = _FLAGS if words <= _YES_OR_NO else _STATES | _FLAGS
+        if key_of(name) in names and words & ACCEPTED:
+            return name, False
+    return "", False
+
+
+def _is_of_tool(table: Table, name: str, words: set[str]) -> bool:
+    if name == "answer":  # Prodigy's verdict on a label, choices or spans
+        judged = {"label", "accept", "spans"} & set(table.columns) or table.made
+        return bool(judged) and words <= _PRODIGY
+    if name == "status":  # Argilla's before version 2
+        return "annotation" in table.columns
+    if name == "AssignmentStatus":  # Mechanical Turk's
+        return "WorkerId" in table.columns
+    return key_of(name) in _OF_TOOLS and bool(words & ACCEPTED)  # doccano's
+
+
+def beside_responses(table: Table, column: str) -> set[str]:
+    """Return Argilla's other columns of a question, such as those of annotators and suggestions."""
+    question = column.removesuffix(_RESPONSES)
+    starts = (f"{question}.responses.", f"{question}.suggestion")
+    found = {name for name in table.columns if name.startswith(starts)} | {"status"}
+    return found if question != column else set()
+
+
+def _words(values: Sequence[Any]) -> set[str]:
+    return {_word(each) for value in values for each in _each(value) if each not in (None, "")}
+
+
+def _each(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _word(value: Any) -> str:
+    return str(value).strip().lower()
+
+
+def _reason(value: Any) -> str:
+    """Return the reason to leave a row out; "" if it counts, or if one of its answers does."""
+    found = [SAID.get(_word(each), "") for each in _each(value)]
+    return "" if not all(found) or not found else found[0]
+
+
+def accepted(table: Table, column: str, label: str = "") -> Table:
+    """Return the rows that count according to a column of verdicts, with a note on the others.
+
+    Of Argilla's answers the submitted one is kept. If all rows have the single label that they were
+    asked about (Prodigy's binary tasks), a rejected row is kept with the class "not LABEL".
+
+    Args:
+        table: The rows.
+        column: The column of verdicts. Without it the table is returned unchanged.
+        label: The column of classes, or "" if there is none.
+
+    Raises:
+        DataError: Several submitted answers to a row differ.
+    """
+    if column not in table.columns:
+        return table
+    verdicts = table.columns[column]
+    names = {str(value) for value in table.columns.get(label, ()) if value not in (None, "")}
+    rows = [row for row, value in enumerate(verdicts) if not _reason(value)]
+    columns = dict(table.columns)
+    if len(names) == 1 and _words(verdicts) <= _PRODIGY:
+        (name,) = names
+        rows = [row for row, value in enumerate(verdicts) if _reason(value) != "ignored"]
+        columns[label] = [
+            f"not {name}" if _reason(verdict) else value
+            for verdict, value in zip(verdicts, columns[label], strict=True)
+        ]
+    if column.endswith(_RESPONSES):
+        answers = column.removesuffix(".status")
+        columns[answers] = [
+            _agreed(table.place(row), value, verdicts[row])
+            for row, value in enumerate(columns[answers])
+        ]
+    kept = set(rows)
+    left = Counter(_reason(value) for row, value in enumerate(verdicts) if row not in kept)
+    said = ", ".join(f"{count} {reason}" for reason, count in left.items())
+    notes = (f"left out of {table.name}: {said} ({column})",) if left else ()
+    return replace(table, columns=columns, notes=(*table.notes, *notes)).take(rows)
+
+
+def _agreed(place: str, answers: Any, verdicts: Any) -> Any:
+    """Return the submitted answer, else None; raise DataError if several of them differ."""
+    if not isinstance(answers, list) or len(answers) != len(_each(verdicts)):
+        return answers
+    kept = [a for a, v in zip(answers, _each(verdicts), strict=True) if _word(v) not in SAID]
+    if any(answer != kept[0] for answer in kept):
+        raise DataError(
+            f"{place} has {len(kept)} answers that differ: keep one of each row, such as those of "
+            "one person."
+        )
+    return kept[0] if kept else None

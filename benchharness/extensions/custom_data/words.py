@@ -1,0 +1,194 @@
+"""Read files of lines: CoNLL's columns, tagged words, PubTator's documents, labelled texts."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from benchharness.errors import DataError
+from benchharness.extensions.custom_data.annotations import pubtator_rows, webanno_rows
+from benchharness.extensions.custom_data.columns import Table
+from benchharness.extensions.custom_data.documents import objects_table
+from benchharness.extensions.custom_data.tags import is_entity_tag
+from benchharness.tasks.sources.formats import DOCUMENT, Word, fields_of, sentences_of
+from benchharness.tasks.sources.source import Place
+
+# CoNLL's columns, which are numbered from 1: a word per line, an empty line after a sentence.
+
+CONLLU, NO_WORD = 10, re.compile(r"\d+[-.]\d+")
+"""Number of columns of CoNLL-U, whose second column has the word and whose fourth its part of
+speech; and the pattern of the first column in lines that are not plain words."""
+
+
+def read_conll(path: Place, text: str) -> Table:
+    """Read columns of words, with an empty line after each sentence."""
+    rows: list[tuple[str, Any]] = []
+    lines = text.split("\n")
+    comments = _comments(lines)
+    # Comments become empty lines, which keep the numbers of the lines below.
+    kept = ("" if number in comments else line for number, line in enumerate(lines))
+    width = 0
+    for found in sentences_of(kept):
+        # CoNLL-U also has contractions, whose words follow, and words that are not in the text.
+        words = [
+            w for w in found if len(w.columns) != CONLLU or not NO_WORD.fullmatch(w.columns[0])
+        ]
+        if not words or words[0].columns[0] == DOCUMENT:
+            continue
+        width = width or len(words[0].columns)
+        for word in words:
+            _check_word(path, word, width)
+        columns = {str(at + 1): [fields[at] for _, fields in words] for at in range(width)}
+        rows.append((str(words[0].line), columns))
+    said = f"{len(comments)} lines of {path.name} that begin with # are read as comments"
+    table = objects_table(path, rows, "line")
+    return replace(table, is_conll=True, notes=(said,) if comments and width != CONLLU else ())
+
+
+def _check_word(path: Place, word: Word, width: int) -> None:
+    number, fields = word
+    if len(fields) != width or width == 1:
+        expected = f"{width}, as in the lines before" if width > 1 else "a word and its tag"
+        raise DataError(
+            f"{path.name} line {number} has {len(fields)} field"
+            f"{'' if len(fields) == 1 else 's'}: expected {expected}."
+        )
+
+
+def _comments(lines: Sequence[str]) -> set[int]:
+    """Return the indices of comments: lines before a sentence that have no word of it.
+
+    A hash may be a word: its line has as many columns as others, and ends in a tag that they have.
+    """
+    fields = [fields_of(line) for line in lines]
+    words = [found for found in fields if found and not found[0].startswith("#")]
+    width = Counter(map(len, words)).most_common(1)[0][0] if words else 0
+    tags = {found[-1] for found in words if len(found) == width}
+    hashes = [found[-1] for found in fields if found and found[0] == "#" and len(found) == 2]
+    # A tag that only hashes have, but many of them, is a tag too.
+    tags |= {tag for tag, count in Counter(hashes).items() if count > len(hashes) / 3 > 1}
+    comments: set[int] = set()
+    is_first = True
+    for number, found in enumerate(fields):
+        if is_first and found and found[0].startswith("#"):
+            is_tag = found[-1] in tags or found[-1] == "#" or is_entity_tag(found[-1])
+            if len(found) != width or not (is_tag or "\t" in lines[number]):
+                comments.add(number)
+        is_first = not found or (is_first and number in comments)
+    return comments
+
+
+def read_webanno(path: Place, text: str) -> Table:
+    """Read WebAnno's or INCEpTION's sentences, with their spans as tags."""
+    return replace(
+        objects_table(path, webanno_rows(path.name, text), "line"), made=("words", "tags", "")
+    )
+
+
+# fastText: the labels of a line before its text.
+
+FASTTEXT = "__label__"
+
+
+_AT = re.compile(r"(.*\S)\s*@(\w{1,30})\s*")
+_MOST_AT = 20
+
+
+def ends_in_labels(text: str) -> bool:
+    """Return whether each line ends in @ and one of few labels, as in the Financial PhraseBank."""
+    labels: Counter[str] = Counter()
+    for line in filter(str.strip, text.split("\n")):
+        found = _AT.fullmatch(line)
+        if found is None or len(labels) > _MOST_AT:  # mostly after the first line
+            return False
+        labels[found[2]] += 1
+    return 1 < len(labels) <= min(_MOST_AT, labels.total() // 3)
+
+
+def read_at(path: Place, text: str) -> Table:
+    """Read a text from each line, and its label behind the last @."""
+    found = [(str(n), _AT.fullmatch(line)) for n, line in enumerate(text.split("\n"), start=1)]
+    rows = [(n, {"text": match[1], "label": match[2]}) for n, match in found if match]
+    return objects_table(path, rows, "line")
+
+
+def read_fasttext(path: Place, text: str) -> Table:
+    """Read labels and a text from each line."""
+    rows = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if words := line.split():
+            labels = [word.removeprefix(FASTTEXT) for word in words if word.startswith(FASTTEXT)]
+            plain = " ".join(word for word in words if not word.startswith(FASTTEXT))
+            rows.append((str(number), {"text": plain, "label": labels}))
+    return objects_table(path, rows, "line")
+
+
+# Sentences in which each word is followed by its tag: "the_DT dog_NN", "the/DT dog/NN".
+
+MOST_TAGS, NEARLY_ALL = 100, 0.95
+"""Maximum number of different tags, and the smallest share of words that have a tag."""
+
+# Penn's and the universal tags, signs, and tags of spans. Brown's tags, which follow a slash, are
+# in small letters; after an underscore these would match words in snake_case.
+_TAG = r"[A-Z][A-Z0-9$+*|-]*|[BIESLUO]-\S+|[^\w\s]+|-[A-Z]+-"
+_TAGS = {"_": re.compile(_TAG), "/": re.compile(rf"{_TAG}|[a-z][a-z0-9$+*-]*")}
+
+
+def sign_of_tags(text: str) -> str:
+    """Return the separator of each word and its tag in a text; "" if the words have no tags."""
+    words = text[:20_000].rpartition("\n")[0].split()
+    lines = sum(bool(line.strip()) for line in text[:20_000].split("\n")[:-1])
+    fitting = {sign: tags for sign in _TAGS if (tags := _tags_behind(words, sign))}
+    if not fitting or len(words) < 2 * lines:
+        return ""
+    return min(fitting, key=lambda sign: len(fitting[sign]))
+
+
+def _tags_behind(words: Sequence[str], sign: str) -> set[str]:
+    """Return the tags behind a separator; empty if too few words have one, or tags are too many."""
+    parts = [word.rpartition(sign) for word in words]
+    tags = [tag for word, _, tag in parts if word and _TAGS[sign].fullmatch(tag)]
+    is_whole = len(tags) >= NEARLY_ALL * len(words)
+    # There are more different words than tags.
+    is_few = len({*tags}) <= min(MOST_TAGS, len(words) / 5, len({word for word, _, _ in parts}))
+    return {*tags} if is_whole and is_few else set()
+
+
+def read_tagged(path: Place, text: str) -> Table:
+    """Read a sentence per line, in which each word is followed by its tag."""
+    sign, rows = sign_of_tags(text), []
+    for number, line in enumerate(text.split("\n"), start=1):
+        parts = [word.rpartition(sign) for word in line.split()]
+        if bare := [
+            f"{w}{s}{tag}" for w, s, tag in parts if not (w and _TAGS[sign].fullmatch(tag))
+        ]:
+            raise DataError(
+                f"{path.name} line {number} has no tag behind {bare[0][:60]!r}: expected one behind"
+                f" the last {sign!r} of each word."
+            )
+        if parts:
+            words, _, tags = zip(*parts, strict=True)
+            rows.append((str(number), {"words": [*words], "tags": [*tags]}))
+    return objects_table(path, rows, "line")
+
+
+# PubTator's documents: a title, an abstract, and their marks.
+
+PUBTATOR = re.compile(r"\s*[^|\s]+\|t\|")
+
+
+def read_pubtator(path: Place, text: str) -> Table:
+    """Read PubTator's titles and abstracts as one text each, with their marked spans."""
+    rows, left = pubtator_rows(path.name, text)
+    said = (f"left out of {path.name}: {left} relations",) if left else ()
+    return replace(objects_table(path, rows, "document"), notes=said)
+
+
+LINES: Mapping[str, Callable[[str], Any]] = {
+    "fasttext": lambda text: text.lstrip().startswith(FASTTEXT),
+    "pubtator": PUBTATOR.match,
+    "at": ends_in_labels,
+    "tagged": sign_of_tags,
+}
+"""Predicates that recognize the layouts of plain text."""

@@ -1,0 +1,18 @@
+"""Average the predictions of several systems into one system of the leaderboard."""
+
+from benchharness.extension import COMPARE, Command, Extension
+
+EXTENSION = Extension(
+    name="ensemble",
+    package=__name__,
+    needs=("submission",),
+    commands={
+        "ensemble": Command(
+            "command:ensemble",
+            "Average predictions into one system.",
+            "ensemble bert roberta --task glue/rte --name both",
+            COMPARE,
+            old="compare ensemble",
+        ),
+    },
+)

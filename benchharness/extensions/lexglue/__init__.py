@@ -1,0 +1,5 @@
+"""LexGLUE's three tasks of long documents."""
+
+from benchharness.extension import Extension
+
+EXTENSION = Extension(name="lexglue", package=__name__, suites=("tasks:SUITES",))

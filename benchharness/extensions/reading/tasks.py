@@ -1,0 +1,486 @@
+"""QuAC, CoQA and HotpotQA: questions in a conversation, or on several paragraphs at once.
+
+All use the span head, which does more for them than for SQuAD: dialog acts, answers that no text
+contains, supporting sentences (see `SpanTask` and `SpanExample`).
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from benchharness.extensions.reading.metrics import (
+    COQA_DETAILS,
+    COQA_DOMAINS,
+    COQA_F1,
+    COQA_SCRIPT,
+    HOTPOTQA,
+    HOTPOTQA_DETAILS,
+    HOTPOTQA_SCRIPT,
+    QUAC_DETAILS,
+    QUAC_F1,
+    QUAC_SCRIPT,
+)
+from benchharness.tasks.examples import SpanExample
+from benchharness.tasks.metrics.squad import normalise, token_f1
+from benchharness.tasks.sources import Row, Source
+from benchharness.tasks.sources.source import number, numbers, splits_of, text, texts
+from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
+from benchharness.tasks.task import SpanTask, cannot_be_learned
+
+# QuAC: a student asks a teacher about a section of Wikipedia (Choi et al., EMNLP 2018).
+#
+# A question needs the previous ones as context: the last two follow it in the question's text, the
+# newest first, so that truncation cuts the oldest. The teacher also marks whether the answer is a
+# yes or a no, and whether to ask a follow-up question. "CANNOTANSWER", which ends every section in
+# the official files, becomes no answer here.
+
+QUAC_HISTORY = 2
+"""Number of previous questions in the input, as in the paper's best baseline (BiDAF++ w/ 2-ctxt).
+"""
+
+CANNOT_ANSWER = "CANNOTANSWER"
+
+YES_NO = ("y", "n", "x")
+FOLLOW_UP = ("y", "n", "m")
+"""Dialog acts. YES_NO: yes, no and neither; FOLLOW_UP: should, should not and may ask a follow-up.
+"""
+
+# "C_69758fcdfc1f46baba0e92c0f3b0919c_1_q#7" is question 7 of a dialog.
+TURN = re.compile(r".*_q#(\d+)")
+
+QUAC_COLUMNS = (
+    *("dialogue_id", "wikipedia_page_title", "context", "turn_ids", "questions", "followups"),
+    *("yesnos", "answers.texts", "answers.answer_starts"),
+)
+
+
+def with_history(question: str, before: Sequence[str], history: int) -> str:
+    """Return the question followed by the last `history` turns before it, the newest first."""
+    return " | ".join([question, *reversed(before[max(0, len(before) - history) :])])
+
+
+def _quac_rows(rows: Sequence[Row]) -> list[Row]:
+    """Return a row per question, with the previous ones; ValueError if a dialog is out of order.
+
+    Raises TypeError if the answers are not lists.
+    """
+    asked: list[Row] = []
+    for row in rows:
+        names, questions = texts(row, "turn_ids"), texts(row, "questions")
+        yes_nos, follow_ups = texts(row, "yesnos"), texts(row, "followups")
+        answers, starts = row["answers.texts"], row["answers.answer_starts"]
+        if not isinstance(answers, list) or not isinstance(starts, list):
+            raise TypeError(f"the dialog {row['dialogue_id']} has no lists of answers")
+        if len({*map(len, (names, questions, yes_nos, follow_ups, answers, starts))}) > 1:
+            raise ValueError(f"the dialog {row['dialogue_id']} has columns of unlike lengths")
+        last = -1
+        for place, name in enumerate(names):
+            turn = TURN.fullmatch(name)
+            if turn is None or int(turn[1]) <= last:
+                raise ValueError(
+                    f"the dialog {row['dialogue_id']} has the turn {name!r} after q#{last}, so its "
+                    "questions are out of order"
+                )
+            # Numbers may have gaps, but must increase.
+            last = int(turn[1])
+            asked.append(
+                {
+                    "id": name,
+                    "dialog": row["dialogue_id"],
+                    "title": row["wikipedia_page_title"],
+                    "context": row["context"],
+                    "question": questions[place],
+                    "before": list(questions[:place]),
+                    "classes": [yes_nos[place], follow_ups[place]],
+                    "texts": answers[place],
+                    "starts": starts[place],
+                }
+            )
+    return asked
+
+
+def _quac_question(history: int) -> Callable[[Row], SpanExample]:
+    """Create a converter that appends this number of previous questions to a question."""
+
+    def convert(row: Row) -> SpanExample:
+        found = list(zip(texts(row, "texts"), numbers(row, "starts"), strict=True))
+        answers = [answer for answer in found if answer[0] != CANNOT_ANSWER]
+        # Like the official scorer: no answer if at least half of the annotators give none.
+        if 2 * len(answers) <= len(found):
+            answers = []
+        context = text(row, "context").removesuffix(CANNOT_ANSWER).rstrip()
+        return SpanExample(
+            id=text(row, "id"),
+            question=with_history(text(row, "question"), texts(row, "before"), history),
+            context=context,
+            answers=tuple(_placed(context, *answer) for answer in answers),
+            title=text(row, "title"),
+            group=text(row, "dialog"),
+            classes=texts(row, "classes"),
+        )
+
+    return convert
+
+
+def _placed(context: str, answer: str, start: int) -> tuple[str, int]:
+    """Return the answer with its start, or with -1 if it is not there."""
+    return answer, start if start >= 0 and context.startswith(answer, start) else -1
+
+
+def _is_misplaced(split: str, example: SpanExample) -> bool:
+    """Return whether a training question's answer is not at its stated position."""
+    answers = example.answers or ()
+    return split == "train" and bool(answers) and answers[0][1] < 0
+
+
+QUAC = SpanTask(
+    name="quac/quac",
+    title="QuAC",
+    source=Source(
+        hub="allenai/quac",
+        # The hub's own conversion of the data set, as for CoNLL-2003.
+        config="default",
+        revision="refs/convert/parquet",
+        hub_folder="plain_text",
+        home="quac",
+        spellings={"quac": ("QuAC_v0.2",)},
+        format="quac",
+        splits=splits_of("train_v0.2.json", "val_v0.2.json"),
+        columns={name: name for name in QUAC_COLUMNS},
+        classes={"followups": FOLLOW_UP, "yesnos": YES_NO},
+        arrange=_quac_rows,
+    ),
+    convert=_quac_question(QUAC_HISTORY),
+    metrics=(QUAC_F1,),
+    details=QUAC_DETAILS,
+    script=QUAC_SCRIPT,
+    no_answer=True,
+    classes=(YES_NO, FOLLOW_UP),
+    files="quac",
+    leaves_out=_is_misplaced,
+    cite="Choi et al., QuAC: Question Answering in Context, EMNLP 2018",
+)
+
+
+def quac(history: int, name: str = "quac/quac") -> SpanTask:
+    """Return QuAC with another number of previous questions in the input."""
+    return replace(QUAC, name=name, convert=_quac_question(history))
+
+
+# CoQA: conversations about stories of several domains (Reddy et al., TACL 2019).
+#
+# Answers are free texts. A span of the story is learned instead: the part of the annotated evidence
+# that shares most words with the answer. "yes", "no" and "unknown" precede every story, so that
+# they are spans too. The last two turns follow a question in its text, the newest first.
+
+COQA_HISTORY = 2
+"""Number of previous questions, with their answers, in the input (stanfordnlp/coqa-baselines,
+n_history).
+"""
+
+COQA_FIXED = ("yes", "no", "unknown")
+COQA_LEAD = " ".join(COQA_FIXED)
+
+COQA_OTHERS = ("0", "1", "2")
+"""Names of the additional annotators; only dev has their answers."""
+
+COQA_ANSWER = tuple(
+    f"answers.{name}" for name in ("input_text", "span_start", "span_end", "turn_id")
+)
+
+COQA_COLUMNS = (
+    *("id", "source", "story", "questions.input_text", "questions.turn_id", *COQA_ANSWER),
+    *(f"additional_answers.{other}.input_text" for other in COQA_OTHERS),
+)
+
+
+def _coqa_rows(rows: Sequence[Row]) -> list[Row]:
+    """Return a row per question with the previous turns.
+
+    Raises ValueError if the turns of a conversation are out of order or a question lacks answers.
+    """
+    asked: list[Row] = []
+    for row in rows:
+        questions, answers = texts(row, "questions.input_text"), texts(row, "answers.input_text")
+        turns, answered = numbers(row, "questions.turn_id"), numbers(row, "answers.turn_id")
+        expected = tuple(range(1, len(questions) + 1))
+        if turns != expected or answered != expected:
+            raise ValueError(
+                f"the conversation {row['id']} has the turns {_listed(turns)} and answers to "
+                f"{_listed(answered)}, expected 1 to {len(questions)} in order"
+            )
+        lists = [answers]
+        others = [row[f"additional_answers.{other}.input_text"] for other in COQA_OTHERS]
+        lists += [texts({"answers": found}, "answers") for found in others if found]
+        starts, ends = numbers(row, "answers.span_start"), numbers(row, "answers.span_end")
+        if any(len(found) != len(questions) for found in (*lists, starts, ends)):
+            raise ValueError(f"the conversation {row['id']} has a question without its answers")
+        before = [f"{q} {a}" for q, a in zip(questions, answers, strict=True)]
+        for place, question in enumerate(questions):
+            asked.append(
+                {
+                    "id": row["id"],
+                    "turn": turns[place],
+                    "source": row["source"],
+                    "story": row["story"],
+                    "question": question,
+                    "before": before[:place],
+                    "answers": [found[place] for found in lists],
+                    "start": starts[place],
+                    "end": ends[place],
+                }
+            )
+    return asked
+
+
+def _listed(turns: Sequence[int]) -> str:
+    shown = ", ".join(map(str, turns[:8]))
+    return f"{shown}, ..." if len(turns) > 8 else shown
+
+
+def _coqa_question(history: int) -> Callable[[Row], SpanExample]:
+    """Create a converter that appends this number of previous turns to a question."""
+
+    def convert(row: Row) -> SpanExample:
+        source = text(row, "source")
+        if source not in COQA_DOMAINS:
+            known = ", ".join(COQA_DOMAINS)
+            raise ValueError(f"its source is {source!r}, expected one of {known}")
+        answers = texts(row, "answers")
+        context = f"{COQA_LEAD}\n{text(row, 'story')}"
+        ahead = len(COQA_LEAD) + 1
+        # The files count from the beginning of the story, but the context begins with the fixed
+        # answers; a start of -1 means that no evidence is marked.
+        start, end = number(row, "start") + ahead, number(row, "end") + ahead
+        evidence = _within(context, start, end) if start >= ahead else None
+        return SpanExample(
+            id=f"{text(row, 'id')}/{number(row, 'turn')}",
+            question=with_history(text(row, "question"), texts(row, "before"), history),
+            context=context,
+            answers=tuple((answer, -1) for answer in answers),
+            title=text(row, "id"),
+            categories=(COQA_DOMAINS[source],),
+            span=_learned(context, answers[0], evidence),
+            lead=len(COQA_LEAD),
+            evidence=() if evidence is None else (evidence,),
+        )
+
+    return convert
+
+
+def _within(context: str, start: int, end: int) -> tuple[int, int] | None:
+    """Return the span without white space at its ends; None if nothing is left."""
+    found = context[start:end]
+    start += len(found) - len(found.lstrip())
+    return (start, start + len(found.strip())) if found.strip() else None
+
+
+def _learned(context: str, answer: str, evidence: tuple[int, int] | None) -> tuple[int, int] | None:
+    """Return the span to learn: a fixed answer, or the best span of the evidence, or None."""
+    said = normalise(answer)
+    if said in COQA_FIXED:
+        start = COQA_LEAD.index(said)
+        return start, start + len(said)
+    if evidence is None:
+        return None
+    return best_stretch(context, *evidence, answer)
+
+
+WORD = re.compile(r"\S+")
+LONGEST = 30
+"""Maximum number of words of a span: a longer one shares no more words with an answer, and the
+evidence may be a paragraph.
+"""
+
+
+def best_stretch(context: str, start: int, end: int, answer: str) -> tuple[int, int]:
+    """Return the span of whole words in [start, end) with the best F1 against the answer.
+
+    Of equally good spans the first, and then the shortest, is taken; [start, end) if none shares a
+    word. Punctuation at the end of the span is removed.
+    """
+    words = [match.span() for match in WORD.finditer(context, start, end)]
+    best, found = 0.0, (start, end)
+    for first, (begin, _) in enumerate(words):
+        for _, stop in words[first : first + LONGEST]:
+            points = token_f1(context[begin:stop], answer)
+            if points > best:
+                best, found = points, (begin, stop)
+    return _bare(context, *found)
+
+
+def _bare(context: str, start: int, end: int) -> tuple[int, int]:
+    """Return the span without a punctuation mark at its end, which no answer has."""
+    kept = context[start:end].rstrip(".,;:!?\"'")
+    return (start, start + len(kept)) if kept else (start, end)
+
+
+def _has_no_evidence(split: str, example: SpanExample) -> bool:
+    """Return whether a training question has neither evidence nor a fixed answer to learn."""
+    return split == "train" and example.span is None
+
+
+COQA = SpanTask(
+    name="coqa/coqa",
+    title="CoQA",
+    source=Source(
+        # The authors' copy on the hub lacks the other annotators' answers, which the official
+        # score needs. The main branch of this copy has a loading script.
+        hub="EleutherAI/coqa",
+        config="default",
+        revision="refs/convert/parquet",
+        home="coqa",
+        spellings={"coqa": ("CoQA_v1.0",)},
+        format="coqa",
+        splits=splits_of("coqa-train-v1.0.json", "coqa-dev-v1.0.json"),
+        columns={name: name for name in COQA_COLUMNS},
+        optional=tuple(name for name in COQA_COLUMNS if name.startswith("additional")),
+        arrange=_coqa_rows,
+    ),
+    convert=_coqa_question(COQA_HISTORY),
+    metrics=(COQA_F1,),
+    details=COQA_DETAILS,
+    script=COQA_SCRIPT,
+    files="coqa",
+    leaves_out=_has_no_evidence,
+    cite="Reddy et al., CoQA: A Conversational Question Answering Challenge, TACL 2019",
+)
+
+
+def coqa(history: int, name: str = "coqa/coqa") -> SpanTask:
+    """Return CoQA with another number of previous turns in the input."""
+    return replace(COQA, name=name, convert=_coqa_question(history))
+
+
+# HotpotQA, distractor setting: questions on two of ten paragraphs (Yang et al., EMNLP 2018).
+#
+# The context is "yes no", the answers that no text contains, and then the paragraphs: a line with
+# the title and a line with the sentences. It is longer than the maximum length of most encoders: it
+# is read in windows, or at once by a long-context encoder. A model also predicts which sentences
+# support the answer.
+
+HOTPOT_FIXED = ("yes", "no")
+HOTPOT_LEAD = " ".join(HOTPOT_FIXED)
+
+HOTPOT_COLUMNS = (
+    *("id", "question", "answer", "type", "supporting_facts.title", "supporting_facts.sent_id"),
+    *("context.title", "context.sentences"),
+)
+
+
+NO_SENTENCE = "supporting facts that name no sentence of the context count as missed"
+
+
+def _hotpot_question(row: Row) -> SpanExample:
+    titles = texts(row, "context.title")
+    paragraphs = row["context.sentences"]
+    if not isinstance(paragraphs, list) or len(paragraphs) != len(titles):
+        raise TypeError(f"its context has {len(titles)} titles and other paragraphs")
+    context, sentences, places = HOTPOT_LEAD, list[tuple[int, int]](), dict[tuple[str, int], int]()
+    for title, column in zip(titles, paragraphs, strict=True):
+        context += f"\n{_line(title)}\n"
+        for order, sentence in enumerate(texts({"sentences": column}, "sentences")):
+            written = _line(sentence)
+            # The span of a sentence excludes the space with which it begins.
+            start = len(context) + len(written) - len(written.lstrip())
+            places.setdefault((title, order), len(sentences))
+            sentences.append((start, max(start, len(context) + len(written.rstrip()))))
+            context += written
+    titles, orders = texts(row, "supporting_facts.title"), numbers(row, "supporting_facts.sent_id")
+    facts = dict.fromkeys(zip(titles, orders, strict=True))
+    # A few facts refer to a sentence that does not exist: they count, but cannot be learned.
+    count = len(sentences)
+    wanted = [places.get(fact, count + place) for place, fact in enumerate(facts)]
+    evidence = tuple(sentences[place] for place in sorted(wanted) if place < count)
+    absent = tuple(fact for fact in facts if fact not in places)
+    answer = text(row, "answer")
+    return SpanExample(
+        id=text(row, "id"),
+        oddities=(NO_SENTENCE,) * len(absent),
+        question=text(row, "question"),
+        context=context,
+        answers=((answer, _hotpot_place(context, answer, evidence)),),
+        categories=(text(row, "type"),),
+        lead=len(HOTPOT_LEAD),
+        evidence=evidence,
+        sentences=tuple(sentences),
+        facts=tuple(sorted(wanted)),
+        absent=absent,
+    )
+
+
+def _line(words: str) -> str:
+    """Return the text with line breaks replaced by spaces, so that its length stays the same."""
+    return words.replace("\n", " ").replace("\r", " ")
+
+
+def _hotpot_place(context: str, answer: str, evidence: Sequence[tuple[int, int]]) -> int:
+    """Return the start of the answer: fixed, in a supporting sentence, or anywhere; else -1."""
+    if answer in HOTPOT_FIXED:
+        return HOTPOT_LEAD.index(answer)
+    if not answer:
+        return -1
+    for start, end in evidence:
+        if (place := context.find(answer, start, end)) >= 0:
+            return place
+    return context.find(answer, len(HOTPOT_LEAD) + 1)
+
+
+# The other setting (fullwiki), where the paragraphs must be found in Wikipedia, has no task here.
+HOTPOT = SpanTask(
+    name="hotpotqa/distractor",
+    title="HotpotQA",
+    source=Source(
+        hub="hotpotqa/hotpot_qa",
+        config="distractor",
+        revision="1908d6afbbead072334abe2965f91bd2709910ab",
+        home="hotpotqa",
+        spellings={"hotpotqa": ("hotpot", "hotpot_qa")},
+        format="hotpotqa",
+        splits=splits_of("hotpot_train_v1.1.json", "hotpot_dev_distractor_v1.json"),
+        columns={name: name for name in HOTPOT_COLUMNS},
+    ),
+    convert=_hotpot_question,
+    metrics=HOTPOTQA,
+    details=HOTPOTQA_DETAILS,
+    script=HOTPOTQA_SCRIPT,
+    facts=True,
+    files="hotpotqa",
+    leaves_out=cannot_be_learned,
+    cite="Yang et al., HotpotQA: A Dataset for Diverse, Explainable Multi-hop QA, EMNLP 2018",
+)
+
+
+def _suite(title: str, task: SpanTask, score: str, cite: str) -> SuiteTasks:
+    rule = ScoreRule(name=title, cells={task.name: (score,)}, cite=cite)
+    suite = Suite(
+        name=task.suite,
+        title=title,
+        tasks=(task.name,),
+        rule=rule,
+        cite=task.cite,
+        collections=("seeds",),
+    )
+    return SuiteTasks(suite, (task,))
+
+
+SUITES = (
+    _suite(
+        "QuAC",
+        QUAC,
+        "f1",
+        "Choi et al., QuAC, EMNLP 2018: F1 over questions on which people agree",
+    ),
+    _suite(
+        "CoQA",
+        COQA,
+        "f1",
+        "Reddy et al., CoQA, TACL 2019: F1 over all turns",
+    ),
+    _suite(
+        "HotpotQA",
+        HOTPOT,
+        "joint_f1",
+        "Yang et al., HotpotQA, EMNLP 2018: joint F1, by which its leaderboard is sorted",
+    ),
+)

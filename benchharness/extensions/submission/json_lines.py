@@ -1,0 +1,258 @@
+"""Read and write SuperGLUE's files: a JSON object per line, with an idx and a label."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from benchharness.extensions.submission.answer_file import (
+    AnswerFile,
+    Faults,
+    LabelSet,
+    Line,
+    Reading,
+    Scalar,
+    Text,
+    conclude,
+    lines_of,
+)
+from benchharness.extensions.submission.table import Numbered, in_order, missing_indices
+
+Object = tuple[int, Mapping[str, Any]]
+"""Number of a line, from 1, and the object on it."""
+
+LABEL_NAMES = ("label", "prediction", "pred", "answer")
+"""Keys of the label that are accepted; the first one is the server's."""
+
+
+def write_json_lines(answers: Sequence[str | int]) -> bytes:
+    """Return the file's bytes, with an answer per line."""
+    return write_objects({"idx": index, "label": answer} for index, answer in enumerate(answers))
+
+
+def write_objects(objects: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return objects as JSON, one per line."""
+    return "".join(json.dumps(each) + "\n" for each in objects).encode()
+
+
+def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
+    """Read the answers of a file from any source, and all of its faults."""
+    faults = Faults(file.name)
+    objects = read_objects(content, faults)
+    if not objects:
+        return conclude(None, faults)
+    rows = [
+        Numbered(line, _index(file, line, found, faults), _answer(file, line, found, faults))
+        for line, found in objects
+    ]
+    if not file.missing_are_wrong:
+        return conclude(in_order(rows, ids, faults, file.names), faults)
+    places = {row.place for row in rows}
+    # Only rows in the file must be complete and in order; missing rows are None in the answers.
+    there = [place for place in ids if place in places]
+    answers = in_order(rows, there, faults)
+    if len(there) < len(ids):
+        missing = missing_indices([place for place in ids if place not in places])
+        sentence = f"{missing}: each counts as wrong, as in ReCoRD's script"
+        faults.add(sentence, mendable=bool(there))
+    by_place = dict(zip(there, answers or (), strict=False))
+    return conclude(answers and [by_place.get(place) for place in ids], faults)
+
+
+def read_objects(content: bytes, faults: Faults) -> list[Object]:
+    """Return the objects of a file; add faults for other lines, and for a file without objects."""
+    objects: list[Object] = []
+    for number, value in _values(lines_of(content, faults, "an object on each line"), faults):
+        if isinstance(value, dict):
+            objects.append((number, value))
+        else:
+            what = "not JSON" if value is _NO_JSON else "JSON, but not an object"
+            faults.add(f"the line is {what}", number)
+    return objects
+
+
+def _values(lines: Sequence[Line], faults: Faults) -> Iterator[tuple[int, Any]]:
+    """Yield (number, JSON value) of each line, or of each item of the array that all lines make."""
+    text = "\n".join(line for _, line in lines)
+    # An array may span any number of lines, so all of them are read as one text. Its items are
+    # numbered instead of lines.
+    whole = _loaded(text, 1, faults) if text.lstrip().startswith("[") else None
+    if not isinstance(whole, list):
+        yield from ((number, _loaded(line, number, faults)) for number, line in lines)
+        return
+    faults.add("it is one JSON array, expected an object on each line", 1, mendable=True)
+    if not whole:
+        faults.add("it is empty, expected an object on each line")
+    yield from enumerate(whole, start=1)
+
+
+_NO_JSON = object()
+
+
+def _loaded(text: str, line: int, faults: Faults) -> Any:
+    """Parse JSON, or return _NO_JSON; add a fault for a key that an object has twice."""
+    # Of two values with one key Python keeps the last without an error.
+    doubled: list[str] = []
+
+    def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            doubled.append(Counter(key for key, _ in pairs).most_common(1)[0][0])
+        return found
+
+    try:
+        value = json.loads(text, object_pairs_hook=read)
+    except (ValueError, RecursionError):
+        return _NO_JSON
+    for key in doubled:
+        faults.add(f"an object has {key!r:.40} twice", line)
+    return value
+
+
+def _index(file: AnswerFile, line: int, found: Mapping[str, Any], faults: Faults) -> Scalar:
+    if "UID" in found and "pairID" in found:  # BLiMP's ids
+        return f"{found['UID']}/{found['pairID']}"
+    index = found.get("idx")
+    if isinstance(file.answers, Text) and isinstance(index, Mapping) and "query" in index:
+        sentence = "the idx is an object, as on the hub, expected the number of its query alone"
+        faults.add(sentence, line, mendable=True)
+        index = index["query"]
+    return index if isinstance(index, Scalar) else repr(index)
+
+
+def _answer(
+    file: AnswerFile, line: int, found: Mapping[str, Any], faults: Faults
+) -> str | int | None:
+    """Return the meaning of an object's label; return None and add a fault if there is none."""
+    _check_keys(line, found, faults)
+    name = next((name for name in LABEL_NAMES if name in found), None)
+    if name is None:
+        names = ", ".join(map(repr, found)) or "nothing"
+        faults.add(f"the object has no label: found {names:.60}", line)
+        return None
+    label = found[name]
+    if isinstance(label, list) and isinstance(file.answers, LabelSet):
+        label = json.dumps(label)
+    if not isinstance(label, Scalar):
+        faults.add(f"the label is a {type(label).__name__}, expected a single value", line)
+        return None
+    value, problem = file.answers.understand(label)
+    if problem:
+        faults.add(problem, line, mendable=value is not None)
+    return value
+
+
+def _check_keys(line: int, found: Mapping[str, Any], faults: Faults) -> None:
+    """Add a fault for keys other than the server's; one of LABEL_NAMES still gives the answer."""
+    others = [name for name in found if name not in ("idx", "label")]
+    if others and "idx" in found:
+        names = ", ".join(map(repr, others))
+        faults.add(f"the object has {names}, expected idx and label", line, mendable=True)
+
+
+# MultiRC's file: a JSON object per paragraph, with its questions and their answers. The ids of
+# questions and answers continue over the whole file.
+
+
+class Option(NamedTuple):
+    """An answer option: its paragraph, its question, and its label."""
+
+    paragraph: int
+    question: int
+    label: int
+
+
+def write_multirc(options: Sequence[Option]) -> bytes:
+    """Return the file's bytes; `options` are in order, and their positions are their ids."""
+    numbered = list(enumerate(options))
+    return write_objects(
+        {"idx": paragraph, "passage": {"questions": _questions(inside)}}
+        for paragraph, inside in groupby(numbered, key=lambda item: item[1].paragraph)
+    )
+
+
+def _questions(options: Iterable[tuple[int, Option]]) -> list[dict[str, Any]]:
+    return [
+        {"idx": question, "answers": [{"idx": i, "label": option.label} for i, option in inside]}
+        for question, inside in groupby(options, key=lambda item: item[1].question)
+    ]
+
+
+def read_multirc(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
+    """Read the options of a file from any source, and all of its faults."""
+    faults = Faults(file.name)
+    objects = read_objects(content, faults)
+    if not objects:
+        return conclude(None, faults)
+    rows = [
+        Numbered(line, answer, _option(file, line, place, label, faults))
+        for line, answer, place, label in _flat(objects, faults)
+    ]
+    options = in_order(rows, ids, faults)
+    if options is not None:
+        _check_places(file, options, faults)
+    return conclude(options, faults)
+
+
+class _Found(NamedTuple):
+    line: int
+    answer: Any
+    place: tuple[Any, Any]
+    label: Any
+
+
+def _flat(objects: Sequence[Object], faults: Faults) -> Iterator[_Found]:
+    """Yield every answer of every object, also of objects that hold a single answer."""
+    for line, found in objects:
+        idx = found.get("idx")
+        if isinstance(idx, Mapping):
+            faults.add(
+                "the object is one answer, expected a paragraph with its questions",
+                line,
+                mendable=True,
+            )
+            place = (idx.get("paragraph"), idx.get("question"))
+            yield _Found(line, idx.get("answer"), place, found.get("label"))
+            continue
+        try:
+            # A list, so that an object that is broken further on gives no answers at all.
+            yield from [
+                _Found(line, answer["idx"], (found["idx"], question["idx"]), answer["label"])
+                for question in found["passage"]["questions"]
+                for answer in question["answers"]
+            ]
+        except (KeyError, TypeError, AttributeError):
+            faults.add(
+                'the object is not {"idx", "passage": {"questions": [{"idx", "answers": [{"idx", '
+                '"label"}]}]}}',
+                line,
+            )
+
+
+def _option(
+    file: AnswerFile, line: int, place: tuple[Any, Any], label: Any, faults: Faults
+) -> Option:
+    value, problem = file.answers.understand(label)
+    if problem:
+        faults.add(problem, line, mendable=value is not None)
+    for kind, number in zip(("paragraph", "question"), place, strict=True):
+        if not isinstance(number, int) or isinstance(number, bool):
+            sentence = f"the idx of a {kind} is {number!r:.60}, expected a whole number"
+            faults.add(sentence, line, kind=f"the idx of a {kind} is no whole number")
+    return Option(*place, value if isinstance(value, int) else -1)
+
+
+def _check_places(file: AnswerFile, options: Sequence[Option], faults: Faults) -> None:
+    """Add faults unless paragraphs and questions are numbered in order over the whole file."""
+    # A paragraph that is repeated after another one is in this list twice.
+    paragraphs = [paragraph for paragraph, _ in groupby(option.paragraph for option in options)]
+    if file.paragraphs is not None and paragraphs != list(range(file.paragraphs)):
+        last = file.paragraphs - 1
+        faults.add(f"its answers do not belong to the paragraphs 0 to {last} in turn")
+    questions = [question for question, _ in groupby(option.question for option in options)]
+    if file.questions is not None and questions != list(range(file.questions)):
+        faults.add(
+            f"its answers do not belong to the questions 0 to {file.questions - 1} in turn: the "
+            "ids of questions run on over the whole file"
+        )

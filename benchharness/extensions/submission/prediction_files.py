@@ -1,0 +1,340 @@
+"""Readers of prediction files, of any origin, for a split with known labels."""
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from benchharness.errors import BenchError, DataError
+from benchharness.extensions.submission.answer_file import (
+    AnswerFile,
+    Answers,
+    Labels,
+    LabelSet,
+    Number,
+    PredictionFile,
+    Text,
+    require_clear,
+)
+from benchharness.extensions.submission.columns import read_clusters, read_columns, read_roles
+from benchharness.extensions.submission.files import SUBMISSIONS, read_answer_file
+from benchharness.extensions.submission.json_lines import Option
+from benchharness.extensions.submission.questions import read_answers, read_conversations
+from benchharness.extensions.submission.table import LETTERS, RACE_HEADER
+from benchharness.extensions.submission.trec import read_run
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.answers.base import AnswerType
+from benchharness.tasks.examples import (
+    ChoicePrediction,
+    Prediction,
+    SpanPrediction,
+)
+from benchharness.tasks.metrics.entities import tag_accuracy, words_share
+from benchharness.tasks.metrics.squad import normalise, swept_in_order
+from benchharness.tasks.read import SplitRows
+from benchharness.tasks.sources.formats import (
+    content_of,
+)
+from benchharness.tasks.task import Metric, SpanTask, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoAnswer:
+    """File of SQuAD 2.0's no-answer scores, and the threshold above which they mean "no answer".
+
+    The defaults are as in evaluate-v2.0.py: every score is 0, and the threshold is `THRESHOLD`.
+    """
+
+    file: Path | None = None
+    threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.threshold is not None and not math.isfinite(self.threshold):
+            raise BenchError(
+                f"the no-answer threshold is {self.threshold}, expected a finite number: a large "
+                "one, such as 1e9, lets every answer stand."
+            )
+
+
+THRESHOLD = 1.0
+"""Default threshold of evaluate-v2.0.py, which no probability exceeds."""
+
+
+# SQuAD's predictions.json, with or without na_prob.json or null_odds.json.
+
+
+def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer) -> PredictionFile:
+    """Read each question's answer ("" for none) and its no-answer score (0 if the file has none).
+
+    If all questions of the task have answers, some may be missing, as in evaluate-v1.1.py.
+    """
+    ids = [example.id for example in rows.examples]
+    content = content_of(path)
+    reading = read_answers(
+        path.name, content, ids, kind="texts", missing_are_wrong=not task.no_answer
+    )
+    notes = require_clear(path, reading.faults)
+    answers, listed = dict(reading.answers or ()), reading.no_answer_scores
+    if listed is not None and not task.no_answer:
+        raise DataError(f"{path} has no-answer probabilities, which {task.name} does not take.")
+    if listed is not None and no_answer.file is not None:
+        raise DataError(
+            f"{path} has no-answer probabilities of its own, and {no_answer.file} has others: "
+            "leave one of them out."
+        )
+    scores = None if listed is None else dict(listed)
+    if no_answer.file is not None:
+        odds = read_answers(no_answer.file.name, content_of(no_answer.file), ids, kind="scores")
+        notes += require_clear(no_answer.file, odds.faults)
+        scores = dict(odds.answers or ())
+    threshold = no_answer.threshold
+    if threshold is None:  # without scores every answer counts, as at a model's threshold
+        threshold = 0.0 if scores is None else THRESHOLD
+    predictions = tuple(
+        SpanPrediction(
+            id=name,
+            text=answers.get(name, ""),
+            no_answer_score=0.0 if scores is None else scores[name],
+            threshold=threshold,
+            missing=name not in answers,
+        )
+        for name in ids
+    )
+    return PredictionFile(
+        predictions=predictions,
+        notes=notes,
+        sweep_order=None if scores is None else tuple(scores),
+    )
+
+
+# QuAC's lines per dialog, CoQA's list of turns, HotpotQA's answers and supporting facts.
+
+
+def read_questions(path: Path, task: SpanTask, rows: SplitRows, _: NoAnswer) -> PredictionFile:
+    """Read each question's answer with its classes or facts; missing answers count as wrong."""
+    examples: Sequence[Any] = rows.examples
+    reading = read_conversations(path.name, content_of(path), task.files, examples)
+    notes = require_clear(path, reading.faults)
+    answers = dict(reading.answers or ())
+    predictions = tuple(
+        answers.get(e.id) or SpanPrediction(id=e.id, text="", missing=True) for e in examples
+    )
+    return PredictionFile(predictions=predictions, notes=notes)
+
+
+# One answer per row: GLUE's tables, SuperGLUE's JSON lines, tables of SNLI, SWAG and RACE.
+
+OFFICIAL: Mapping[str, AnswerFile] = {
+    file.task: file for submission in SUBMISSIONS.values() for file in submission.files
+}
+"""The official server's file by task; MNLI has two similar files, of which this is the second."""
+
+
+def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> PredictionFile:
+    """Read the answer to every example; label names, ids and order may differ between files.
+
+    ReCoRD answers may be missing, as in its script. A file with nothing but one answer per line
+    must have them in the order of the rows.
+    """
+    content, kind = content_of(path), answer_type(task)
+    file = _file_for(path, task, rows)
+    files = [file]
+    if isinstance(file.answers, Text):
+        files.append(replace(file, missing_are_wrong=True))
+    tries = [
+        (ids, places, read_answer_file(replace(each, names=names), content, ids))
+        for each in files
+        for ids, places, names in _numberings(rows)
+    ]
+    if file.format == "tsv":
+        count = range(len(rows.examples))
+        tries.append(
+            (count, count, read_answer_file(replace(file, format="lines"), content, count))
+        )
+    # The first reading without faults; if all have some, the faults of the likeliest are reported.
+    ids, places, reading = next((found for found in tries if found[2].answers), tries[0])
+    notes = require_clear(path, reading.faults)
+    answers = dict(zip(ids, reading.answers or (), strict=True))
+    predictions = tuple(
+        _prediction(file, kind, example, answers[place])
+        for example, place in zip(rows.examples, places, strict=True)
+    )
+    return PredictionFile(predictions=predictions, notes=notes)
+
+
+def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
+    """Return the layout of the task's answers: the server's, or a plain table of label names."""
+    file = OFFICIAL.get(task.name) or AnswerFile(
+        name=path.name, task=task.name, rows=0, answers=_plain(task, rows), fill=""
+    )
+    if task.suite == "race":
+        file = replace(file, header=RACE_HEADER)
+    answers = file.answers
+    if isinstance(answers, Number):  # only a submission is clipped
+        answers = Number(low=-math.inf, high=math.inf)
+    if isinstance(answers, Text):  # ReCoRD's script accepts any text
+        answers = Text(may_be_empty=True)
+    is_lines = path.suffix in (".jsonl", ".json")
+    lines = file.format if file.format != "tsv" else "jsonl"
+    # A dev split has other numbers of paragraphs and questions than the test split.
+    return replace(
+        file,
+        name=path.name,
+        answers=answers,
+        format=lines if is_lines else "tsv",
+        paragraphs=None,
+        questions=None,
+    )
+
+
+def _plain(task: Task, rows: SplitRows) -> Answers:
+    """Return the plain answers: label names, option indices (RACE: letters), or a number."""
+    names = answer_type(task).names(rows.examples)
+    if task.kind == "labels":
+        return LabelSet(names=names)
+    if task.suite == "race":
+        names = LETTERS[: len(names)]
+    return Labels(written={n: n for n in names}) if names else Number(low=-math.inf, high=math.inf)
+
+
+NUMBERED = re.compile(r"(?:.*-)?(\d+)", re.ASCII)
+"""Pattern of an id that ends in a number: "12" and MultiRC's "3-40-212" are rows 12 and 212."""
+
+Numbering = tuple[Sequence[int], Sequence[int], Mapping[str, int]]
+
+
+def _numberings(rows: SplitRows) -> Iterator[Numbering]:
+    """Yield the ways in which a file may number its rows, the likeliest first.
+
+    Each is a tuple: the indices expected in the file, the index of each example, and the index by
+    id if ids are words. The indices are the examples' ids; or a plain count of the rows; or, if the
+    benchmark drops rows, the ids in a file that includes the dropped rows.
+    """
+    count = range(len(rows.examples))
+    found = [NUMBERED.fullmatch(example.id) for example in rows.examples]
+    ids = [int(match[1]) for match in found if match]
+    # Ids without a final number, or with repeated numbers, cannot be indices.
+    if len(set(ids)) < len(count):
+        yield count, count, {example.id: place for place, example in enumerate(rows.examples)}
+        yield count, count, {}
+        return
+    yield ids, ids, {}
+    if ids != list(count):
+        yield count, count, {}
+    if rows.left_out:
+        yield range(len(count) + rows.left_out), ids, {}
+
+
+def _prediction(file: AnswerFile, kind: AnswerType, example: Any, answer: Any) -> Prediction:
+    if isinstance(file.answers, Number):
+        return kind.from_python(example, answer)
+    if isinstance(file.answers, LabelSet):
+        return kind.from_python(example, json.loads(answer))
+    if isinstance(file.answers, Text):
+        option = -1 if answer is None else _option(example.options, answer)
+        return ChoicePrediction(id=example.id, option=option, text=answer if option < 0 else None)
+    written = answer.label if isinstance(answer, Option) else answer
+    names = {str(text): name for name, text in file.answers.written.items()}
+    return kind.from_name(example, names[str(written)], list(file.answers.written))
+
+
+def _option(options: Sequence[str], text: str) -> int:
+    """Return the index of the option with that text after SQuAD's normalisation; -1 for none."""
+    if text in options:
+        return options.index(text)
+    alike = [normalise(option) for option in options]
+    return alike.index(normalise(text)) if normalise(text) in alike else -1
+
+
+def read_none(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> PredictionFile:
+    """Raise DataError: measurements cannot be read from a prediction file."""
+    raise DataError(
+        f"{path} cannot be scored: {task.name} is measured, and `bench run` alone measures it."
+    )
+
+
+# Scores that depend on the file itself, by metric; None if the script does not compute the score.
+
+FileScores = Mapping[Metric[Any, Any], float | None]
+
+
+def _swept(found: PredictionFile, examples: Sequence[Any]) -> FileScores:
+    """Compute the sweep with ties in the order of the file of no-answer scores."""
+    predictions: Sequence[Any] = found.predictions
+    return swept_in_order(predictions, examples, found.sweep_order)
+
+
+def _of_columns(found: PredictionFile, _examples: Sequence[Any]) -> FileScores:
+    """Compute the accuracy of tags in the tag scheme of the file."""
+    return {tag_accuracy: words_share(found.columns)} if found.columns else {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Layout of prediction files.
+
+    Attributes:
+        read: Function that reads a file.
+        own_scores: Function that computes the scores which depend on the file itself: on the order
+            of equal no-answer scores, or on the tag scheme.
+        takes_scores: True if no-answer scores may be in a second file.
+    """
+
+    read: Callable[[Path, Any, SplitRows, NoAnswer], PredictionFile]
+    own_scores: Callable[[PredictionFile, Sequence[Any]], FileScores] = lambda *_: {}
+    takes_scores: bool = False
+
+
+LABELS = Layout(read=read_labels)
+
+LAYOUTS: Mapping[str, Layout] = {
+    "class": LABELS,
+    "number": LABELS,
+    "labels": LABELS,
+    "choice": LABELS,
+    "tag": Layout(read=read_columns, own_scores=_of_columns),
+    "role": Layout(read=read_roles),
+    "ranking": Layout(read=read_run),
+    "coref": Layout(read=read_clusters),
+    "squad": Layout(read=read_spans, own_scores=_swept, takes_scores=True),
+    **dict.fromkeys(("quac", "coqa", "hotpotqa"), Layout(read=read_questions)),
+}
+"""Layouts by a task's `files`, else by its kind of answer."""
+
+
+def layout_of(task: Task) -> Layout:
+    """Return the layout of a task's prediction files."""
+    return LAYOUTS.get(getattr(task, "files", task.kind), Layout(read=read_none))
+
+
+def read_predictions(
+    path: Path, task: Task, rows: SplitRows, no_answer: NoAnswer | None = None
+) -> PredictionFile:
+    """Read a prediction file: one prediction per example of the split, in their order.
+
+    Formats are tables (GLUE, SNLI, SWAG, RACE), JSON lines (SuperGLUE), SQuAD's predictions.json,
+    TREC run files, and CoNLL columns. The last CoNLL column is the prediction; roles have a column
+    per predicate.
+
+    Args:
+        path: The file.
+        task: Task that was predicted.
+        rows: Split with its examples.
+        no_answer: No-answer scores (na_prob.json) and threshold; for SQuAD 2.0 only.
+
+    Raises:
+        DataError: If the prediction for an example is unclear, with file, line and fault, or if
+            `no_answer` is given for another task.
+    """
+    layout = layout_of(task)
+    takes_scores = layout.takes_scores and getattr(task, "no_answer", False)
+    if no_answer is not None and not takes_scores:
+        option = "--na-prob-threshold" if no_answer.file is None else "--na-prob"
+        raise DataError(
+            f"{task.name} takes no scores of questions without an answer: only SQuAD 2.0 takes "
+            f"{option}."
+        )
+    return layout.read(path, task, rows, no_answer or NoAnswer())

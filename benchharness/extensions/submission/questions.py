@@ -1,0 +1,427 @@
+"""Read and write answers to questions: SQuAD's, QuAC's, CoQA's and HotpotQA's files.
+
+SQuAD has predictions.json, {question id: text}, and na_prob.json, {question id: number}. The server
+(CodaLab, evaluate-v1.1.py and evaluate-v2.0.py) gets predictions.json alone, so the no-answer
+threshold is applied before it is written: "" is "no answer".
+
+QuAC (scorer.py) has a JSON object per dialog, one per line, with the lists "qid", "best_span_str",
+"yesno" and "followup". CoQA (evaluate-v1.0.py) has a list of {"id", "turn_id", "answer"}. HotpotQA
+(hotpot_evaluate_v1.py) has {"answer": {id: text}, "sp": {id: [[title, sentence's number], ...]}}.
+The test sets are hidden behind CodaLab worksheets, which run the same scripts on such files.
+"""
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from benchharness.errors import first_line
+from benchharness.extensions.submission.answer_file import Faults, Reading, conclude, decoded
+from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
+
+# SQuAD's files.
+
+QUESTIONS = {
+    10_570: "1.1 dev",
+    9_533: "1.1 test",
+    11_873: "2.0 dev",
+    8_862: "2.0 test",
+}
+"""Names of the sets by their number of questions (Rajpurkar et al., 2018, table 2)."""
+
+UNANSWERABLE = (11_873, 8_862)
+"""Sizes, in questions, of the sets in which about half of the questions have no answer."""
+
+
+def write_predictions(predictions: Sequence[SpanPrediction], threshold: float | None) -> bytes:
+    """Return predictions.json; "" if the no-answer score exceeds the threshold (None: never).
+
+    Questions that a file left out are left out again.
+    """
+    answers = {
+        p.id: p.text if threshold is None or p.no_answer_score <= threshold else ""
+        for p in predictions
+        if not p.missing
+    }
+    return rewrite_answers(list(answers.items()))
+
+
+def write_no_answer_scores(predictions: Sequence[SpanPrediction]) -> bytes:
+    """Return na_prob.json with unchanged scores, so that a swept threshold can be used as it is."""
+    return rewrite_answers([(p.id, p.no_answer_score) for p in predictions])
+
+
+def rewrite_answers(answers: Sequence[tuple[str, str | float]]) -> bytes:
+    """Return either file, given pairs of id and text or number."""
+    return (json.dumps(dict(answers), allow_nan=False) + "\n").encode()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SquadReading(Reading):
+    """Content of either file of SQuAD: `answers` are pairs of id and text, or of id and number.
+
+    `no_answer_scores` are pairs of id and number if a list of answers has both, else None.
+    """
+
+    no_answer_scores: Sequence[tuple[str, float]] | None = None
+
+
+Kind = Literal["texts", "scores"]
+
+
+def read_answers(
+    name: str,
+    content: bytes,
+    questions: Sequence[str] | None = None,
+    *,
+    kind: Kind | None = None,
+    missing_are_wrong: bool = False,
+) -> SquadReading:
+    """Read predictions.json or na_prob.json from any source.
+
+    Args:
+        name: The name of the file, for faults.
+        content: The bytes of the file.
+        questions: The ids that the file must have; without them it must have as many as an official
+            set.
+        kind: The content that is expected; without it the values show which file it is.
+        missing_are_wrong: Whether questions may be left out, as for evaluate-v1.1.py, but not all.
+    """
+    faults = Faults(name)
+    text = decoded(content, faults)
+    table = None if text is None else _table(text, faults)
+    if table is None:
+        return SquadReading(answers=None, faults=faults.all())
+    pairs, odds = table
+    numbers = sum(_is_number(value) for _, value in pairs)
+    # The majority decides, because an answer may be a number too: "1912".
+    found: Kind = kind or ("scores" if 2 * numbers > len(pairs) else "texts")
+    answers = [(question, _value(question, each, found, faults)) for question, each in pairs]
+    scores = odds and [
+        (question, _value(question, each, "scores", faults)) for question, each in odds
+    ]
+    ids = Counter(question for question, _ in answers)
+    for question, times in ids.items():
+        if times > 1:
+            faults.add(f"the question {question} stands there {times} times", kind="doubles")
+    if questions is not None:
+        script = "evaluate-v1.1.py" if missing_are_wrong else ""
+        missing = [question for question in questions if question not in ids]
+        _compare(ids.keys(), missing, questions, faults, script)
+    else:
+        _check_official(answers, len(ids), scores, faults)
+    reading = conclude(list(dict(answers).items()), faults)
+    return SquadReading(answers=reading.answers, faults=reading.faults, no_answer_scores=scores)
+
+
+def _check_official(
+    answers: Sequence[tuple[str, Any]], count: int, scores: Any, faults: Faults
+) -> None:
+    """Add faults for content that a server would refuse, or would not receive."""
+    if count not in QUESTIONS:
+        sets = ", ".join(f"{number} ({name})" for number, name in QUESTIONS.items())
+        faults.add(f"it has {count} questions, expected {sets}")
+    if scores is not None:
+        faults.add(
+            "it has a no_answer_probability for each answer: the server gets texts alone, so "
+            "apply the threshold"
+        )
+    elif len(answers) in UNANSWERABLE and all(isinstance(t, str) and t for _, t in answers):
+        faults.add('no answer is "": the server gets no na_prob.json, so apply the threshold')
+
+
+# Values: texts, or numbers, which may be quoted.
+
+_NAMES = {list: "a list (n best answers?)", tuple: "an object", type(None): "null"}
+
+
+def _value(question: str, value: Any, kind: Kind, faults: Faults) -> Any:
+    """Return a value as a text or a number; add a fault if it is neither."""
+    if kind == "texts" and isinstance(value, str):
+        return value
+    if kind == "scores" and _is_number(value):
+        if isinstance(value, str):
+            faults.add("the scores are quoted, expected numbers", mendable=True)
+        return float(value)
+    what = _NAMES.get(type(value), f"{value!r:.40}")
+    of, expected = ("answer to", "text") if kind == "texts" else ("score of", "a number")
+    sentence = f"the {of} {question} is {what}, expected {expected}"
+    faults.add(sentence, kind=f"the {of} a question is a {type(value).__name__}")
+    return "" if kind == "texts" else 0.0
+
+
+Pairs = list[tuple[str, Any]]
+"""Ids and values; an id may occur twice."""
+
+
+def _table(text: str, faults: Faults) -> tuple[Pairs, Pairs | None] | None:
+    """Return the answers or scores in a file, and the scores next to its answers if there are any.
+
+    Return None and add a fault if the file has neither.
+    """
+    try:
+        # Objects as tuples of pairs: a dict would drop the first of two answers to one question.
+        found = json.loads(text, object_pairs_hook=tuple)
+    except (ValueError, RecursionError) as error:
+        faults.add(f"it is not JSON: {error}")
+        return None
+    if isinstance(found, tuple) and found:
+        return list(found), None
+    if isinstance(found, tuple):
+        faults.add("it holds no answers")
+        return None
+    is_list = isinstance(found, list) and all(isinstance(row, tuple) for row in found)
+    rows = [dict(row) for row in found] if is_list else []
+    if not rows or not all({"id", "prediction_text"} <= row.keys() for row in rows):
+        faults.add(f"it is JSON, but not an object: found {type(found).__name__}")
+        return None
+    faults.add("it is a list of id and prediction_text, expected {id: text}", mendable=True)
+    return _listed(found, rows, faults)
+
+
+PROBABILITY = "no_answer_probability"
+"""Key of an answer's no-answer score, as in the hub's metric squad_v2."""
+
+
+def _listed(
+    found: Sequence[Pairs], rows: Sequence[dict[str, Any]], faults: Faults
+) -> tuple[Pairs, Pairs | None]:
+    """Return the answers in a list, as for the hub's metrics, and their scores if it has any."""
+    if any(len(row) < len(pairs) for row, pairs in zip(rows, found, strict=True)):
+        faults.add("an object of its list has one key twice")
+    others = {key for row in rows for key in row} - {"id", "prediction_text", PROBABILITY}
+    if others:
+        names = ", ".join(sorted(map(repr, others)))
+        faults.add(f"its list has {names} too, which nothing reads", mendable=True)
+    pairs = [(str(row["id"]), row["prediction_text"]) for row in rows]
+    having = [row for row in rows if PROBABILITY in row]
+    if having and len(having) < len(rows):
+        faults.add(f"{len(rows) - len(having)} of its {len(rows)} answers have no {PROBABILITY}")
+    return pairs, [(str(row["id"]), row[PROBABILITY]) for row in having] or None
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return False
+    try:
+        return math.isfinite(float(value))
+    except (ValueError, OverflowError):
+        return False
+
+
+def _compare(
+    found: Set[str], missing: Sequence[str], asked: Sequence[str], faults: Faults, script: str
+) -> None:
+    """Add faults for missing questions, and for answers to other questions.
+
+    Answers to other questions are mendable, and missing questions are if a `script` counts them as
+    wrong.
+    """
+    if len(missing) == len(asked):
+        faults.add(f"none of its {len(found)} answers is to one of the {len(asked)} questions")
+    elif missing:
+        verb = "is" if len(missing) == 1 else "are"
+        faults.add(
+            f"{len(missing)} of {len(asked)} questions {verb} missing, such as {missing[0]}"
+            + (f": each counts as wrong, as in {script}" if script else ""),
+            mendable=bool(script),
+        )
+    others = len(found - set(asked))
+    if others and len(missing) < len(asked):
+        faults.add(f"{others} of its answers are to other questions", mendable=True)
+
+
+# QuAC's, CoQA's and HotpotQA's files.
+
+CANNOT_ANSWER = "CANNOTANSWER"
+
+
+Found = dict[str, SpanPrediction]
+"""Predictions by the question's id. One with supporting sentences and no answer is `missing`."""
+
+
+def write_conversations(
+    layout: str, predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample] = ()
+) -> bytes:
+    """Return the file of a layout; HotpotQA's needs the examples, whose sentences it names."""
+    return WRITERS[layout]([p for p in predictions if not p.missing], examples).encode()
+
+
+def read_conversations(
+    name: str, content: bytes, layout: str, examples: Sequence[SpanExample]
+) -> Reading:
+    """Read a file from any source; its answers are pairs of id and prediction.
+
+    Some questions may be missing, as for the official scripts.
+    """
+    faults = Faults(name)
+    text = decoded(content, faults)
+    try:
+        found = {} if text is None else READERS[layout](text, examples, faults)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        faults.add(f"it is not laid out as {LAYOUTS[layout]}: {first_line(error)}")
+        return conclude(None, faults)
+    asked = [example.id for example in examples]
+    missing = [question for question in asked if question not in found or found[question].missing]
+    if text is not None:
+        _compare(found.keys(), missing, asked, faults, "the official script")
+    return conclude(list(found.items()), faults)
+
+
+LAYOUTS = {
+    "quac": 'QuAC\'s lines of {"qid": [...], "best_span_str": [...], "yesno": [...], '
+    '"followup": [...]}',
+    "coqa": 'CoQA\'s list of {"id": ..., "turn_id": ..., "answer": ...}',
+    "hotpotqa": 'HotpotQA\'s {"answer": {id: text}, "sp": {id: [[title, number], ...]}}',
+}
+
+
+def _loaded(text: str) -> Any:
+    """Parse JSON; raise ValueError for NaN and Infinity, which only Python reads."""
+
+    def refuse(name: str) -> None:
+        raise ValueError(f"{name} is no number of JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def _is_whole(value: Any) -> bool:
+    """Return whether a value equals a whole number, as 1.0 does: scripts look it up in a dict."""
+    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"the answer {value!r:.40} is no text")
+    return value
+
+
+# QuAC: a dialog per line.
+
+
+def _write_quac(predictions: Sequence[SpanPrediction], _examples: Sequence[SpanExample]) -> str:
+    dialogs: defaultdict[str, list[SpanPrediction]] = defaultdict(list)
+    for prediction in predictions:
+        # "C_1ab_0_q#3" is the turn 3 of the dialog "C_1ab_0".
+        dialogs[prediction.id.rpartition("_q#")[0]].append(prediction)
+    lines = (
+        {
+            "qid": [p.id for p in turns],
+            "best_span_str": [CANNOT_ANSWER if p.abstains else p.text for p in turns],
+            # Without classes: neither yes nor no ("x"), and a follow-up question is optional ("m").
+            "yesno": [(p.classes or ("x", "m"))[0] for p in turns],
+            "followup": [(p.classes or ("x", "m"))[1] for p in turns],
+        }
+        for turns in dialogs.values()
+    )
+    return "".join(f"{json.dumps(line)}\n" for line in lines)
+
+
+def _read_quac(text: str, _examples: Sequence[SpanExample], _faults: Faults) -> Found:
+    found: Found = {}
+    for line in text.split("\n"):
+        if not line.strip():
+            continue
+        dialog = _loaded(line)
+        columns = [dialog[name] for name in ("qid", "best_span_str", "yesno", "followup")]
+        for question, answer, yes_no, follow_up in zip(*columns, strict=True):
+            said = "" if answer == CANNOT_ANSWER else _text(answer)
+            found[_text(question)] = SpanPrediction(
+                id=question,
+                text=said,
+                no_answer_score=float(not said),
+                classes=(_text(yes_no), _text(follow_up)),
+            )
+    return found
+
+
+# CoQA: a list of turns.
+
+
+def _write_coqa(predictions: Sequence[SpanPrediction], _examples: Sequence[SpanExample]) -> str:
+    turns = (prediction.id.rpartition("/") for prediction in predictions)
+    rows = [
+        {"id": story, "turn_id": int(turn), "answer": prediction.text}
+        for (story, _, turn), prediction in zip(turns, predictions, strict=True)
+    ]
+    return json.dumps(rows) + "\n"
+
+
+def _read_coqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Found:
+    parts = {example.id: example.id.rpartition("/") for example in examples}
+    asked = {(story, int(turn)): question for question, (story, _, turn) in parts.items()}
+    rows = [(row["id"], row["turn_id"], _text(row["answer"])) for row in _loaded(text)]
+    # An unknown turn is named by its pair, "('story', 3)", which is no question's id.
+    named = [(asked.get(row[:2], str(row[:2])), row[2]) for row in rows]
+    found = {name: SpanPrediction(id=name, text=answer) for name, answer in named}
+    if odd := [turn for _, turn, _ in rows if not _is_whole(turn)]:
+        faults.add(
+            f"{len(odd)} of its turns have another turn_id than a whole number, such as "
+            f"{odd[0]!r:.40}: the official script finds none of them",
+            mendable=not parts.keys().isdisjoint(found),
+        )
+    return found
+
+
+# HotpotQA: answers, and supporting facts as the title of a paragraph and a number in it.
+
+
+def _write_hotpotqa(predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]) -> str:
+    names = {example.id: fact_names(example) for example in examples}
+    facts = {
+        p.id: [names[p.id][fact] for fact in p.facts if fact in names[p.id]] for p in predictions
+    }
+    return json.dumps({"answer": {p.id: p.text for p in predictions}, "sp": facts}) + "\n"
+
+
+def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Found:
+    document = _loaded(text)
+    answers, facts = document["answer"], document["sp"]
+    # In reverse, so that of two sentences of one name the first is found.
+    known = {
+        example.id: {name: number for number, name in reversed(fact_names(example).items())}
+        for example in examples
+    }
+    found: Found = {}
+    odd: list[Any] = []
+    for question in {**answers, **facts}:
+        said = dict.fromkeys(map(_fact, facts.get(question, ())))
+        odd += [fact for fact in said if not (len(fact) > 1 and _is_whole(fact[1]))]
+        numbers = known.get(question, {})
+        # An unknown fact gets a number below 0, and counts as a wrong one.
+        places = [numbers.get(fact, -1 - place) for place, fact in enumerate(said)]
+        answer = answers.get(question)
+        found[question] = SpanPrediction(
+            id=question,
+            text="" if answer is None else _text(answer),
+            facts=tuple(places),
+            missing=answer is None,
+        )
+    if odd:
+        faults.add(
+            f"{len(odd)} of its supporting facts are no title and whole number, such as "
+            f"{list(odd[0])!r:.80}: the official script counts them as wrong",
+            mendable=True,
+        )
+    return found
+
+
+def _fact(found: Any) -> tuple[Any, ...]:
+    if not isinstance(found, list):
+        raise TypeError(f"the fact {found!r:.40} is no list")
+    return tuple(found)
+
+
+WRITERS: Mapping[str, Callable[[Sequence[SpanPrediction], Sequence[SpanExample]], str]] = {
+    "quac": _write_quac,
+    "coqa": _write_coqa,
+    "hotpotqa": _write_hotpotqa,
+}
+READERS: Mapping[str, Callable[[str, Sequence[SpanExample], Faults], Found]] = {
+    "quac": _read_quac,
+    "coqa": _read_coqa,
+    "hotpotqa": _read_hotpotqa,
+}
+"""Readers by layout."""

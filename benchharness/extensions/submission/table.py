@@ -1,0 +1,283 @@
+"""Read and write GLUE's and RACE's tables: a header, then an index and an answer per line.
+
+Columns are separated by tabs.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from benchharness.errors import BenchError
+from benchharness.extensions.submission.answer_file import (
+    HEADER,
+    AnswerFile,
+    Faults,
+    Line,
+    Reading,
+    Scalar,
+    Understood,
+    conclude,
+    lines_of,
+)
+from benchharness.tasks.examples import ChoicePrediction
+
+# The indices of a file's answers: every expected one once, in order (mostly 0 to n - 1).
+
+LONGEST = 15
+"""Maximum number of digits of an index; Python refuses to read numbers of thousands of digits."""
+
+
+class Numbered(NamedTuple):
+    """An answer with its index as written, and its line."""
+
+    line: int
+    place: Scalar
+    answer: Any
+
+
+def in_order(
+    rows: Sequence[Numbered],
+    ids: Sequence[int],
+    faults: Faults,
+    names: Mapping[str, int] = MappingProxyType({}),
+) -> list[Any] | None:
+    """Return the answers in the order of `ids`; if they do not fit, add faults and return None.
+
+    `names` are texts that a file may have instead of indices.
+    """
+    if len(rows) != len(ids):
+        faults.add(_count(len(rows), len(ids)))
+    numbers = [_number(row, names, faults) for row in rows]
+    first = _offset(numbers, ids)
+    if first:
+        faults.add(
+            f"its indices run from {first} to {first + len(ids) - 1}, expected 0 to "
+            f"{len(ids) - 1}: every file counts from 0",
+            mendable=True,
+        )
+    pairs = zip(rows, numbers, strict=True)
+    placed = [(n - first, row.line, row.answer) for row, n in pairs if n is not None]
+    answers = {place: answer for place, _, answer in placed}
+    _find_odd([(place, line) for place, line, _ in placed], ids, faults)
+    if len(placed) != len(ids) or answers.keys() != set(ids):
+        return None
+    rank = {place: number for number, place in enumerate(ids)}
+    # Only the first of them is named: all rows behind it may be out of order too.
+    for (before, *_), (place, line, _) in pairwise(placed):
+        if rank[place] < rank[before]:
+            faults.add(f"index {place} stands after {before}", line, mendable=True)
+            break
+    return [answers[place] for place in ids]
+
+
+def _count(found: int, wanted: int) -> str:
+    return f"it has {found} answer{'s' * (found != 1)}, expected {wanted}"
+
+
+def _find_odd(places: Sequence[tuple[int, int]], ids: Sequence[int], faults: Faults) -> None:
+    """Add faults for indices that are repeated, not expected, or missing."""
+    lines: dict[int, int] = {}
+    for place, line in places:
+        if place in lines:
+            sentence = f"index {place} stands here again, after line {lines[place]}"
+            faults.add(sentence, line, kind="an index stands here again")
+        lines.setdefault(place, line)
+    expected = set(ids)
+    for place, line in places:
+        if place not in expected:
+            sentence = f"index {place} is not one of the {len(ids)} expected"
+            faults.add(sentence, line, kind="an index is not one of the expected")
+    if missing := sorted(expected - lines.keys()):
+        faults.add(missing_indices(missing))
+
+
+def missing_indices(missing: Sequence[int]) -> str:
+    """Return a phrase with the number of missing indices, and the first of them."""
+    some = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
+    noun = "index is" if len(missing) == 1 else "indices are"
+    return f"{len(missing)} {noun} missing: {some}"
+
+
+def _number(row: Numbered, names: Mapping[str, int], faults: Faults) -> int | None:
+    """Return the index as a number; return None and add a fault if it is none."""
+    if str(row.place) in names:
+        return names[str(row.place)]
+    if isinstance(row.place, int) and not isinstance(row.place, bool) and row.place >= 0:
+        return row.place
+    # pandas writes "12.0" where a column has gaps. Python would read digits of any script.
+    text = str(row.place).strip().removesuffix(".0")
+    if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST:
+        known = f" or an id such as {next(iter(names))!r}" if names else ""
+        sentence = f"the index is {row.place!r:.60}, expected a whole number{known}"
+        faults.add(sentence, row.line, kind="the index is no whole number")
+        return None
+    faults.add("the index is not written as a plain whole number", row.line, mendable=True)
+    return int(text)
+
+
+def _offset(indices: Sequence[int | None], ids: Sequence[int]) -> int:
+    """Return the first index if the indices are complete but do not begin at 0, else 0."""
+    known = {index for index in indices if index is not None}
+    low, count = min(known, default=0), len(ids)
+    # Mostly 1. Indices are not shifted if other ids than 0 to n - 1 are expected.
+    is_whole = len(indices) == count and known == set(range(low, low + count))
+    return low if is_whole and set(ids) == set(range(count)) else 0
+
+
+INDEX_NAMES = ("index", "idx", "id", "")
+PAIR = ("uid", "pairid")
+"""Columns of BLiMP's paradigm and number, which make an id with a slash between."""
+PREDICTION_NAMES = ("prediction", "predictions", "pred", "label", "labels", "answer")
+"""Accepted names of the column of predictions; DeBERTa writes "predictions". Among the names of the
+index is "", which pandas writes."""
+
+
+def write_rows(rows: Sequence[tuple[str, str]]) -> bytes:
+    """Return the bytes of a table: tabs, no quotes, UTF-8, lines that end in a line feed."""
+    return "".join("\t".join(row) + "\n" for row in rows).encode()
+
+
+def write_table(answers: Sequence[str]) -> bytes:
+    """Return the bytes of GLUE's table."""
+    return write_rows([HEADER, *((str(index), answer) for index, answer in enumerate(answers))])
+
+
+def read_table(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
+    """Read the answers of a table from any source, and all of its faults."""
+    faults = Faults(file.name)
+    lines = lines_of(content, faults, f"{len(ids)} answers")
+    if not lines:
+        return conclude(None, faults)
+    rows = read_rows(lines, faults, file.header)
+    known: dict[str, Understood] = {}
+    meant = [row._replace(answer=_answer(file, row, known, faults)) for row in rows]
+    return conclude(in_order(meant, ids, faults, file.names), faults)
+
+
+def write_lines(answers: Sequence[str]) -> bytes:
+    """Return the bytes of a file with an answer per line."""
+    return "".join(f"{answer}\n" for answer in answers).encode()
+
+
+def read_single(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
+    """Read the answers of a file that has nothing but one per line, in the order of the rows."""
+    faults, known = Faults(file.name), dict[str, Understood]()
+    lines = lines_of(content, faults, f"{len(ids)} answers")
+    rows = [Numbered(number, place, line) for place, (number, line) in enumerate(lines)]
+    answers = [_answer(file, row, known, faults) for row in rows]
+    if len(answers) != len(ids):
+        faults.add(_count(len(answers), len(ids)))
+    return conclude(answers, faults)
+
+
+def _answer(
+    file: AnswerFile, row: Numbered, known: dict[str, Understood], faults: Faults
+) -> str | None:
+    """Return the meaning of a row's answer; `known` caches the answers that were seen before."""
+    if row.answer not in known:
+        known[row.answer] = file.answers.understand(row.answer)
+    value, problem = known[row.answer]
+    if problem:
+        faults.add(problem, row.line, mendable=value is not None)
+    return None if value is None else str(value)
+
+
+def read_rows(lines: Sequence[Line], faults: Faults, header: tuple[str, str]) -> list[Numbered]:
+    """Return index and prediction of each line below the header, which should be `header`."""
+    split = _splitter(lines[0][1], faults)
+    number, first = lines[0][0], split(lines[0][1])
+    names = [name.strip().strip("\"'").casefold() for name in first]
+    expected = f"expected {header[0]}, tab, {header[1]}"
+    # A first line that begins with a number is a row, "0<tab>entailment".
+    if names[0].removesuffix(".0").isdecimal():
+        faults.add(f"the header is missing: {expected}", number, mendable=True)
+        return _cells(lines, split, ([0], 1), len(first), faults)
+    columns = _columns(names)
+    if tuple(first) != header and names != [*PAIR, header[1]]:
+        is_clear = columns is not None
+        faults.add(f"the header is {lines[0][1]!r}: {expected}", number, mendable=is_clear)
+    return _cells(lines[1:], split, columns or ([0], 1), len(first), faults)
+
+
+def _splitter(header: str, faults: Faults) -> Callable[[str], list[str]]:
+    """Return a function that splits lines at tabs, or else at whatever separates the header."""
+    # Without any of the three it is None, for which `split` cuts at white space.
+    separator = next((s for s in ("\t", ",", ";") if s in header), None)
+    if separator != "\t" and len(header.split(separator)) > 1:
+        name = {",": "a comma", ";": "a semicolon"}.get(separator or "", "white space")
+        faults.add(f"{name} separates the columns, expected a tab", 1, mendable=True)
+
+    def split(line: str) -> list[str]:
+        return line.split(separator)
+
+    return split
+
+
+Columns = tuple[Sequence[int], int]
+"""Positions of the index, or of its parts, and the position of the prediction."""
+
+
+def _columns(header: Sequence[str]) -> Columns | None:
+    """Return the positions of index and prediction by their names; None if one is missing."""
+    pair = [header.index(name) for name in PAIR if name in header]
+    index = [header.index(name) for name in INDEX_NAMES if name in header][:1]
+    prediction = next((header.index(name) for name in PREDICTION_NAMES if name in header), None)
+    found = pair if len(pair) == len(PAIR) else index
+    return None if not found or prediction is None else (found, prediction)
+
+
+def _cells(
+    lines: Sequence[Line],
+    split: Callable[[str], list[str]],
+    columns: Columns,
+    width: int,
+    faults: Faults,
+) -> list[Numbered]:
+    rows = []
+    for number, line in lines:
+        cells = [_unquoted(cell, number, faults) for cell in split(line)]
+        if len(cells) != width or width < 2:
+            faults.add(f"the line has {len(cells)} columns, expected {max(width, 2)}", number)
+            continue
+        index = "/".join(cells[place] for place in columns[0])
+        rows.append(Numbered(number, _index(index), cells[columns[1]]))
+    return rows
+
+
+def _index(cell: str) -> str | int:
+    """Return a number if the cell is plainly one, else the cell."""
+    # "007" stays as it is written, so that `_number` reports it.
+    is_plain = cell.isascii() and cell.isdecimal() and len(cell) <= LONGEST
+    return int(cell) if is_plain and str(int(cell)) == cell else cell
+
+
+def _unquoted(cell: str, line: int, faults: Faults) -> str:
+    """Return the cell without quotes and white space around it; add a fault if it had any."""
+    bare = cell.strip()
+    if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'":
+        faults.add("the cells are quoted, expected plain text", line, mendable=True)
+        return bare[1:-1]
+    if bare != cell:
+        faults.add("there is white space around a cell", line, mendable=True)
+    return bare
+
+
+# RACE's answers: no server takes them, so the table is benchharness's own, with an id and a letter
+# per line.
+
+RACE_HEADER = ("id", "answer")
+LETTERS = "ABCD"
+QUESTIONS = 4934
+"""Number of questions in the test set: 1436 middle and 3498 high (Lai et al., EMNLP 2017, table
+2)."""
+
+
+def write_race(predictions: Sequence[ChoicePrediction]) -> bytes:
+    """Return the table; raise BenchError if the predictions are not those of the whole test set."""
+    if len(predictions) != QUESTIONS:
+        raise BenchError(
+            f"RACE's test set has {QUESTIONS} questions, found {len(predictions)} predictions: "
+            "predict it whole with `bench run --test`, from the hub or the official files."
+        )
+    return write_rows([RACE_HEADER, *((p.id, LETTERS[p.option]) for p in predictions)])

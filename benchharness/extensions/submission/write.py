@@ -1,0 +1,310 @@
+"""Files of a submission, made from stored predictions of the best runs, or filled in."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchharness.errors import BenchError, DataError
+from benchharness.extensions.submission.answer_file import AnswerFile
+from benchharness.extensions.submission.columns import write_clusters, write_roles
+from benchharness.extensions.submission.files import (
+    SUBMISSIONS,
+    compose,
+    filled,
+    needs_examples,
+)
+from benchharness.extensions.submission.questions import (
+    write_conversations,
+    write_no_answer_scores,
+    write_predictions,
+)
+from benchharness.extensions.submission.table import write_race
+from benchharness.extensions.submission.trec import write_run
+from benchharness.leaderboard.result import Result, RunRow, predictions_of
+from benchharness.leaderboard.store.store import Store
+from benchharness.splits import ChangedRowsError
+from benchharness.stored.predictions import StoredPredictions
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.examples import Example
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suite import Suite
+from benchharness.tasks.suites import find_task
+from benchharness.tasks.task import suffix_of
+
+Split = tuple[str, str]
+"""A task's name and one of its splits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gathered:
+    """A file of a submission: its path, task, content, and run (None if it was filled in)."""
+
+    path: Path
+    task: str
+    content: bytes
+    run: RunRow | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Options of a submission.
+
+    Attributes:
+        suite: Suite to submit.
+        seed: Seed of the runs; None for the best runs on the dev split.
+        fill: True to write one constant answer for tasks that were not run.
+        threshold: For SQuAD 2.0, the no-answer score above which a question is left unanswered;
+            None for the threshold of the predictions, which is 0 for a model.
+    """
+
+    suite: Suite
+    seed: int | None = None
+    fill: bool = False
+    threshold: float | None = None
+
+
+def gather(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
+    """Return the files of a submission, made from these runs of one model.
+
+    Raises BenchError if a task has no run (unless it may be filled in), if stored results are not
+    of the official data, and if the suite has no use for `fill` or `threshold`.
+    """
+    stored, suite = StoredPredictions(store), wanted.suite.name
+    if wanted.fill and suite not in SUBMISSIONS:
+        raise BenchError(f"--fill is for glue and superglue, not for {suite}: leave it out.")
+    if wanted.threshold is not None and suite != "squad":
+        raise BenchError(f"--threshold is for squad, not for {suite}: leave it out.")
+    if suite in SUBMISSIONS:
+        return _zipped(stored, rows, wanted)
+    if suite in FORMS:
+        return _in_form(stored, rows, wanted, FORMS[suite])
+    raise BenchError(
+        f"there is no submission of {suite}, whose labels are public: there is one of "
+        f"{', '.join(SUBMITTED[:-1])} and {SUBMITTED[-1]}."
+    )
+
+
+def _zipped(stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
+    files = SUBMISSIONS[wanted.suite.name].files
+    splits = [(file.task, file.split) for file in files]
+    chosen = choose_runs(rows, splits, wanted.suite, wanted.seed)
+    runs = {file.name: _run_of(file, chosen) for file in files}
+    missing = list(dict.fromkeys(file.task for file in files if runs[file.name] is None))
+    if missing and not wanted.fill:
+        raise BenchError(
+            f"no stored run has predicted the test rows of {', '.join(missing)}: run `bench run "
+            "--test` on them first, or let --fill write one answer throughout."
+        )
+    data = next(iter(chosen.values())).data
+    return [
+        Gathered(
+            path=Path(file.name),
+            task=file.task,
+            content=_filled(file, data) if run is None else _composed(stored, file, run),
+            run=run,
+        )
+        for file in files
+        for run in [runs[file.name]]
+    ]
+
+
+def _run_of(file: AnswerFile, chosen: Mapping[str, RunRow]) -> RunRow | None:
+    # The task whose run predicts this one: itself, or for AX the task MNLI.
+    run = chosen.get(find_task(file.task).trained_on or file.task)
+    return run if run and f"{file.task}:{file.split}" in run.fingerprints else None
+
+
+def _composed(stored: StoredPredictions, file: AnswerFile, run: RunRow) -> bytes:
+    result, name = stored.result(run.key), f"{file.task}:{file.split}"
+    examples = _examples(stored, result, name) if needs_examples(file) else ()
+    kind = answer_type(find_task(file.task))
+    return compose(file, kind, predictions_of(result.evaluation(name), examples or None), examples)
+
+
+def _examples(stored: StoredPredictions, result: Result, name: str) -> tuple[Example, ...]:
+    """Return the rows that the run predicted; raise DataError if they have changed."""
+    try:
+        return stored.rows(result.job, name).examples
+    except ChangedRowsError as error:
+        raise DataError(
+            f"{name.replace(':', ' ')} ({result.job.data}) has changed since run "
+            f"{result.job.key[:12]} predicted it: put the old data back, or run it again."
+        ) from error
+
+
+def _filled(file: AnswerFile, data: str) -> bytes:
+    """Return a file with a constant answer; rows that it needs are read from `data`."""
+    examples: tuple[Example, ...] = ()
+    if needs_examples(file, fill=True):
+        examples = read(find_task(file.task), file.split, parse_data(data)).examples
+    kind = answer_type(find_task(file.task))
+    return compose(file, kind, filled(file, kind, examples), examples)
+
+
+# Suites without a zip file: the files of each task by name, mostly in the format that its script
+# reads.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """The splits that a suite's files are made from, and the content of the files.
+
+    `split` is a prefix, or several prefixes, of the splits' names. `write(task, predictions,
+    examples, threshold)` returns the content of each file, keyed by its name ("" for a single
+    file); "{}" in a name stands for the language. It gets no examples unless `needs_rows`. `ending`
+    is the extension of a single file.
+    """
+
+    split: str | tuple[str, ...]
+    write: Callable[[Any, Any, Any, float | None], Mapping[str, bytes]]
+    needs_rows: bool = False
+    ending: str = ""
+
+
+def _in_form(
+    stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted, form: Form
+) -> list[Gathered]:
+    found: list[Gathered] = []
+    splits = [
+        (task, split)
+        for task in wanted.suite.tasks
+        for split in find_task(task).source.splits
+        if split.startswith(form.split)
+    ]
+    runs = choose_runs(rows, splits, wanted.suite, wanted.seed)
+    for task, split in splits:
+        run, name = runs.get(find_task(task).trained_on or task), f"{task}:{split}"
+        if run is None or name not in run.fingerprints:
+            continue
+        result = stored.result(run.key)
+        examples = _examples(stored, result, name) if form.needs_rows else ()
+        predictions = predictions_of(result.evaluation(name), examples or None)
+        files = form.write(find_task(task), predictions, examples, wanted.threshold)
+        folder, language = Path(task.rpartition("/")[2]), suffix_of(split)[1:]
+        found += [
+            Gathered(
+                path=folder / each.format(language) if each else Path(),
+                task=task,
+                content=content,
+                run=run,
+            )
+            for each, content in files.items()
+        ]
+    return found
+
+
+def _squad(task: Any, predictions: Any, _: Any, threshold: float | None) -> Mapping[str, bytes]:
+    if not task.no_answer:
+        return {"predictions.json": write_predictions(predictions, None)}
+    chosen = predictions[0].threshold if threshold is None else threshold
+    return {
+        "predictions.json": write_predictions(predictions, chosen),
+        "na_prob.json": write_no_answer_scores(predictions),
+    }
+
+
+def _conll2012(task: Any, predictions: Any, examples: Any, _: Any) -> Mapping[str, bytes]:
+    if task.kind == "coref":
+        return {"response.conll": write_clusters(predictions, examples)}
+    gold = [each for example in examples for each in answer_type(task).golds(example)]
+    return {
+        "predicted.props": write_roles(predictions, examples),
+        "gold.props": write_roles(gold, examples),
+    }
+
+
+def _questions(task: Any, predictions: Any, examples: Any, _: Any) -> Mapping[str, bytes]:
+    return {"": write_conversations(task.files, predictions, examples)}
+
+
+def _xtreme(task: Any, predictions: Any, *_: Any) -> Mapping[str, bytes]:
+    """Return files of labels or tags, one per line; answers to questions are JSON instead.
+
+    An empty line follows each sentence of tags.
+    """
+    kind = answer_type(task)
+    if kind.is_words:
+        return {"test-{}.json": write_predictions(predictions, None)}
+    lines = [str(kind.written(each)).replace(" ", "\n") for each in predictions]
+    end = "\n\n" if task.kind == "tag" else "\n"
+    return {"test-{}.tsv": "".join(line + end for line in lines).encode()}
+
+
+FORMS: Mapping[str, Form] = {
+    "squad": Form(split="dev", write=_squad),
+    "race": Form(
+        split="test",
+        write=lambda _, predictions, *__: {"": write_race(predictions)},
+        ending=".tsv",
+    ),
+    "conll2012": Form(split="test", write=_conll2012, needs_rows=True),
+    "xtreme": Form(split="test", write=_xtreme),
+    "quac": Form(split="dev", write=_questions, ending=".jsonl"),
+    "coqa": Form(split="dev", write=_questions, ending=".json"),
+    "hotpotqa": Form(split="dev", write=_questions, needs_rows=True, ending=".json"),
+    **dict.fromkeys(
+        ("beir", "retrieval"),
+        Form(
+            split=("test", "dev"),  # MS MARCO has only dev
+            write=lambda _, predictions, *__: {"run.trec": write_run(predictions)},
+        ),
+    ),
+}
+"""Forms of submissions, keyed by suite."""
+
+SUBMITTED = (*SUBMISSIONS, *FORMS)
+"""Suites that have a submission."""
+
+
+# Choice of the stored runs for a submission: for each task, the best on its dev split.
+
+
+def choose_runs(
+    rows: Iterable[RunRow], wanted: Sequence[Split], suite: Suite, seed: int | None = None
+) -> Mapping[str, RunRow]:
+    """Return the run to submit for each task, from runs that predicted the wanted splits.
+
+    Runs on mini data or with limited rows are left out, because no server accepts them. If a model
+    name covers several checkpoints, only the one that ran last counts, because a submission is of
+    one model. Among its runs the dev score decides, as in papers that report "the best of n".
+    Raises BenchError if there is no run at all.
+    """
+    able = [row for row in rows if _is_able(row, wanted) and seed in (None, row.seed)]
+    if not able:
+        whose = "" if seed is None else f" of seed {seed}"
+        raise BenchError(
+            f"no stored run{whose} has the predictions to submit: run `bench run --test` "
+            "on the official data (not mini, no --limit) first."
+        )
+    weights = max(able, key=lambda row: row.finished).weights
+    runs: defaultdict[str, list[RunRow]] = defaultdict(list)
+    for row in (row for row in able if row.weights == weights):
+        for task in row.trained_tasks:
+            runs[task].append(row)
+    return {
+        task: max(found, key=partial(_preference, task=task, wanted=wanted, suite=suite))
+        for task, found in runs.items()
+    }
+
+
+def _is_able(row: RunRow, wanted: Sequence[Split]) -> bool:
+    is_official = row.limit is None and row.data != "mini"
+    return row.status == "finished" and is_official and _covered(row, wanted) > 0
+
+
+def _covered(row: RunRow, wanted: Sequence[Split]) -> int:
+    """Return how many of the wanted splits the run has predicted."""
+    return sum(f"{task}:{split}" in row.fingerprints for task, split in wanted)
+
+
+def _preference(
+    row: RunRow, task: str, wanted: Sequence[Split], suite: Suite
+) -> tuple[int, float, str]:
+    """Return a sort key that prefers more splits, then a better dev score, then a newer run."""
+    scores = row.scores.get(task, {})
+    ruled = suite.rule.task_score(task, scores) if task in suite.rule.cells else None
+    return _covered(row, wanted), -1.0 if ruled is None else ruled, row.finished
