@@ -48,8 +48,9 @@ def sources() -> list[Path]:
 
 
 def pages() -> list[Path]:
-    """Return the templates of the report."""
-    return sorted((ROOT / "leaderboard").rglob("*.j2"))
+    """Return the templates of the report, and the pages of the documentation."""
+    docs = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+    return [*sorted((ROOT / "leaderboard").rglob("*.j2")), *docs]
 
 
 def strings(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
@@ -95,7 +96,7 @@ def test_docstrings_and_messages_are_plain():
     assert not found, "\n".join(found)
 
 
-def test_templates_are_plain():
+def test_templates_and_documentation_are_plain():
     found = [fault for path in pages() for fault in page_faults(path)]
     assert not found, "\n".join(found)
 

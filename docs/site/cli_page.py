@@ -31,7 +31,7 @@ def option(param: Any) -> tuple[str, str]:
     if param.required and param.param_type_name == "option":
         line += " Required."
     if param.envvar:
-        line += f" From ${param.envvar} where that is set."
+        line += f" From ${param.envvar} if it is set."
     plain = param.default not in (None, False, (), "") and not callable(param.default)
     if plain and not param.required:
         line += f" Default: `{param.default}`."
