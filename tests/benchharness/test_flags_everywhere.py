@@ -340,7 +340,7 @@ def test_a_model_card_of_a_collapsed_model_needs_collapsed_too(bench: Any, here:
     for form in CARDS:
         ended = bench("export", "--format", form, *words)
         assert ended.code == 2
-        assert "stuck has learned nothing of GLUE RTE (3 of 3 seeds collapsed" in ended.err
+        assert "stuck learned nothing on GLUE RTE (3 of 3 seeds collapsed" in ended.err
         assert not Path("card.yaml").exists()
     ended = bench("export", "--format", CARDS[0], *words[:-2], "--push", "me/model")
     assert (ended.code, "--collapsed-too" in ended.err) == (2, True)
