@@ -424,7 +424,7 @@ coreference_details = tuple(
 # (838c13b) uses.
 #
 # Parts of speech: seqeval takes the first letter of a tag for its prefix and the rest for its
-# type: NOUN is an "N" of type "OUN", and CCONJ and SCONJ have the same type, "CONJ".
+# kind: NOUN is an "N" of type "OUN", and CCONJ and SCONJ have the same type, "CONJ".
 
 
 def bare_chunks(tags: Sequence[str]) -> list[Entity]:

@@ -16,6 +16,7 @@ from benchharness.cli.app import load_command
 from benchharness.cli.commands import commands
 from benchharness.discovery import OURS, extensions, places
 from benchharness.extension import Extension
+from benchharness.plugins import VARIABLE
 from benchharness.tasks.suites import SUITES
 from tests.helpers import ROOT
 
@@ -281,7 +282,9 @@ def test_a_package_adds_a_suite_an_engine_and_a_logger(tmp_path: Path) -> None:
     (facts / "entry_points.txt").write_text(
         "[benchharness.extensions]\nmine = mine_whole:EXTENSION\n"
     )
-    at = {"env": os.environ | {"PYTHONPATH": str(package.parent)}, "cwd": tmp_path}
+    # Other tests may have left plugins in the environment.
+    without_plugins = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    at = {"env": without_plugins | {"PYTHONPATH": str(package.parent)}, "cwd": tmp_path}
     words = ("run", "--model", "majority", "--suite", "mine", "--data", "mini", "--no-baselines")
     run = ended((*BENCH, *words, "--engine", "mine", "--log", "mine_whole"), **at)
     assert run.returncode == 0, run.stderr
@@ -291,7 +294,7 @@ def test_a_package_adds_a_suite_an_engine_and_a_logger(tmp_path: Path) -> None:
     board = ended((*BENCH, "leaderboard", "--suite", "mine"), **at)
     assert "My RTE" in board.stdout
     # Without the package its suite is unknown, and the store is still read.
-    alone = ended((*BENCH, "show", "runs", "--json"), cwd=tmp_path)
+    alone = ended((*BENCH, "show", "runs", "--json"), env=without_plugins, cwd=tmp_path)
     assert "mine/rte" in alone.stdout, alone.stderr
 
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-MOST = 150
+MOST = 175
 
 WORKERS = """
 import os, sys

@@ -506,7 +506,7 @@ def test_a_logger_that_raises_does_not_stop_the_run(bench, tmp_path: Path):
     [
         ("LOGGERS = [1]\n", (), "LOGGERS of the plugin {file} is a list: expected classes by a"),
         ("LOGGERS = {'a': 'A'}\n", (), "{file} has a str under 'a': expected classes by a name"),
-        ("LOGGERS = {'wandb': dict}\n", (), "a plugin's logger is called 'wandb' like ours"),
+        ("LOGGERS = {'wandb': dict}\n", (), "logger has the name 'wandb' of a packaged one"),
         (
             "class A:\n    def begin(self, run): pass\nLOGGERS = {'a': A}\n",
             ("--log", "a"),

@@ -251,11 +251,11 @@ def test_machines_are_on_separate_boards() -> None:
     rows = [timed("tiny", machine, 1e4) for machine in ("A, 2 threads", "B, 2 threads")]
     boards = build_boards(rows, SUITES["efficiency"])
     assert {board.machine for board in boards} == {
-        "A, 2 threads beside bert-mini",
-        "B, 2 threads beside bert-mini",
+        "A, 2 threads, reference bert-mini",
+        "B, 2 threads, reference bert-mini",
     }
     assert all(len(board.entries) == 1 for board in boards)
-    assert "on A, 2 threads beside bert-mini" in " ".join(board.data_label for board in boards)
+    assert "on A, 2 threads, reference bert-mini" in " ".join(board.data_label for board in boards)
     other = Setting(value="bert-base", source="test")
     beside = replace(rows[0], key="3", settings={**rows[0].settings, "reference": other})
     assert len(build_boards([rows[0], beside], SUITES["efficiency"])) == 2
