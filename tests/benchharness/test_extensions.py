@@ -74,14 +74,25 @@ def test_the_core_works_without_the_folder_of_an_extension(
     first = {name for name in commands() if " " not in name}
     gone = [each for each in OWN if needs(each, extension.name)]
     assert listed(shown.stdout) == first - {name for each in gone for name in each.commands}
-    run = ("run", "--model", "majority", "--task", "glue/rte", "--data", "mini", "--no-baselines")
-    trained = ended((*BENCH, *run), **at)
-    assert trained.returncode == 0, trained.stderr
-    assert "majority" in trained.stdout
     code = "import benchharness as bh; print(bh.__file__, *dir(bh))"
     where, *names = ended((sys.executable, "-P", "-c", code), **at).stdout.split()
     assert Path(where).is_relative_to(tmp_path)
     assert set(names) == {*dir(benchharness)} - {name for each in gone for name in each.calls}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("extension", OWN, ids=lambda each: each.name)
+def test_a_run_is_scored_and_reported_without_the_folder_of_an_extension(
+    extension: Extension, tmp_path: Path
+) -> None:
+    at = {"env": without(extension.name, tmp_path), "cwd": tmp_path}
+    run = ("run", "--model", "majority", "--task", "glue/rte", "--data", "mini", "--no-baselines")
+    trained = ended((*BENCH, *run), **at)
+    assert trained.returncode == 0, trained.stderr
+    assert "majority" in trained.stdout
+    report = ended((*BENCH, "report", "--suite", "glue"), **at)
+    assert report.returncode == 0, report.stderr
+    assert (tmp_path / "results" / "leaderboard.html").is_file()
 
 
 @pytest.mark.parametrize("extension", OWN, ids=lambda each: each.name)
