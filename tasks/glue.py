@@ -33,7 +33,7 @@ EMPTY = "rows with an empty text count like others"
 PairMetric = Metric[PairPrediction, PairExample]
 
 
-def pair_task(  # noqa: PLR0913 - a declaration with one keyword per property
+def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
     *,
     name: str,
     folder: str,
