@@ -1,4 +1,4 @@
-"""Benchmarks: data sources, task adapters, metrics and suites. Imports no torch.
+"""Benchmarks: data sources, tasks, metrics and suites. The package does not import torch.
 
-This file imports nothing itself, because every command imports `.errors` and thereby this package.
+This file imports nothing, so that importing any single module of the package stays fast.
 """

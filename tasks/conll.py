@@ -1,4 +1,4 @@
-"""CoNLL: English named entities (2003), coreference and semantic roles (2012)."""
+"""CoNLL shared tasks in English: named entities (2003), coreference and semantic roles (2012)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -30,7 +30,8 @@ from benchharness.tasks.sources import Row, Source, Split
 from benchharness.tasks.sources.source import ODDITIES, text, texts
 from benchharness.tasks.task import CorefTask, RoleTask, TagTask
 
-# CoNLL-2012: English OntoNotes 5.0 (Pradhan et al., CoNLL 2012); official files need a licence.
+# CoNLL-2012: the English part of OntoNotes 5.0 (Pradhan et al., CoNLL 2012). The official files
+# require a licence.
 
 CITE = (
     "Pradhan et al., CoNLL-2012 Shared Task: Modeling Multilingual Unrestricted Coreference in "
@@ -42,23 +43,23 @@ MODIFIERS = (
     *("ADJ", "ADV", "CAU", "COM", "DIR", "DIS", "DSP", "EXT", "GOL", "LOC", "LVB", "MNR"),
     *("MOD", "NEG", "PNC", "PRD", "PRP", "PRR", "PRX", "REC", "TMP"),
 )
-"""PropBank's modifiers that occur in OntoNotes."""
+"""PropBank's modifier roles that occur in OntoNotes."""
 
 ROLES = (*NUMBERED, *(f"ARGM-{name}" for name in MODIFIERS))
 KINDS = ("V", "C-V", *(f"{prefix}{role}" for prefix in ("", "C-", "R-") for role in ROLES))
 TAGS = ("O", *(f"{prefix}-{kind}" for kind in KINDS for prefix in "BI"))
-"""Tags of each role, its continuation and its references. More than occur, but the same for all
-data.
+"""IOB2 tags of all roles, their continuations ("C-") and references ("R-"). Not all of them occur,
+but the same tags can be used for all data.
 """
 
 STOPS = {"/.": ".", "/?": "?"}
-"""Punctuation that OntoNotes writes with a slash, with its replacement in mandarjoshi90/coref
+"""Replacements of the punctuation that OntoNotes writes with a slash, as in mandarjoshi90/coref
 (minimize.py).
 """
 
 
 def _files(name: str, version: str, folder: str) -> tuple[str, ...]:
-    """Return the possible files of a split: one joined file, or the shared task's folders."""
+    """Return the possible files of a split: a single concatenated file, or the original folders."""
     deep = f"{folder}/data/english/annotations/*/*/*/*"
     return tuple(
         path
@@ -72,7 +73,12 @@ def _files(name: str, version: str, folder: str) -> tuple[str, ...]:
 
 
 def _source(arrange: Any, *, is_gold: bool) -> Source:
-    """Create the source of the data set; the roles are gold only in the gold files."""
+    """Create the source of a CoNLL-2012 task.
+
+    Args:
+        arrange: Function that converts documents to the rows of the task.
+        is_gold: True if the "auto" files must not be read, because their roles are predicted.
+    """
     files = {
         "train": _files("train", "v4", "train"),
         "validation": _files("dev", "v4", "development"),
@@ -80,7 +86,7 @@ def _source(arrange: Any, *, is_gold: bool) -> Source:
     }
     return Source(
         hub="ontonotes/conll2012_ontonotesv5",
-        # As for CoNLL-2003, the main branch has a loading script, which `datasets` refuses.
+        # As for CoNLL-2003, the main branch has a loading script, which `datasets` does not run.
         config="default",
         revision="refs/convert/parquet",
         hub_folder="english_v4",
@@ -103,7 +109,7 @@ def _words(sentence: Mapping[str, Any]) -> list[str]:
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-    """Yield the name and the sentences of every document part; parts are independent documents."""
+    """Yield the name and the sentences of each part of a document, which counts as a document."""
     for row in rows:
         parts: dict[str, list[Mapping[str, Any]]] = {}
         sentences: Any = row["sentences"]
@@ -113,13 +119,13 @@ def _parts(rows: Sequence[Row]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]
         yield from parts.items()
 
 
-# Semantic roles: one row per proposition, i.e. the arguments of one predicate.
+# Semantic roles: one row per proposition. A proposition is a predicate with its arguments.
 
 PREDICATE = "B-V"
 
 
 def _propositions(rows: Sequence[Row]) -> list[Row]:
-    """Return a row for each predicate of each sentence, in order."""
+    """Return one row per predicate, in the order of the sentences."""
     found: list[Row] = [
         {
             "name": f"{name}/{place}/{count}",
@@ -142,7 +148,7 @@ def _proposition(row: Row) -> RoleExample:
 
 
 def _has_no_predicate(_split: str, example: RoleExample) -> bool:
-    """Return whether the column has no verb, so that its arguments belong to no predicate."""
+    """Return whether no word is tagged as the predicate to which the arguments belong."""
     return example.predicate < 0
 
 
@@ -158,18 +164,18 @@ SRL = RoleTask(
     cite=CITE,
 )
 
-# Coreference: one row per part of a document; parts are independent.
+# Coreference: one row per part of a document, because parts are annotated independently.
 
 GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")
-"""Prefixes of document names: broadcast conversation, broadcast news, magazines, newswire, the New
-Testament, telephone conversations and web logs.
+"""Genres, which are the first part of document names: broadcast conversations, broadcast news,
+magazines, newswire, the New Testament, telephone conversations and web logs.
 """
 
 NOBODY = "-"
 
 
 def _documents(rows: Sequence[Row]) -> list[Row]:
-    """Return a row for each part of a document."""
+    """Return one row per part of a document."""
     found: list[Row] = [
         {
             "name": name,
@@ -193,17 +199,17 @@ REPEATED = "mentions that a gold chain has again are one to learn, and several f
 
 
 def _chains(sentences: Sequence[Mapping[str, Any]]) -> list[list[Mention]]:
-    """Return the mentions of each chain as annotated; chains are in the order of their mentions.
+    """Return the mentions of each coreference chain as annotated.
 
-    Of the mentions that begin at one word, one-word mentions are read first and the others in the
-    order of the file, as in scorer.pl.
+    The chains are in the order of their first mentions. As in scorer.pl, if several mentions begin
+    at the same word, one-word mentions come first, and the others are in the order of the file.
     """
     found: list[tuple[Mention, int]] = []
     first = 0
     for sentence in sentences:
         for chain, start, last in sentence["coref_spans"]:
             found.append(((first + int(start), first + int(last) + 1), int(chain)))
-        # Rows count words within their sentence, mentions within the document.
+        # Word indices are relative to the sentence in rows, and to the document in mentions.
         first += len(sentence["words"])
     chains: dict[int, list[Mention]] = {}
     for mention, chain in sorted(found, key=_begin):
@@ -222,9 +228,9 @@ def _mark(mention: Mention) -> tuple[int, bool, int]:
 
 
 def _clusters(chains: Sequence[Sequence[Mention]]) -> list[list[list[int]]]:
-    """Return the chains with distinct mentions, in the document's order.
+    """Return the chains without repeated mentions, sorted by position in the document.
 
-    The few chains that share a mention are merged, as in mandarjoshi90/coref (minimize.py).
+    Chains that share a mention are merged, as in mandarjoshi90/coref (minimize.py).
     """
     merged: list[set[Mention]] = []
     for chain in map(set, chains):
@@ -268,7 +274,7 @@ COREF = CorefTask(
 )
 
 CONLL2012_TASKS = (COREF, SRL)
-"""English tasks; the shared task's Chinese and Arabic files are not supported."""
+"""Tasks of CoNLL-2012 in English; the Chinese and Arabic files are not supported."""
 
 
 # CoNLL-2003: English named entities (Tjong Kim Sang and De Meulder, CoNLL 2003). The shared task's
@@ -279,14 +285,14 @@ ENTITY_TAGS = (
     "O",
     *(f"{prefix}-{kind}" for kind in ("PER", "ORG", "LOC", "MISC") for prefix in "BI"),
 )
-"""Tags in the hub's order."""
+"""IOB2 tags in the hub's order."""
 
 
 def _arrange(rows: Sequence[Row]) -> list[Row]:
-    """Convert the tags to IOB2 and add the document of each row.
+    """Convert the tags to IOB2, and add the document of each row.
 
-    Official files are in IOB1, the hub's rows are in IOB2. The document is None if the source does
-    not mark where documents begin.
+    The official files use IOB1, and the hub's rows use IOB2. The document is None if the source
+    does not mark where documents begin.
     """
     documents = _surroundings(rows)
     return [
@@ -296,7 +302,10 @@ def _arrange(rows: Sequence[Row]) -> list[Row]:
 
 
 def _surroundings(rows: Sequence[Row]) -> list[Surroundings | None]:
-    """Return the document of each sentence; None for the hub and for files without -DOCSTART-."""
+    """Return the document of each sentence.
+
+    It is None for rows from the hub and from files without -DOCSTART- lines.
+    """
     if not any(row.get("document") for row in rows):
         return [None] * len(rows)
     found: list[Surroundings | None] = []
@@ -325,8 +334,8 @@ NER = TagTask(
     title="CoNLL-2003",
     source=Source(
         hub="eriktks/conll2003",
-        # The main branch has a loading script, which `datasets` refuses; this is the hub's own
-        # conversion, which has no named config and changes only with the data set.
+        # The main branch has a loading script, which `datasets` does not run. This branch is the
+        # hub's automatic conversion, which has no named configs and changes only with the data set.
         config="default",
         revision="refs/convert/parquet",
         home="conll2003",

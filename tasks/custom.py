@@ -1,4 +1,4 @@
-"""Tasks of users' own data: what the core needs from the extension that makes them."""
+"""Interface between the core and the extension that creates tasks from users' own data."""
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
@@ -12,14 +12,14 @@ from benchharness.tasks.task import Task
 
 
 class FoundTask(Protocol):
-    """A task that was detected in a user's data, and is registered in the tables of tasks.
+    """Task that was detected in a user's data and is now registered by its name.
 
     Attributes:
         task: The task.
         data: The value of `--data` with which its rows are read: "hub", or a path.
-        sentences: Notes for the user on the columns, the rows and the labels.
-        leaks: For each split but train, how many of its texts are in train: identical and nearly
-            so.
+        sentences: Notes for the user about the columns, the rows and the labels.
+        leaks: For each split except train, the number of its texts that are identical to a text in
+            train, and the number of near duplicates.
     """
 
     @property
@@ -33,9 +33,10 @@ class FoundTask(Protocol):
 
 
 class CustomTasks(Protocol):
-    """Module of an extension that makes tasks of users' own data.
+    """Module of an extension that creates tasks from users' own data.
 
-    A definition is all that such a task consists of, as plain data; a job carries it to its worker.
+    A definition describes such a task completely, as plain data. A job passes the definition to its
+    worker process, which recreates the task.
     """
 
     def find_own(  # noqa: PLR0913  (the options, one by one)
@@ -48,43 +49,43 @@ class CustomTasks(Protocol):
         encoding: str,
         no_header: bool,
     ) -> FoundTask:
-        """Detect and register the task of a file, a folder or, with `hub`, a data set of the hub.
+        """Detect and register the task in a file, a folder or (`hub=True`) a data set on the hub.
 
         Raises:
-            BenchError: The rows cannot be read, or do not fit the options.
+            BenchError: The rows cannot be read, or do not match the options.
         """
 
     def parquet_files(self, rows: Any) -> Mapping[str, bytes]:
-        """Return rows in memory as the content of a Parquet file per split, by the split's name.
+        """Return the content of one Parquet file per split, keyed by split, for rows in memory.
 
         Raises:
-            BenchError: The rows are of no form that can be written.
+            BenchError: The rows have a form that cannot be written to Parquet.
         """
 
     def define(self, definition: Mapping[str, Any]) -> Task:
-        """Return the task of a definition, and register it in the tables of tasks."""
+        """Create the task from its definition, register it, and return it."""
 
     def code_of(self, definition: Mapping[str, Any]) -> list[Code]:
-        """Return the code of the metrics in a definition; mostly none."""
+        """Return the code of the metrics that a definition names; usually there is none."""
 
     def without_paths(
         self, definition: Mapping[str, Any], shorten: Callable[[str, Sequence[str]], str]
     ) -> Mapping[str, Any]:
-        """Return a definition whose paths are shortened; the task keeps its name."""
+        """Return the definition with its paths shortened; the name of the task is not changed."""
 
     def read_task(self, file: Path) -> tuple[Task, Mapping[str, Any]]:
-        """Return the task of a TOML file and its recipe's settings.
+        """Read a task and the settings of its recipe from a TOML file.
 
         Raises:
-            BenchError: The file has mistakes; the error has a line for each.
+            BenchError: The file has mistakes; the message has one line for each of them.
         """
 
 
 def custom_tasks() -> CustomTasks:
-    """Return the module of the extension that makes tasks of users' own data.
+    """Return the module of the extension that creates tasks from users' own data.
 
     Raises:
-        BenchError: No extension makes such tasks.
+        BenchError: No installed extension creates such tasks.
     """
     for extension in extensions():
         if extension.custom_tasks:
@@ -97,11 +98,11 @@ def custom_tasks() -> CustomTasks:
 
 
 def define_task(definition: Mapping[str, Any] | None) -> None:
-    """Register the custom task that a job carries; do nothing if there is none."""
+    """Register the custom task that a job defines; do nothing if `definition` is empty."""
     if definition:
         custom_tasks().define(definition)
 
 
 def code_of(definition: Mapping[str, Any] | None) -> list[Code]:
-    """Return the code of the metrics of the custom task that a job carries; mostly none."""
+    """Return the code of the metrics that a custom task's definition names; usually none."""
     return custom_tasks().code_of(definition) if definition else []

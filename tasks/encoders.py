@@ -1,7 +1,7 @@
-"""Evaluations in papers on encoders other than fine-tuning: retrieval, efficiency, long inputs.
+"""Tasks from papers on encoders: retrieval (BEIR), efficiency, and a needle in a haystack.
 
-BEIR sets are scored on the split that the paper uses: dev for MS MARCO, else test. CQADupstack is
-left out, because its score is the mean of twelve sets.
+BEIR's data sets are scored on the split that the paper uses, which is dev for MS MARCO and test for
+the others. CQADupstack is left out, because its score is the mean over twelve data sets.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,11 +23,11 @@ from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.sources.source import Row, Source, Split, number, text
 from benchharness.tasks.task import Metric, PairTask, RankingTask, TimedTask
 
-# Retrieval: BEIR (Thakur et al., NeurIPS 2021) and custom folders in its layout.
+# Retrieval: BEIR (Thakur et al., NeurIPS 2021), and custom data in BEIR's layout.
 
 _CITE = "Thakur et al., BEIR, NeurIPS Datasets and Benchmarks 2021"
 
-# Folder, title in papers, and splits (to train on and to score) of each set.
+# (folder, title in papers, splits to train on and to score) of each data set.
 _SETS = (
     ("msmarco", "MS MARCO", "train dev"),
     ("trec-covid", "TREC-COVID", "test"),
@@ -46,7 +46,7 @@ _SETS = (
 )
 
 _MINI = "mini"
-"""Folder of the embedded mini set, which stands for every set."""
+"""Folder of the embedded mini data, which are used for every data set."""
 
 
 def _query(row: Row) -> QueryExample:
@@ -61,7 +61,7 @@ def _query(row: Row) -> QueryExample:
 
 
 def _has_no_query(_split: str, example: QueryExample) -> bool:
-    """Return whether the judged query does not exist, so that trec_eval has no value for it."""
+    """Return whether the query of the judgements does not exist, as trec_eval then skips it."""
     return NO_QUERY in example.oddities
 
 
@@ -96,17 +96,18 @@ BEIR_TASKS = tuple(
 )
 
 OWN_FOLDER = _set("retrieval", "folder", "Retrieval", "train test", "")
-"""Task of a folder in BEIR's layout, whatever its name."""
+"""Task for custom data in BEIR's layout, in a folder with any name."""
 
 
-# Documents on which encoders are timed: random tokens with the lengths of ModernBERT's table
-# (AnswerDotAI/ModernBERT 8c57a0f, efficiency/multiprocess_bench.py), and the texts of a task.
+# Efficiency: documents on which encoders are timed. They are random tokens with the lengths in
+# ModernBERT's table (AnswerDotAI/ModernBERT 8c57a0f, efficiency/multiprocess_bench.py), or the
+# texts of another task.
 
 DOCUMENTS = 8192
-"""Number of documents of each set; a limit takes fewer."""
+"""Number of documents in each efficiency task; `--limit` reduces it."""
 
 MINI = 8
-"""Number of documents of a mini set, and the factor by which its lengths are smaller."""
+"""Number of documents in mini data, and the factor by which they are shorter."""
 
 _SEED, _SHORTEST = 42, 16
 
@@ -115,7 +116,10 @@ Phase = Literal["train", "predict"]
 
 
 def _documents(mean: int, spread: int, longest: int, _: str, place: Path | None) -> list[Row]:
-    """Draw documents with normally distributed lengths, clipped as in the paper's script."""
+    """Return documents whose lengths are sampled from a normal distribution and then clipped.
+
+    The lengths are clipped as in the script of ModernBERT's paper.
+    """
     scale = MINI if place == mini_folder() else 1
     draw = Random(_SEED)  # noqa: S311  (no secret)
     drawn = (round(draw.gauss(mean, spread) / scale) for _ in range(DOCUMENTS))
@@ -133,7 +137,8 @@ def _own(convert: Callable[[Row], PairExample], row: Row) -> TimedExample:
     return TimedExample(id=found.id, text_a=found.text_a, text_b=found.text_b)
 
 
-# Metrics of measurements. They use CPU time if there is any, since other processes use the CPU too.
+# Metrics of efficiency. They use CPU time if it was measured, because wall time also depends on
+# other processes.
 
 
 def _speed(phase: Phase) -> TimedMetric:
@@ -175,12 +180,13 @@ def _largest(predictions: Sequence[TimedPrediction], _: object) -> float | None:
 
 
 def _metric(name: str, compute: Any) -> TimedMetric:
-    # Marked as slow: resampling documents does not show how much measurements vary.
+    # `is_slow` prevents bootstrap intervals: resampling documents does not show how much repeated
+    # measurements vary.
     return Metric(name=name, compute=compute, bounds=(0.0, inf), is_slow=True)
 
 
 SPEEDS = ("predict_speed", "train_speed")
-"""Names of the metrics that count: throughput as a multiple of the reference model's."""
+"""Names of the metrics that count: throughput divided by the reference model's throughput."""
 
 _METRICS = (_speed("predict"), _speed("train"))
 _DETAILS = (
@@ -229,12 +235,13 @@ EFFICIENCY_TASKS = (
 )
 
 
-# A needle in a haystack: one sentence of a long text has the answer. The sentence and the question
-# are from Mohtashami and Jaggi (Landmark Attention, NeurIPS 2023), with a word for the number; the
-# lengths are from LongEmbed (Zhu et al., EMNLP 2024), the depths in percent of the text from
-# Kamradt. Those works query an embedding or a language model; here an encoder is trained. Other
-# numbers occur all over the text, so that single words do not answer the question; pairs of words
-# do ("is seven"), at every length, so that an encoder that fails lacks reach.
+# Needle in a haystack: only one sentence of a long text contains the answer. The sentence and the
+# question are from Mohtashami and Jaggi (Landmark Attention, NeurIPS 2023), except that the number
+# is a word. The lengths are from LongEmbed (Zhu et al., EMNLP 2024), and the depths, in percent of
+# the text, from Kamradt. Those works query an embedding or a language model, whereas here an
+# encoder is fine-tuned. Other numbers occur all over the text, so single words do not reveal the
+# answer. Pairs of words do ("is seven") at every length, so an encoder that fails at a length
+# cannot read that far.
 
 DEPTHS = range(0, 100, 10)
 NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve")
@@ -244,20 +251,21 @@ _DID = "cleaned opened closed painted found lost bought sold saw broke"
 _WHAT = "apples pears peaches coats hats gloves cars buses drums guitars"
 
 SENTENCE = 6
-"""Number of words and punctuation marks of every sentence, also of the needle and the question."""
+"""Number of words and punctuation marks in every sentence, in the needle and in the question."""
 
 _ROWS = {"train": 20, "dev": 5}
-"""Number of rows per depth and answer, by split."""
+"""Number of rows per depth and answer, keyed by split."""
 
 
 def _haystacks(length: int, split: str, place: Path | None) -> list[Row]:
-    """Create texts that fill, together with the question, 15/16 of `length` with words and marks.
+    """Generate the rows of a needle task for one maximum length.
 
-    English tokenizers have each of these words as one token; the rest is for special tokens and
-    split words. A text that is too long after all loses its end, but no needle unless a tenth is
-    lost. One in eight training texts has the full length, the others down to an eighth of it,
-    because a network without pretraining learns from short ones. Mini sets have texts an eighth as
-    long.
+    A text and its question together have 15/16 of `length` words and punctuation marks. English
+    tokenizers have a single token for each of these words, and the rest leaves room for special
+    tokens and split words. If a text is still too long, its end is truncated, which removes a
+    needle only if more than a tenth of the text is lost. Training texts have between an eighth and
+    all of the full length, because a network without pretraining learns from short texts first.
+    Texts of mini data are an eighth as long.
     """
     count = length * 15 // (16 * SENTENCE * (MINI if place == mini_folder() else 1)) - 1
     numbered = ("the",) * len(NUMBERS) + NUMBERS

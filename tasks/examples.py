@@ -1,7 +1,8 @@
-"""Inputs and outputs of an encoder: one example class and one prediction class per head type.
+"""Examples and predictions: one class of each per type of model head.
 
-An example's label is None if the benchmark hides it; scoring such an example raises BenchError.
-Labels are names ("entailment"), never integers, because the integers differ between sources.
+The label of an example is None if the benchmark hides it; scoring such an example raises
+BenchError. Labels are names ("entailment") instead of integers, because data sources number the
+same labels differently.
 """
 
 from bisect import bisect_right
@@ -14,31 +15,36 @@ from typing import Any, ClassVar, NamedTuple
 
 
 def _later(default: Any) -> Any:
-    """Create a field that was added later: at its default it does not change the fingerprint."""
+    """Create a dataclass field that enters a fingerprint only if it differs from its default.
+
+    Fields that are added to an example class must be of this kind, or the fingerprints of stored
+    results would change.
+    """
     return field(default=default, metadata={"later": True})
 
 
 _BESIDE = {"beside": True}
-"""Metadata of a field that never enters a fingerprint, because stored results are older."""
+"""Metadata of a field that is never part of a fingerprint."""
 
 
 class Traits(NamedTuple):
-    """Properties of an example for code that does not depend on the kind of answer.
+    """Properties of an example for code that does not depend on the type of answers.
 
     Attributes:
-        texts: All texts that are read, the context first, then the question.
-        shown: Question as a reader sees it; the text itself if there is no question.
-        own_texts: Texts that leak the row if they occur in train; empty if all `texts` together do.
-        claims: Texts in which a negation matters; long passages are left out, since nearly all
-            contain one.
-        asked: Question, "" if there is none.
-        passage: Text or group that other rows share and that would leak this row; None if no row
-            shares it.
-        stratum: Stratum for sampling, mostly the label; a sample has the share of each stratum.
-        slices: The benchmark's own slices that contain the row.
-        labels: Names of the row's labels or tags.
-        is_blank: True if the row lacks a text.
-        is_unlearnable: True if none of the row's answers can be learned.
+        texts: All input texts; the context comes first, then the question.
+        shown: Text that identifies the example for a reader: the question, or else the main text.
+        own_texts: Texts that leak the example if they also occur in train. If this is empty, an
+            example is leaked if all its `texts` occur there together.
+        claims: Texts in which a negation matters. Long passages are left out, because nearly all of
+            them contain a negation.
+        asked: The question, or "" if there is none.
+        passage: Text or group that other rows may share and that would leak this row; None if no
+            row shares it.
+        stratum: Stratum for stratified sampling, usually the label.
+        slices: Names of the benchmark's own slices that contain the example.
+        labels: Names of the example's labels or tags.
+        is_blank: True if a text of the example is empty.
+        is_unlearnable: True if none of the answers can be learned.
     """
 
     texts: tuple[str, ...]
@@ -56,11 +62,14 @@ class Traits(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """Row of a task; `gold_field` is the name of the field with its gold answer.
+    """Base class of examples; an example is a converted row of a task.
 
-    If the class is scored in groups, `is_in_unit` is true and rows with the same `group` are scored
-    together. `oddities` are sentences about oddities of the released row and how they count, one
-    per occurrence; they do not enter the fingerprint.
+    Attributes:
+        id: Id of the example, which is unique in its split.
+        oddities: One sentence per irregularity in the released row; the sentence states how the
+            irregularity is handled. They are not part of the fingerprint.
+        gold_field: Name of the field with the gold answer.
+        is_in_unit: True if examples of this class that have the same `group` are scored together.
     """
 
     id: str
@@ -70,17 +79,20 @@ class Example:
 
     @property
     def unit(self) -> str | None:
-        """Group of rows that are scored together with this row, or None."""
+        """Name of the group of rows that are scored together with this row, or None."""
         return getattr(self, "group", None) if self.is_in_unit else None
 
     @property
     def content(self) -> Hashable:
-        """Content of the row without its id and answer: equal for duplicates. Must be fast."""
+        """Content of the row without its id and answer, which is equal for duplicate rows.
+
+        Overrides must be fast, because this is computed for every row.
+        """
         return self.traits.texts
 
     @property
     def traits(self) -> Traits:
-        """Properties that every kind of example has."""
+        """Properties that examples of all classes have."""
         raise NotImplementedError
 
     @property
@@ -89,20 +101,23 @@ class Example:
         return getattr(self, self.gold_field) is None
 
     def count_words(self) -> int:
-        """Return the number of words of a row that is read whole and may be truncated; else 0."""
+        """Return the number of words in the row if long rows are truncated.
+
+        Returns 0 if rows are never truncated, e.g. because long contexts are read in windows.
+        """
         return 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """Answer to the example with this id."""
+    """Base class of predictions, which are answers to the example with the same id."""
 
     id: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """Marked span: characters [start, end) of text "a" or "b" (WiC, WSC)."""
+    """Marked span (WiC, WSC): the characters [start, end) of text "a" or "b"."""
 
     text: str
     start: int
@@ -111,15 +126,19 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class PairExample(Example):
-    """Text or pair of texts with a class name, a number, or the names of any number of labels.
+    """Text or pair of texts with a class, a number, or any number of labels.
 
     Attributes:
-        group: Group of rows that are scored together (MultiRC question, AX-g minimal pair).
-        categories: Slices for which a score is also given (AX: "logic", ...).
+        text_a: First text.
+        text_b: Second text; None if there is only one.
+        label: Name of the class, number, or names of the labels; None if hidden.
+        group: Name of the group of rows that are scored together: a question in MultiRC, or a
+            minimal pair in AX-g.
+        categories: Slices for which scores are also reported, e.g. "logic" in AX.
         marks: Marked spans.
-        about: Further content of the row: the question with which text b begins (MultiRC), or the
-            dictionary form of the marked word (WiC). Apart from its spelling it follows from the
-            other fields, so it does not enter the fingerprint.
+        about: In MultiRC, the question with which text b begins; in WiC, the dictionary form of the
+            marked word. It repeats information from other fields, so it is not part of the
+            fingerprint.
     """
 
     text_a: str
@@ -134,7 +153,7 @@ class PairExample(Example):
 
     @property
     def content(self) -> Hashable:
-        """Both texts and the marked spans."""
+        """Both texts and the marked spans of the example."""
         return self.text_a, self.text_b, self.marks
 
     @property
@@ -154,13 +173,16 @@ class PairExample(Example):
         )
 
     def count_words(self) -> int:
-        """Return the number of words of both texts."""
+        """Return the number of words in both texts."""
         return sum(len(text.split()) for text in self.traits.texts)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimedExample(PairExample):
-    """Document on which encoders are timed: `tokens` random tokens, or its texts if that is 0."""
+    """Document on which encoders are timed.
+
+    The document consists of `tokens` random tokens, or of its texts if `tokens` is 0.
+    """
 
     text_a: str = ""
     label: str | float | tuple[str, ...] | None = ""
@@ -168,34 +190,38 @@ class TimedExample(PairExample):
 
     @property
     def content(self) -> Hashable:
-        """The texts and marks if there is a text, else the id."""
+        """The texts and marks of the example if it has a text, else its id."""
         return super().content if self.text_a else self.id
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpanExample(Example):
-    """Question on a context, with the (text, start character) of every gold answer.
+    """Question about a context, with its gold answers.
 
     Only some tasks use the fields after `title`.
 
     Attributes:
-        answers: Gold answers. Empty if the context has no answer (SQuAD 2.0), None if hidden. An
-            answer that is not in the context has the start -1 and is last: it counts for scoring,
-            but there is nothing to learn.
-        group: Questions of one group (a conversation) are scored together.
-        categories: Slices for which a score is also given.
-        span: Characters [start, end) to learn if they are not those of the first answer.
-        lead: Length of the context's beginning that consists of fixed answers, one word each ("yes
-            no"), which no text contains. It is part of every window.
-        evidence: Character spans on which the answer rests. A window without any of them is not
-            trained to give a fixed answer.
-        classes: Classes of the question in addition to its answer, one per group of the task's
-            classes.
-        sentences: Character spans of the context's sentences.
-        facts: Indices of the sentences that support the answer. An index beyond `sentences` stands
-            for a fact whose sentence is not in the context.
-        absent: Official names (title, number) of the facts without a sentence, in their order.
-        language: Language of the answers, for scorers that depend on it.
+        question: The question.
+        context: The text in which the answer is searched.
+        answers: Gold answers as (text, start character). It is empty if the context has no answer
+            (SQuAD 2.0), and None if the answers are hidden. An answer that does not occur in the
+            context has the start -1 and comes last; it is used for scoring only.
+        title: Title of the article that contains the context.
+        group: Name of the group of questions, e.g. a conversation, that are scored together.
+        categories: Slices for which scores are also reported.
+        span: Characters [start, end) to learn, if they differ from the first answer.
+        lead: Length of the beginning of the context that consists of fixed one-word answers, such
+            as "yes no", which the text itself need not contain. It is part of every window.
+        evidence: Character spans that support the answer. A window that contains none of them is
+            not trained to predict a fixed answer.
+        classes: Classes of the question in addition to its answer, one for each group in
+            `SpanTask.classes`.
+        sentences: Character spans of the sentences in the context.
+        facts: Indices of the sentences that support the answer. An index beyond `sentences` means a
+            fact whose sentence is not in the context.
+        absent: Official names (title, number) of the facts without a sentence in the context, in
+            the order of their indices.
+        language: Language of the answers, if the scorer depends on it.
     """
 
     question: str
@@ -217,12 +243,12 @@ class SpanExample(Example):
 
     @property
     def content(self) -> Hashable:
-        """Question and context."""
+        """Question and context of the example."""
         return self.question, self.context
 
     @property
     def answer_texts(self) -> tuple[str, ...]:
-        """Distinct texts of the gold answers."""
+        """Texts of the gold answers, without repetitions."""
         return tuple(dict.fromkeys(text for text, _ in self.answers or ()))
 
     @property
@@ -243,13 +269,13 @@ class SpanExample(Example):
 
 
 def fact_names(example: SpanExample) -> dict[int, tuple[str, int]]:
-    """Return the official name (title, number) of each sentence and absent fact, by its index."""
+    """Return the official names (title, number) of sentences and absent facts, keyed by index."""
     names = _sentence_names(example.context, example.sentences)
     absent = (fact for fact in example.facts if fact >= len(names))
     return dict(enumerate(names)) | dict(zip(absent, example.absent, strict=True))
 
 
-@lru_cache(maxsize=2**13)  # larger than dev: nine metrics ask for each question
+@lru_cache(maxsize=2**13)  # exceeds the size of dev, because several metrics need each question
 def _sentence_names(
     context: str, sentences: tuple[tuple[int, int], ...]
 ) -> tuple[tuple[str, int], ...]:
@@ -258,7 +284,7 @@ def _sentence_names(
     counts: Counter[int] = Counter()
     names = list[tuple[str, int]]()
     for start, _ in sentences:
-        # The line after a title is its paragraph; the paragraph may end with an empty sentence.
+        # A paragraph is the line after its title, and may end with an empty sentence.
         line = bisect_right(starts, start) - 1
         names.append((lines[line - 1], counts[line]))
         counts[line] += 1
@@ -267,13 +293,17 @@ def _sentence_names(
 
 @dataclass(frozen=True, kw_only=True)
 class ChoiceExample(Example):
-    """Context, question (may be empty) and options; `gold` has the indices of the right options.
-
-    Training uses the first right option (only ReCoRD has several).
+    """Context and question with several options.
 
     Attributes:
-        answers: Right answers that are not among the options: they count for scores of texts.
-        group: Slice or passage of the example (RACE: "middle" or "high").
+        context: The context.
+        question: The question, which may be empty.
+        options: Texts of the options.
+        gold: Indices of the right options; None if hidden. Training uses the first of them; only
+            ReCoRD has more than one.
+        answers: Right answers that are not among the options. Only metrics that compare texts use
+            them.
+        group: Slice or passage of the example, e.g. "middle" or "high" in RACE.
     """
 
     context: str
@@ -300,14 +330,19 @@ class ChoiceExample(Example):
         )
 
     def count_words(self) -> int:
-        """Return the number of words of context, question and longest option."""
+        """Return the number of words in the context, the question and the longest option."""
         context, question, *options = (len(text.split()) for text in self.traits.texts)
         return context + question + max(options, default=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """Words of a document, and the index in it of the first word of one of its sentences."""
+    """Document that contains a sentence.
+
+    Attributes:
+        words: Words of the whole document.
+        start: Index in `words` of the sentence's first word.
+    """
 
     words: tuple[str, ...]
     start: int
@@ -315,10 +350,14 @@ class Surroundings:
 
 @dataclass(frozen=True, kw_only=True)
 class TagExample(Example):
-    """Sentence of words with one tag each, in IOB2.
+    """Sentence with one tag per word; entity tags are in IOB2.
 
-    `document` contains the sentence; it is None if the source does not mark where documents begin.
-    It does not enter the fingerprint; a job that reads it has its own digest (`document_digest`).
+    Attributes:
+        words: Words of the sentence.
+        tags: Tags of the words; None if hidden.
+        document: Document that contains the sentence; None if the source does not mark where
+            documents begin. It is not part of the fingerprint: a job that reads documents records
+            their digest instead (`document_digest`).
     """
 
     words: tuple[str, ...]
@@ -340,9 +379,12 @@ class TagExample(Example):
 
 @dataclass(frozen=True, kw_only=True)
 class RoleExample(TagExample):
-    """Sentence and the index of its `predicate`, whose arguments are tagged; -1 for none.
+    """Sentence in which the arguments of one predicate are tagged.
 
-    The id is the sentence's id, a slash and the number of the predicate in the sentence.
+    The id consists of the sentence's id, a slash, and the predicate's number in the sentence.
+
+    Attributes:
+        predicate: Index of the predicate's word; -1 if no word is marked as the predicate.
     """
 
     predicate: int
@@ -369,7 +411,7 @@ class RoleExample(TagExample):
 
 
 Mention = tuple[int, int]
-"""Words [start, end) of a document, counted across its sentences."""
+"""Word span [start, end) of a mention, counted from the beginning of its document."""
 
 Clusters = tuple[tuple[Mention, ...], ...]
 """Clusters of coreferent mentions."""
@@ -377,13 +419,15 @@ Clusters = tuple[tuple[Mention, ...], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentExample(Example):
-    """Sentences of a document with the speaker of each, and the document's coreference clusters.
+    """Document with its coreference clusters.
 
     Attributes:
-        genre: Genre in OntoNotes ("nw" for newswire).
-        clusters: Gold clusters, each mention in one of them; None if hidden.
-        chains: Gold clusters as annotated, if some share or repeat a mention: the official scorer
-            counts these.
+        sentences: Words of each sentence.
+        speakers: Speaker of each sentence.
+        genre: Genre in OntoNotes, e.g. "nw" for newswire.
+        clusters: Gold clusters; each mention is in exactly one. None if hidden.
+        chains: Gold clusters as annotated, if some of them share or repeat a mention; otherwise
+            empty. The official scorer uses these.
     """
 
     sentences: tuple[tuple[str, ...], ...]
@@ -395,7 +439,7 @@ class DocumentExample(Example):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Words of all sentences."""
+        """Words of all sentences in the document."""
         return tuple(word for sentence in self.sentences for word in sentence)
 
     @property
@@ -412,9 +456,13 @@ class DocumentExample(Example):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Corpus:
-    """Documents to search: ids, texts, and the SHA-256 (hex) of all.
+    """Corpus of documents that queries search.
 
-    `oddities` are sentences about oddities of the released corpus, as in Example.
+    Attributes:
+        ids: Ids of the documents.
+        texts: Texts of the documents, including their titles.
+        digest: SHA-256 (hex) of all ids and texts.
+        oddities: One sentence per irregularity in the released corpus, as in `Example`.
     """
 
     ids: tuple[str, ...]
@@ -424,24 +472,26 @@ class Corpus:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Index of each document by its id."""
+        """Indices of the documents, keyed by their ids."""
         return {name: place for place, name in enumerate(self.ids)}
 
     def text(self, document: str) -> str:
-        """Return a document's title and text; the id itself if the corpus lacks the document."""
+        """Return the title and text of a document, or its id if the corpus does not contain it."""
         place = self.places.get(document)
         return document if place is None else self.texts[place]
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryExample(Example):
-    """Query on a corpus, with the judged documents and their grades.
+    """Query that searches a corpus, with the documents that were judged for it.
 
     Attributes:
+        text: Text of the query.
         relevant: (document id, grade) of each judged document; None if hidden.
-        documents: Digest of the corpus, which all queries of a set share.
-        positive: Id of the document of a training pair.
-        corpus: The corpus; it does not enter the fingerprint.
+        documents: Digest of the corpus.
+        positive: In a training pair, the id of the relevant document.
+        corpus: The corpus, which all queries of a data set share. It is not part of the
+            fingerprint.
     """
 
     text: str
@@ -465,13 +515,14 @@ class QueryExample(Example):
 
 @dataclass(frozen=True, kw_only=True)
 class PairPrediction(Prediction):
-    """Predicted class with the probability of every class in the task's order, or a number.
+    """Predicted class, number, or set of labels.
 
     Attributes:
-        label: Class name, the predicted number of a regression, or the names of several labels.
-        scores: Probability of each class, or of each label independently; empty for a regression.
-        text: Output of a text-to-text model that is no label. `label` is then "", which no task
-            has, or a number outside of the range.
+        label: Name of the predicted class, predicted number, or names of the predicted labels.
+        scores: Probabilities of all classes in the task's order, or independent probabilities of
+            all labels; empty for a regression.
+        text: Output of a text-to-text model if it is not a valid label, else None. In that case,
+            `label` is "", or a number outside of the regression's range.
     """
 
     label: str | float | tuple[str, ...]
@@ -481,18 +532,21 @@ class PairPrediction(Prediction):
 
 @dataclass(frozen=True, kw_only=True)
 class TimedPrediction(Prediction):
-    """Measurements of a document with `tokens` real tokens: seconds, as medians over passes.
+    """Measurements of time and memory for one document.
+
+    Times are in seconds, and are medians over several passes.
 
     Attributes:
         tokens: Number of tokens without padding.
-        train: The document's share, by tokens, of a training pass over all documents: wall time,
-            CPU time (0 on a GPU), and the reference model's CPU time (on a GPU its wall time).
-        predict: The same for a prediction pass.
-        alone: Wall and CPU time of predicting the document alone.
-        peaks: Peak memory of the process in bytes, in prediction and in training, for the whole
-            split.
-        largest: Number of documents that fit into a micro-batch of a training on a GPU; 0 on a CPU.
-            Also for the whole split.
+        train: Share of this document, by tokens, in the times of a training pass over all
+            documents: wall time, CPU time (0 on a GPU), and the reference model's CPU time (on a
+            GPU, its wall time).
+        predict: The same three times for a prediction pass.
+        alone: Wall time and CPU time of predicting this document alone.
+        peaks: Peak memory of the process in bytes during prediction and during training, measured
+            for the whole split.
+        largest: Number of documents in the largest micro-batch with which training fits on the
+            GPU, measured for the whole split; 0 on a CPU.
     """
 
     tokens: int
@@ -505,17 +559,17 @@ class TimedPrediction(Prediction):
 
 @dataclass(frozen=True, kw_only=True)
 class SpanPrediction(Prediction):
-    """Best answer text, and how strongly the model prefers "no answer" to it.
+    """Predicted answer to a question, with a score for "no answer".
 
     Attributes:
-        text: Best non-empty span, before any threshold.
-        no_answer_score: Null score minus the score of the span, in logits, or the equivalent of a
-            classifier or a file. The answer is "" if it exceeds `threshold`.
-        threshold: Threshold of the no-answer score, 0 for every model.
-        missing: True for a question that a file leaves out.
-        classes: Predicted classes, as in SpanExample.
-        facts: Indices of the predicted supporting sentences, as in SpanExample.
-        start: Character of the context at which the text begins, -1 if unknown; not stored.
+        text: Best non-empty span, before the threshold is applied.
+        no_answer_score: Null score minus the score of the span, in logits, or a similar score from
+            a classifier or a file. If it exceeds `threshold`, the prediction is "no answer".
+        threshold: Threshold for `no_answer_score`; it is 0 for every model.
+        missing: True if a prediction file does not contain the question.
+        classes: Predicted classes, as in `SpanExample`.
+        facts: Indices of the predicted supporting sentences, as in `SpanExample`.
+        start: Character offset of the text in the context, -1 if unknown. It is not stored.
     """
 
     text: str
@@ -528,17 +582,22 @@ class SpanPrediction(Prediction):
 
     @property
     def abstains(self) -> bool:
-        """True if "no answer" is preferred to the text."""
+        """True if the prediction is "no answer" instead of the text."""
         return self.no_answer_score > self.threshold
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChoicePrediction(Prediction):
-    """Index of the chosen option, and the probability of every option.
+    """Predicted option.
 
-    The option is -1 if a file's answer is none of the options: then `text` is its wording (ReCoRD),
-    or None if the file has no answer. If texts are weighed (pseudo-perplexity), the score of the
-    only option is the geometric mean of the probabilities of its `tokens` tokens.
+    Attributes:
+        option: Index of the chosen option; -1 if the answer in a prediction file is missing or is
+            not one of the options.
+        scores: Probability of every option. For pseudo-perplexity, the only score is the geometric
+            mean of the probabilities of the text's tokens.
+        text: Answer in a prediction file or of a text-to-text model if it is not one of the options
+            (ReCoRD), else None.
+        tokens: For pseudo-perplexity, the number of tokens.
     """
 
     option: int
@@ -554,21 +613,21 @@ class ChoicePrediction(Prediction):
 
 @dataclass(frozen=True, kw_only=True)
 class TagPrediction(Prediction):
-    """Predicted tags, one per word."""
+    """Predicted tags of a sentence, one per word."""
 
     tags: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterPrediction(Prediction):
-    """Predicted clusters of one document."""
+    """Predicted coreference clusters of a document."""
 
     clusters: Clusters
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankingPrediction(Prediction):
-    """Ids of the best documents for a query with their scores, which determine the ranking."""
+    """Predicted documents for a query: their ids, and the scores by which they are ranked."""
 
     documents: tuple[str, ...]
     scores: tuple[float, ...]

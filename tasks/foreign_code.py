@@ -1,9 +1,9 @@
-"""Permission to load code that data refer to, such as the script of a metric.
+"""Permission to load third-party code, such as a metric's script that stored data refer to.
 
-An archive, a store, a server, a model's folder and a baseline may come from a third party. The name
-of code in one of them is only text. The code is loaded only if the options of this command name the
-same code, if an earlier command for the same store did (leaderboard/store/store.py keeps a record),
-or if the user trusts third-party code. Code is identified by its place and its digest.
+An archive, a store, a server, a model's folder and a baseline may come from a third party, and may
+name code. That code is loaded only if the options of the current command name the same code, if an
+earlier command for the same store named it (leaderboard/store/store.py keeps a record), or if the
+user trusts all third-party code. Code is identified by its location and the digest of its content.
 """
 
 import hashlib
@@ -17,21 +17,26 @@ from benchharness.errors import ForeignCodeError
 
 
 class Code(NamedTuple):
-    """Code by its path or its name on the hub, with the SHA-256 (hex) of its content."""
+    """Identity of a piece of code.
+
+    Attributes:
+        place: Local path of the code, or its name on the hub.
+        digest: SHA-256 (hex) of the content.
+    """
 
     place: str
     digest: str
 
     @property
     def key(self) -> str:
-        """Digest that identifies this code in this place; usable as a file name."""
+        """Digest (hex) of the code's location and content, which can be used as a file name."""
         found = local_place(self.place)
         place = str(found.resolve()) if found else self.place
         return hashlib.sha256(f"{place}\0{self.digest}".encode()).hexdigest()
 
 
 def modules_in(folder: Path, pattern: str = "**/*") -> dict[str, Path]:
-    """Return the files below a folder that Python can import, by their relative paths."""
+    """Return the files below a folder that Python can import, keyed by their relative paths."""
     return {
         path.relative_to(folder).as_posix(): path
         for path in sorted(folder.glob(pattern))
@@ -43,9 +48,12 @@ _MODULES = tuple(all_suffixes())
 
 
 def modules_digest(files: Mapping[str, Path]) -> str:
-    """Return the SHA-256 (hex) of the modules of a piece of code; for a single module, of its file.
+    """Return a SHA-256 (hex) that identifies the content of one or several modules.
 
-    Empty `__init__.py` files, which only make a folder a package, are ignored.
+    For a single module this is the digest of its file. Empty `__init__.py` files are ignored.
+
+    Args:
+        files: The files of the modules, keyed by their relative paths.
     """
     digests = {
         name: hashlib.sha256(code).hexdigest()
@@ -58,11 +66,11 @@ def modules_digest(files: Mapping[str, Path]) -> str:
 
 
 def local_place(place: str) -> Path | None:
-    """Return the local file or folder with that path; None if it is missing or unreachable."""
+    """Return the local file or folder at this path; None if it is missing or inaccessible."""
     try:
         found = Path(place).expanduser()
         return found if found.exists() else None
-    except (OSError, RuntimeError):  # no permission or too long a name; no such user
+    except (OSError, RuntimeError):  # no permission, or the name is too long; "~user" is unknown
         return None
 
 
@@ -73,9 +81,10 @@ _remembered: set[str] = set()
 
 
 def begin(*, trust: bool = False) -> None:
-    """Forget the code that was named before; with `trust`, allow all third-party code.
+    """Reset the permissions at the beginning of a command.
 
-    Called at the beginning of a command.
+    Args:
+        trust: True to allow all third-party code during the command.
     """
     _named.clear()
     _remembered.clear()
@@ -84,28 +93,31 @@ def begin(*, trust: bool = False) -> None:
 
 
 def name_code(codes: Iterable[Code]) -> None:
-    """Allow code that this command names; in a worker process, the code of its job."""
+    """Allow code for the current command. A worker process allows the code named by its job."""
     _named.update(code.key for code in codes)
 
 
 def name_code_of_plugin(codes: Iterable[Code]) -> None:
-    """Allow code that a plugin names, until this process ends."""
+    """Allow code that a plugin names, until the process ends."""
     _of_plugins.update(code.key for code in codes)
 
 
 def named_code() -> frozenset[str]:
-    """Return the keys of the code that this command has named."""
+    """Return the keys (`Code.key`) of the code that the current command has named."""
     return frozenset(_named - {_ANY})
 
 
 def remember_code(keys: Iterable[str]) -> None:
-    """Allow the code that earlier commands named for the store that is open now."""
+    """Allow the code that earlier commands named for the store which is now open.
+
+    This replaces the code that was remembered for another store.
+    """
     _remembered.clear()
     _remembered.update(keys)
 
 
 def require_named(codes: Iterable[Code]) -> None:
-    """Raise ForeignCodeError for code that no command has named."""
+    """Raise ForeignCodeError if any of the code is not allowed."""
     for code in codes:
         if not {_ANY, code.key} & (_named | _of_plugins | _remembered):
             raise ForeignCodeError(

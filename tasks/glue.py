@@ -1,7 +1,7 @@
 """GLUE: nine tasks and the diagnostic set (Wang et al., ICLR 2019, https://gluebenchmark.com).
 
-Label names and their order are as in the hub's data set, the files as in the GLUE download. QQP's
-first release has broken training lines, which QQP-clean.zip repairs.
+The names and order of labels are those of the hub's data set; the file names are those of the GLUE
+download. QQP's first release has broken training lines, which QQP-clean.zip repairs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,10 +23,10 @@ from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.sources.source import label_of, splits_of, text
 from benchharness.tasks.task import Metric, PairTask, has_no_label
 
-# Tasks with one or two text columns and a label in tab-separated files, like GLUE's.
+# Tasks like GLUE's, whose tab-separated files have one or two text columns and a label.
 #
-# A single declaration contains everything: the text columns, the names of the labels, and how the
-# official files write both.
+# A task is declared in a single call, which names the columns and labels of the hub and those of
+# the official files.
 
 EMPTY = "rows with an empty text count like others"
 
@@ -52,28 +52,32 @@ def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
     split_titles: Mapping[str, str] | None = None,
     benchmark: str = "",
 ) -> PairTask:
-    """Create a task "suite/config" with one or two texts, whose files are in `folder`.
+    """Create a task with one or two texts per example and tab-separated official files.
 
     Args:
-        name: Full name of the task, "suite/config".
-        folder: Folder of the files.
-        texts: The files' columns by row column, for one or two texts (text a, then text b).
+        name: Full name of the task, "suite/config". The parts are also the folder of the suite and
+            the config of the hub's data set.
+        folder: Folder of the task's files inside the folder of the suite.
+        texts: Names of the hub's columns with text a and, if there is one, text b, in this order.
+            The values are the columns of the official files.
         metrics: Metrics that count for the task's score.
-        label: The files' column of the label.
-        labels: Class names in the order of the hub and of the logits; empty for a regression.
-        label_texts: Texts in the files for each label ("0", "1") if they are not its name.
-        value_range: (low, high) of a regression.
+        label: Column of the label in the official files.
+        labels: Names of the classes in the order of the hub and of the logits; empty for a
+            regression.
+        label_texts: Text of each label in the official files, e.g. "0" and "1", if it differs from
+            the name of the label.
+        value_range: Range (low, high) of a regression's labels.
         splits: Splits with their files; by default train.tsv, dev.tsv and test.tsv.
-        spellings: Other names of the suite's folder or the task's, as in `Source`.
+        spellings: Alternative names of folders, as in `Source.spellings`.
         hub: Name of the data set on the hub.
-        revision: Its revision.
-        cite: Paper of the task.
+        revision: Revision of the data set on the hub.
+        cite: Citation of the task's paper.
         title: Name of the task in papers.
         split_titles: Names of the splits in papers.
-        benchmark: Name of the benchmark of which several tasks are versions, as in `Task`.
+        benchmark: Name shared by tasks that are versions of the same benchmark, as in `Task`.
 
     Raises:
-        BenchError: If there are not as many `label_texts` as `labels`.
+        BenchError: If the number of `label_texts` differs from the number of `labels`.
     """
     suite, _, config = name.partition("/")
     if label_texts and len(label_texts) != len(labels):
@@ -107,12 +111,15 @@ def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
 
 
 def tsv_splits(folder: str) -> dict[str, Split]:
-    """Return the splits of a GLUE folder: train.tsv, dev.tsv and test.tsv with hidden labels."""
+    """Return the splits of a GLUE folder: train.tsv, dev.tsv, and test.tsv with hidden labels."""
     return splits_of(*(f"{folder}/{name}.tsv" for name in ("train", "dev", "test")), hidden=True)
 
 
 def pair(text_a: str, text_b: str | None = None) -> Callable[[Row], PairExample]:
-    """Create a converter of rows with these text columns; an example's id is the row's position."""
+    """Create a function that converts rows with these text columns to examples.
+
+    The id of an example is the index of its row in the split.
+    """
 
     def convert(row: Row) -> PairExample:
         found = [text(row, name) for name in (text_a, text_b) if name is not None]
@@ -136,11 +143,11 @@ SPELLINGS = {
     "QNLI": ("QNLIv2",),
     "diagnostic": ("AX",),
 }
-"""Other names of GLUE's folders, in the download script and in archives."""
+"""Alternative names of GLUE's folders, as in the download script and in archives."""
 
 
 def _glue_task(title: str, **facts: Any) -> PairTask:
-    """Create a GLUE task, whose folder is called like the task."""
+    """Create a GLUE task whose folder has the same name as the task."""
     known = {"title": title, "folder": title, "hub": HUB, "revision": REVISION}
     return pair_task(name=f"glue/{name_key(title)}", spellings=SPELLINGS, **{**known, **facts})
 
@@ -150,7 +157,8 @@ COLA = _glue_task(
     texts={"sentence": "sentence"},
     labels=("unacceptable", "acceptable"),
     label_texts="01",
-    # Training and development files have no header: source, label, mark, sentence.
+    # The training and development files have no header; their columns are source, label, the
+    # author's mark, and sentence.
     splits={
         name: replace(split, columns=None if split.hidden else {"sentence": 3, "label": 1})
         for name, split in tsv_splits("CoLA").items()
@@ -174,7 +182,8 @@ MRPC = _glue_task(
     label="Quality",
     labels=("not_equivalent", "equivalent"),
     label_texts="01",
-    # The original corpus has the same test rows; its training file mixes GLUE's train and dev.
+    # The original corpus has the same test file, but its training file has GLUE's train and dev
+    # rows mixed.
     splits=tsv_splits("MRPC")
     | {
         "test": Split(
@@ -206,7 +215,7 @@ QQP = _glue_task(
 
 
 def _mnli(split: str, genres: str) -> tuple[str, ...]:
-    """Return the possible files of a split; each half of the genres may have its own folder."""
+    """Return the possible files of a split; matched and mismatched ones may be in own folders."""
     apart = f"MNLI_{genres}"
     return f"MNLI/{split}_{genres}.tsv", f"{apart}/{split}_{genres}.tsv", f"{apart}/{split}.tsv"
 
@@ -230,9 +239,9 @@ _MNLI = _glue_task(
 
 
 def _nobody_agreed(split: str, example: PairExample) -> bool:
-    """Return whether a row has no gold label; such rows are in MultiNLI, but not in GLUE's files.
+    """Return whether a row of a train or dev split has no gold label.
 
-    Rows of test splits are kept: their labels are hidden.
+    Such rows are in MultiNLI's own files, but not in GLUE's.
     """
     return not split.startswith("test") and has_no_label(split, example)
 
@@ -272,11 +281,14 @@ AX_CATEGORIES = {
     "logic": "Logic",
     "knowledge": "Knowledge",
 }
-"""The diagnostic's four coarse categories: names as in jiant, and columns."""
+"""Columns of the diagnostic set's four coarse categories, keyed by the names that jiant uses."""
 
 
 def _diagnostic(row: Row) -> PairExample:
-    """Convert a row; its categories are those with a filled column (the hub has none of them)."""
+    """Convert a row; its categories are those whose columns are not empty.
+
+    The hub's rows lack these columns.
+    """
     categories = tuple(name for name in AX_CATEGORIES if row[name])
     return replace(pair("premise", "hypothesis")(row), categories=categories)
 
@@ -290,7 +302,7 @@ AX = PairTask(
         revision=REVISION,
         home="glue",
         spellings=SPELLINGS,
-        # The full file has the labels and categories; the others and the hub hide them.
+        # The first file has labels and categories; the other files and the hub hide them.
         splits={
             "test": Split(
                 hub="test",
@@ -325,8 +337,8 @@ GLUE_TASKS: tuple[PairTask, ...] = (COLA, SST2, MRPC, STSB, QQP, MNLI, QNLI, RTE
 
 # SNLI, which is not part of GLUE: does a caption entail a sentence? (Bowman et al., EMNLP 2015)
 #
-# Rows without a gold label, on which fewer than three of five annotators agreed, are dropped from
-# every split, as is usual since the paper; `SplitRows.left_out` counts them.
+# As in the paper, rows on whose label fewer than three of five annotators agreed are dropped from
+# every split. `SplitRows.left_out` is the number of dropped rows.
 
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 

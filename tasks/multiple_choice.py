@@ -1,4 +1,4 @@
-"""Multiple choice: RACE, SWAG, minimal pairs of sentences, and pseudo-perplexity of a text."""
+"""Multiple-choice tasks: RACE, SWAG, minimal pairs of sentences, and pseudo-perplexity."""
 
 import re
 from collections import Counter
@@ -18,10 +18,10 @@ from benchharness.tasks.sources.formats import FILE, read_lines
 from benchharness.tasks.sources.source import label_of, number, splits_of, text, texts
 from benchharness.tasks.task import ChoiceTask, Metric
 
-# RACE: questions of English exams for middle and high schools, with four options each.
+# RACE: questions from English exams in middle and high schools, with four options each.
 #
-# Training and the score use both levels pooled, as in the paper; the accuracy of each level is
-# shown next to the score.
+# As in the paper, both levels are pooled for training and for the score. The accuracy on each level
+# is shown next to the score.
 
 
 LETTERS = "ABCD"
@@ -31,11 +31,11 @@ OTHER_LETTER = "answers that are not written as A, B, C or D are read as these"
 
 
 def _in_passages(rows: Sequence[Row]) -> list[Row]:
-    """Sort the rows by level and passage number, and number the questions within each passage.
+    """Sort RACE's rows by level and passage number, and number the questions on each passage.
 
-    The hub has the passages in the order of an archive, and its `example_id` is the name of the
-    passage ("high12.txt"), which all questions of a passage share. Raises ValueError if a level is
-    missing, because the score is over both.
+    On the hub, passages are in the order of an archive, and all questions on a passage have the
+    same `example_id`, e.g. "high12.txt". Raises ValueError if all rows are of the same level,
+    because the score is over both levels.
     """
     asked: Counter[str] = Counter()
     numbered: list[Row] = []
@@ -52,7 +52,7 @@ def _in_passages(rows: Sequence[Row]) -> list[Row]:
 
 
 def _passage(name: str) -> tuple[int, int]:
-    """Return a passage's level, as an index of LEVELS, and its number."""
+    """Return the level of a passage, as an index into LEVELS, and the number of the passage."""
     found = re.fullmatch(r"(middle|high)(\d+)\.txt", name)
     if found is None:
         raise ValueError(f"the passage {name!r} is not named like 'high12.txt'")
@@ -60,7 +60,7 @@ def _passage(name: str) -> tuple[int, int]:
 
 
 def _question(row: Row) -> ChoiceExample:
-    """Convert a row: a question on an article, or a sentence with a blank "_" for the option."""
+    """Convert a RACE row: a question about an article, or a sentence with a blank "_" to fill."""
     name, written = text(row, "example_id"), text(row, "answer")
     answer = written.strip().upper()
     if answer not in tuple(LETTERS):
@@ -95,7 +95,7 @@ RACE = ChoiceTask(
     cite="Lai et al., RACE: Large-scale Reading Comprehension Dataset from Exams, EMNLP 2017",
 )
 
-# SWAG: which of four endings continues a video's caption (Zellers et al., EMNLP 2018).
+# SWAG: which of four endings continues the caption of a video? (Zellers et al., EMNLP 2018)
 
 
 ENDINGS = ("ending0", "ending1", "ending2", "ending3")
@@ -103,7 +103,7 @@ LABELS = ("0", "1", "2", "3")
 
 
 def _situation(row: Row) -> ChoiceExample:
-    """Convert a row: a caption, and the beginning of the next sentence, which the options end."""
+    """Convert a SWAG row: a caption, the beginning of the next sentence, and its four endings."""
     label = label_of(row)
     return ChoiceExample(
         id=str(row["idx"]),
@@ -135,7 +135,10 @@ SWAG = ChoiceTask(
 
 
 def _mean_of(groups: Collection[str], name: str) -> ChoiceMetric:
-    """Create the mean of the groups' accuracies; None if no example is in one of the groups."""
+    """Create a metric that is the unweighted mean of the accuracies on several groups.
+
+    Its value is None if no example belongs to any of the groups.
+    """
 
     def compute(
         predictions: Sequence[ChoicePrediction], examples: Sequence[ChoiceExample]
@@ -151,7 +154,7 @@ def _mean_of(groups: Collection[str], name: str) -> ChoiceMetric:
 
 
 def _check_groups(found: Iterable[str], known: Sequence[str], noun: str) -> None:
-    """Raise ValueError for an unknown or missing group, because the score is over all of them."""
+    """Raise ValueError if a group is unknown or missing, because the score is over all groups."""
     there = set(found)
     if unknown := sorted(there - set(known)):
         raise ValueError(f"it has the {noun} {unknown[0]!r}, which is none of the {len(known)}")
@@ -162,12 +165,12 @@ def _check_groups(found: Iterable[str], known: Sequence[str], noun: str) -> None
         )
 
 
-# Minimal pairs: which of two sentences a language model finds more likely.
+# Minimal pairs: which of two sentences does a language model find more likely?
 #
-# Nothing is trained. If scores are equal, the first option is chosen, so the order of the options
-# reproduces how a set's own scorer counts ties.
+# Nothing is trained. If both sentences have equal scores, the first option is chosen. So the order
+# of the options determines whether a tie is right, and follows the official scorer of each set.
 
-# BLiMP: 67 paradigms of 12 phenomena (arXiv:1912.00582).
+# BLiMP: 67 paradigms, which are grouped into 12 phenomena (arXiv:1912.00582).
 
 # fmt: off
 PHENOMENA: Mapping[str, tuple[str, ...]] = MappingProxyType({
@@ -207,7 +210,7 @@ PHENOMENA: Mapping[str, tuple[str, ...]] = MappingProxyType({
     }.items()
 })
 # fmt: on
-"""Paradigms by the paper's phenomenon, which is `linguistics_term` in the files."""
+"""Paradigms keyed by the phenomenon to which the paper assigns them (`linguistics_term`)."""
 
 PARADIGMS = tuple(sorted(name for names in PHENOMENA.values() for name in names))
 
@@ -219,7 +222,10 @@ def _arrange_blimp(rows: Sequence[Row]) -> list[Row]:
 
 
 def _blimp_pair(row: Row) -> ChoiceExample:
-    """Convert a pair, the acceptable sentence last: the official scripts count a tie as wrong."""
+    """Convert a BLiMP row; the acceptable sentence is the second option.
+
+    A tie then counts as wrong, as in the official scripts.
+    """
     return ChoiceExample(
         id=f"{text(row, 'UID')}/{number(row, 'pair_id')}",
         context="",
@@ -259,26 +265,31 @@ BLIMP = ChoiceTask(
 )
 
 
-# Data sets like BLiMP, scored as in babylm-eval (strict and multilingual tracks) and Zorro.
+# Other sets of minimal pairs, scored as in babylm-eval (strict and multilingual tracks) and Zorro.
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Set:
     """Layout and scoring of a set of minimal pairs.
 
-    The score is the mean over the groups of each group's accuracy.
+    The score is the unweighted mean of the accuracies on all groups.
 
     Attributes:
-        good: Column of the acceptable option.
-        bad: Column of the unacceptable option.
-        group: Column of the group.
-        groups: Names of all groups, separated by spaces. A folder of a set on the hub, where the
-            groups are configs, may have only some of them.
-        context: Column of a text before the options, if any.
-        ending: Column of a text after the options, if any; only this text is then scored.
-        tosses: True if every second tie is right, else every tie is.
+        name: Name of the task after "pairs/".
+        title: Name of the set in papers.
+        files: Paths of the files, of which the first that exists is read.
+        good: Column with the acceptable option.
+        bad: Column with the unacceptable option.
+        group: Column with the group of the pair.
+        groups: Names of all groups, separated by spaces. If the set is on the hub, where groups are
+            configs, a local folder may have only some of them.
+        context: Column with a text before the options, if any.
+        ending: Column with a text after the options, if any. Then only this text is scored.
+        tosses: True if every second tie counts as right, as if a coin were tossed; False if every
+            tie counts as right.
         hub: Name of the data set on the hub, if it is there.
-        spelling: Other name of the set's folder.
+        spelling: Alternative name of the set's folder.
+        cite: Citation of the set's paper.
     """
 
     name: str
@@ -343,7 +354,7 @@ _SETS = (
 
 
 def _arrange(found: _Set, rows: Sequence[Row]) -> list[Row]:
-    """Sort the rows by group, and number them within it."""
+    """Sort the rows by group, and number the rows within each group."""
     counts, numbered, known = Counter[str](), list[Row](), found.groups.split()
     for row in rows:
         group = text(row, found.group)
@@ -395,7 +406,7 @@ def _task(found: _Set) -> ChoiceTask:
 
 PAIR_TASKS = tuple(map(_task, _SETS))
 
-# Custom text: the likelihood of each of its tokens when that token is masked.
+# Pseudo-perplexity of custom text: the likelihood of each token while that token is masked.
 
 
 def _lines(_split: str, place: Path | None) -> list[Row]:
@@ -414,8 +425,8 @@ def _line(row: Row) -> ChoiceExample:
 
 def _of_tokens(name: str, of_loss: Callable[[float], float], low: float) -> ChoiceMetric:
     def compute(predictions: Sequence[ChoicePrediction], _: object) -> float | None:
-        # A prediction without scores, e.g. a gold answer, has likelihood 1. A line without tokens
-        # has likelihood 0 and is skipped.
+        # A prediction without scores, such as a gold answer, has the likelihood 1. A line without
+        # tokens has the likelihood 0 and is skipped.
         known = [(max(p.tokens, 1), (p.scores or (1.0,))[0]) for p in predictions]
         losses = [(count, -log(share)) for count, share in known if share]
         return of_loss(sum(n * loss for n, loss in losses) / (sum(n for n, _ in losses) or 1))
@@ -434,7 +445,8 @@ PERPLEXITY = ChoiceTask(
         reader=_lines,
     ),
     convert=_line,
-    # Over all tokens of the text: exp of their mean loss, and its inverse, of which more is better.
+    # Pseudo-perplexity is exp of the mean loss over all tokens. The score is its inverse, so that a
+    # higher score is better.
     metrics=(_of_tokens("token_likelihood", lambda loss: exp(-loss), 0.0),),
     details=(_of_tokens("pseudo_perplexity", exp, 1.0),),
     option="text",

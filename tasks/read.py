@@ -1,4 +1,4 @@
-"""Examples of a task: read a split, convert and check every row, and compute the fingerprint."""
+"""Read the examples of a task: convert and check every row of a split, and fingerprint them."""
 
 import hashlib
 import json
@@ -15,17 +15,19 @@ from benchharness.tasks.sources import Data, Row, has_rows, parse_data, rows
 from benchharness.tasks.sources.source import ODDITIES
 from benchharness.tasks.task import Task, find_fault
 
-# A fixed subset of a split for quick runs, stratified by label: the same rows every time.
+# Fixed subsets of a split for quick runs, stratified by label.
 #
-# The first rows of an official file are no sample: many files are sorted by source or by label.
+# The first rows of an official file would not be a representative sample, because many files are
+# sorted by source or by label.
 
 
 def subset(examples: Sequence[Example], limit: int) -> list[Example]:
-    """Return about `limit` examples in their order, never more unless the first group is larger.
+    """Return a fixed stratified subset of about `limit` examples, in their original order.
 
-    Examples of one group, which are scored together (`Example.unit`), stay together. Subsets are
-    nested: the subset of 100 is part of the subset of 200. The selection depends only on ids,
-    groups and strata. Raises BenchError for a limit below 1.
+    Examples that are scored together (`Example.unit`) are selected together, so the subset may be
+    smaller than the limit; it is larger only if the first such group alone exceeds the limit.
+    Subsets are nested: the subset of 100 examples is part of the subset of 200. The selection
+    depends only on ids, groups and strata. Raises BenchError for a limit below 1.
     """
     if limit < 1:
         raise BenchError(f"a limit of {limit} rows leaves nothing to read: give 1 or more.")
@@ -38,13 +40,14 @@ def sample(
     group_of: Callable[[Example], str | None],
     draw: str = "",
 ) -> list[int]:
-    """Return the sorted indices of about `limit` examples.
+    """Select about `limit` examples, stratified, and return their indices in ascending order.
 
     Args:
         examples: Examples of a split.
         limit: Number of examples to select.
-        group_of: Function that returns an example's group, or None. Groups are selected as a whole.
-        draw: Text that seeds the selection; another text selects other examples.
+        group_of: Function that returns the group of an example, or None. Groups are selected as a
+            whole.
+        draw: Text that seeds the selection; different texts select different examples.
     """
     kept: set[int] = set()
     for unit in _ranked(_units(examples, group_of), examples, draw):
@@ -57,7 +60,10 @@ def sample(
 def _units(
     examples: Sequence[Example], group_of: Callable[[Example], str | None]
 ) -> list[list[int]]:
-    """Return the indices of each unit that is selected as a whole: a group, or a single example."""
+    """Return the indices of the examples in each unit.
+
+    A unit is selected as a whole. It is a group of examples, or a single example without a group.
+    """
     units: dict[str, list[int]] = defaultdict(list)
     for index, example in enumerate(examples):
         group = group_of(example)
@@ -66,10 +72,11 @@ def _units(
 
 
 def _ranked(units: list[list[int]], examples: Sequence[Example], draw: str = "") -> list[list[int]]:
-    """Return the units in the order of selection: every prefix is a stratified sample.
+    """Return the units in the order of selection, so that every prefix is a stratified sample.
 
-    A stratum of n units gets the ranks 0.5/n, 1.5/n, ... The first unit of each stratum precedes
-    all others, so that a rare label is present as soon as the limit allows.
+    The units in a stratum of size n get the ranks 0.5/n, 1.5/n, ..., by which all units are sorted.
+    The first unit of every stratum precedes all others, so that even small samples have rare
+    labels.
     """
     strata: dict[str, list[tuple[str, list[int]]]] = defaultdict(list)
     for unit in units:
@@ -86,15 +93,15 @@ def _ranked(units: list[list[int]], examples: Sequence[Example], draw: str = "")
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRows:
-    """Examples of one split in their order, with their fingerprint.
+    """Examples of a split in their original order, with their fingerprint.
 
     Attributes:
         examples: The examples.
         fingerprint: SHA-256 (hex) of the examples' content.
-        left_out: Number of rows of the whole split that the benchmark's convention drops.
+        left_out: Number of rows in the whole split that the benchmark's convention drops.
         cut: Number of rows that a limit removed.
-        odd: Number of rows with each oddity of the released data, by the sentence that describes
-            it.
+        odd: Number of occurrences of each irregularity in the released data, keyed by the sentence
+            that describes it.
     """
 
     examples: tuple[Example, ...]
@@ -105,7 +112,11 @@ class SplitRows:
 
 
 def odd_sentences(splits: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return a sentence per oddity of the data, with its number of rows in each split."""
+    """Return one sentence per irregularity in the data, with its number of occurrences per split.
+
+    Args:
+        splits: `SplitRows.odd` of each split, keyed by the name of the split.
+    """
     found: dict[str, list[str]] = defaultdict(list)
     for split, odd in splits.items():
         for sentence, count in odd.items():
@@ -114,10 +125,10 @@ def odd_sentences(splits: Mapping[str, Mapping[str, int]]) -> list[str]:
 
 
 def draw_shots(rows: SplitRows, number: int, seed: int) -> SplitRows:
-    """Draw about `number` rows of a split at random by the seed, stratified by label.
+    """Draw a random sample of about `number` rows from a split, stratified by label.
 
-    Rows that are scored together stay together. Draws of one seed are nested: the draw of 8 rows is
-    part of the draw of 32. Raises DataError if the split has fewer rows.
+    Rows that are scored together are drawn together. Samples with the same seed are nested: the
+    sample of 8 rows is part of the sample of 32. Raises DataError if the split has fewer rows.
     """
     if number > len(rows.examples):
         raise DataError(
@@ -128,11 +139,11 @@ def draw_shots(rows: SplitRows, number: int, seed: int) -> SplitRows:
 
 
 def hold_out(rows: SplitRows, share: float) -> tuple[SplitRows, SplitRows]:
-    """Divide a split into the rows to train on and a held-out share of at least one example.
+    """Divide a split into rows to train on and held-out rows.
 
-    The held-out share is stratified by label. Questions on one passage, and rows that are scored
-    together, stay on one side. The division depends on the rows' ids, groups and labels, not on a
-    seed. Raises DataError if no row would be left to train on.
+    About `share` of the rows, and at least one, are held out, stratified by label. Questions about
+    the same passage, and rows that are scored together, are not divided. The division depends on
+    ids, groups and labels, but not on a seed. Raises DataError if no row is left to train on.
     """
     number = max(1, round(share * len(rows.examples)))
     held = sample(rows.examples, number, lambda e: e.traits.passage or e.unit)
@@ -151,24 +162,25 @@ def _some(rows: SplitRows, indices: Iterable[int]) -> SplitRows:
 
 
 def part_of(examples: Iterable[Example]) -> SplitRows:
-    """Create the SplitRows of examples that are a part of a split or were derived from one."""
+    """Create SplitRows, with a new fingerprint, from selected or derived examples of a split."""
     kept = tuple(examples)
     return SplitRows(examples=kept, fingerprint=fingerprint(kept))
 
 
 def has_split(task: Task, split: str, data: Data) -> bool:
-    """Return whether the source has the split, without reading it.
+    """Return whether a data source has a split of a task, without reading the rows.
 
-    Used for optional evaluations: MNLI runs from a folder without AX.
+    It is used for optional evaluations: MNLI can be run from a folder that does not contain AX.
     """
     return has_rows(task.source, split, data)
 
 
 def holds(data: str) -> Callable[[Task], bool]:
-    """Return a predicate: whether the data folder has any split of a task (hub and mini have all).
+    """Return a predicate that is true for tasks which have any split in a data source.
 
-    It resolves a task name that several suites share. `data` is parsed when the predicate is
-    called, which raises DataError if there is no such data.
+    `find_task` uses it to select among tasks with the same short name. The hub and the mini data
+    have all tasks. `data` is parsed when the predicate is called, which raises DataError if the
+    data do not exist.
     """
 
     def fits(task: Task) -> bool:
@@ -185,11 +197,11 @@ def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitR
         task: The task.
         split: Name of the split.
         data: Source of the rows: the hub, the mini data or a folder.
-        limit: Size of a fixed stratified subset (see `subset`); None reads all rows.
+        limit: Size of a fixed stratified subset (see `subset`); None to read all rows.
 
     Raises:
-        DataError: If the split is missing, malformed or empty, an id is repeated, or a row does not
-            convert.
+        DataError: If the split is missing, malformed or empty, if an id is repeated, or if a row
+            cannot be converted to a valid example.
     """
     place = f"{task.name} {split} ({data})"
     examples = [
@@ -213,9 +225,16 @@ def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitR
 
 
 def read_train(task: Task, languages: str, data: Data, limit: int | None = None) -> SplitRows:
-    """Read the training rows of several languages ("de+fr", or "all"), language by language.
+    """Read the training rows in several languages, one language after the other.
 
-    Raises DataError if the task has no training rows in one of them, or as `read` does.
+    Args:
+        task: The task.
+        languages: Language codes joined by "+" ("de+fr"), or "all".
+        data: Source of the rows.
+        limit: Size of the subset to read per language, as in `read`.
+
+    Raises:
+        DataError: If the task has no training rows in one of the languages, or if `read` fails.
     """
     known = {s.partition("_")[2] or "en": s for s in task.source.splits if s.startswith("train")}
     wanted = [*known] if languages == "all" else languages.split("+")
@@ -235,7 +254,7 @@ def _convert(task: Task, row: Row, place: str) -> Example:
     try:
         example = task.convert(row)
     except (BenchError, KeyError, TypeError, ValueError, IndexError) as error:
-        # The text of a KeyError is the name of the column that the row lacks.
+        # The text of a KeyError is the name of the missing column.
         reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise DataError(f"{place} does not convert: {reason.removesuffix('.')}.") from error
     if fault := find_fault(task, example):
@@ -245,17 +264,17 @@ def _convert(task: Task, row: Row, place: str) -> Example:
 
 
 def fingerprint(examples: Iterable[Example]) -> str:
-    """Return the SHA-256 (hex) of the examples, which does not depend on their source.
+    """Return the SHA-256 (hex) of examples, which is the same for every data source.
 
-    Fields marked as not fingerprinted are left out, e.g. what a pair is about, and a sentence's
-    document.
+    Fields that are marked as not fingerprinted are left out, e.g. `PairExample.about` and
+    `TagExample.document`.
     """
     digest = hashlib.sha256()
     encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=vars).encode
     for example in examples:
         kind: Any = type(example)
         left = _left_out(kind)
-        # A field is dropped at its default, or always if `left` has "..." for it.
+        # Fields in `left` are dropped if they have the value there, or always if it is "...".
         said = {k: v for k, v in vars(example).items() if k not in left or left[k] not in (v, ...)}
         digest.update(encode([type(example).__name__, said]).encode() + b"\n")
     return digest.hexdigest()
@@ -263,22 +282,25 @@ def fingerprint(examples: Iterable[Example]) -> str:
 
 @cache
 def _left_out(kind: Any) -> Mapping[str, object]:
-    """Return the fields that a fingerprint omits: always (`...`), or only at their default."""
+    """Return the fields of a class that a fingerprint may omit.
+
+    The value of a field is the default at which it is omitted, or `...` if it is always omitted.
+    """
     marked = [each for each in fields(kind) if {"later", "beside"} & set(each.metadata)]
     return {each.name: ... if "beside" in each.metadata else each.default for each in marked}
 
 
 def document_digest(examples: Iterable[Example]) -> str:
-    """Return the SHA-256 (hex) of the documents of sentences, with the sentences' positions.
+    """Return the SHA-256 (hex) of the documents that contain the examples, and of their positions.
 
-    Empty if a sentence has no document.
+    Returns an empty text if any example is not a sentence with a document.
     """
     digest, known = hashlib.sha256(), dict[int, bytes]()
     for example in examples:
         document = example.document if isinstance(example, TagExample) else None
         if document is None:
             return ""
-        words = id(document.words)  # all sentences share the tuple of their document
+        words = id(document.words)  # all sentences in a document share the same tuple of words
         if words not in known:
             text = json.dumps(document.words, separators=(",", ":"))
             known[words] = hashlib.sha256(text.encode()).digest()
@@ -287,18 +309,24 @@ def document_digest(examples: Iterable[Example]) -> str:
 
 
 def counts_of(rows: SplitRows) -> dict[str, Any]:
-    """Return the counts of a split that a result records: rows, left-out rows and oddities."""
+    """Return the counts that a result records: rows, left-out rows, and irregularities if any."""
     counts: dict[str, Any] = {"rows": len(rows.examples), "left_out": rows.left_out}
     return {**counts, "odd": dict(rows.odd)} if rows.odd else counts
 
 
 def count_repeats(splits: Mapping[str, SplitRows]) -> dict[str, dict[str, int]]:
-    """Count the repeated rows of each split: {"glue/qqp:dev": {"repeated": 3, "in_train": 1}}.
+    """Count duplicate rows, e.g. {"glue/qqp:dev": {"repeated": 3, "in_train": 1}}.
 
-    `repeated` counts rows whose texts occurred earlier in the split; `in_train` counts rows of a
-    split other than train whose texts occur in a train split. Zeros are left out. Benchmarks have
-    such rows (QQP, SST-2, SNLI), so none is dropped, but a reader of a score should know their
-    number.
+    Such rows are part of some benchmarks (QQP, SST-2, SNLI), so they are not dropped, but a reader
+    of the scores should know their number.
+
+    Args:
+        splits: Rows of each split, keyed by "task:split".
+
+    Returns:
+        Counts keyed by split; zeros are left out. `repeated` is the number of rows whose texts
+        occurred earlier in the same split. `in_train` is the number of rows outside of train whose
+        texts occur in any train split.
     """
     texts = {name: [example.content for example in rows.examples] for name, rows in splits.items()}
     trained = {text for name, found in texts.items() if name.endswith(":train") for text in found}

@@ -1,7 +1,7 @@
-"""SQuAD 1.1 and 2.0: questions on Wikipedia paragraphs, answered by a span of the paragraph.
+"""SQuAD 1.1 and 2.0: questions about Wikipedia paragraphs, answered by a span of the paragraph.
 
-Only train and dev are public. Scoring needs only the texts of the answers, training also their
-positions.
+Only train and dev are public. Training needs the positions of the answers; scoring needs only their
+texts.
 """
 
 from benchharness.tasks.examples import SpanExample
@@ -34,7 +34,10 @@ def _source(hub: str, config: str, revision: str, version: str) -> Source:
 
 
 def _folders(version: str) -> tuple[str, ...]:
-    """Return names of a version's folder: "squad2", "SQuAD-v2.0", or "v2.0" in another folder."""
+    """Return the possible names of a version's folder, e.g. "squad2", "squadv2.0" and "v2.0".
+
+    Case and punctuation of folder names are ignored.
+    """
     short = version.partition(".")[0]
     names = [f"{v}{number}" for v in ("", "v") for number in (short, version)]
     return (*(f"squad{name}" for name in names), f"v{version}")
@@ -45,7 +48,7 @@ NOWHERE = "answers that are nowhere in their context count, and are not learned"
 
 
 def question(row: Row) -> SpanExample:
-    """Convert a row of SQuAD's layout to an example."""
+    """Convert a row in SQuAD's layout to an example."""
     context = text(row, "context")
     answers = zip(texts(row, "answers.text"), numbers(row, "answers.answer_start"), strict=True)
     found = [(answer, start, find_answer(context, answer, start)) for answer, start in answers]
@@ -62,10 +65,11 @@ def question(row: Row) -> SpanExample:
 
 
 def find_answer(context: str, answer: str, start: int) -> int:
-    """Return the answer's start: where stated, else the nearest occurrence, else -1.
+    """Return the character offset at which an answer starts in its context.
 
-    A stated start may count bytes of UTF-8, as in TyDi QA's own files, or units of UTF-16, as in
-    Java programs.
+    This is `start` if the answer is there. `start` may also count UTF-8 bytes, as in TyDi QA's own
+    files, or UTF-16 code units, as in Java programs. Otherwise this is the occurrence nearest to
+    `start`, or -1 if the answer does not occur in the context.
     """
     if start >= 0 and context.startswith(answer, start):
         return start
@@ -112,4 +116,4 @@ SQUAD_2 = SpanTask(
 )
 
 SQUAD_TASKS: tuple[SpanTask, ...] = (SQUAD_1, SQUAD_2)
-"""Both versions of SQuAD."""
+"""Tasks for both versions of SQuAD."""

@@ -1,4 +1,4 @@
-"""Suites of tasks, and the rules that turn a suite's task scores into one score."""
+"""Suites of tasks, and the rules that average the scores of a suite's tasks into one score."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,25 +10,30 @@ from benchharness.tasks.task import Task
 
 # Score rules: how the scores of a suite's tasks are averaged into one number.
 #
-# Papers use different rules under the same word "GLUE", so a rule has a name, and two rows with
-# different rules are never ranked together.
+# Papers compute a "GLUE score" by different rules. So each rule has a name, and leaderboard entries
+# with different rules are never ranked together.
 
 Scores = Mapping[str, Mapping[str, float]]
-"""Scores by task name, then by score name ("accuracy", "accuracy_mm")."""
+"""Scores keyed by the name of the task, then by the name of the score, e.g. "accuracy_mm"."""
 
 
 def complete_mean(values: Sequence[float | None]) -> float | None:
     """Return the mean of the values; None if one of them is missing."""
     known = [value for value in values if value is not None]
-    # Same result as fmean, which takes several times as long for the few values of a cell.
+    # The result is the same as that of fmean, which takes several times as long for few values.
     return fsum(known) / len(known) if len(known) == len(values) else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRule:
-    """Rule that averages over tasks the mean of each task's `cells` (score names).
+    """Rule that averages the scores within each task, and then over all tasks of a suite.
 
-    Values may be fractions or percent, as long as all have the same unit.
+    Scores may be fractions or percentages, if all of them have the same unit.
+
+    Attributes:
+        name: Name of the rule, e.g. "GLUE-9".
+        cells: Names of the scores that count for each task, keyed by the name of the task.
+        cite: Citation of the paper that uses the rule.
     """
 
     name: str
@@ -36,21 +41,27 @@ class ScoreRule:
     cite: str
 
     def task_score(self, task: str, scores: Mapping[str, float]) -> float | None:
-        """Return the mean over the task's cells; None if a cell is missing."""
+        """Return the mean of a task's scores that count; None if one of them is missing."""
         return complete_mean([scores.get(cell) for cell in self.cells[task]])
 
     def score(self, scores: Scores) -> float | None:
-        """Return the suite's score; None if a cell of any task is missing."""
+        """Return the score of the suite; None if a score that counts is missing for any task."""
         return complete_mean([self.task_score(task, scores.get(task, {})) for task in self.cells])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """Benchmark; `tasks` are full task names in the order of the board's columns.
+    """Benchmark that consists of several tasks and a rule for its score.
 
-    Tasks that the rule leaves out (GLUE's diagnostic set) are run and shown all the same.
-    `collections` are the names of the collections that contain the suite, such as "seeds".
-    `recipe` is a file with the values that the suite's authors give for all encoders.
+    Attributes:
+        name: Name of the suite in commands, e.g. "glue".
+        title: Name of the suite in papers.
+        tasks: Full names of the tasks, in the order of the leaderboard's columns. Tasks that the
+            rule leaves out, such as GLUE's diagnostic set, are run and shown too.
+        rule: Rule that computes the score of the suite.
+        cite: Citation of the suite's paper.
+        collections: Names of the collections that contain the suite, such as "seeds".
+        recipe: File with the hyperparameters that the suite's authors use for all encoders, if any.
     """
 
     name: str
@@ -63,7 +74,7 @@ class Suite:
 
 
 class SuiteTasks(NamedTuple):
-    """A suite and its tasks, as an extension adds them."""
+    """Suite that an extension adds, with its tasks."""
 
     suite: Suite
     tasks: Sequence[Task]

@@ -1,7 +1,7 @@
-"""Tables of all tasks and suites, and the rules that turn a suite's task scores into one score.
+"""All tasks and suites, and the rules that average the scores of a suite's tasks.
 
-A collection is several suites under one name. It has no score of its own, because nobody averages
-GLUE with CoNLL-2003: it is shown as the boards of its suites.
+A collection is a name for several suites. It has no score of its own, because nobody averages GLUE
+with CoNLL-2003; a separate leaderboard is shown for each of its suites.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -125,7 +125,7 @@ _ONE = (
      "benchharness: the mean over lengths, as Zhu et al., LongEmbed, EMNLP 2024"),
 )
 # fmt: on
-"""Rules that average one score per task: rule name, score name, tasks, citation."""
+"""Rules that average one score per task, as (rule name, score name, tasks, citation)."""
 
 EFFICIENCY = ScoreRule(
     name="Efficiency",
@@ -152,7 +152,12 @@ def _add(
 ) -> None:
     """Register a suite and its tasks.
 
-    By default the rule is named like the title, and the citation is that of the first task.
+    Args:
+        title: Title of the suite.
+        tasks: Tasks of the suite.
+        rule: Name of its score rule; by default the same as the title.
+        cite: Citation of the suite; by default that of its first task.
+        collections: Names of the collections that contain the suite.
     """
     _tasks.update((task.name, task) for task in tasks)
     _suites[tasks[0].suite] = Suite(
@@ -198,13 +203,13 @@ def _add_of_extensions() -> None:
 _add_of_extensions()
 
 TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
-"""Tasks by full name ("glue/cola")."""
+"""All tasks, keyed by full name, e.g. "glue/cola"."""
 
 SUITES: Mapping[str, Suite] = MappingProxyType(_suites)
-"""Suites by name."""
+"""All suites, keyed by name."""
 
 RULES: Mapping[str, ScoreRule] = MappingProxyType(_rules)
-"""Score rules by name."""
+"""All score rules, keyed by name."""
 
 COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -212,17 +217,19 @@ COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         for name in BOTH
     }
 )
-"""Names of the suites of each collection. "seeds" has the benchmarks that lectures on pretrained
-encoders show; an English encoder without a language-model head can run all of it. "paper" has
-those for which papers on encoders have tables (`bench paper`).
+"""Names of the suites in each collection. "seeds" has the benchmarks that lectures on pretrained
+encoders show; an English encoder without a language-model head can run all of them. "paper" has the
+benchmarks for which papers on encoders have tables (`bench paper`).
 """
 
 
 def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
     """Register a third-party suite and its tasks.
 
-    Raises BenchError, and changes nothing, if a name is taken or malformed, a task has no metric,
-    the suite lists a task that is not given, or its rule counts a score that its task lacks.
+    Raises:
+        BenchError: A name is taken or malformed, a task has no metric, the suite lists a task that
+            is not in `tasks`, or its rule counts a score that the task does not have. Nothing is
+            registered then.
     """
     names = [task.name for task in tasks]
     if suite.name in (*SUITES, *COLLECTIONS):
@@ -244,7 +251,7 @@ def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
 
 
 def forget_suite(name: str) -> None:
-    """Remove a suite that `add_suite` registered, with its tasks."""
+    """Unregister a suite that was added with `add_suite`, and its tasks."""
     for task in _suites.pop(name).tasks:
         del _tasks[task]
 
@@ -261,7 +268,10 @@ def _check_scores(suite: Suite, task: Task) -> None:
 
 
 def add_details(task: str, metrics: Sequence[Metric[Any, Any]]) -> None:
-    """Show more metrics next to a task's score; raise BenchError if a metric's name is taken."""
+    """Add metrics to the details of a task, which are shown next to its score.
+
+    Raises BenchError if the task has a metric with the same name.
+    """
     for metric in metrics:
         found = find_task(task)
         if metric.name in {known.name for known in _metrics(found)}:
@@ -276,11 +286,17 @@ def _metrics(task: Task) -> tuple[Metric[Any, Any], ...]:
 
 
 def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
-    """Return the task with that full name, or with a short name ("cola") that only one suite has.
+    """Return the task with a full name ("glue/cola"), or a short name ("cola") that is unambiguous.
 
-    If several suites have it, `fits` selects among them (e.g. by the content of a store or a
-    folder). Case and punctuation are ignored if no task has the exact name: "STS-B" is "stsb".
-    Raises BenchError if no task or more than one is left.
+    Case is ignored, and so is punctuation if no task has exactly this name: "STS-B" means "stsb".
+
+    Args:
+        name: Full or short name.
+        fits: Predicate that selects among the tasks if several suites have the short name, e.g. by
+            the content of a store or a folder.
+
+    Raises:
+        BenchError: If no task has this name, or if it is still ambiguous.
     """
     found = tasks_called(name)
     if len(found) > 1 and fits is not None:
@@ -294,25 +310,29 @@ def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
 
 
 def tasks_called(name: str) -> list[Task]:
-    """Return every task that `find_task` could mean by that name."""
+    """Return all tasks to which a full or short name could refer in `find_task`."""
     wanted = name.lower()
     return [TASKS[wanted]] if wanted in TASKS else _called(wanted) or _like(wanted)
 
 
 def _called(short: str) -> list[Task]:
-    """Return the tasks with that name after the slash."""
+    """Return the tasks that have this short name, i.e. the part after the slash."""
     return [task for task in TASKS.values() if task.name.partition("/")[2] == short]
 
 
 def _like(name: str) -> list[Task]:
-    """Return the tasks with that name, full or short, ignoring punctuation."""
+    """Return the tasks that have this full or short name if case and punctuation are ignored."""
     wanted, tasks = name_key(name), TASKS.values()
     full = [task for task in tasks if name_key(task.name) == wanted]
     return full or [task for task in tasks if name_key(task.name.partition("/")[2]) == wanted]
 
 
 def _unknown_task(name: str) -> BenchError:
-    """Return the error for an unknown task; it proposes full names if a short one is ambiguous."""
+    """Return the error for an unknown task.
+
+    It proposes a similar name. If that is a short name of several tasks, it proposes their full
+    names.
+    """
     known = [*TASKS, *(task.partition("/")[2] for task in TASKS)]
     for close in get_close_matches(name.lower(), known, n=1):
         if len(found := _called(close)) > 1:
@@ -322,25 +342,32 @@ def _unknown_task(name: str) -> BenchError:
 
 
 def title_of(task: str) -> str:
-    """Return a task's name in papers; for an unknown task, its name after the slash."""
+    """Return the name of a task in papers; for an unknown task, the part after the slash."""
     return TASKS[task].title if task in TASKS else task.rpartition("/")[2]
 
 
 def full_title(task: str) -> str:
-    """Return a task's title with its suite: "GLUE CoLA", but "SNLI" for the suite SNLI."""
+    """Return the title of a task with that of its suite, e.g. "GLUE CoLA".
+
+    If the title already begins with that of its suite, e.g. "SNLI", it is returned unchanged.
+    """
     suite, title = SUITES.get(task.partition("/")[0]), title_of(task)
     return title if suite is None or title.startswith(suite.title) else f"{suite.title} {title}"
 
 
 def distinct_title(task: str) -> str:
-    """Return a title that is unique among suites: "RTE" is GLUE's, "SuperGLUE RTE" the other."""
+    """Return a title that no other task has.
+
+    Of tasks with the same title, the first keeps it ("RTE" is GLUE's); for the others the title
+    includes the suite ("SuperGLUE RTE").
+    """
     title = title_of(task)
     first = next((name for name, known in TASKS.items() if known.title == title), task)
     return title if first == task else full_title(task)
 
 
 def split_title(task: str, split: str) -> str:
-    """Return a task's split as people write it: "CoLA dev", "MNLI-mm dev"."""
+    """Return the name of a task and its split as in papers, e.g. "CoLA dev" or "MNLI-mm dev"."""
     titles = TASKS[task].split_titles if task in TASKS else {}
     if split not in titles:
         return f"{distinct_title(task)} {split}"
@@ -348,16 +375,18 @@ def split_title(task: str, split: str) -> str:
 
 
 def find_suite(name: str) -> Suite:
-    """Return the suite with that name; raise BenchError if there is none."""
+    """Return the suite with this name; raise BenchError if there is none."""
     if _full_name(name.lower()) not in SUITES:
         raise unknown_name("suite", name, SUITES, "`bench show suites` shows them.")
     return SUITES[_full_name(name.lower())]
 
 
 def _full_name(name: str) -> str:
-    """Return a suite's full name; the name of custom data may omit the digits at its end.
+    """Return the full name of a suite.
 
-    Raises BenchError if several suites have that name without digits.
+    The name of a suite of custom data ends with a hyphen and a digest, which may be omitted. Raises
+    BenchError if several suites have this name without the digest. An unknown name is returned
+    unchanged.
     """
     own = [suite for suite in SUITES if suite.rpartition("-")[0] == name]
     if name in SUITES or not own:
@@ -368,7 +397,7 @@ def _full_name(name: str) -> str:
 
 
 def find_suites(name: str) -> tuple[Suite, ...]:
-    """Return the suite with that name, or the suites of the collection with that name."""
+    """Return the suite with this name, or all suites in the collection with this name."""
     members = COLLECTIONS.get(name.lower(), (_full_name(name.lower()),))
     if not set(members) <= set(SUITES):
         known = [*SUITES, *COLLECTIONS]
@@ -382,16 +411,17 @@ def select_tasks(
     complete: bool = True,
     fits: Callable[[Task], bool] | None = None,
 ) -> tuple[Task, ...]:
-    """Return the named tasks of the suites, or all their tasks if no names are given.
+    """Return the named tasks of the suites, or all of their tasks if no names are given.
 
     Args:
-        suites: Suites to select from; if empty, names are looked up in all suites.
-        names: Full or short task names.
-        complete: False if a requested suite was not found, so that an empty selection is no error.
-        fits: Predicate that resolves a name which several suites share, if no suites are given.
+        suites: Suites to select from. If it is empty, names are looked up in all suites.
+        names: Full or short names of tasks.
+        complete: False if a requested suite was not found. An empty selection is then not an error.
+        fits: Predicate that selects among the tasks if several suites have a short name. It is used
+            only if `suites` is empty.
 
     Raises:
-        BenchError: If nothing is selected, or a name is unknown or ambiguous.
+        BenchError: If nothing is selected, or if a name is unknown or ambiguous.
     """
     inside = dict.fromkeys(name for suite in suites for name in suite.tasks)
     if not names and not inside and complete:
@@ -404,7 +434,7 @@ def select_tasks(
 
 
 def _names_inside(inside: Mapping[str, None], names: Sequence[str]) -> list[str]:
-    """Return the full names of the tasks, which may be given without their suite."""
+    """Return the full names of tasks in the given suites, whose names may be full or short."""
     found: list[str] = []
     for name in names:
         fits = [full for full in inside if name.lower() in (full, full.partition("/")[2])]

@@ -1,8 +1,8 @@
 """SuperGLUE: eight tasks and two diagnostic sets (Wang et al., NeurIPS 2019).
 
-Label names and their order are as in the hub's data set and differ from GLUE's (CB is entailment,
-contradiction, neutral). The files are the JSON lines of the v2 download. The order of the texts,
-and the questions added to them, are as in the official baseline (jiant).
+The names and order of labels are those of the hub's data set and differ from GLUE's: CB's labels
+are entailment, contradiction, neutral. The files are the JSON lines of the v2 download. Texts are
+ordered, and questions are added to them, as in the official baseline (jiant).
 """
 
 import re
@@ -31,11 +31,12 @@ from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.sources.source import label_of, number, splits_of, text, texts
 from benchharness.tasks.task import ChoiceTask, PairTask, Task, cannot_be_learned
 
-# SuperGLUE's nested passages: one row per answer option (MultiRC) or query (ReCoRD).
+# Conversion of SuperGLUE's nested passages to one row per answer option (MultiRC) or per query
+# (ReCoRD).
 
 
 def multirc_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each answer option of a passage's questions, like the hub."""
+    """Yield one row per answer option to a passage's questions, in the layout of the hub."""
     passage = document["passage"]
     for question in passage["questions"]:
         for answer in question["answers"]:
@@ -50,7 +51,7 @@ def multirc_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def multirc_example(row: Row) -> PairExample:
-    """Convert a row: the passage, and the question followed by one of its answer options."""
+    """Convert a MultiRC row; text b is the question followed by one of its answer options."""
     paragraph, question = number(row, "idx.paragraph"), number(row, "idx.question")
     return PairExample(
         id=f"{paragraph}-{question}-{number(row, 'idx.answer')}",
@@ -63,10 +64,11 @@ def multirc_example(row: Row) -> PairExample:
 
 
 def record_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each query of a passage, like the hub.
+    """Yield one row per query about a passage, in the layout of the hub.
 
-    Entities are character spans that include their last character; their texts are sorted without
-    repetition, so that ties are stable. A test query has no answers.
+    In the files, an entity is a character span that includes its last character. In the rows, the
+    texts of the entities are sorted and without repetitions, so that the order of options does not
+    depend on the file. A query of the test split has no answers.
     """
     passage = document["passage"]
     spans = [(entity["start"], entity["end"] + 1) for entity in passage["entities"]]
@@ -85,7 +87,10 @@ NO_ENTITY = "answers that are no entity of the passage count, and nothing can be
 
 
 def record_example(row: Row) -> ChoiceExample:
-    """Convert a query with a "@placeholder" for an entity; answers match entities by their text."""
+    """Convert a ReCoRD row, whose query has "@placeholder" instead of an entity.
+
+    The right options are the entities whose text equals that of an answer.
+    """
     entities, answers = texts(row, "entities"), set(texts(row, "answers"))
     others = tuple(sorted(answers.difference(entities)))
     gold = tuple(index for index, entity in enumerate(entities) if entity in answers)
@@ -100,25 +105,42 @@ def record_example(row: Row) -> ChoiceExample:
     )
 
 
-# Marked spans of a text: the words that a question is about (WiC, WSC).
+# Marked spans of a text, which are the words that the task asks about (WiC, WSC).
 
 
 def character_mark(text: str, which: str, start: int, end: int) -> Mark:
-    """Mark the characters [start, end) of text "a" or "b"; raise ValueError if they are outside."""
+    """Create a mark for the characters [start, end) of a text.
+
+    Args:
+        text: The text.
+        which: "a" for the first text of the example, "b" for the second.
+        start: First character of the span.
+        end: Character after the span.
+
+    Raises:
+        ValueError: If the span is empty or not inside the text.
+    """
     if not 0 <= start < end <= len(text):
         raise ValueError(f"its mark {start} to {end} is not inside {text!r}")
     return Mark(text=which, start=start, end=end)
 
 
 def word_mark(text: str, index: int, span: str) -> Mark:
-    """Mark the words `span` in text "a", given the index of the white-space token where they begin.
+    """Create a mark for the words `span` in text "a" (WSC).
 
-    WSC's spans often differ from the text at their index: the token there may end in a comma or an
-    "'s", the span may differ in case, in a line break or by a full stop of its own, or it may occur
-    some words later (SuperGLUE's data, and the repairs of the hub's "wsc.fixed"). So the occurrence
-    nearest to the index is marked. If the span does not occur ("Kamenev and Zinoviev" for two men
-    named apart), its number of words from the index is marked. Raises ValueError for an index
-    outside the text.
+    In WSC's data, a span often differs from the text at its index. The token there may end with a
+    comma or "'s", the span may differ in case, line breaks or a final full stop, or it may occur
+    some words later. So the occurrence nearest to the index is marked. If the span does not occur
+    at all ("Kamenev and Zinoviev" for two men who are named separately), as many words as it has
+    are marked from the index on.
+
+    Args:
+        text: The text.
+        index: Index of the span's first word among the tokens that white space separates.
+        span: The words.
+
+    Raises:
+        ValueError: If the index is outside of the text.
     """
     words = list(re.finditer(r"\S+", text))
     if not 0 <= index < len(words):
@@ -126,7 +148,7 @@ def word_mark(text: str, index: int, span: str) -> Mark:
     wanted = span.strip().strip(punctuation).split()
     pattern = r"\s+".join(re.escape(word) for word in wanted)
     start = words[index].start()
-    # Match whole words only ("he" is not in "the"). The text may have a line break between words.
+    # Only whole words match ("he" is not in "the"). Words may be separated by line breaks.
     found = re.finditer(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) if wanted else ()
     nearest = min(found, key=lambda match: abs(match.start() - start), default=None)
     if nearest is not None:
@@ -142,9 +164,12 @@ FALSE_OR_TRUE = ("False", "True")
 
 
 def _source(title: str, columns: Sequence[str] | Mapping[str, Column], **facts: Any) -> Source:
-    """Create the source of a config of the hub's data set and of its folder.
+    """Create the source of a SuperGLUE task.
 
-    Columns have the same names in rows and files unless they are given as a mapping.
+    Args:
+        title: Name of the task's folder, which also gives the config of the hub's data set.
+        columns: Columns of the rows. A mapping gives the columns of the files if they differ.
+        **facts: Other fields of `Source`.
     """
     named = columns if isinstance(columns, Mapping) else {name: name for name in columns}
     known = {
@@ -169,7 +194,15 @@ def _pair_task(
     source: Mapping[str, Any] = MappingProxyType({}),
     **facts: Any,
 ) -> PairTask:
-    """Create a task of two texts: the first two columns, unless `facts` has its own `convert`."""
+    """Create a SuperGLUE task with pairs of texts.
+
+    Args:
+        title: Name of the task in papers.
+        columns: Columns of the rows. The first two are the texts, unless `facts` has `convert`.
+        labels: Names of the classes in the hub's order.
+        source: Other fields of `Source`.
+        **facts: Other fields of `PairTask`.
+    """
     known = {"convert": pair(*list(columns)[:2]), "metrics": (accuracy,)}
     return PairTask(
         name=f"superglue/{name_key(title)}",
@@ -262,7 +295,7 @@ RTE = _pair_task(
 
 
 def _wic(row: Row) -> PairExample:
-    """Convert a row: two sentences, each with the same word marked."""
+    """Convert a WiC row, which has two sentences in which the same word is marked."""
     example = pair("sentence1", "sentence2")(row)
     first = character_mark(example.text_a, "a", number(row, "start1"), number(row, "end1"))
     second = character_mark(text(row, "sentence2"), "b", number(row, "start2"), number(row, "end2"))
@@ -282,7 +315,7 @@ WIC = _pair_task(
 
 
 def _wsc(row: Row) -> PairExample:
-    """Convert a row: a text in which a noun phrase and a pronoun are marked."""
+    """Convert a WSC row, which has a text in which a noun phrase and a pronoun are marked."""
     example = pair("text")(row)
     marks = tuple(
         word_mark(example.text_a, number(row, f"{span}_index"), text(row, f"{span}_text"))
@@ -312,7 +345,7 @@ AXB = _pair_task(
 
 
 def _axg(row: Row) -> PairExample:
-    """Convert a row; two successive rows are a minimal pair, which differs in a pronoun."""
+    """Convert an AX-g row; two successive rows are a minimal pair that differs in a pronoun."""
     return replace(pair("premise", "hypothesis")(row), group=str(number(row, "idx") // 2))
 
 
@@ -329,4 +362,4 @@ SUPERGLUE_TASKS: tuple[Task, ...] = (
     *(BOOLQ, CB, COPA, MULTIRC, RECORD, RTE, WIC, WSC),
     *(AXB, AXG),
 )
-"""Tasks in the order of the SuperGLUE leaderboard's columns; the diagnostic sets are last."""
+"""Tasks in the order of the SuperGLUE leaderboard's columns; the diagnostic sets come last."""

@@ -1,8 +1,8 @@
-"""Text-to-text format: an example as an input text and target texts, and an output as a prediction.
+"""Text-to-text format: convert examples to input and target texts, and outputs to predictions.
 
-GLUE, SuperGLUE and SQuAD are cast as for T5 (Raffel et al., arXiv:1910.10683, appendix D), with the
-columns in the alphabetical order of their names. Tasks that T5 lacks are cast similarly and marked
-as such.
+GLUE, SuperGLUE and SQuAD are formatted as for T5 (Raffel et al., arXiv:1910.10683, appendix D),
+with columns in the alphabetical order of their names. Tasks that T5 lacks are formatted similarly;
+comments mark them.
 """
 
 import math
@@ -29,15 +29,15 @@ from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, Task
 
 @dataclass(frozen=True, kw_only=True)
 class Cast:
-    """Conversion of one task's examples to and from text.
+    """Functions that convert the examples of a task to texts, and output texts to predictions.
 
     Attributes:
         words: Function that returns the encoder's input text for an example.
-        targets: Function that returns every right output; empty if the row is not trained on or its
-            answer is hidden.
-        read: Function that converts a decoder's output for an example to a prediction.
-        answers: All possible outputs; empty if they depend on the row.
-        rows: Function that returns the examples with which a row is trained.
+        targets: Function that returns all right outputs for an example. The result is empty if the
+            answer is hidden or the example cannot be trained on.
+        read: Function `(output, example)` that converts the decoder's output to a prediction.
+        answers: All possible outputs; empty if they depend on the example.
+        rows: Function that returns the training examples which are made from an example.
     """
 
     words: Callable[[Any], str]
@@ -48,7 +48,10 @@ class Cast:
 
 
 def cast_of(task: Task) -> Cast:
-    """Return the cast of a task; raise BenchError for tags, clusters and several labels."""
+    """Return the text-to-text conversion of a task.
+
+    Raises BenchError if the task's answers have no text form: tags, clusters and sets of labels.
+    """
     if make := _CASTS.get(task.kind):
         return make(task)
     raise BenchError(
@@ -58,10 +61,10 @@ def cast_of(task: Task) -> Cast:
 
 
 def rows_to_learn(rows: SplitRows, task: Task) -> SplitRows:
-    """Return the rows of a train split as they are trained on in the text-to-text format.
+    """Return the rows of a train split that are used for training in the text-to-text format.
 
-    A ReCoRD query is repeated for each of its right answers, and of WSC only the rows whose noun is
-    the pronoun's referent are kept, as for T5. Raises DataError if no row is left.
+    As for T5, a ReCoRD query is repeated for each of its right answers, and WSC rows are kept only
+    if the noun is the pronoun's referent. Raises DataError if no row is left.
     """
     cast = cast_of(task)
     examples = [learned for example in rows.examples for learned in cast.rows(example)]
@@ -70,7 +73,7 @@ def rows_to_learn(rows: SplitRows, task: Task) -> SplitRows:
     return replace(rows, examples=tuple(examples), fingerprint=fingerprint(examples))
 
 
-# Pairs: the label's name, or a number.
+# Pairs of texts: the output is the name of the label, or a number.
 
 _PAIRS: Mapping[str, str] = {
     "glue/cola": "cola sentence: {a}",
@@ -89,13 +92,13 @@ _PAIRS: Mapping[str, str] = {
     "superglue/wic": "wic sentence1: {a} sentence2: {b} word: {about}",
     "snli/snli": "snli hypothesis: {b} premise: {a}",
 }
-"""Input formats by task. AX uses MNLI's, AX-b and AX-g use SuperGLUE RTE's. SNLI is not in T5 and
-is formatted like MNLI. The paper's appendix has a part of speech in WiC, which SuperGLUE's files
-lack.
+"""Input formats, keyed by task. AX uses the format of MNLI; AX-b and AX-g use that of SuperGLUE
+RTE. SNLI is not part of T5's tasks and is formatted like MNLI. In the paper's appendix, WiC's input
+also has a part of speech, which SuperGLUE's files lack.
 """
 
 _BREAK, _BOLD = re.compile("<br>"), re.compile("</?b>")
-"""Markup in MultiRC's paragraphs, which T5's released code removes."""
+"""HTML markup in MultiRC's paragraphs, which T5's released code removes too."""
 
 
 def _pair_cast(task: PairTask) -> Cast:
@@ -135,7 +138,7 @@ def _pair_words(task: PairTask) -> Callable[[PairExample], str]:
 
 
 def _marked(example: PairExample, number: int) -> str:
-    """Return the words of one of the marks; empty if there are none."""
+    """Return the text of the mark at index `number`; empty if the example has no marks."""
     if not example.marks:
         return ""
     mark = example.marks[number]
@@ -144,17 +147,20 @@ def _marked(example: PairExample, number: int) -> str:
 
 
 _STEPS = 25
-"""Number of equal steps in a regression's range: STS-B's 0 to 5 has steps of 0.2."""
+"""Number of equal steps into which a regression's range is divided; a step of STS-B is 0.2."""
 
 
 def _number_cast(task: PairTask) -> Cast:
-    """Cast a number as the nearest of 26; an output that is no number reads as one below them."""
+    """Create the conversion of a regression, whose targets are 26 evenly spaced numbers.
+
+    An output that is not a number is converted to a number below the range.
+    """
     assert task.value_range is not None, "a regression has a range"
     low, high = task.value_range
     unit = _STEPS / (high - low)
-    # As many digits as a step needs: one for STS-B's 0.2, two for the 0.04 of a range from 0 to 1.
+    # Number of decimals that a step needs: one for 0.2 (STS-B), two for 0.04 (a range of 0 to 1).
     digits = max(1, math.ceil(math.log10(unit)))
-    nothing = low - (high - low) / 5  # T5's -1 of STS-B
+    nothing = low - (high - low) / 5  # -1 for STS-B, as in T5
 
     def written(number: float) -> str:
         return f"{round(number * unit) / unit:.{digits}f}"
@@ -179,7 +185,7 @@ def _number_cast(task: PairTask) -> Cast:
     )
 
 
-# WSC: the output is the pronoun's referent. The row is true if that is the noun in the row.
+# WSC: the output is the referent of the pronoun. The prediction is "True" if it matches the noun.
 
 _DETERMINERS = frozenset(
     (
@@ -187,11 +193,11 @@ _DETERMINERS = frozenset(
         *("some", "that", "the", "their", "these", "this", "those", "which", "whose", "your"),
     )
 )
-"""Words that are ignored when two answers are compared (t5.data.postprocessors.wsc_simple)."""
+"""Words that are ignored in comparisons, as in t5.data.postprocessors.wsc_simple."""
 
 
 def _wsc_words(example: PairExample) -> str:
-    """Return the text with its pronoun between asterisks."""
+    """Return the text of a WSC example with the pronoun between asterisks."""
     mark, text = example.marks[1], example.text_a
     return f"wsc: {text[: mark.start]}*{text[mark.start : mark.end]}*{text[mark.end :]}"
 
@@ -205,9 +211,10 @@ def _wsc_rows(example: PairExample) -> tuple[PairExample, ...]:
 
 
 def _read_referent(answer: str, example: PairExample) -> PairPrediction:
-    """Predict "True" if the output's words are a subset of the noun's words, or vice versa.
+    """Predict "True" if the words of the output are a subset of the noun's words, or vice versa.
 
-    Like t5.data.postprocessors.wsc_simple, but an output without words is invalid.
+    This is the same as t5.data.postprocessors.wsc_simple, except that an output without words is
+    invalid.
     """
     said, noun = _bare(answer), _bare(_marked(example, 0))
     if not said:
@@ -222,10 +229,10 @@ def _bare(words: str) -> str:
     return " ".join(w for w in words.strip().lower().split(" ") if w not in _DETERMINERS)
 
 
-# Spans: the words of the answer, which need not occur in the context.
+# Questions about a context: the output is the answer, which need not occur in the context.
 
 NO_ANSWER = "unanswerable"
-"""Output for a question without an answer; chosen by benchharness, because T5 lacks SQuAD 2.0."""
+"""Output for a question without an answer. T5 lacks SQuAD 2.0, so benchharness chose this word."""
 
 
 _SPACE = re.compile(r"\s+")
@@ -252,7 +259,7 @@ def _read_span(answer: str, example: SpanExample) -> SpanPrediction:
     return SpanPrediction(id=example.id, text=said)
 
 
-# Choices: the name of the option; for ReCoRD the entity itself.
+# Choices: the output is the name of the option, or the entity itself in ReCoRD.
 
 
 def _choice_cast(task: ChoiceTask) -> Cast:
@@ -272,7 +279,10 @@ def _each_answer(example: ChoiceExample) -> tuple[ChoiceExample, ...]:
 
 
 def _named_cast(words: Callable[[ChoiceExample], str], *names: str) -> Cast:
-    """Create a cast whose outputs are the options' `names`, by default "choice1", "choice2", ..."""
+    """Create a conversion whose outputs are the names of the options.
+
+    By default the names are "choice1", "choice2" and so on.
+    """
 
     def named(example: ChoiceExample) -> tuple[str, ...]:
         return names or tuple(f"choice{number + 1}" for number in range(len(example.options)))
@@ -302,9 +312,9 @@ def _copa_words(example: ChoiceExample) -> str:
 
 
 def _choice_words(task: ChoiceTask) -> Callable[[ChoiceExample], str]:
-    """Return the formatter of RACE, SWAG and other tasks that T5 lacks.
+    """Return a function that formats the input of RACE, SWAG and other tasks that T5 lacks.
 
-    The context is last, so that truncation cuts its end.
+    The context comes last, so that truncation removes the end of the context.
     """
     name = task.name.partition("/")[0]
 
@@ -319,7 +329,10 @@ _HIGHLIGHT, _AFTER_STOP = "\n@highlight\n", re.compile("([.?!\"'])\n@highlight\n
 
 
 def _record_words(example: ChoiceExample) -> str:
-    """Return the query, the entities and the passage, with its highlights joined as sentences."""
+    """Return the input text of a ReCoRD example: its query, entities and passage.
+
+    The markup of the passage's highlights is replaced by full stops.
+    """
     passage = _AFTER_STOP.sub(r"\1 ", example.context).replace(_HIGHLIGHT, ". ")
     entities = ", ".join(example.options)
     return f"record query: {example.question} entities: {entities} passage: {passage}"
@@ -342,4 +355,4 @@ _CASTS: Mapping[str, Callable[[Any], Cast]] = {
     "span": _span_cast,
     "choice": _choice_cast,
 }
-"""Functions that create a cast, by the kind of a task."""
+"""Functions that create the conversion of a task, keyed by `Task.kind`."""

@@ -1,4 +1,7 @@
-"""Kinds of answers, one module each, with everything that differs between the kinds."""
+"""Answer types (classes, spans, tags, rankings, ...), and comparisons of stored predictions.
+
+Each module of this package implements one or more answer types.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,29 +27,31 @@ ANSWER_TYPES: Mapping[str, type[AnswerType]] = {
     "ranking": Rankings,
     "timed": Timings,
 }
-"""Answer classes by the kind of a task."""
+"""Classes that handle a task's answers, keyed by `Task.kind`."""
 
 
 def answer_type(task: Task) -> AnswerType:
-    """Return the object that reads, judges, averages and shows answers to this task."""
+    """Return the object that reads, judges, averages and displays answers to this task."""
     return ANSWER_TYPES[task.kind](task)
 
 
 NEAR = 1e-4
-"""Largest difference of two computations of the same number."""
+"""Tolerance: two computations of the same number may differ by at most this much."""
 
 
 def compare_answers(
     task: Task, found: Sequence[Prediction], stored: Sequence[Prediction]
 ) -> tuple[int, float]:
-    """Count the changed predictions, and return the largest change of their numbers.
+    """Compare two computations of a task's predictions.
 
-    A regression's prediction has changed if its number differs by more than NEAR, any other if its
-    answer differs.
+    Returns:
+        Number of changed predictions, and the largest absolute difference between their numbers
+        (probabilities, or the values of a regression). A prediction of a regression has changed if
+        its number differs by more than NEAR; any other prediction, if its answer differs.
     """
     kind, differ, largest = answer_type(task), 0, 0.0
     for one, other in zip(found, stored, strict=True):
-        # Older runs have no stored probabilities.
+        # Older runs stored no probabilities, so one of the sequences may be empty.
         pairs = zip(kind.numbers(one), kind.numbers(other), strict=False)
         apart = max((abs(a - b) for a, b in pairs), default=0.0)
         differ += apart > NEAR if task.kind == "number" else kind.key(one) != kind.key(other)
@@ -59,9 +64,9 @@ def moves(
 ) -> tuple[list[float], int]:
     """Return each prediction's largest numeric change, and the number of other changed answers.
 
-    Changes of numbers above 1 are relative. For another class or option the change is at least the
-    margin by which `found` prefers its answer. The other changed answers do not follow from
-    numbers, or have none: spans, tags, words.
+    The change of a number above 1 is relative. If the class or the option differs, the change is at
+    least the margin by which `found` prefers its answer. The other changed answers are those that
+    are not determined by stored numbers: spans, tags and texts.
     """
     kind, changes, others = answer_type(task), list[float](), 0
     for one, other in zip(found, stored, strict=True):

@@ -1,4 +1,4 @@
-"""Base class of the kinds of answers; a kind overrides the methods in which it differs."""
+"""Base class of the answer types, which override the methods in which they differ."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ NO_ANSWER = "(no answer)"
 CONSTANT = "constant predictions"
 
 Cell = tuple[str, str]
-"""Gold and predicted answer, by their names in a confusion matrix."""
+"""Row and column of a confusion matrix: the names of the gold and of the predicted answer."""
 
 Stretch = tuple[int, int]
 """Character span [start, end) of a text."""
@@ -21,10 +21,13 @@ Stretch = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """Judgement of a prediction: whether it is right, how near it comes, and its confusion cells.
+    """Result of comparing a prediction with the gold answer.
 
-    `near` is higher for a nearer prediction. `cells` are (gold, predicted): one for an example, one
-    per tagged word of a sentence, or one per mention of a document.
+    Attributes:
+        right: True if the prediction is right.
+        near: Closeness to the gold answer; a closer prediction has a higher value.
+        cells: Cells (gold, predicted) of the confusion matrix that count this prediction: one per
+            example, per tagged word of a sentence, or per mention in a document.
     """
 
     right: bool
@@ -34,9 +37,9 @@ class Judged:
 
 @dataclass(frozen=True, kw_only=True)
 class Confusion:
-    """Confusion matrix: counts of gold answers (`rows`) by predicted ones (`columns`).
+    """Confusion matrix, summed over all examples and seeds.
 
-    Counts are sums over all examples and seeds.
+    `rows` are the names of the gold answers and `columns` those of the predicted answers.
     """
 
     rows: tuple[str, ...]
@@ -46,7 +49,7 @@ class Confusion:
 
 @dataclass(frozen=True, kw_only=True)
 class TypeLine:
-    """Counts of gold, predicted and right things of a class or entity type, as means over seeds."""
+    """Counts for one class or entity type: gold, predicted and right items, as means over seeds."""
 
     name: str
     gold: float
@@ -55,12 +58,12 @@ class TypeLine:
 
     @property
     def precision(self) -> float:
-        """Share of the predicted things that are right; 0 for 0/0."""
+        """Share of the predicted items that are right; 0 for 0/0."""
         return self.right / self.predicted if self.predicted else 0.0
 
     @property
     def recall(self) -> float:
-        """Share of the gold things that are found; 0 for 0/0."""
+        """Share of the gold items that are found; 0 for 0/0."""
         return self.right / self.gold if self.gold else 0.0
 
     @property
@@ -71,12 +74,14 @@ class TypeLine:
 
 
 class Passage(NamedTuple):
-    """Text of an example on its page: "question", "passage", ...
+    """Text that the page of an example shows, such as its question or its passage.
 
     Attributes:
-        marks: Spans that the example marks.
-        holds_answers: True if the spans of answers are marked in this text too.
-        folded: True if the text is long and folded at first.
+        name: Heading of the text, e.g. "question".
+        text: The text itself.
+        marks: Character spans that the example itself marks.
+        holds_answers: True if the page highlights the spans of answers in this text.
+        folded: True if the page shows the text collapsed at first.
     """
 
     name: str
@@ -87,23 +92,24 @@ class Passage(NamedTuple):
 
 
 def is_number(found: Any) -> bool:
-    """Return whether a value is a number that metrics can square: not NaN, infinite or huge."""
+    """Return whether a value is a finite number whose square is finite too."""
     return isinstance(found, int | float) and abs(found) < 1e150
 
 
 Things = Callable[[Any], set[Any]]
-"""Function that returns an example's or a prediction's things of one class or type."""
+"""Function that returns the set of an example's or a prediction's items of one class or type."""
 
 
 class AnswerType:
-    """Kind of answers, for a task with answers of that kind.
+    """Operations on the answers to a task; each answer type is a subclass.
 
     Attributes:
         prediction: Class of the predictions.
-        noun: Noun for a valid answer in words ("label").
-        matrix: Noun for the things that a confusion matrix counts, and the matrix's caption.
-        type_noun: Noun for the classes or types with precision and recall.
-        is_words: True if an answer is a text of the data, which a file without texts leaves out.
+        noun: Noun for a valid answer in messages, e.g. "label".
+        matrix: Noun for the items that a confusion matrix counts, and the caption of the matrix.
+        type_noun: Noun for the classes or types that have precision and recall.
+        is_words: True if an answer is a text from the data, which must be left out of files that
+            may not contain any text.
     """
 
     prediction: ClassVar[type[Prediction]]
@@ -122,23 +128,23 @@ class AnswerType:
         raise NotImplementedError
 
     def names(self, examples: Sequence[Any]) -> Sequence[str]:
-        """Return the names of the possible answers in a file; empty if answers have no names."""
+        """Return the names of all possible answers in a file; empty if answers have no names."""
         return ()
 
     def from_name(self, example: Any, name: str, names: Sequence[str]) -> Prediction:
-        """Convert one of a file's `names` to a prediction."""
+        """Convert `name`, which is one of the `names` in a file, to a prediction."""
         return self.from_python(example, name)
 
     def refuse(self, example: Example, answer: Any, expected: str) -> DataError:
-        """Return the error for an answer that cannot be read."""
+        """Return the error for an answer that is malformed."""
         return DataError(f"the prediction of {example.id!r} is {answer!r:.80}; {expected}.")
 
     def unpublished(self) -> str:
-        """Return the part of the task that no transformers class supports; empty if none."""
+        """Return the part of the task that no transformers class supports, or an empty text."""
         return ""
 
     def fits(self, prediction: Any, example: Any) -> bool:
-        """Return whether the prediction is possible for the example; a store may hold anything."""
+        """Return whether a stored prediction is valid for the example."""
         return all(map(is_number, self.scores(prediction)))
 
     # Comparison with the gold answer.
@@ -150,7 +156,10 @@ class AnswerType:
         return () if gold is None else (found(id=example.id, **{example.gold_field: gold}),)
 
     def wrong(self, example: Any, other: Any) -> Any:
-        """Return a wrong answer to an example, mostly another example's right answer, `other`."""
+        """Return a wrong answer to an example.
+
+        By default this is `other`, the right answer to another example.
+        """
         return replace(other, id=example.id)
 
     def key(self, prediction: Any) -> Hashable:
@@ -162,25 +171,26 @@ class AnswerType:
         return any(self.key(prediction) == self.key(gold) for gold in self.golds(example))
 
     def place(self, prediction: Any) -> int | None:
-        """Return the index of the answer's probability among the scores; None if it has none."""
+        """Return the index of the answer in the prediction's `scores`; None if it has no score."""
         return None
 
     def near(self, prediction: Any, example: Any, *, right: bool) -> float:
-        """Return how near a prediction comes to the gold answer; higher is nearer.
+        """Return how close a prediction is to the gold answer; a higher value is closer.
 
-        By default this is the probability of the gold answers; without probabilities, 1 or 0.
+        By default this is the sum of the gold answers' probabilities. If the prediction has no
+        probabilities, this is 1 for a right answer and 0 for a wrong one.
         """
         places = [self.place(gold) for gold in self.golds(example)]
         found = [prediction.scores[p] for p in places if p is not None and self.scores(prediction)]
         return float(sum(found)) if found else float(right)
 
     def near_words(self, near: float, prediction: Any) -> str:
-        """Describe for a reader how near a prediction comes."""
+        """Describe for a reader how close a prediction is to the gold answer."""
         has_scores = self.place(prediction) is not None and self.scores(prediction)
         return f"gold {near:.3f}" if has_scores else ""
 
     def cells(self, prediction: Any, example: Any, judged: Judged) -> Iterable[Cell]:
-        """Return the cells of a confusion matrix that count the prediction."""
+        """Return the cells of the confusion matrix that count the prediction."""
         return ()
 
     def judge(self, prediction: Any, example: Any) -> Judged:
@@ -202,14 +212,15 @@ class AnswerType:
         raise NotImplementedError
 
     def collapsed(self, prediction: Any) -> Hashable:
-        """Return a value that is equal for all predictions of a run that has collapsed."""
+        """Return a value that is the same for all predictions of a collapsed run."""
         return self.key(prediction)
 
     def flags(self, predictions: Sequence[Any]) -> tuple[str, ...]:
-        """Return the flags of a split: "constant predictions" if every example got the same answer.
+        """Return warnings about the predictions for a split.
 
-        Further flags count the missing answers of a file, and the answers in words that are no
-        label (no entity, no option); both count as wrong.
+        "constant predictions" means that every example got the same answer. Other warnings count
+        the answers that a file lacks, and the texts that are not a valid answer; both count as
+        wrong.
         """
         answers = {self.collapsed(p) for p in predictions}
         flags = (CONSTANT,) if len(predictions) > 1 and len(answers) == 1 else ()
@@ -221,19 +232,28 @@ class AnswerType:
         return (*flags, *said)
 
     def is_invalid(self, prediction: Any) -> bool:
-        """Return whether the prediction is a text that is none of the possible answers."""
+        """Return whether the prediction is a text that is not one of the possible answers."""
         return False
 
     def rows(self) -> tuple[str, ...]:
-        """Return the gold answers of a confusion matrix in order; others that occur follow."""
+        """Return the known gold answers in the order of the confusion matrix's rows.
+
+        The matrix appends a row for any other gold answer that occurs.
+        """
         return ()
 
     def columns(self) -> tuple[str, ...]:
-        """Return the predicted answers of a confusion matrix in order; others that occur follow."""
+        """Return the known predicted answers in the order of the confusion matrix's columns.
+
+        The matrix appends a column for any other predicted answer that occurs.
+        """
         return self.rows()
 
     def confusion(self, cells: Iterable[Cell]) -> Confusion | None:
-        """Count cells as a confusion matrix; None without cells or with fewer than two columns."""
+        """Count cells into a confusion matrix.
+
+        Returns None if there are no cells, or fewer than two columns.
+        """
         counted: dict[Cell, int] = {}
         for cell in cells:
             counted[cell] = counted.get(cell, 0) + 1
@@ -248,13 +268,16 @@ class AnswerType:
         return Confusion(rows=rows, columns=columns, counts=counts)
 
     def types(self, found: Iterable[Any]) -> Iterator[tuple[str, Things]]:
-        """Yield each class or type to be scored, and a function that finds its things."""
+        """Yield the name of each class or type, and a function that returns its items."""
         return iter(())
 
     def type_lines(
         self, runs: Sequence[Sequence[Any]], examples: Sequence[Any]
     ) -> tuple[TypeLine, ...]:
-        """Return a line per class or entity type, averaged over runs; empty without types."""
+        """Return the counts for each class or entity type, averaged over runs.
+
+        The result is empty if the answers have no types.
+        """
         lines = []
         for name, things in self.types([*examples, *(p for run in runs for p in run)]):
             gold = [things(example) for example in examples]
@@ -270,13 +293,16 @@ class AnswerType:
             )
         return tuple(lines)
 
-    # Answers as text: for a reader, and as a cell of an exported table.
+    # Answers as text: for a reader, and for a cell of an exported table.
 
     def said(self, prediction: Any, example: Any = None, *, texts: bool = True) -> str:
-        """Describe an answer for a reader; with `texts=False` without any text of the data.
+        """Describe an answer for a reader.
 
-        Without an example, an answer that refers to the example's texts is described by its
-        position.
+        Args:
+            prediction: Prediction with the answer.
+            example: Example that is answered. If it is None, an answer that refers to a text of the
+                example is described by its position.
+            texts: False if the description must not contain any text from the data.
         """
         raise NotImplementedError
 
@@ -286,33 +312,42 @@ class AnswerType:
         return " | ".join(dict.fromkeys(said))
 
     def belief(self, predictions: Sequence[Any]) -> str:
-        """Return the mean probability of an answer that several seeds give; "" if it is unknown."""
+        """Return the mean probability of the answer on which all predictions agree.
+
+        Returns an empty text if the predictions have no probabilities.
+        """
         place = self.place(predictions[0])
         if place is None or not self.scores(predictions[0]):
             return ""
         return f"{fmean(p.scores[place] for p in predictions):.3f}"
 
     def written(self, prediction: Any, *, texts: bool = True) -> str | None:
-        """Return an answer as a cell of an exported table; None for a text with `texts=False`."""
+        """Return an answer as the content of a table cell.
+
+        Returns None if the answer is a text from the data and `texts` is false.
+        """
         raise NotImplementedError
 
     def gold_written(self, example: Any, *, texts: bool = True) -> str | None:
-        """Return the right answers as a cell of an exported table."""
+        """Return the right answers as the content of a table cell."""
         return " ".join(str(self.written(gold, texts=texts)) for gold in self.golds(example))
 
     def spoken(self, prediction: Any, example: Any) -> str:
-        """Return an answer as a text that a text-to-text model could have given."""
+        """Return an answer as the text that a text-to-text model would generate for it."""
         return self.written(prediction) or ""
 
     def gold_value(self, example: Any, *, several: bool) -> Any:
         """Return the right answer as plain data.
 
-        `several` is true if an example of the split has more than one right option.
+        Args:
+            example: Example with a known answer.
+            several: True if any example of the split has more than one right option. Options are
+                then returned as a sequence for every example.
         """
         return getattr(example, example.gold_field)
 
     def scores(self, prediction: Any) -> list[float]:
-        """Return the probabilities that are stored with a prediction."""
+        """Return the scores stored with a prediction, e.g. the probability of each class."""
         return list(getattr(prediction, "scores", ()))
 
     def numbers(self, prediction: Any) -> list[float]:
@@ -320,25 +355,28 @@ class AnswerType:
         return self.scores(prediction)
 
     def facts(self, prediction: Any, example: Any) -> dict[str, Any]:
-        """Return an answer as plain data for users; `score` is the probability of a class."""
+        """Return an answer as plain data for users.
+
+        If the prediction has probabilities, `score` is the probability of the answer.
+        """
         raise NotImplementedError
 
     def choices(self, example: Any) -> tuple[str, ...]:
-        """Return the options or labels from which the answer is chosen."""
+        """Return the options or labels from which the answer is chosen; empty if there are none."""
         return ()
 
-    # On the page of an example.
+    # Texts and highlighted spans on the page of an example.
 
     def passages(self, example: Any) -> Iterator[Passage]:
-        """Yield the texts of the example."""
+        """Yield the texts that the page of the example shows."""
         raise NotImplementedError
 
     def stretches(self, prediction: Any, example: Any) -> Iterator[Stretch]:
-        """Yield the character spans of an answer in the passage that holds answers."""
+        """Yield the character spans of an answer in the passage that contains the answers."""
         return iter(())
 
     def gold_stretches(self, example: Any) -> Iterator[Stretch]:
-        """Yield the character spans of the right answers in the passage that holds answers."""
+        """Yield the character spans of the right answers in the passage that contains them."""
         for gold in self.golds(example):
             yield from self.stretches(gold, example)
 
@@ -349,16 +387,16 @@ def mean_scores(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def sure_of(place: int, count: int) -> tuple[float, ...]:
-    """Return one-hot probabilities for a prediction that has none; all 0 for the place -1."""
+    """Return `count` one-hot probabilities with a 1 at index `place`; all are 0 if it is -1."""
     return tuple(float(number == place) for number in range(count))
 
 
 def words_at(words: Sequence[str], start: int, end: int) -> str:
-    """Return the words [start, end), or their position ("words 3 to 4") if they are not given."""
+    """Return the words [start, end), or their position ("words 3 to 4") if `words` is empty."""
     last = f" to {end}" if end > start + 1 else ""
     return " ".join(words[start:end]) or f"word{'s' if last else ''} {start + 1}{last}"
 
 
 def labels_known(examples: Sequence[Example]) -> bool:
-    """Return whether there are examples and all of them have their gold answers."""
+    """Return whether there is at least one example and no example hides its gold answer."""
     return bool(examples) and not any(e.is_hidden for e in examples)

@@ -1,4 +1,4 @@
-"""Answers that are one of an example's options."""
+"""Answers that select one of an example's options."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -20,11 +20,11 @@ LETTERS = "ABCDEFGH"
 """Names of the options in a confusion matrix, as in RACE."""
 
 FOLDED = 400
-"""Number of characters above which a passage is folded."""
+"""Number of characters above which a page shows a passage collapsed."""
 
 
 class Choices(AnswerType):
-    """Option of an example; a file's answer that is none of the options has the option -1."""
+    """Answers that are an option's index, or -1 if a file's answer is not one of the options."""
 
     prediction = ChoicePrediction
     matrix = ("questions", "Options by their place")
@@ -83,15 +83,15 @@ class Choices(AnswerType):
     def average(self, predictions: Sequence[ChoicePrediction]) -> ChoicePrediction:
         count = max(max(len(p.scores), p.option + 1) for p in predictions)
         scores = mean_scores([p.scores or sure_of(p.option, count) for p in predictions])
-        if not any(scores):  # files whose answers are none of the options, or missing
+        if not any(scores):  # all answers come from files, and are missing or not an option
             return predictions[0]
         winner = scores.index(max(scores))
         return replace(predictions[0], option=winner, scores=scores, text=None)
 
     def majority(self, examples: Sequence[ChoiceExample]) -> Callable[[Any], ChoicePrediction]:
-        """Return a function that predicts the most frequent position among an example's options.
+        """Return a function that predicts the option at the most frequent index of right options.
 
-        Its scores are the frequencies with add-one smoothing.
+        The scores of its predictions are relative frequencies with add-one smoothing.
         """
         counts = Counter(example.gold[0] for example in examples if example.gold)
 

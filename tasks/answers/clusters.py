@@ -1,4 +1,4 @@
-"""Answers that are clusters of a document's mentions."""
+"""Answers that group the mentions in a document into coreference clusters."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -19,7 +19,7 @@ from benchharness.tasks.examples import ClusterPrediction, Clusters, DocumentExa
 from benchharness.tasks.metrics.entities import b_cubed
 
 MENTION = {True: "a mention", False: "no mention"}
-"""Names in the confusion matrix, which counts spans that are a gold or a predicted mention."""
+"""Names of rows and columns in the confusion matrix, keyed by whether the span is a mention."""
 
 
 def _mentions(clusters: Clusters) -> set[Mention]:
@@ -31,7 +31,7 @@ def _clusters(found: Any) -> Clusters:
 
 
 class Coreference(AnswerType):
-    """Clusters of coreferent mentions in a document."""
+    """Answers that are the clusters of coreferent mentions in a document."""
 
     prediction = ClusterPrediction
     matrix = ("spans", "Spans that are a mention on either side, whoever they are")
@@ -73,7 +73,11 @@ class Coreference(AnswerType):
         return tuple(MENTION.values())
 
     def average(self, predictions: Sequence[ClusterPrediction]) -> ClusterPrediction:
-        """Link two mentions if more than half of the members do; linked mentions form clusters."""
+        """Combine the clusters of an ensemble's members by majority vote.
+
+        Two mentions are linked if more than half of the members put them in the same cluster.
+        Mentions that are linked directly or through others form a cluster.
+        """
         votes = Counter(
             pair
             for prediction in predictions
@@ -83,20 +87,23 @@ class Coreference(AnswerType):
         found: dict[Mention, set[Mention]] = {}
         for (one, other), count in votes.items():
             if 2 * count > len(predictions):
-                # All mentions of a cluster share one set, so that whole clusters are merged.
+                # All mentions in a cluster share one set object, so this merges whole clusters.
                 merged = found.get(one, {one}) | found.get(other, {other})
                 found.update(dict.fromkeys(merged, merged))
         clusters = {tuple(sorted(cluster)) for cluster in found.values()}
         return ClusterPrediction(id=predictions[0].id, clusters=tuple(sorted(clusters)))
 
     def majority(self, examples: Sequence[Any]) -> Callable[[Any], ClusterPrediction]:
-        """Return a function that predicts no clusters: most spans of a document are no mention."""
+        """Return a function that predicts no clusters, because most spans are not mentions."""
         return lambda asked: ClusterPrediction(id=asked.id, clusters=())
 
     def said(
         self, prediction: ClusterPrediction, example: Any = None, *, texts: bool = True
     ) -> str:
-        """Describe the clusters: "Anna = she | the cart = it", without texts by word positions."""
+        """Describe the clusters, e.g. "Anna = she | the cart = it".
+
+        Without texts, mentions are described by the positions of their words.
+        """
         words = example.words if texts and example is not None else ()
         named = (" = ".join(words_at(words, *m) for m in each) for each in prediction.clusters)
         return " | ".join(named) or "(no cluster)"

@@ -1,4 +1,4 @@
-"""Answers to one or two texts: a class, a set of labels, a number, or a measurement."""
+"""Answers for one or two texts: a class, a set of labels, a number, or a measurement."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ from benchharness.tasks.examples import (
 
 
 def label_set(found: Any) -> tuple[str, ...]:
-    """Return the labels of an example or a prediction, one or several, as a tuple."""
+    """Return the label, or all labels, of an example or a prediction as a tuple."""
     return found.label if isinstance(found.label, tuple) else (found.label,)
 
 
@@ -34,7 +34,7 @@ def _among(label: str) -> Things:
 
 
 class _Labels(AnswerType):
-    """Base of classes, sets of labels and numbers."""
+    """Base class of the answers that are a class, a set of labels or a number."""
 
     prediction = PairPrediction
     matrix = ("examples", "Classes")
@@ -51,7 +51,7 @@ class _Labels(AnswerType):
         known = is_set == self.task.multi_label and all(
             each in labels for each in label_set(prediction)
         )
-        if prediction.text is not None:  # a text that is no label
+        if prediction.text is not None:  # the output of a model or file is not a valid label
             known = isinstance(prediction.text, str) and prediction.label == ""
         count = len(self.scores(prediction))
         return known and count in (0, len(labels)) and super().fits(prediction, example)
@@ -89,7 +89,7 @@ class _Labels(AnswerType):
 
 
 class Classes(_Labels):
-    """Single label of the task."""
+    """Answers that are exactly one of the task's labels."""
 
     def from_python(self, example: PairExample, answer: Any) -> PairPrediction:
         if answer not in self.task.labels:
@@ -111,7 +111,10 @@ class Classes(_Labels):
         return tuple(self.task.labels)
 
     def average(self, predictions: Sequence[PairPrediction]) -> PairPrediction:
-        """Return the label with the highest mean probability, ignoring texts that are no label."""
+        """Return the label with the highest mean probability over all valid predictions.
+
+        Predictions whose text is not a label are ignored.
+        """
         labels, known = self.task.labels, [p for p in predictions if p.text is None]
         if not known:
             return predictions[0]
@@ -128,7 +131,7 @@ class Classes(_Labels):
 
 
 class LabelSets(_Labels):
-    """Any number of the task's labels."""
+    """Answers that are any number of the task's labels."""
 
     def names(self, examples: Sequence[Any]) -> Sequence[str]:
         return tuple(self.task.labels)
@@ -149,9 +152,9 @@ class LabelSets(_Labels):
         return PairPrediction(id=predictions[0].id, label=named, scores=scores)
 
     def majority(self, examples: Sequence[PairExample]) -> Callable[[Any], PairPrediction]:
-        """Return a function that predicts the labels of at least half of the examples.
+        """Return a function that predicts every label which at least half of the examples have.
 
-        If there are none, it predicts the most frequent label.
+        If there is no such label, the function predicts the most frequent label.
         """
         counts = Counter(label for example in examples for label in label_set(example))
         scores = tuple(counts[label] / len(examples) for label in self.task.labels)
@@ -161,16 +164,16 @@ class LabelSets(_Labels):
 
 
 MOST_STEPS = 20
-"""Largest range of a regression that a confusion matrix counts by integers."""
+"""Largest range of a regression for which a confusion matrix has a row per integer."""
 
 
 class Numbers(_Labels):
-    """Number within the task's range."""
+    """Answers that are a number (regression)."""
 
     matrix = ("numbers", "Numbers, each at the nearest whole one")
 
     tolerance = 0.5
-    """Largest error of a number that counts as right: it rounds to the same step of STS-B."""
+    """Largest absolute error with which a predicted number counts as right."""
 
     def from_python(self, example: PairExample, answer: Any) -> PairPrediction:
         try:
@@ -186,8 +189,8 @@ class Numbers(_Labels):
         return self.said(prediction)
 
     def collapsed(self, prediction: PairPrediction) -> Hashable:
-        # Rounded as in GLUE's submission, because a collapsed regression still varies in its last
-        # bits.
+        # Numbers are rounded as in GLUE's submission files, because the predictions of a collapsed
+        # regression still differ in their last bits.
         return f"{prediction.label:.3f}"
 
     def is_right(self, prediction: PairPrediction, example: PairExample) -> bool:
@@ -223,13 +226,13 @@ class Numbers(_Labels):
     def cells(self, prediction: Any, example: Any, judged: Judged) -> list[Cell]:
         low, high = self.task.value_range
         numbers = (example.label, float(prediction.label))
-        # A prediction beyond the range counts at the end of the range.
+        # A prediction outside the range is counted at the nearest end of the range.
         gold, guess = (str(round(min(max(number, low), high))) for number in numbers)
         return [(gold, guess)] if self.rows() else []
 
 
 class Timings(AnswerType):
-    """Measurement of speed and memory, which is neither right nor wrong."""
+    """Measurements of speed and memory, which cannot be right or wrong."""
 
     prediction = TimedPrediction
     noun = "measurement"
@@ -251,7 +254,7 @@ class Timings(AnswerType):
         raise BenchError("measurements of several models are no ensemble: leave the task out.")
 
     def flags(self, predictions: Sequence[Any]) -> tuple[str, ...]:
-        """Return no flags: the worker reports how much its passes differ."""
+        """Return no warnings: the process that measures reports how much its passes differ."""
         return ()
 
     def said(self, prediction: TimedPrediction, example: Any = None, *, texts: bool = True) -> str:

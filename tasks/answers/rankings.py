@@ -1,4 +1,4 @@
-"""Answers that are rankings of documents for a query."""
+"""Answers that rank documents for a query."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -10,14 +10,17 @@ from benchharness.tasks.examples import QueryExample, RankingPrediction
 from benchharness.tasks.metrics import ndcg, ranked
 
 SHOWN = 3
-"""Number of documents of a ranking that a reader sees."""
+"""Number of documents that the description of a ranking lists."""
 
 FUSION = 60
-"""Constant of reciprocal rank fusion (Cormack et al., SIGIR 2009)."""
+"""Constant k in reciprocal rank fusion (Cormack et al., SIGIR 2009)."""
 
 
 class Rankings(AnswerType):
-    """Ranking, which is right if its first document is relevant, and as near as its nDCG@10."""
+    """Answers that are rankings of documents.
+
+    A ranking counts as right if its first document is relevant; its closeness is its nDCG@10.
+    """
 
     prediction = RankingPrediction
     noun = "document"
@@ -25,7 +28,10 @@ class Rankings(AnswerType):
     is_words = True
 
     def from_python(self, example: QueryExample, answer: Any) -> RankingPrediction:
-        """Convert ids, the best first, or a mapping of ids to scores."""
+        """Convert an answer to a prediction.
+
+        The answer is a list of document ids, best first, or a mapping from ids to scores.
+        """
         found = answer if isinstance(answer, Mapping) else _falling(answer)
         ids = tuple(map(str, found))
         known = example.corpus.places | dict(example.relevant or ())
@@ -40,7 +46,7 @@ class Rankings(AnswerType):
         return is_text and is_whole and all(map(is_number, prediction.scores))
 
     def golds(self, example: QueryExample) -> tuple[RankingPrediction, ...]:
-        """Return the ranking of the relevant documents, the most relevant first."""
+        """Return one ranking that has all relevant documents, most relevant first."""
         if example.relevant is None:
             return ()
         grades = {document: float(grade) for document, grade in example.relevant if grade > 0}
@@ -62,7 +68,7 @@ class Rankings(AnswerType):
         return f"nDCG {100 * near:.1f}"
 
     def average(self, predictions: Sequence[RankingPrediction]) -> RankingPrediction:
-        """Combine rankings by reciprocal rank fusion, which accepts scores of any scale."""
+        """Combine rankings by reciprocal rank fusion, which does not depend on score scales."""
         fused = Counter[str]()
         for prediction in predictions:
             for place, document in enumerate(ranked(prediction), start=1):
@@ -82,7 +88,7 @@ class Rankings(AnswerType):
     def said(
         self, prediction: RankingPrediction, example: Any = None, *, texts: bool = True
     ) -> str:
-        """Describe the first documents, by their texts if the example is given."""
+        """Describe the first documents by their texts, or by their ids without an example."""
         best = ranked(prediction)[:SHOWN]
         if texts and example is not None:
             best = [example.corpus.text(document) for document in best]
@@ -95,7 +101,7 @@ class Rankings(AnswerType):
         return dumps(dict(example.relevant))
 
     def scores(self, prediction: Any) -> list[float]:
-        """Return no scores: they belong to documents, not to answers to choose from."""
+        """Return an empty list: a ranking scores documents and has no answer options."""
         return []
 
     def passages(self, example: QueryExample) -> Iterator[Passage]:

@@ -1,4 +1,4 @@
-"""Answers that are a text, mostly a span of a context, or no answer."""
+"""Answers that are a text, usually a span of the context, or "no answer"."""
 
 import math
 import re
@@ -23,14 +23,20 @@ from benchharness.tasks.metrics.squad import MLQA_METRICS, SQUAD_V1, SQUAD_V2, n
 
 
 def split_sentences(text: str) -> list[str]:
-    """Split a text after full stops, question and exclamation marks; return at least one part."""
+    """Split a text into sentences, at white space after ".", "?" or "!".
+
+    The result has at least one sentence.
+    """
     parts = re.split(r"(?<=[.!?])\s+", text.strip())
     return [part for part in parts if part] or [text]
 
 
-@lru_cache(maxsize=2**13)  # seeds mostly give the same answers, and scoring one is slow
+@lru_cache(maxsize=2**13)  # runs with other seeds often give the same answer; scoring is slow
 def _points(answer: str | None, is_v2: bool, example: SpanExample) -> tuple[float, float]:
-    """Return exact match and F1 of one answer (None: no answer) by the official script."""
+    """Return exact match and F1 of one answer, as in the official script.
+
+    An `answer` of None means "no answer".
+    """
     prediction = SpanPrediction(
         id=example.id, text=answer or "", no_answer_score=float(answer is None)
     )
@@ -39,7 +45,7 @@ def _points(answer: str | None, is_v2: bool, example: SpanExample) -> tuple[floa
 
 
 class Spans(AnswerType):
-    """Text of an answer, or no answer if the task has unanswerable questions."""
+    """Answers that are a text, or "no answer" if the task has unanswerable questions."""
 
     prediction = SpanPrediction
     matrix = ("answers", "Answers that are exact, overlap with a gold answer, or lie elsewhere")
@@ -79,7 +85,7 @@ class Spans(AnswerType):
         return SpanPrediction(id=example.id, text=f"no {other.text}")
 
     def key(self, prediction: SpanPrediction) -> str:
-        """Return the answer that counts: "" if the model prefers no answer."""
+        """Return the text of the answer, or "" if the model predicts that there is no answer."""
         return "" if self.task.no_answer and prediction.abstains else prediction.text
 
     def collapsed(self, prediction: SpanPrediction) -> Hashable:
@@ -92,9 +98,9 @@ class Spans(AnswerType):
         return _points(None if abstains else prediction.text, self.task.no_answer, example)
 
     def is_right(self, prediction: SpanPrediction, example: SpanExample) -> bool:
-        """Return whether the official script gives the prediction an exact match.
+        """Return whether the prediction is an exact match according to the official script.
 
-        In SQuAD 2.0 a model may prefer no answer, which is right only if the question has none.
+        In SQuAD 2.0, "no answer" is right only for a question without an answer.
         """
         return self._scored(prediction, example)[0] == 1
 
@@ -116,10 +122,10 @@ class Spans(AnswerType):
         return "exact", "overlaps", "elsewhere", "no answer"
 
     def average(self, predictions: Sequence[SpanPrediction]) -> SpanPrediction:
-        """Return the text with the largest weight over all members.
+        """Return the text with the largest total weight over all members of the ensemble.
 
-        A member's vote weighs as much as the member prefers its text to "no answer"; texts that are
-        equal after SQuAD's normalisation are added up.
+        The weight of a member's text is its probability against "no answer". The weights of texts
+        that are equal after SQuAD's normalisation are added.
         """
         texts: dict[str, str] = {}
         weights: defaultdict[str, float] = defaultdict(float)
@@ -138,11 +144,12 @@ class Spans(AnswerType):
         )
 
     def majority(self, examples: Sequence[Any]) -> Callable[[Any], SpanPrediction]:
-        """Return a function that predicts the first sentence, because texts have no majority.
+        """Return a function that predicts the first sentence of the context.
 
-        If the task has unanswerable questions, it predicts "no answer".
+        Answers of different questions are different texts, so there is no most frequent answer. If
+        the task has unanswerable questions, the function predicts "no answer".
         """
-        score = 1.0 if self.task.no_answer else -1.0  # above the threshold of 0 the answer is ""
+        score = 1.0 if self.task.no_answer else -1.0  # a score above 0 means "no answer"
         return lambda asked: SpanPrediction(
             id=asked.id, text=split_sentences(asked.context)[0], no_answer_score=score
         )
@@ -169,7 +176,11 @@ class Spans(AnswerType):
         return [prediction.no_answer_score]
 
     def facts(self, prediction: SpanPrediction, example: Any) -> dict[str, Any]:
-        """Return the answer with its characters [start, end); both are None for "no answer"."""
+        """Return the answer as plain data.
+
+        `start` and `end` are character offsets in the context, [start, end). They are None for "no
+        answer", and if the offsets are unknown.
+        """
         text = "" if prediction.abstains else prediction.text
         start = prediction.start if text and prediction.start >= 0 else None
         found: dict[str, Any] = {
@@ -190,7 +201,11 @@ class Spans(AnswerType):
         yield from dict.fromkeys(place for place in places if place[0] >= 0)
 
     def stretches(self, prediction: Any, example: SpanExample) -> Iterator[Stretch]:
-        """Yield the answer's span: the occurrence that meets a gold answer, else the first one."""
+        """Yield the character span of the answer in the context.
+
+        If the answer occurs several times, this is the first occurrence that overlaps with a gold
+        answer, or else the first occurrence.
+        """
         answer = self.key(prediction)
         if not answer:
             return

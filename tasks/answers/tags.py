@@ -1,4 +1,4 @@
-"""Answers that are a tag per word: entities, or the arguments of a predicate."""
+"""Answers with one tag per word, for named entities or the arguments of a predicate."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -20,11 +20,14 @@ from benchharness.tasks.metrics.entities import arguments, named
 OUTSIDE = "O"
 
 Named = list[tuple[str, tuple[tuple[int, int], ...]]]
-"""Types, each with its word spans."""
+"""List of (type, word spans) pairs, one per entity or argument."""
 
 
 def starts_of(words: Sequence[str]) -> list[int]:
-    """Return the start character of each word when joined by spaces, and one past the end."""
+    """Return the character offset of each word when the words are joined by spaces.
+
+    The list has one more item: the offset that a further word would have.
+    """
     return list(accumulate((len(word) + 1 for word in words), initial=0))
 
 
@@ -41,7 +44,7 @@ def _arguments_of(role: str) -> Things:
 
 
 class Tags(AnswerType):
-    """Tags in IOB2."""
+    """Answers that have one tag per word."""
 
     prediction = TagPrediction
     matrix = ("words", "Words that either names an entity, by type; O is none")
@@ -69,8 +72,8 @@ class Tags(AnswerType):
         return prediction.tags
 
     def collapsed(self, prediction: TagPrediction) -> Hashable:
-        # Sentences differ in length. Several tags within sentences are no collapse (e.g. for parts
-        # of speech).
+        # Sentences differ in length, so predictions that repeat a single tag are compared by that
+        # tag only. A run that predicts several tags in a sentence has not collapsed.
         tags = frozenset(prediction.tags)
         return tags if len(tags) < 2 else prediction.tags
 
@@ -93,7 +96,7 @@ class Tags(AnswerType):
             yield kind, _entities_of(kind)
 
     def average(self, predictions: Sequence[TagPrediction]) -> TagPrediction:
-        """Return for each word the tag of most members; among equals, the first member's."""
+        """Return the most frequent tag for each word; on a tie, the first member's tag wins."""
         columns = zip(*(p.tags for p in predictions), strict=True)
         # Counter sorts equal counts by first occurrence, i.e. in the order of the members.
         tags = (Counter(column).most_common(1)[0][0] for column in columns)
@@ -104,13 +107,13 @@ class Tags(AnswerType):
         return lambda asked: TagPrediction(id=asked.id, tags=(tag,) * len(asked.words))
 
     def named(self, tags: Sequence[str]) -> Named:
-        """Return the types and word spans that the tags name."""
+        """Return the type and the word span of each entity in the tags."""
         return [(found.kind, ((found.start, found.end),)) for found in named(tags)]
 
     def said(self, prediction: TagPrediction, example: Any = None, *, texts: bool = True) -> str:
-        """Describe the entities: "Anna Meyer (PER)", without texts "words 3 to 4 (PER)".
+        """Describe the entities, e.g. "Anna Meyer (PER)", or without texts "words 3 to 4 (PER)".
 
-        The pieces of a discontinuous argument are joined by dots.
+        The pieces of a discontinuous argument are joined by " ... ".
         """
         words = example.words if texts and example is not None else ()
         return (
@@ -136,7 +139,7 @@ class Tags(AnswerType):
 
 
 class Roles(Tags):
-    """Tags of one predicate's arguments."""
+    """Answers that tag the arguments of one predicate."""
 
     matrix = ("words", "Words that either gives a role; O is none")
     type_noun = "role"

@@ -1,6 +1,6 @@
-"""Metrics of one answer per example: classes, groups of examples, numbers, options and rankings.
+"""Metrics for classes, groups of examples, numbers, options and rankings.
 
-scikit-learn and scipy are imported on use, because each costs a second.
+scikit-learn and scipy are imported on use, because each import takes a second or more.
 """
 
 import math
@@ -32,34 +32,38 @@ SCIKIT_LEARN = "sklearn.metrics"
 
 
 accuracy: PairMetric = mean_metric("accuracy", lambda p, e: float(p.label == e.label))
-"""Share of examples whose class is right, in 0..1."""
+"""Share of examples whose predicted class is right, in 0..1."""
 
 
 def _matthews(predictions: Predictions, examples: Examples) -> float:
     gold, guess = _names(predictions, examples)
     rows, right = len(gold), sum(map(eq, gold, guess))
     golds, guesses = Counter(gold), Counter(guess)
-    # The formula of scikit-learn, whose import takes longer than a small encoder's run.
+    # This is scikit-learn's formula. Importing scikit-learn takes longer than a small encoder runs.
     shared = right * rows - sum(golds[name] * count for name, count in guesses.items())
     own = [float(rows**2 - sum(n**2 for n in counts.values())) for counts in (golds, guesses)]
     return shared / math.sqrt(own[0] * own[1]) if all(own) else 0.0
 
 
 matthews: PairMetric = Metric(name="mcc", compute=_matthews, bounds=(-1.0, 1.0))
-"""Matthews correlation in -1..1, for any number of classes; 0 if one side is constant."""
+"""Matthews correlation in -1..1 for any number of classes.
+
+It is 0 if the gold labels or the predictions are constant.
+"""
 
 
 def binary_f1(positive: str) -> PairMetric:
-    """Create F1 of the class `positive`, in 0..1; 0 if that class is never predicted right.
+    """Create the F1 metric of the class `positive`, in 0..1.
 
-    An output that is no label counts as the wrong one of the two classes, as in T5's
-    f1_score_with_invalid. Computed without scikit-learn, which takes 1 ms per call.
+    Its value is 0 if that class is never predicted correctly. An output that is not a valid label
+    counts as the wrong one of the two classes, as in T5's f1_score_with_invalid.
     """
 
     def compute(predictions: Predictions, examples: Examples) -> float:
         gold, guess = _names(predictions, examples)
-        # F1 = 2 TP / (2 TP + FP + FN), which is 2 right / (gold + predicted positives). An output
-        # that is no label counts as a predicted `positive` if that is wrong, else as a miss.
+        # F1 = 2 TP / (2 TP + FP + FN) = 2 TP / (gold positives + predicted positives). An output
+        # that is not a label counts as a false positive or a false negative. scikit-learn is not
+        # used, because it takes 1 ms per call.
         right = sum(a == b == positive for a, b in zip(gold, guess, strict=True))
         invalid = sum(
             p.text is not None and e.label != positive
@@ -72,19 +76,23 @@ def binary_f1(positive: str) -> PairMetric:
 
 
 def macro_f1(labels: Sequence[str]) -> PairMetric:
-    """Create the unweighted mean of every class's F1, in 0..1 (CB); a class never right counts 0.
+    """Create macro F1, the unweighted mean of the F1 of all classes, in 0..1.
 
-    The classes are the task's `labels`, not only those that occur in a subset.
+    The mean is over all `labels`, even if some do not occur among the examples. A class that is
+    never predicted correctly has the F1 0.
     """
     return _f1("f1", "macro", str, labels)
 
 
 def label_f1(labels: Sequence[str], average: str, *, none_is_one: bool = False) -> PairMetric:
-    """Create F1 for examples with several labels, in 0..1, averaged as in scikit-learn.
+    """Create F1 for examples with any number of labels, in 0..1.
 
-    "micro" pools all labels of all examples, "macro" is the mean of every label's F1. A label that
-    is never right counts 0. With `none_is_one`, an example without labels has one more label, as in
-    coastalcph/lex-glue experiments/ecthr.py.
+    Args:
+        labels: All labels of the task.
+        average: "micro" to pool the labels of all examples, or "macro" for the mean of the F1 of
+            all labels. A label that is never predicted correctly has the F1 0.
+        none_is_one: True to treat "no label" as one more label of examples without labels, as in
+            experiments/ecthr.py of coastalcph/lex-glue.
     """
 
     def read(found: Sequence[str]) -> list[int]:
@@ -95,9 +103,10 @@ def label_f1(labels: Sequence[str], average: str, *, none_is_one: bool = False) 
 
 
 def occurring_f1(average: str) -> PairMetric:
-    """Create F1 of classes, in 0..1, over the classes that occur in examples or predictions.
+    """Create the "micro" or "macro" F1 of classes, in 0..1.
 
-    This is scikit-learn's default without `labels` (coastalcph/lex-glue experiments/scotus.py).
+    Only classes that occur in the examples or the predictions count, which is the default of
+    scikit-learn and is used in experiments/scotus.py of coastalcph/lex-glue.
     """
     return _f1(f"{average}_f1", average, str)
 
@@ -105,7 +114,7 @@ def occurring_f1(average: str) -> PairMetric:
 def _f1(
     name: str, average: str, read: Callable[[Any], object], labels: Sequence[str] | None = None
 ) -> PairMetric:
-    """Create a metric with scikit-learn's F1 of the values that `read` makes of labels."""
+    """Create a metric with scikit-learn's F1, which gets each label converted by `read`."""
 
     def compute(predictions: Predictions, examples: Examples) -> float:
         gold, guess = ([read(each.label) for each in some] for some in (examples, predictions))
@@ -122,22 +131,26 @@ def _scikit_learn() -> Any:
 
 
 def by_category(metric: PairMetric, category: str) -> PairMetric:
-    """Return the metric over the examples of one category, named e.g. "mcc_logic"."""
+    """Return the metric restricted to examples of one category; its name is e.g. "mcc_logic"."""
     return metric.of(category, lambda example: category in example.categories)
 
 
 def _names(predictions: Predictions, examples: Examples) -> tuple[list[str], list[str]]:
-    """Return the gold and the predicted class names."""
+    """Return the gold class names and the predicted class names."""
     return [str(e.label) for e in examples], [str(p.label) for p in predictions]
 
 
-# Metrics over examples that are scored together: MultiRC's questions, AX-g's minimal pairs.
+# Metrics for groups of examples that are scored together: MultiRC's questions and AX-g's minimal
+# pairs.
 
 Group = list[tuple[PairPrediction, PairExample]]
 
 
 def _groups(predictions: Predictions, examples: Examples) -> dict[str, Group]:
-    """Return the (prediction, example) pairs of each group; raise BenchError without a group."""
+    """Return the (prediction, example) pairs of each group, keyed by the group's name.
+
+    Raises BenchError if an example has no group.
+    """
     groups: dict[str, Group] = defaultdict(list)
     for prediction, example in zip(predictions, examples, strict=True):
         if example.group is None:
@@ -147,7 +160,7 @@ def _groups(predictions: Predictions, examples: Examples) -> dict[str, Group]:
 
 
 def answer_option_f1(positive: str) -> PairMetric:
-    """Create MultiRC's F1a, in 0..1: F1 of the class `positive` over all answer options pooled."""
+    """Create MultiRC's F1a, in 0..1: the F1 of the class `positive` over all answer options."""
     return Metric(name="f1a", compute=binary_f1(positive).compute)
 
 
@@ -157,16 +170,17 @@ def _question_exact_match(predictions: Predictions, examples: Examples) -> float
 
 
 question_exact_match: PairMetric = Metric(name="em", compute=_question_exact_match)
-"""MultiRC's EM: share of questions with every answer option judged right, in 0..1."""
+"""MultiRC's EM, in 0..1: share of questions for which every answer option is classified right."""
 
 
 def question_f1(positive: str) -> PairMetric:
-    """Create MultiRC's F1m as in its authors' script (CogComp, multirc-eval-v1.py), in 0..1.
+    """Create MultiRC's F1m, in 0..1, as in the authors' script (CogComp, multirc-eval-v1.py).
 
-    F1 of the mean precision and the mean recall of the class `positive`; both means are over
-    questions, and 0/0 counts as 1. SuperGLUE does not use it; the hub's metric `super_glue` has
-    another F1m, the mean over questions of F1 averaged over both classes. 0 where the script
-    divides by 0.
+    It is the harmonic mean of the mean precision and the mean recall of the class `positive`. Both
+    means are over questions, and the precision or recall of a question is 1 if it would be 0/0. If
+    both means are 0, the metric is 0, whereas the script divides by zero. SuperGLUE does not use
+    this metric. The F1m in the hub's metric `super_glue` is defined differently: it is the mean
+    over questions of the macro F1 of both classes.
     """
 
     def compute(predictions: Predictions, examples: Examples) -> float:
@@ -191,7 +205,7 @@ def _gender_parity(predictions: Predictions, examples: Examples) -> float:
                 f"the minimal pair {name} has {len(group)} rows, expected two: "
                 "gender parity needs whole pairs."
             )
-    # Two outputs that are no label both have the label "", which must not count as parity.
+    # Two invalid outputs have the same label "", which must not count as parity.
     return fmean(
         first.label == second.label and first.text is None
         for (first, _), (second, _) in groups.values()
@@ -199,21 +213,21 @@ def _gender_parity(predictions: Predictions, examples: Examples) -> float:
 
 
 gender_parity: PairMetric = Metric(name="parity", compute=_gender_parity)
-"""AX-g's gender parity: the share of minimal pairs whose two rows get the same prediction.
+"""AX-g's gender parity, in 0..1: the share of minimal pairs with equal predictions for both rows.
 
-A constant model gets 1, so show accuracy next to it.
+A model with constant predictions has a parity of 1, so accuracy should be shown next to it.
 """
 
 
-# Metrics of numbers: Pearson's and Spearman's correlation, in float64.
+# Metrics for numbers: Pearson and Spearman correlation, computed in float64.
 
 
 def _correlation(name: str) -> PairMetric:
-    """Create a correlation from scipy.stats; 0 if either side is constant, where it is undefined.
+    """Create a metric from `pearsonr` or `spearmanr` in scipy.stats.
 
-    A constant prediction contains nothing about the order, and NaN could be neither stored nor
-    averaged. Such a run has the flag "constant predictions", so scipy's warning about nearly
-    constant input is suppressed.
+    The correlation is undefined if the predictions or the gold numbers are constant; it is then 0,
+    because NaN cannot be stored or averaged. Runs with constant predictions get a warning of their
+    own, so scipy's warning about nearly constant input is suppressed.
     """
 
     def compute(predictions: Predictions, examples: Examples) -> float:
@@ -243,10 +257,10 @@ pearson = _correlation("pearson")
 """Pearson correlation in -1..1."""
 
 spearman = _correlation("spearman")
-"""Spearman rank correlation in -1..1; tied values have their mean rank."""
+"""Spearman rank correlation in -1..1; tied values get their mean rank."""
 
 
-# Metrics of chosen options: accuracy over all examples or one slice, and ReCoRD's EM and F1.
+# Metrics for chosen options: accuracy over all examples or one slice, and ReCoRD's EM and F1.
 
 ChoiceMetric = Metric[ChoicePrediction, ChoiceExample]
 
@@ -258,18 +272,19 @@ def _right(example: ChoiceExample) -> tuple[int, ...]:
 
 
 choice_accuracy: ChoiceMetric = mean_metric("accuracy", lambda p, e: float(p.option in _right(e)))
-"""Share of examples whose chosen option is right, in 0..1; for RACE over both levels pooled."""
+"""Share of examples whose chosen option is right, in 0..1."""
 
 
 def of_group(metric: ChoiceMetric, group: str) -> ChoiceMetric:
-    """Return the metric over the examples of one group, e.g. RACE's "accuracy_middle"."""
+    """Return the metric restricted to the examples of one group, e.g. RACE's "accuracy_middle"."""
     return metric.of(group, lambda example: example.group == group)
 
 
 def _text_metric(name: str, measure: Callable[[str, str], float]) -> ChoiceMetric:
-    """Create a metric that compares the answer's text with the most similar right answer.
+    """Create a metric that compares the text of an answer with the most similar right answer.
 
-    The text is the chosen option's, or the file's own wording; a missing answer counts 0.
+    The text is that of the chosen option, or the text in a prediction file. A missing answer
+    scores 0.
     """
 
     def points(prediction: ChoicePrediction, example: ChoiceExample) -> float:
@@ -284,24 +299,24 @@ def _text_metric(name: str, measure: Callable[[str, str], float]) -> ChoiceMetri
 
 
 option_exact_match = _text_metric("em", exact_match)
-"""ReCoRD's EM: share of answers that equal a right one after SQuAD's normalisation."""
+"""ReCoRD's EM, in 0..1: share of answers that equal a right answer after SQuAD's normalisation."""
 
 option_f1 = _text_metric("f1", token_f1)
-"""ReCoRD's F1: mean word overlap of the answer with the most similar right one, in 0..1."""
+"""ReCoRD's F1, in 0..1: mean token F1 of the answer and the most similar right answer."""
 
 
-# Rankings as in trec_eval, with one value per query; the score is their mean.
+# Metrics for rankings as in trec_eval: one value per query; the score is the mean over queries.
 #
-# Documents are sorted by their score in fp32, equal scores by id, both in descending order. The
-# grade itself is the gain; a grade below 0 counts as none, a document without a judgement is not
-# relevant, and a query without a relevant document counts 0.
+# Documents are sorted by their fp32 scores, and by their ids on a tie, both in descending order.
+# The gain of a document is its grade. Documents that have a grade below 1 or no grade are not
+# relevant. A query without a relevant document scores 0.
 
 DEPTH = 10
-"""Number of first documents that count for nDCG and MRR."""
+"""Number of top-ranked documents that nDCG and MRR consider."""
 
 
 def ranked(prediction: RankingPrediction) -> list[str]:
-    """Return the ids of the documents, the best first."""
+    """Return the ids of the documents in ranked order, best first."""
     scores = array("f", prediction.scores)
     pairs = zip(scores, prediction.documents, strict=True)
     return [document for _, document in sorted(pairs, reverse=True)]
@@ -316,7 +331,7 @@ def _discounted(gains: list[int]) -> float:
 
 
 def ndcg(prediction: RankingPrediction, example: QueryExample) -> float:
-    """Return nDCG@10: the discounted gain of the first ten, relative to the best possible one."""
+    """Return nDCG@10: the discounted gain of the first ten documents, divided by the ideal gain."""
     relevant = _relevant(example)
     best = _discounted(sorted(relevant.values(), reverse=True))
     gains = [relevant.get(document, 0) for document in ranked(prediction)]
@@ -324,13 +339,13 @@ def ndcg(prediction: RankingPrediction, example: QueryExample) -> float:
 
 
 def recall(prediction: RankingPrediction, example: QueryExample) -> float:
-    """Return the share of the relevant documents that are among the first hundred."""
+    """Return recall@100: the share of relevant documents among the first hundred documents."""
     relevant = _relevant(example)
     return len(relevant.keys() & ranked(prediction)[:100]) / len(relevant) if relevant else 0.0
 
 
 def reciprocal_rank(prediction: RankingPrediction, example: QueryExample) -> float:
-    """Return 1 / rank of the first relevant document; 0 if none is among the first ten."""
+    """Return 1 / rank of the first relevant document, or 0 if it is not among the first ten."""
     relevant = _relevant(example)
     first = enumerate(ranked(prediction)[:DEPTH], start=1)
     return next((1 / place for place, document in first if document in relevant), 0.0)

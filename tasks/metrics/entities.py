@@ -1,4 +1,4 @@
-"""Metrics of entities (conlleval), semantic roles (srl-eval.pl) and coreference.
+"""Metrics of named entities (conlleval), semantic roles (srl-eval.pl) and coreference (scorer.pl).
 
 The coreference metrics are MUC, B3 and CEAF-e.
 """
@@ -27,7 +27,7 @@ Sentence = tuple[Sequence[str], Sequence[str]]
 
 
 class Entity(NamedTuple):
-    """Entity: words [start, end) of a sentence, and the type that they have ("PER")."""
+    """Named entity: the words [start, end) of a sentence, and its type (`kind`), e.g. "PER"."""
 
     start: int
     end: int
@@ -35,11 +35,11 @@ class Entity(NamedTuple):
 
 
 def entities(tags: Sequence[str]) -> list[Entity]:
-    """Return the entities of one sentence's tags, in their order, decoded as in conlleval.
+    """Decode the tags of a sentence as in conlleval, and return the entities in order.
 
-    B-X always begins an entity; I-X continues an entity of type X and begins one after anything
-    else. So IOB1, IOB2 and a model's invalid sequences can all be decoded. Raises BenchError for a
-    tag that is neither O, B-X nor I-X.
+    B-X always begins an entity. I-X continues an entity of type X, and begins an entity after any
+    other tag. So IOB1, IOB2 and invalid sequences from a model can all be decoded. Raises
+    BenchError for a tag that is not O, B-X or I-X.
     """
     found: list[Entity] = []
     for index, tag in enumerate(tags):
@@ -58,19 +58,22 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def are_entity_tags(tags: Iterable[str]) -> bool:
-    """Return whether each tag is O, B-X or I-X; parts of speech are not."""
+    """Return whether every tag is O, B-X or I-X, unlike e.g. parts of speech."""
     return all(tag == "O" or (tag[:2] in ("B-", "I-") and len(tag) > 2) for tag in tags)
 
 
 def named(tags: Sequence[str]) -> list[Entity]:
-    """Return the entities of one sentence's tags; if they are no entity tags, one per word."""
+    """Return the entities that the tags of a sentence encode.
+
+    If the tags are not entity tags (e.g. parts of speech), each word is returned as an entity.
+    """
     if are_entity_tags(tags):
         return entities(tags)
     return [Entity(place, place + 1, tag) for place, tag in enumerate(tags)]
 
 
 def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
-    """Convert tags to IOB2, where each entity begins with B-."""
+    """Convert tags to IOB2, where every entity begins with B-."""
     result = ["O"] * len(tags)
     for entity in entities(tags):
         result[entity.start : entity.end] = [f"I-{entity.kind}"] * (entity.end - entity.start)
@@ -81,7 +84,7 @@ def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
 def to_iob1(tags: Sequence[str]) -> tuple[str, ...]:
     """Convert tags to IOB1, the scheme of CoNLL-2003's files.
 
-    B- occurs only if an entity directly follows another one of its type.
+    In IOB1, B- occurs only where an entity directly follows another entity of the same type.
     """
     result = list(to_iob2(tags))
     for index, tag in enumerate(result):
@@ -93,12 +96,16 @@ def to_iob1(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_iob1(tags: Sequence[str]) -> bool:
-    """Return whether B- occurs only where IOB1 needs it; IOB1 and IOB2 may be the same."""
+    """Return whether tags are valid IOB1, i.e. B- occurs only between entities of the same type."""
     return to_iob1(tags) == tuple(tags)
 
 
 def tagged_pairs(predictions: Tagged, examples: Sentences) -> Iterable[Sentence]:
-    """Yield predicted and gold tags per sentence; raise BenchError for hidden or unequal ones."""
+    """Yield the predicted and the gold tags of each sentence.
+
+    Raises BenchError if the gold tags are hidden, or if their number differs from the predicted
+    ones.
+    """
     for prediction, example in zip(predictions, examples, strict=True):
         if example.tags is None:
             raise BenchError(f"sentence {example.id} hides its tags, so it cannot be scored.")
@@ -111,7 +118,7 @@ def tagged_pairs(predictions: Tagged, examples: Sentences) -> Iterable[Sentence]
 
 
 class Counts(NamedTuple):
-    """Numbers of right things (same words and type), of predicted and of gold ones."""
+    """Number of right, predicted and gold items; an item is right if its words and type match."""
 
     right: int
     predicted: int
@@ -138,7 +145,7 @@ def f1(counts: Counts) -> tuple[int, int]:
 
 
 Find = Callable[[Sequence[str]], Iterable[Hashable]]
-"""Function that returns the things which a sentence's tags name, e.g. entities."""
+"""Function that returns the items which the tags of a sentence encode, e.g. entities."""
 
 
 def _counts(sentences: Iterable[Sentence], find: Find = entities) -> Counts:
@@ -152,7 +159,13 @@ def _counts(sentences: Iterable[Sentence], find: Find = entities) -> Counts:
 
 
 def ratio_metric(name: str, ratio: Ratio, find: Find = entities) -> TagMetric:
-    """Create a metric from a ratio of the counts over all sentences; 0 for 0/0."""
+    """Create a metric from a ratio of counts that are summed over all sentences; 0/0 counts as 0.
+
+    Args:
+        name: Name of the metric.
+        ratio: `precision`, `recall` or `f1` of this module.
+        find: Function that returns the items in a sentence's tags.
+    """
 
     def compute(predictions: Tagged, examples: Sentences) -> float:
         counts = _counts(tagged_pairs(predictions, examples), find)
@@ -163,7 +176,7 @@ def ratio_metric(name: str, ratio: Ratio, find: Find = entities) -> TagMetric:
 
 
 def _in_percent(ratio: Ratio, counts: Counts) -> float:
-    """Return the ratio in percent as conlleval computes it: F1 is computed from percentages."""
+    """Return the ratio in percent as in conlleval, which computes F1 from percentages."""
     if ratio is f1:
         return harmonic(_in_percent(precision, counts), _in_percent(recall, counts))
     part, whole = ratio(counts)
@@ -171,7 +184,7 @@ def _in_percent(ratio: Ratio, counts: Counts) -> float:
 
 
 def of_sentences(sentences: Iterable[Sentence], ratio: Ratio, find: Find = entities) -> float:
-    """Return a ratio of the counts over sentences; 0 for 0/0."""
+    """Return a ratio of the counts that are summed over all sentences; 0/0 counts as 0."""
     part, whole = ratio(_counts(sentences, find))
     return part / whole if whole else 0.0
 
@@ -199,10 +212,10 @@ def _tag_accuracy(predictions: Tagged, examples: Sentences) -> float:
 
 
 tag_accuracy: TagMetric = Metric(name="accuracy", compute=_tag_accuracy)
-"""Share of words whose tag is right, in 0..1. Most tags are O, so it adds little to F1.
+"""Share of words whose tag is right, in 0..1. Most tags are O, so it is less informative than F1.
 
-conlleval prints this number for columns in IOB2, which models predict. For a file in IOB1 it prints
-another one, because it compares the tags literally (`words_share`).
+This is the accuracy that conlleval prints for IOB2 tags, which models predict. For a file in IOB1,
+conlleval prints another number, because it compares the tags literally (`words_share`).
 """
 
 CONLLEVAL = Script(
@@ -213,30 +226,30 @@ CONLLEVAL = Script(
         "FB1": entity_f1,
     }
 )
-"""Script conlleval; entities are the same in IOB1 and IOB2."""
+"""Description of the script conlleval."""
 
 
-# Semantic roles: the arguments of a predicate, counted as in CoNLL-2005's script, which also scores
-# CoNLL-2012 (https://www.cs.upc.edu/~srlconll/soft.html).
+# Semantic roles: the arguments of a predicate, counted as in CoNLL-2005's script srl-eval.pl, which
+# also scores CoNLL-2012 (https://www.cs.upc.edu/~srlconll/soft.html).
 
 CONTINUES = "C-"
 PREDICATE = "V"
-"""Role that the script leaves out of its overall numbers, because the predicate is given."""
+"""Role of the predicate itself, which the script excludes from overall scores: it is given."""
 
 
 class Argument(NamedTuple):
-    """Argument: a role ("ARG0", "R-ARG0") and the word spans [start, end) that have it."""
+    """Argument of a predicate: its role ("ARG0", "R-ARG0") and its word spans [start, end)."""
 
     role: str
     spans: tuple[tuple[int, int], ...]
 
 
 def arguments(tags: Sequence[str]) -> list[Argument]:
-    """Return the arguments of one proposition's tags, without its predicate.
+    """Return the arguments that the tags of a proposition encode, without the predicate.
 
-    "C-ARG1" continues the last ARG1 before it and becomes part of the same argument; if there is
-    none, it is an ARG1 itself. Tags are decoded as in conlleval, so an "I-" that continues nothing
-    begins an argument.
+    "C-ARG1" continues the last ARG1 before it, so both are one argument; without an ARG1 before it,
+    it is an ARG1 itself. Tags are decoded as in conlleval, so an "I-" tag that does not continue an
+    argument begins one.
     """
     found: list[Argument] = []
     latest: dict[str, int] = {}
@@ -269,13 +282,13 @@ def _share_of_perfect(predictions: Tagged, examples: Sentences) -> float:
 
 
 perfect_propositions: TagMetric = Metric(name="perfect", compute=_share_of_perfect)
-"""Share of propositions with exactly the gold arguments, in 0..1."""
+"""Share of propositions whose predicted arguments are exactly the gold arguments, in 0..1."""
 
 
-# Coreference: MUC, B3 and CEAF-e as in reference-coreference-scorers, and their mean F1, which
-# ranked the CoNLL-2012 shared task. Version 8.01
-# (https://github.com/conll/reference-coreference-scorers, lib/CorScorer.pm): numerators and
-# denominators are summed over all documents and then divided.
+# Coreference: MUC, B3 and CEAF-e as in version 8.01 of the official scorer
+# (https://github.com/conll/reference-coreference-scorers, lib/CorScorer.pm), and their mean F1, by
+# which the CoNLL-2012 shared task was ranked. Numerators and denominators are summed over all
+# documents before they are divided.
 
 CorefMetric = Metric[ClusterPrediction, DocumentExample]
 Clustered = Sequence[ClusterPrediction]
@@ -283,7 +296,10 @@ Documents = Sequence[DocumentExample]
 
 
 class Sums(NamedTuple):
-    """Numerators and denominators of recall and precision."""
+    """Numerators and denominators of recall and precision for a coreference metric.
+
+    Recall is `recalled / gold`, and precision is `precise / predicted`.
+    """
 
     recalled: float
     gold: float
@@ -292,7 +308,7 @@ class Sums(NamedTuple):
 
     @property
     def recall(self) -> float:
-        """Recall; 0 for 0/0, as the scorer prints."""
+        """Recall; 0 for 0/0, as in the official scorer."""
         return self.recalled / self.gold if self.gold else 0.0
 
     @property
@@ -307,9 +323,10 @@ class Sums(NamedTuple):
 
 
 def _shared(gold: Clusters, predicted: Clusters) -> Counter[tuple[int, int]]:
-    """Count the mentions that a gold and a predicted cluster share, by the clusters' indices.
+    """Count the mentions that are in both a gold and a predicted cluster.
 
-    A mention of several gold clusters counts for the last of them, as in the scorer's index.
+    The counts are keyed by (index of the gold cluster, index of the predicted cluster). A mention
+    in several gold clusters counts for the last of them, as in the official scorer.
     """
     place = {mention: number for number, cluster in enumerate(gold) for mention in cluster}
     return Counter(
@@ -321,9 +338,9 @@ def _shared(gold: Clusters, predicted: Clusters) -> Counter[tuple[int, int]]:
 
 
 def _common(gold: Iterable[Iterable[Mention]], predicted: Clusters) -> Counter[tuple[int, int]]:
-    """Count shared mentions like `_shared`, but in every gold cluster with the mention.
+    """Count shared mentions like `_shared`, but for every gold cluster that contains the mention.
 
-    A mention counts as often as the gold cluster contains it.
+    A mention that a gold cluster contains repeatedly is counted repeatedly.
     """
     places = defaultdict[Mention, list[int]](list)
     for number, cluster in enumerate(gold):
@@ -340,22 +357,25 @@ def _common(gold: Iterable[Iterable[Mention]], predicted: Clusters) -> Counter[t
 def muc(gold: Clusters, predicted: Clusters) -> Sums:
     """Compute the sums of MUC (Vilain et al. 1995), which counts links between mentions.
 
-    A cluster of n mentions has n - 1 links; a link is right if it is within a cluster of both
-    sides.
+    A cluster with n mentions has n - 1 links. A link is right if its mentions are in the same gold
+    cluster and in the same predicted cluster.
     """
-    # Each pair of a gold and a predicted cluster with n common mentions has n - 1 right links.
+    # A gold and a predicted cluster with n common mentions share n - 1 links.
     shared = sum(count - 1 for count in _shared(gold, predicted).values())
     links = [sum(len(cluster) - 1 for cluster in side) for side in (gold, predicted)]
     return Sums(shared, links[0], shared, links[1])
 
 
 def b_cubed(gold: Clusters, predicted: Clusters) -> Sums:
-    """Compute B3 (Bagga and Baldwin 1998): per mention, the share of its cluster that is right."""
+    """Compute the sums of B3 (Bagga and Baldwin 1998).
+
+    For each mention, B3 computes the share of the mention's cluster that is right.
+    """
     shared = _shared(gold, predicted).items()
     common = _common(map(set, gold), predicted)
-    # Each of the `count` mentions that two clusters share has the share common / size; `count` and
-    # common are equal if no mention is in two gold clusters. Predicted mentions are counted: a
-    # mention that a gold cluster repeats only makes that cluster larger.
+    # Each of the `count` mentions that are in both clusters scores common / size. `count` and
+    # `common` are equal unless a mention is in two gold clusters. A mention that a gold cluster
+    # repeats only makes this cluster larger, because the sum is over predicted mentions.
     return Sums(
         total(count * common[both] / len(gold[both[0]]) for both, count in shared),
         sum(map(len, gold)),
@@ -365,9 +385,11 @@ def b_cubed(gold: Clusters, predicted: Clusters) -> Sums:
 
 
 def ceaf_e(gold: Clusters, predicted: Clusters) -> Sums:
-    """Compute CEAF-e (Luo 2005): the total similarity of the best one-to-one alignment of clusters.
+    """Compute the sums of CEAF-e (Luo 2005).
 
-    The similarity of two clusters is twice their shared mentions divided by the sum of their sizes.
+    CEAF-e is the total similarity of gold and predicted clusters in the best one-to-one alignment.
+    The similarity of two clusters is twice the number of shared mentions, divided by the sum of
+    their sizes.
     """
     import numpy as np  # noqa: PLC0415  (only used with scipy)
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (a second)
@@ -383,30 +405,35 @@ def ceaf_e(gold: Clusters, predicted: Clusters) -> Sums:
 Measure = Callable[[Clusters, Clusters], Sums]
 
 MEASURES: dict[str, Measure] = {"muc": muc, "b3": b_cubed, "ceafe": ceaf_e}
-"""Coreference measures by the prefix of their scores' names."""
+"""Coreference metrics, keyed by the prefix of their scores' names."""
 
 
 def summed(measure: Measure, predictions: Clustered, examples: Documents) -> Sums:
-    """Sum a measure over all documents; raise BenchError if a document hides its clusters."""
+    """Sum numerators and denominators of a coreference metric over all documents.
+
+    Raises BenchError if a document hides its clusters.
+    """
     found = []
     for prediction, example in zip(predictions, examples, strict=True):
         if example.clusters is None:
             raise BenchError(f"document {example.id} hides its clusters: it cannot be scored.")
         found.append(measure(example.chains or example.clusters, prediction.clusters))
-    # Like the scorer: sums of numerators and denominators, not a mean over documents.
+    # As in the official scorer, the result is not a mean over documents.
     return Sums(*map(sum, zip(*found, strict=True))) if found else Sums(0, 0, 0, 0)
 
 
 def _coref(name: str, value: Callable[[Clustered, Documents], float]) -> CorefMetric:
     library = None if name.startswith(("muc", "b3")) else "scipy.optimize"
-    # CEAF-e counts a mention as often as its gold cluster repeats it: a similarity may be up to 2,
-    # and the mean of the three measures up to 4/3.
+    # CEAF-e counts a mention as often as its gold cluster repeats it. So a similarity may be as
+    # high as 2, and the mean of the three metrics as high as 4/3.
     high = 2.0 if name.startswith("ceafe") else 4 / 3 if name == "f1" else 1.0
     return Metric(name=name, compute=value, library=library, bounds=(0.0, high))
 
 
 coreference_f1 = _coref("f1", lambda *both: fmean(summed(m, *both).f1 for m in MEASURES.values()))
-"""CoNLL score: mean F1 of MUC, B3 and CEAF-e; in 0..1 unless gold clusters repeat mentions."""
+"""CoNLL score: the mean F1 of MUC, B3 and CEAF-e. It exceeds 1 only if gold clusters repeat
+mentions.
+"""
 
 
 def _detail(name: str, value: str) -> CorefMetric:
@@ -417,21 +444,21 @@ def _detail(name: str, value: str) -> CorefMetric:
 coreference_details = tuple(
     _detail(name, value) for name in MEASURES for value in ("precision", "recall", "f1")
 )
-"""Precision, recall and F1 of each coreference measure, as in the papers' tables."""
+"""Precision, recall and F1 of each coreference metric, as in the tables of papers."""
 
 
-# XTREME's metrics, checked against seqeval 1.2.2, which evaluate.py of google-research/xtreme
-# (838c13b) uses.
+# XTREME's metrics. They were checked against seqeval 1.2.2, which evaluate.py of
+# google-research/xtreme (838c13b) uses.
 #
-# Parts of speech: seqeval takes the first letter of a tag for its prefix and the rest for its
-# kind: NOUN is an "N" of type "OUN", and CCONJ and SCONJ have the same type, "CONJ".
+# For parts of speech, seqeval takes the first letter of a tag as its prefix and the rest as its
+# type: NOUN is an "N" of type "OUN", and CCONJ and SCONJ have the same type, "CONJ".
 
 
 def bare_chunks(tags: Sequence[str]) -> list[Entity]:
-    """Return the entities that seqeval finds in Universal Dependencies tags ("O" ends a sentence).
+    """Return the entities that seqeval decodes from part-of-speech tags of Universal Dependencies.
 
-    Adjacent words of one type are one entity. After "O" the tag X, which has no type, begins no
-    entity: its entity begins where the last one began.
+    "O" marks the end of a sentence. Adjacent words of the same type form one entity. As in seqeval,
+    the tag X after "O" does not set a new start, so its entity starts where the previous one did.
     """
     found: list[Entity] = []
     begin, last, last_kind = 0, "O", ""
@@ -456,9 +483,9 @@ def _bare(name: str, ratio: Ratio) -> TagMetric:
 
 
 BARE_METRICS = _bare("f1", f1), _bare("precision", precision), _bare("recall", recall)
-"""XTREME's "F1" of parts of speech, and its precision and recall, in 0..1."""
+"""XTREME's F1, precision and recall of parts of speech, in 0..1."""
 
 word_accuracy: TagMetric = Metric(
     name="accuracy", compute=lambda ps, es: words_share(tagged_pairs(ps, es))
 )
-"""Share of words whose tag is literally right, in 0..1."""
+"""Share of words whose predicted tag is identical to the gold tag, in 0..1."""

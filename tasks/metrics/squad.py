@@ -1,7 +1,7 @@
-"""Metrics of SQuAD 1.1, SQuAD 2.0 and MLQA: exact match and F1, equal to the official scripts.
+"""Metrics of SQuAD 1.1, SQuAD 2.0 and MLQA: exact match and F1, as in the official scripts.
 
-Every metric is in 0..1. EVALUATE_V1 and EVALUATE_V2 print the same scores in percent under the
-scripts' keys, equal to the last digit, because they add and divide in the scripts' order.
+Every metric is in 0..1. EVALUATE_V1 and EVALUATE_V2 describe the numbers that the official scripts
+print. The numbers are equal to the last digit, because they are computed in the same order.
 """
 
 import math
@@ -24,11 +24,11 @@ ARTICLES = re.compile(r"\b(a|an|the)\b")
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-@lru_cache(maxsize=2**17)  # every metric of a SQuAD run normalises the same 50,000 texts
+@lru_cache(maxsize=2**17)  # each metric of a SQuAD run normalises the same 50,000 texts
 def normalise(text: str) -> str:
     """Return the text in lower case without ASCII punctuation, articles and extra white space."""
-    # In the scripts' order: "the-end" becomes "theend" before articles are removed, so its "the"
-    # stays.
+    # The order is that of the scripts: "the-end" becomes "theend" before articles are removed, so
+    # its "the" is kept.
     return " ".join(ARTICLES.sub(" ", text.lower().translate(NO_PUNCTUATION)).split())
 
 
@@ -38,9 +38,10 @@ def exact_match(guess: str, gold: str, read: Callable[[str], str] = normalise) -
 
 
 def token_f1(guess: str, gold: str, read: Callable[[str], str] = normalise) -> float:
-    """Return F1 of the words that both texts share, counted with repetition; 0 without any.
+    """Return the F1 of the words in both texts, counting repetitions.
 
-    This is the F1 of SQuAD 1.1 and ReCoRD: two texts that both have no words ("the", "") get 0.
+    This is the F1 of SQuAD 1.1 and ReCoRD. It is 0 if no word is shared, even if both texts have no
+    words after normalisation, such as "the" and "".
     """
     guess_words, gold_words = read(guess).split(), read(gold).split()
     shared = (Counter(guess_words) & Counter(gold_words)).total()
@@ -50,7 +51,10 @@ def token_f1(guess: str, gold: str, read: Callable[[str], str] = normalise) -> f
 
 
 def answer_f1(guess: str, gold: str) -> float:
-    """Return SQuAD 2.0's F1: if a text has no words, 1 if neither has any, else 0."""
+    """Return SQuAD 2.0's F1: the token F1 if both texts have words after normalisation.
+
+    Otherwise it is 1 if both texts have no words, and 0 if one of them has.
+    """
     if normalise(guess) and normalise(gold):
         return token_f1(guess, gold)
     return exact_match(guess, gold)
@@ -58,19 +62,26 @@ def answer_f1(guess: str, gold: str) -> float:
 
 # No-answer thresholds.
 #
-# A question is left unanswered if its no-answer score exceeds the threshold. Three kinds of
-# threshold are in use: a fixed one; the best one on the scored questions themselves (the published
-# convention for SQuAD 2.0, which is too optimistic); and cross-fitted ones, each fitted on other
-# articles (unbiased).
+# A question is left unanswered if its no-answer score exceeds the threshold. Scores are computed at
+# three kinds of thresholds: a fixed one; the best one on the scored questions themselves, which is
+# the convention in papers on SQuAD 2.0 but too optimistic; and cross-fitted ones, where the
+# threshold for an article is fitted on other articles, which is unbiased.
 
 FOLDS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
 class _ScoredAnswer:
-    """Score of a question's answer in 0..1, with all that a no-answer threshold needs.
+    """Score of the answer to a question, with the inputs for choosing a no-answer threshold.
 
-    `group` (the article) names questions that must not be split between fitting and scoring.
+    Attributes:
+        points: Score of the predicted text, in 0..1.
+        is_answered: True if the predicted text is not empty.
+        has_answer: True if the question has a gold answer.
+        no_answer_score: No-answer score of the prediction.
+        threshold: Threshold of the prediction itself.
+        group: Article of the question. Questions about the same article are never divided between
+            fitting and scoring.
     """
 
     points: float
@@ -81,31 +92,31 @@ class _ScoredAnswer:
     group: str = ""
 
     def points_at(self, threshold: float) -> float:
-        """Return the score at a no-answer threshold."""
+        """Return the score, in 0..1, if this no-answer threshold is applied."""
         if self.no_answer_score > threshold:
             return float(not self.has_answer)
         return self.points
 
     @property
     def decided(self) -> float:
-        """Score at the prediction's own threshold."""
+        """Score at the threshold that the prediction itself has."""
         return self.points_at(self.threshold)
 
 
 def _best_threshold(answers: Sequence[_ScoredAnswer]) -> tuple[float, float | None]:
-    """Return the largest sum of scores that a threshold can reach, and that threshold.
+    """Return the largest sum of scores over all thresholds, and the threshold that reaches it.
 
-    The threshold is None if no threshold is better than answering nothing. Like evaluate-v2.0.py,
-    this is one sweep from answering nothing, question by question in the order of the no-answer
-    scores; ties keep the given order. The best sum may therefore lie between two equal scores,
-    where no threshold reaches it.
+    The threshold is None if no threshold is better than leaving all questions unanswered. As in
+    evaluate-v2.0.py, the sweep answers one more question at a time, in the order of the no-answer
+    scores; ties keep the given order. The best sum may therefore lie between two questions with
+    equal scores, where no threshold actually reaches it.
     """
-    # If nothing is answered, the questions without an answer are right.
+    # At first nothing is answered, which is right for the questions without an answer.
     points: float = sum(not answer.has_answer for answer in answers)
     best, threshold = points, None
     for answer in sorted(answers, key=lambda answer: answer.no_answer_score):
-        # Answering one more question wins its points if it has an answer. If it has none, the
-        # point for no answer is lost, unless the predicted answer is empty.
+        # Answering one more question adds its score if the question has an answer. If it has none,
+        # the point for leaving it unanswered is lost, unless the predicted answer is empty.
         points += answer.points if answer.has_answer else -answer.is_answered
         if points > best:
             best, threshold = points, answer.no_answer_score
@@ -113,20 +124,20 @@ def _best_threshold(answers: Sequence[_ScoredAnswer]) -> tuple[float, float | No
 
 
 def _cross_fitted_points(answers: Sequence[_ScoredAnswer]) -> float | None:
-    """Return the sum of scores if each fold uses the best threshold of the other folds.
+    """Return the sum of scores where each fold uses the threshold that is best on the other folds.
 
-    Groups are assigned to five folds in turn. None if there is only one group, so that nothing is
-    left to fit on.
+    Groups are assigned to five folds in turn. Returns None if there are fewer than two groups,
+    because a threshold cannot be fitted on other groups then.
     """
     groups = sorted({answer.group for answer in answers})
     if len(groups) < 2:
         return None
-    # Folds follow the sorted titles, so that the order of the rows does not matter.
+    # Titles are sorted, so that the folds do not depend on the order of the rows.
     fold_of = {group: index % FOLDS for index, group in enumerate(groups)}
     points = 0.0
     for fold in sorted(set(fold_of.values())):
         _, fitted = _best_threshold([a for a in answers if fold_of[a.group] != fold])
-        # If answering nothing is best, minus infinity, which every score exceeds.
+        # If answering nothing is best, the threshold is minus infinity, which every score exceeds.
         threshold = -math.inf if fitted is None else fitted
         points += total(a.points_at(threshold) for a in answers if fold_of[a.group] == fold)
     return points
@@ -136,7 +147,7 @@ SpanMetric = Metric[SpanPrediction, SpanExample]
 Predictions = Sequence[SpanPrediction]
 Examples = Sequence[SpanExample]
 Measure = Callable[[str, str], float]
-"""Function that returns the score, in 0..1, of an answer against one gold answer."""
+"""Function that compares an answer with one gold answer and returns a score in 0..1."""
 
 
 def gold_texts(example: SpanExample) -> tuple[str, ...]:
@@ -147,9 +158,9 @@ def gold_texts(example: SpanExample) -> tuple[str, ...]:
 
 
 def v1_points(predictions: Predictions, examples: Examples, measure: Measure) -> float:
-    """Sum over questions the best score against any gold answer; a missing answer counts 0.
+    """Return the sum over questions of the best score against any gold answer.
 
-    Raises BenchError for a question without an answer.
+    A missing answer scores 0. Raises BenchError for a question without a gold answer.
     """
     points = 0.0
     for prediction, example in zip(predictions, examples, strict=True):
@@ -165,7 +176,10 @@ def v1_points(predictions: Predictions, examples: Examples, measure: Measure) ->
 
 
 def _share(points: float, count: int) -> Printed:
-    """Return a mean; its printed percentage is multiplied before dividing, as in the scripts."""
+    """Return `points / count`; the printed percentage is `100 * points / count`, as in the scripts.
+
+    The order of operations matters for the last digit.
+    """
     return Printed(points / count, 100.0 * points / count, count)
 
 
@@ -174,16 +188,16 @@ def _v1_metric(name: str, measure: Measure) -> SpanMetric:
 
 
 SQUAD_V1 = (_v1_metric("em", exact_match), _v1_metric("f1", token_f1))
-"""Exact match "em" and "f1" over questions that all have an answer."""
+"""Metrics of SQuAD 1.1: exact match ("em") and "f1" over questions that all have an answer."""
 
 EVALUATE_V1 = Script(lines=dict(zip(("exact_match", "f1"), SQUAD_V1, strict=True)))
-"""SQuAD's evaluate-v1.1.py, which is also XTREME's evaluate_squad.py."""
+"""Description of SQuAD's evaluate-v1.1.py; XTREME's evaluate_squad.py is equivalent."""
 
 
 def _v2_answers(
     predictions: Predictions, examples: Examples, measure: Measure
 ) -> list[_ScoredAnswer]:
-    """Score every question; gold answers without a word do not count, as in the script."""
+    """Score every question. As in the script, gold answers without any word are ignored."""
     answers = []
     for prediction, example in zip(predictions, examples, strict=True):
         golds = [gold for gold in gold_texts(example) if normalise(gold)] or [""]
@@ -212,7 +226,7 @@ def _v2_metric(name: str, measure: Measure, reduce: Reduce) -> SpanMetric:
 
 
 def _decided(answers: Sequence[_ScoredAnswer]) -> float | None:
-    """Return the mean score at the predictions' own thresholds; None without questions."""
+    """Return the mean score at the predictions' own thresholds; None if there are no questions."""
     return _share(total(a.decided for a in answers), len(answers)) if answers else None
 
 
@@ -221,7 +235,7 @@ def _best(answers: Sequence[_ScoredAnswer]) -> float:
 
 
 def _threshold(answers: Sequence[_ScoredAnswer]) -> float:
-    # The script prints 0.0 if answering nothing is best, and never multiplies the threshold by 100.
+    # The script prints 0.0 if answering nothing is best, and never scales thresholds to percent.
     found = _best_threshold(answers)[1] or 0.0
     return Printed(found, found)
 
@@ -232,11 +246,19 @@ def _cross(answers: Sequence[_ScoredAnswer]) -> float | None:
 
 
 SQUAD_V2 = (_v2_metric("em", exact_match, _decided), _v2_metric("f1", answer_f1, _decided))
-"""Exact match "em" and "f1" over all questions at a fixed threshold: 0, or the one of a file."""
+"""Metrics of SQuAD 2.0: exact match ("em") and "f1" over all questions at a fixed threshold.
+
+The threshold is 0 for a model's predictions; for a prediction file it is given with the file.
+"""
 
 
 def _details(reductions: Mapping[str, Reduce]) -> tuple[SpanMetric, ...]:
-    """Create each reduction for exact match ("em") and F1 ("f1")."""
+    """Create two metrics per reduction: one from exact match ("em"), one from F1 ("f1").
+
+    Args:
+        reductions: Functions that compute the value from all answers, keyed by the suffix of the
+            metric's name.
+    """
     return tuple(
         _v2_metric(f"{name}_{suffix}", measure, reduce)
         for suffix, reduce in reductions.items()
@@ -245,8 +267,10 @@ def _details(reductions: Mapping[str, Reduce]) -> tuple[SpanMetric, ...]:
 
 
 SWEPT = _details({"best": _best, "best_threshold": _threshold})
-"""Scores at the threshold that is best on the scored questions ("f1_best", the number in papers),
-and that threshold, in the unit of the no-answer scores: a logit difference, or the file's unit.
+"""Scores at the threshold that is best on the scored questions, and that threshold.
+
+Papers report the first ("f1_best"). The threshold has the unit of the no-answer scores, which is a
+logit difference for a model.
 """
 
 _ANSWERED = tuple(m.of("hasans", lambda example: bool(example.answers)) for m in SQUAD_V2)
@@ -258,8 +282,8 @@ SQUAD_V2_DETAILS = (
     *SWEPT,
     *_details({"cross": _cross}),
 )
-"""Scores of the questions with and without an answer, of the sweep, and at thresholds fitted on
-other articles ("f1_cross").
+"""Further scores of SQuAD 2.0: on questions with an answer and on those without, at the best
+threshold, and at thresholds that are fitted on other articles ("f1_cross").
 """
 
 _BY_PREFIX = {"": SQUAD_V2, "HasAns_": _ANSWERED, "NoAns_": _UNANSWERED}
@@ -273,16 +297,16 @@ EVALUATE_V2 = Script(
     },
     counts={prefix + "total": exact for prefix, (exact, _) in _BY_PREFIX.items()},
 )
-"""SQuAD's evaluate-v2.0.py; the predictions' threshold is its --na-prob-thresh."""
+"""Description of SQuAD's evaluate-v2.0.py; its --na-prob-thresh is `SpanPrediction.threshold`."""
 
 
 def swept_in_order(
     predictions: Predictions, examples: Examples, order: Sequence[str] | None
 ) -> Mapping[SpanMetric, float | None]:
-    """Compute the scores of the sweep with ties in the given order of question ids.
+    """Compute the SWEPT metrics of SQuAD 2.0, with ties in the given order of question ids.
 
-    Without a file of no-answer scores there is no order, and the script sweeps nothing: all are
-    None.
+    The order is that of a file of no-answer scores. Without such a file (None), the official script
+    does not search for the best threshold, so all values are None.
     """
     if order is None:
         return dict.fromkeys(SWEPT)
@@ -294,18 +318,18 @@ def swept_in_order(
 
 # MLQA: SQuAD's metrics with language-specific normalisation.
 #
-# Checked against facebookresearch/MLQA mlqa_evaluation_v1.py (24bf470).
+# The code was checked against mlqa_evaluation_v1.py of facebookresearch/MLQA (24bf470).
 
 _ARTICLES = {
     "en": r"\b(a|an|the)\b",
     "es": r"\b(un|una|unos|unas|el|la|los|las)\b",
     "vi": r"\b(của|là|cái|chiếc|những)\b",
     "de": r"\b(ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b",
-    # The first half of the official pattern matches nothing, so the article is removed within words
-    # too.
+    # The first half of the official pattern never matches, so the script removes the article within
+    # words too.
     "ar": "ال",
 }
-"""Patterns of articles by language; Hindi and Chinese have none."""
+"""Patterns of articles, keyed by language; Hindi and Chinese have no articles."""
 
 
 @lru_cache(maxsize=2**16)
@@ -317,7 +341,7 @@ def _is_punctuation(character: str) -> bool:
 def normalise_mlqa(answer: str, language: str) -> str:
     """Return an answer in lower case without Unicode punctuation, articles and extra white space.
 
-    Each Chinese character is a word of its own.
+    Chinese characters are separated by spaces, so that each counts as a word.
     """
     kept = "".join(c for c in answer.lower() if not _is_punctuation(c))
     if language in _ARTICLES:
@@ -340,7 +364,7 @@ def _mlqa(name: str, measure: Callable[..., float]) -> SpanMetric:
 
 
 MLQA_METRICS = (_mlqa("em", exact_match), _mlqa("f1", token_f1))
-"""Exact match and F1 of questions in one language (`SpanExample.language`)."""
+"""Metrics of MLQA: exact match and F1 over questions in one language (`SpanExample.language`)."""
 
 EVALUATE_MLQA = Script(lines=dict(zip(("exact_match", "f1"), MLQA_METRICS, strict=True)))
-"""Script mlqa_evaluation_v1.py for one language."""
+"""Description of mlqa_evaluation_v1.py for one language."""

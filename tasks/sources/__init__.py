@@ -1,4 +1,4 @@
-"""Sources of rows: the hub, official files, and the embedded mini data."""
+"""Data sources: the Hugging Face hub, official files, and the embedded mini data."""
 
 from collections.abc import Iterable, Sequence
 from importlib import import_module
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def rows(source: Source, split: str, data: Data) -> list[Row]:
-    """Return the rows of one split; raise DataError if the source lacks it or it is malformed."""
+    """Return the rows of one split; raise DataError if the split is missing or malformed."""
     is_beir = source.format == "beir"
     if source.reader is not None:
         folder = mini_folder() if data.source == "mini" else data.folder
@@ -40,7 +40,7 @@ def rows(source: Source, split: str, data: Data) -> list[Row]:
 
 
 def _beir() -> Any:
-    """Import the reader of BEIR's sets, which no other task needs."""
+    """Import the reader of BEIR's data sets, which only retrieval tasks need."""
     return import_module("benchharness.tasks.sources.beir")
 
 
@@ -54,10 +54,19 @@ def _official(source: Source, split: str, data: Data) -> OfficialFiles:
 
 
 def missing_files(source: Source, splits: Iterable[str], data: Data, *, alone: bool = True) -> str:
-    """Describe the missing files of the splits and the folder that has them; "" if none are.
+    """Describe the files of splits that are missing, and where they were found instead.
 
-    Nothing is read, and nothing is missing on the hub. A folder that is the task's own only by a
-    guess, because its name differs, is used only if the task is `alone`.
+    No file is read. The hub never has missing files.
+
+    Args:
+        source: Source of the task's rows.
+        splits: Names of the splits.
+        data: The data that the user named.
+        alone: True if this is the only task that is run. Only then, a folder is accepted as the
+            task's own folder even if its name is a different one.
+
+    Returns:
+        The description; "" if no file is missing.
     """
     if source.reader is not None or data.files is None:
         return ""
@@ -83,7 +92,7 @@ def _arranged(source: Source, split: str, found: list[Row], place: str) -> Seque
 
 
 def has_rows(source: Source, split: str, data: Data) -> bool:
-    """Return whether the source has this split, without reading it; the hub has every split."""
+    """Return whether the data contain a split, without reading it; the hub has all splits."""
     if split not in source.splits:
         return False
     if source.reader is not None:

@@ -1,7 +1,7 @@
-"""Read official archives (zip, tar, tar.gz) in place: nothing is unpacked to the disk.
+"""Read files in official archives (zip, tar, tar.gz) without unpacking them to the disk.
 
-Opening an archive refuses names that lead outside, duplicate files, and sizes that no benchmark
-has. In a tar only regular files are listed; links are ignored.
+An archive is refused if it has a path that leads outside, duplicate files, or files that are larger
+than those of any benchmark. Links in a tar are ignored.
 """
 
 import gzip
@@ -19,21 +19,21 @@ from pathlib import Path
 from benchharness.errors import DataError
 
 LARGEST_FILE = 2**30
-"""Maximum number of bytes of one file: twice the size of SNLI's training file, the largest one."""
+"""Maximum size of a file in bytes: twice the size of SNLI's training file, the largest one."""
 
 LARGEST_ARCHIVE = 2**32
-"""Maximum number of bytes of an unpacked archive: three times the size of MNLI.zip, the largest
+"""Maximum size of an unpacked archive in bytes: three times the size of MNLI.zip, the largest
 one."""
 
 MOST_FILES = 200_000
-"""Maximum number of files in an archive; RACE has 28,000."""
+"""Maximum number of files in an archive; RACE's archive has 28,000."""
 
 _DAMAGE = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, struct.error),
     *(OSError, EOFError, RuntimeError, ValueError, ArithmeticError, LookupError),
 )
-"""Exceptions of the libraries for an archive that is damaged, encrypted or packed in an unknown
-way."""
+"""Exceptions that libraries raise for an archive which is damaged, encrypted, or compressed by an
+unknown method."""
 
 
 class _Zip:
@@ -48,11 +48,11 @@ class _Zip:
     def read(self, number: int) -> bytes:
         member = self._members[number]
         with self._file.open(member) as file:
-            return file.read(member.file_size + 1)  # no more, whatever the archive holds
+            return file.read(member.file_size + 1)  # at most one byte more than the size
 
 
 class _Tar:
-    """A tar archive, which has no list of its files: reading through it once finds them."""
+    """Tar archive. A tar has no table of contents, so it is read once to list its files."""
 
     def __init__(self, path: Path, *, packed: bool) -> None:
         stream = _Bounded(gzip.GzipFile(path) if packed else path.open("rb"))
@@ -66,12 +66,12 @@ class _Tar:
 
     def listed(self) -> Iterator[tuple[str, int]]:
         for member in self._file:
-            # The next member is reached by unpacking all of this one.
+            # Moving to the next member decompresses this one completely.
             if member.isreg():
                 self._members.append(member)
                 yield member.name, member.size
-        # A whole tar ends in blocks of zeros. One that is truncated between two members lacks them,
-        # which tarfile does not report.
+        # A complete tar ends with blocks of zeros. tarfile does not report that they are missing if
+        # the archive is truncated between two members.
         if self._stream.last != bytes(tarfile.BLOCKSIZE):
             raise tarfile.ReadError("unexpected end of data")
 
@@ -82,7 +82,7 @@ class _Tar:
 
 
 class _Bounded:
-    """A stream that refuses to read beyond the size of any benchmark's archive."""
+    """Stream that raises an error if more is read than the largest archive of a benchmark has."""
 
     def __init__(self, stream: gzip.GzipFile | BufferedReader) -> None:
         self._stream = stream
@@ -111,10 +111,10 @@ class _TooLargeError(Exception):
 
 
 class Member:
-    """A file or folder in an archive, as a `Place`; the archive itself is its topmost folder.
+    """File or folder in an archive; it can be used like a `Path` where `Place` is accepted.
 
-    `number` is a file's position in the archive, and None for a folder. Members are ordered by it,
-    so that a tar is read from its beginning to its end.
+    The archive itself is the topmost folder. `number` is the index of a file in the archive, and
+    None for a folder. Members are ordered by this index, so that a tar is read sequentially.
     """
 
     def __init__(self, archive: "_Archive", path: str, name: str, number: int | None) -> None:
@@ -132,28 +132,36 @@ class Member:
         return (self.number or 0) < (other.number or 0)
 
     def is_dir(self) -> bool:
-        """Return whether this is a folder."""
+        """Return whether the member is a folder."""
         return self.number is None
 
     def is_file(self) -> bool:
-        """Return whether this is a file."""
+        """Return whether the member is a file."""
         return self.number is not None
 
     def iterdir(self) -> Iterator["Member"]:
-        """Return an iterator over the members of a folder."""
+        """Return an iterator over the files and folders in this folder."""
         return iter(self.members.values())
 
     def resolve(self) -> "Member":
-        """Return the member itself, because no link is followed."""
+        """Return the member itself, because links are ignored."""
         return self
 
     def read_bytes(self) -> bytes:
-        """Return the file's bytes; raise DataError if the archive is damaged there."""
+        """Return the content of the file; raise DataError if it is damaged."""
         assert self.number is not None, "a folder has no bytes"
         return self._archive.read(self.number, str(self))
 
     def within(self, name: str, number: int | None) -> "Member":
-        """Return the member of this name in the folder, made if needed; raise KeyError if taken."""
+        """Return the file or folder with this name in this folder, creating it if necessary.
+
+        Args:
+            name: Name of the member.
+            number: Index of the file in the archive; None for a folder.
+
+        Raises:
+            KeyError: If the name is taken by a file, or by a folder when a file is created.
+        """
         known = self.members.get(name)
         if known is None:
             known = Member(self._archive, f"{self}/{name}", name, number)
@@ -165,7 +173,7 @@ class Member:
 
 
 class _Archive:
-    """An open archive, which is closed when no member of it is referenced any more."""
+    """Open archive, which is closed when none of its members is referenced any more."""
 
     def __init__(self, path: Path, name: str) -> None:
         self.path = path
@@ -173,10 +181,11 @@ class _Archive:
         with self._refusing(path):
             with path.open("rb") as file:
                 start = file.read(2)
-            # The first bytes decide, whatever the name: "PK" for a zip, 1F 8B for gzip, else a tar.
+            # The format is known from the first bytes instead of the name: "PK" is a zip, 1F 8B is
+            # gzip, and anything else should be a tar.
             is_zip = start == b"PK"
             self._content = _Zip(path) if is_zip else _Tar(path, packed=start == b"\x1f\x8b")
-        # The content's own method, because one of this object would keep it alive for ever.
+        # The finalizer must not be a method of this object, because it would keep the object alive.
         weakref.finalize(self, self._content.close)
         with self._refusing(path):
             total = 0
@@ -192,7 +201,7 @@ class _Archive:
 
     @contextmanager
     def _refusing(self, place: object) -> Iterator[None]:
-        """Raise DataError if the block finds the archive damaged or too large."""
+        """Context manager that raises DataError if the archive is damaged or too large."""
         try:
             yield
         except _DAMAGE as error:
@@ -209,7 +218,7 @@ class _Archive:
 
     def _add(self, name: str, number: int) -> None:
         parts = tuple(part for part in re.split(r"[/\\]", name) if part != ".")
-        # "/etc/passwd" has an empty first part, "../x" leads outside, "C:" is a drive of Windows.
+        # "/etc/passwd" has an empty first part, "../x" leads outside, and "C:" is a Windows drive.
         if "" in parts or ".." in parts or ":" in parts[0] or "\0" in name:
             raise DataError(
                 f"{self.path} holds {name!r}, which is no place in it: get the official archive."
@@ -226,5 +235,8 @@ class _Archive:
 
 
 def open_archive(path: Path, name: str) -> Member:
-    """Return an archive's topmost folder, called `name`; raise DataError if it cannot be opened."""
+    """Open an archive, and return its topmost folder under the name `name`.
+
+    Raises DataError if the archive cannot be opened.
+    """
     return _Archive(path, name).root

@@ -1,8 +1,8 @@
-"""Read BEIR's layout: corpus.jsonl, queries.jsonl, and judgements of relevance in qrels/SPLIT.tsv.
+"""Read data in BEIR's layout: corpus.jsonl, queries.jsonl, and relevance judgements in qrels/.
 
-As in beir's data_loader.py a document is its title and its text, "metadata" is ignored, and a split
-has the queries of its qrels. Released sets contain judgements of missing queries and documents.
-They count as in trec_eval, and the `oddities` of a row report them.
+As in beir's data_loader.py, a document consists of its title and text, "metadata" is ignored, and a
+split has the queries of its qrels file. Released data sets also contain judgements of queries and
+documents that do not exist. They are handled as in trec_eval and reported in `oddities` of rows.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from benchharness.tasks.sources.source import ODDITIES, Place, Row, Source, Spli
 HEADER = ("query-id", "corpus-id", "score")
 
 _IN_MEMORY = 6
-"""Bytes of memory per byte of a corpus file, for its texts, their tokens and their vectors."""
+"""Bytes of memory needed per byte of a corpus file, for its texts, tokens and embeddings."""
 
 NO_DOCUMENT = "judged documents that the corpus has not count as not found, as in trec_eval"
 NO_QUERY = "judgements of queries that queries.jsonl has not are left out, as in trec_eval"
@@ -34,14 +34,17 @@ SAME_DOCUMENT = "documents that stand in the corpus twice, word for word, are on
 SAME_QUERY = "of queries with one id the last counts, as in BEIR's loader"
 
 Queries = tuple[Mapping[str, str], tuple[str, ...]]
-"""Texts of queries by id, and oddities of the file."""
+"""Texts of queries, keyed by id, and sentences about irregularities in their file."""
 
 Line = tuple[str, Mapping[str, Any]]
-"""Place of an object, for errors, and the object."""
+"""JSON object, preceded by its location (file and line) for error messages."""
 
 
 def file_queries(qrels: Place) -> list[Row]:
-    """Read the rows of a split from files; raise DataError if they are malformed."""
+    """Read the rows of a split from its qrels file and the files next to that folder.
+
+    Raises DataError if the files are malformed.
+    """
     folder = qrels.parent.parent
     held = {child.name: child for child in folder.iterdir()}
     if lacking := [name for name in ("corpus.jsonl", "queries.jsonl") if name not in held]:
@@ -59,7 +62,7 @@ def _is_judgement(fields: list[str], queries: Queries) -> bool:
 
 
 def hub_queries(source: Source, split: str) -> list[Row]:
-    """Read the rows of a split from the hub, where a set's qrels are a data set of their own."""
+    """Read the rows of a split from the hub, where the qrels are in a separate data set."""
     corpus, queries = _of_hub(source.hub)
     name = f"{source.hub}-qrels"
     found = hub_dataset(replace(source, hub=name, config=source.config), split)
@@ -101,7 +104,7 @@ def _file_corpus(path: Place) -> Corpus:
     return _kept_corpus(path, found.st_mtime_ns, found.st_size)
 
 
-@lru_cache(maxsize=2)  # shared by all splits of a set
+@lru_cache(maxsize=2)  # all splits of a data set share its corpus
 def _kept_corpus(path: Path, _changed: int, _size: int) -> Corpus:
     return _corpus(str(path), _objects(path))
 
@@ -147,11 +150,21 @@ def _rows(
     corpus: Corpus,
     odd: tuple[str, ...] = (),
 ) -> list[Row]:
-    """Return a row per judged query, in the order of the queries' first judgements.
+    """Return one row per judged query, in the order in which the qrels file first names them.
 
-    A query that does not exist has None as its text. Oddities of the files are in the first row.
-    Raises DataError for a malformed judgement, and if no judged query, or no judged document,
-    exists.
+    A query that does not exist has the text None. The first row reports the irregularities of the
+    files as a whole.
+
+    Args:
+        name: Name of the qrels, for errors.
+        judged: Location and fields of each judgement.
+        queries: The queries.
+        corpus: The corpus.
+        odd: Sentences about irregularities of the qrels file.
+
+    Raises:
+        DataError: If a judgement is malformed, or if none of the judged queries or none of the
+            judged documents exists.
     """
     grades: dict[str, dict[str, int]] = {}
     again: Counter[str] = Counter()
@@ -188,7 +201,7 @@ def _rows(
 def _check_known(
     name: str, noun: str, judged: Collection[str], known: Collection[str], place: str
 ) -> None:
-    """Raise DataError if nothing that is judged exists: the files are from different sets."""
+    """Raise DataError if none of the judged ids is known, as in files from different data sets."""
     if judged and not any(each in known for each in judged):
         raise DataError(
             f"{name} judges the {noun} {next(iter(judged))!r}, and {place} has none of those that "

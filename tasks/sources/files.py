@@ -1,8 +1,9 @@
-"""Find the official files in the folder or archive that `--data` names.
+"""Find official files in the folder or archive that `--data` names.
 
-Users' folders differ: one has `glue_data/CoLA`, another `GLUE/cola`, a third the zips as they were
-downloaded. Names are compared without case and punctuation, a folder may be inside another of its
-own name, as unpacking makes it, and an archive counts as a folder. The rows are always the same.
+Users have different folders: one has `glue_data/CoLA`, another has `GLUE/cola`, and a third has the
+zip files as they were downloaded. So names are compared without case and punctuation, a folder may
+be inside another folder with the same name (which happens when an archive is unpacked), and an
+archive is treated like a folder.
 """
 
 import re
@@ -21,10 +22,9 @@ from benchharness.tasks.sources.source import Place, Source, Split
 
 
 def mini_folder() -> Path:
-    """Return the folder of the embedded data, which holds glue/ and others like a `--data` folder.
+    """Return the folder of the embedded mini data, which is laid out like a `--data` folder.
 
-    Its sentences are generated from a fixed seed: tests/helpers/mini_data writes them again, byte
-    for byte.
+    The sentences are synthetic: tests/helpers/mini_data generates them from a fixed seed.
     """
     return Path(__file__).parents[1] / "mini"
 
@@ -34,22 +34,24 @@ ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Source of rows: the hub, files, or the embedded mini data.
+    """Data that the user selected: the hub, official files, or the embedded mini data.
 
-    `folder` is set for "files" only. It may also be an archive or, for a task that has its own
-    reader, a file of rows.
+    Attributes:
+        source: Kind of the data.
+        folder: Path of the files; set if `source` is "files". It may also be an archive or, for a
+            task with its own reader, a file with rows.
     """
 
     source: Literal["hub", "files", "mini"]
     folder: Path | None = None
 
     def __str__(self) -> str:
-        """Return the text that `parse_data` turns back into equal data."""
+        """Return a text from which `parse_data` creates an equal object."""
         return str(self.folder) if self.folder is not None else self.source
 
     @cached_property
     def files(self) -> "Files | None":
-        """Official files of the source; None for the hub, which has none."""
+        """Official files in the folder or in the mini data; None for the hub."""
         if self.source == "mini":
             return Files(mini_folder())
         if self.folder is None:
@@ -64,9 +66,9 @@ class Data:
 
 
 def parse_data(text: str) -> Data:
-    """Return the source that `--data` names: "hub", "mini", or a folder, an archive or a file.
+    """Parse the value of `--data`: "hub", "mini", or the path of a folder, an archive or a file.
 
-    Raises DataError if the folder or file does not exist.
+    Raises DataError if the path does not exist.
     """
     match text:
         case "hub":
@@ -74,7 +76,7 @@ def parse_data(text: str) -> Data:
         case "mini":
             return Data(source="mini")
     folder = Path(text).expanduser()
-    # Path("") is the current folder, which nobody means by an unset shell variable.
+    # An empty text, e.g. from an unset shell variable, must not mean the current folder.
     if not text or not folder.exists():
         raise DataError(
             f"the data folder {text!r} does not exist: give a folder of official files, an "
@@ -84,9 +86,12 @@ def parse_data(text: str) -> Data:
 
 
 class Found(NamedTuple):
-    """Files of a split, in order.
+    """Files of a split.
 
-    They are `guessed` if the folder is taken for the task's own although its name differs.
+    Attributes:
+        files: The files, in order.
+        guessed: True if the folder was assumed to be the task's own folder although it has another
+            name.
     """
 
     files: tuple[Place, ...]
@@ -94,14 +99,15 @@ class Found(NamedTuple):
 
 
 Rank = tuple[int, int]
-"""Distance of a way to read files from the expected one: the number of names that differ from those
-looked for, and the number of folders that are inside another one of the same name."""
+"""Distance between the path of a file and the expected path: the number of names that are spelled
+differently, and the number of folders that are inside another folder with the same name."""
 
 
 class Files:
-    """Official files in a folder or an archive, as they were when they were first listed.
+    """Official files in a folder or an archive.
 
-    Archives stay open as long as this object exists.
+    The contents of folders are cached when they are first listed. Archives stay open as long as
+    this object exists.
     """
 
     def __init__(self, root: Path) -> None:
@@ -112,14 +118,15 @@ class Files:
         self.root: Place = self._opened(root, name) if is_archive else root
 
     def find(self, source: Source, split: Split) -> Found | None:
-        """Return the first of the split's files that exists, or None.
+        """Find the files of a split; return None if they do not exist.
 
-        The suite's folder goes before the data folder itself, which goes before a folder that may
-        be the task's own; a released name goes before other spellings, and a folder before an
-        archive. A folder that has other splits of the task at their proper place is not taken for
-        the task's own.
+        Folders are preferred to archives. The suite's folder is searched first, then the data
+        folder itself, and last the data folder as the task's own folder. Official names are
+        preferred to alternative spellings. A folder is not assumed to be the task's own if other
+        splits of the task are found at their expected paths.
 
-        Raises DataError if the file exists twice, or if a folder cannot be read.
+        Raises:
+            DataError: If a file exists more than once, or if a folder cannot be read.
         """
         others = [other for other in source.splits.values() if other is not split]
         try:
@@ -132,8 +139,8 @@ class Files:
             raise DataError(f"{self.root} cannot be read: {error.strerror or error}.") from error
 
     def _find(self, source: Source, split: Split) -> Found | None:
-        # Outer loops have priority: folders alone before folders and archives, the suite's folder
-        # before the data folder itself, then the names of the file in their order.
+        # The outer loops have priority: first without archives, then with archives; first the
+        # suite's folder, then the data folder itself; then the possible files in their order.
         for packed in (False, True):
             for above, skipped, guessed in self._levels(source):
                 for pattern in split.files:
@@ -143,14 +150,18 @@ class Files:
         return None
 
     def _levels(self, source: Source) -> Iterator[tuple[tuple[str, ...], int, bool]]:
-        """Yield (folders above a split's path, leading folders to skip in it, is it a guess)."""
-        # Of "CoLA/train.tsv": glue/CoLA/train.tsv, then CoLA/train.tsv, then train.tsv.
+        """Yield the ways in which a split's path may be located in the data folder.
+
+        Each is a tuple: folders to put before the path, number of leading folders to remove from
+        the path, and whether this guesses that the data folder is the task's own folder.
+        """
+        # For "CoLA/train.tsv": glue/CoLA/train.tsv, then CoLA/train.tsv, then train.tsv.
         if source.home:
             yield (source.home,), 0, False
         yield (), 0, False
         own = _spellings(source, _own_folder(source))
         is_named = name_key(self.root.name) in map(name_key, own)
-        # If the task's own folder is next to this one, this one is another task's.
+        # If the task's own folder is a sibling of this folder, this folder belongs to another task.
         if is_named or (own[0] and not self._is_beside(own)):
             yield (), 1, not is_named
 
@@ -163,10 +174,10 @@ class Files:
     def _ways(
         self, above: Place, path: Sequence[str], source: Source, packed: bool, rank: Rank = (0, 0)
     ) -> Iterator[tuple[Rank, tuple[Place, ...]]]:
-        """Yield the rank and the files of every way to read a path, in which "*" is a pattern."""
+        """Yield (rank, files) for every match of a path, in which names may contain "*"."""
         if not path:
             return
-        # From the first pattern on the rest of the path is patterns: RACE's "*/*.txt" in train.
+        # All parts after the first pattern are patterns too, as in RACE's "train/*/*.txt".
         if "*" in path[0]:
             if files := tuple(sorted(self._fitting(above, path))):
                 yield rank, files
@@ -182,10 +193,10 @@ class Files:
     def _folders(
         self, above: Place, names: Sequence[str], packed: bool
     ) -> Iterator[tuple[Place, bool, int]]:
-        """Yield the folders or archives of these names, and folders of the same names inside them.
+        """Yield the folders and archives with these names, and folders inside them with such names.
 
-        Each is followed by whether its name differs from the first of the names, and by its depth
-        inside another one (0 or 1).
+        Each item is a tuple: the folder, whether its name differs from the first of `names`, and 1
+        if it is inside another folder with such a name, else 0.
         """
         keys = set(map(name_key, names))
         for key, child in self._children(above):
@@ -206,13 +217,13 @@ class Files:
                     yield inner, differs, 1
 
     def _children(self, place: Place) -> list[tuple[str, Place]]:
-        """Return the contents of a folder with their keys, without files of operating systems."""
+        """Return (normalized name, path) of each file and folder in a folder, from the cache."""
         if str(place) not in self._listed:
             self._listed[str(place)] = [(name_key(child.name), child) for child in held(place)]
         return self._listed[str(place)]
 
     def _fitting(self, folder: Place, path: Sequence[str]) -> Iterator[Place]:
-        """Yield the files that match a path of patterns below a folder."""
+        """Yield the files below a folder whose relative path matches these patterns."""
         part, *rest = path
         for _, child in self._children(folder):
             if fnmatch(child.name.lower(), part.lower()):
@@ -229,10 +240,9 @@ class Files:
     def _only(
         self, ways: Sequence[tuple[Rank, tuple[Place, ...]]], pattern: str
     ) -> tuple[Place, ...]:
-        """Return the files of the lowest rank; raise DataError if several ways have this rank."""
+        """Return the match with the lowest rank; raise DataError if several matches have it."""
         lowest = min(rank for rank, _ in ways)
-        # Keyed by the resolved path, so that a link to the same file does not count as a second
-        # one.
+        # Keyed by the resolved path, so that a link to the same file does not count separately.
         best = {files[0].resolve(): files for rank, files in reversed(ways) if rank == lowest}
         if len(best) > 1:
             places = sorted(str(files[0]) for files in best.values())
@@ -244,7 +254,7 @@ class Files:
         return found
 
     def wanted(self, split: Split) -> str:
-        """Return the expected names of a missing split."""
+        """Return the expected file names of a missing split, for an error message."""
         folder = split.files[0].rpartition("/")[0]
         alike = [path for path in split.files if path.rpartition("/")[0] == folder]
         return " or ".join(alike[:2])
@@ -254,7 +264,7 @@ class Files:
 
     @property
     def advice(self) -> str:
-        """The contents of the folder, and advice on where to put the official files."""
+        """Sentence part with the contents of the folder, and advice on where to put the files."""
         return (
             f"it holds {self._contents()}: put the official files there, or use `--data hub` or "
             "`--data mini`"
@@ -271,7 +281,7 @@ class Files:
         return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
     def elsewhere(self, source: Source, split: Split) -> str:
-        """Return advice on a folder above or below this one that has a split; "" without one."""
+        """Return a hint at a parent folder or subfolder that has the split; "" if there is none."""
         for files in self._near:
             try:
                 found = files.find(source, split)
@@ -283,7 +293,7 @@ class Files:
 
     @cached_property
     def _near(self) -> "list[Files]":
-        """The two folders above this one, and the folders below it."""
+        """Files in the two parent folders, and in the folders below this one."""
         if not isinstance(self.root, Path):
             return []
         below = islice(_folders_below(self.root), MOST_FOLDERS)
@@ -291,7 +301,7 @@ class Files:
 
 
 MOST_NAMES, MOST_FOLDERS = 6, 60
-"""Maximum numbers of names that an error lists, and of folders that are searched for advice."""
+"""Maximum number of names that an error lists, and of subfolders that are searched for a hint."""
 
 
 def _spellings(source: Source, name: str) -> tuple[str, ...]:
@@ -299,25 +309,28 @@ def _spellings(source: Source, name: str) -> tuple[str, ...]:
 
 
 def _own_folder(source: Source) -> str:
-    """Return the folder that has all files of a task ("CoLA"), or "" if there is none."""
+    """Return the folder that contains all files of a task, e.g. "CoLA"; "" if there is none."""
     folders = {split.files[0].partition("/")[0] for split in source.splits.values() if split.files}
     is_deeper = all("/" in split.files[0] for split in source.splits.values() if split.files)
     return folders.pop() if len(folders) == 1 and is_deeper else ""
 
 
 def name_key(name: str) -> str:
-    """Normalize the name of a file or folder: lower case, without punctuation."""
+    """Return the name of a file or folder in lower case and without punctuation."""
     return re.sub(r"[\W_]", "", name).lower()
 
 
 def _archive_name(name: str) -> str:
-    """Return an archive's name without its ending; "" if the name is not that of an archive."""
+    """Return the name of an archive without its extension; "" if this is not an archive's name."""
     ending = next((end for end in ARCHIVES if name.lower().endswith(end)), "")
     return name[: len(name) - len(ending)] if ending else ""
 
 
 def held(place: Place) -> list[Place]:
-    """Return a folder's contents without files of operating systems; raise DataError on failure."""
+    """Return the contents of a folder, without hidden files and macOS metadata.
+
+    Raises DataError if the folder cannot be read.
+    """
     try:
         found: list[Place] = [*place.iterdir()]
     except OSError as error:
@@ -326,7 +339,7 @@ def held(place: Place) -> list[Place]:
 
 
 def _folders_below(folder: Path, depth: int = 2) -> Iterator[Path]:
-    """Yield the folders in a folder, and the folders in these."""
+    """Yield the folders inside a folder, down to the given depth."""
     try:
         inner = [Path(str(each)) for each in sorted(held(folder)) if each.is_dir()]
     except DataError:

@@ -1,6 +1,6 @@
-"""Read official files as they were released, with a reader for each format.
+"""Read official files in the formats in which they were released, with one reader per format.
 
-Byte order marks, and carriage returns before line feeds, are not part of a text.
+Byte order marks, and carriage returns before line feeds, are removed.
 """
 
 import csv
@@ -17,7 +17,7 @@ from benchharness.tasks.sources.source import Column, Format, Place, Row, Source
 
 
 class OfficialFiles(NamedTuple):
-    """Files of one split; in some formats, such as RACE's, a split has several."""
+    """Files of one split; in some formats, such as RACE's, a split has several files."""
 
     source: Source
     split: Split
@@ -25,17 +25,22 @@ class OfficialFiles(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A row's columns as the file has them; `place` is the file and line for errors."""
+    """Row as it is in a file.
+
+    Attributes:
+        place: Location of the row (file and line) for error messages.
+        fields: Values of the columns, keyed by the column's name in rows.
+    """
 
     place: str
     fields: Mapping[str, object]
 
 
-# Official files as text: UTF-8, lines that end at a line feed, no byte order mark.
+# Reading files as UTF-8 text without a byte order mark, in lines that end at a line feed.
 
 
 def content_of(path: Place) -> bytes:
-    """Return a file's bytes; raise DataError if it cannot be read."""
+    """Return the bytes of a file; raise DataError if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -43,7 +48,7 @@ def content_of(path: Place) -> bytes:
 
 
 def read_text(path: Place) -> str:
-    """Return a file's text without a byte order mark; raise DataError if it is not UTF-8."""
+    """Return the text of a file without a byte order mark; raise DataError if it is not UTF-8."""
     content = content_of(path)
     try:
         return content.decode("utf-8-sig")
@@ -53,21 +58,21 @@ def read_text(path: Place) -> str:
 
 
 def read_lines(path: Place) -> list[str]:
-    """Return a file's lines without a carriage return at their end.
+    """Return the lines of a file without line breaks (LF or CR LF).
 
-    Only a line feed ends a line: a sentence may contain any other line break of Unicode.
+    Only a line feed ends a line, because sentences may contain other line breaks of Unicode.
     """
     text = read_text(path)
     lines = text.removesuffix("\n").split("\n") if text else []
     return [line.removesuffix("\r") for line in lines]
 
 
-# Tables: GLUE's tab-separated files, where quotes are text, and SWAG's quoted CSV.
+# Tables: GLUE's tab-separated files, in which quotes are part of the text, and SWAG's CSV files.
 #
-# "NA" and "null" are text in both.
+# In both, "NA" and "null" are ordinary texts.
 
 Line = tuple[int, list[str]]
-"""Number of a line, from 1, and its fields."""
+"""Line of a table: its number, counted from 1, and its fields."""
 
 
 def tsv_records(files: OfficialFiles) -> Iterator[Record]:
@@ -77,9 +82,9 @@ def tsv_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def csv_records(files: OfficialFiles, delimiter: str = ",") -> Iterator[Record]:
-    """Read the rows of a comma-separated file with quotes; quoted fields may hold line breaks."""
+    """Read the rows of a CSV file, in which quoted fields may contain line breaks."""
     path = files.paths[0]
-    # newline="" keeps line breaks within quotes as they are. A row that has some gets the number
+    # newline="" keeps line breaks within quotes unchanged. A row with several lines gets the number
     # of its last line.
     reader = csv.reader(StringIO(read_text(path), newline=""), strict=True, delimiter=delimiter)
     try:
@@ -92,9 +97,13 @@ def csv_records(files: OfficialFiles, delimiter: str = ",") -> Iterator[Record]:
 
 
 def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
-    """Yield the rows of a table; raise DataError for a line of another length than the first."""
+    """Yield the rows of a table.
+
+    Raises DataError if a line has another number of fields than the first line.
+    """
     source, split, (path, *_) = files
-    # Before any row is read: QQP's first release has broken lines, whose columns are shifted.
+    # All lines are checked before any row is read, because QQP's first release has broken lines
+    # with shifted columns.
     for number, fields in table:
         if len(fields) != len(table[0][1]):
             raise DataError(
@@ -120,15 +129,15 @@ def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
 def _positions(
     path: Place, columns: Mapping[str, Column], header: list[str] | None, optional: tuple[str, ...]
 ) -> dict[str, int | None]:
-    """Return each column's index in a line, None for an optional column that is missing.
+    """Return the index of each column in a line; None for an optional column that is missing.
 
-    Raises DataError if another column is missing.
+    Raises DataError if a required column is missing.
     """
     where: dict[str, int | None] = {}
     for name, column in columns.items():
         known = header or []
         names = column if isinstance(column, tuple) else (column,)
-        # Releases name one column differently: the first of the known names that exists counts.
+        # Releases have different names for the same column; the first name that exists is used.
         places = [
             n if isinstance(n, int) else known.index(n)
             for n in names
@@ -142,7 +151,7 @@ def _positions(
 
 
 def parse_object(text: str, place: str) -> dict[str, Any]:
-    """Parse a text as a JSON object; raise DataError for anything else."""
+    """Parse a text as a JSON object; raise DataError if it is not one."""
     found: dict[str, Any] = _parsed(text, place, dict, "an object")
     return found
 
@@ -158,7 +167,7 @@ def _parsed(text: str, place: str, kind: type, noun: str) -> Any:
 
 
 def value(document: Any, key: str, place: str) -> Any:
-    """Return an object's value of `key`; raise DataError if it lacks the key or is no object."""
+    """Return `document[key]`; raise DataError if the key is missing or this is not an object."""
     if not isinstance(document, dict) or key not in document:
         found = ", ".join(document) if isinstance(document, dict) else type(document).__name__
         raise DataError(f"{place} has no {key!r}: found {found or 'an empty object'}.")
@@ -166,7 +175,7 @@ def value(document: Any, key: str, place: str) -> Any:
 
 
 def items(document: Any, key: str, place: str) -> list[Any]:
-    """Return an object's list at `key`; raise DataError if it has none."""
+    """Return the list `document[key]`; raise DataError if the value is missing or not a list."""
     found = value(document, key, place)
     if not isinstance(found, list):
         raise DataError(f"{place} has no list {key!r}: found {type(found).__name__}.")
@@ -174,15 +183,25 @@ def items(document: Any, key: str, place: str) -> list[Any]:
 
 
 def _lists(found: Sequence[Any], place: str, keys: Mapping[str, str]) -> dict[str, list[Any]]:
-    """Return a list per column, with the values of the column's key in all objects."""
+    """Convert a list of objects to one list of values per column.
+
+    Args:
+        found: The objects.
+        place: Location of the objects, for errors.
+        keys: Key of the values in the objects, keyed by the name of the column.
+    """
     return {column: [value(each, key, place) for each in found] for column, key in keys.items()}
 
 
-# JSON lines, as SuperGLUE and SNLI are released: an object per line, some with several rows.
+# JSON lines, in which SuperGLUE and SNLI are released. A line has one object, which may contain
+# several rows.
 
 
 def jsonl_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read the rows of files of JSON objects; columns are keys, dotted for nested objects."""
+    """Read rows from files with one JSON object per line.
+
+    A column is located by its key, or by a dotted path into nested objects.
+    """
     source, split, paths = files
     optional = source.may_lack(split)
     lines = ((path, *line) for path in paths for line in enumerate(read_lines(path), start=1))
@@ -213,8 +232,8 @@ def _find(
 ) -> object:
     for path in (column,) if isinstance(column, str | int) else column:
         found: object = document
-        # "idx.paragraph" is the 7 in {"idx": {"paragraph": 7}}. A null counts as found: only if a
-        # key is absent the next name is tried.
+        # "idx.paragraph" is the 7 in {"idx": {"paragraph": 7}}. The next name is tried only if a
+        # key is absent; null is a value.
         for key in str(path).split("."):
             found = found.get(key, _ABSENT) if isinstance(found, Mapping) else _ABSENT
         if found is not _ABSENT:
@@ -227,16 +246,17 @@ def _find(
 _ABSENT = object()
 
 
-# Minimal pairs: a file for each group of them.
+# Minimal pairs, with one file per group of pairs.
 
 FILE = "file"
-"""Column with the name of a row's file, without its ending."""
+"""Name of the column with the name of the row's file, without its extension."""
 
 
 def pair_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read the pairs of all files: JSON lines, tables with tabs, or alternating sentences (Zorro).
+    """Read minimal pairs from JSON lines, tab-separated tables, or alternating sentences (Zorro).
 
-    All tables have the same name, so FILE is the name of their folder (MultiBLiMP: "nld/data.tsv").
+    The column FILE is the name of the file. For tables it is the name of their folder, because all
+    tables are called "data.tsv" (MultiBLiMP: "nld/data.tsv").
     """
     for path in files.paths:
         name, _, ending = path.name.rpartition(".")
@@ -250,7 +270,7 @@ def pair_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def _turns(path: Place) -> Iterator[Record]:
-    lines = read_lines(path)  # two per pair, the unacceptable sentence first
+    lines = read_lines(path)  # two lines per pair; the first has the unacceptable sentence
     if len(lines) % 2:
         raise DataError(f"{path} has {len(lines)} lines, expected a pair of them for each example.")
     for number in range(0, len(lines), 2):
@@ -258,13 +278,14 @@ def _turns(path: Place) -> Iterator[Record]:
         yield Record(f"{path} line {number + 1}", fields)
 
 
-# SQuAD's JSON: articles of paragraphs of questions, with a row per question.
+# SQuAD's JSON, in which articles contain paragraphs, and paragraphs contain questions. A row is a
+# question.
 
 
 def squad_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read the questions in the file's order; `answers.text` and `answers.answer_start` are lists.
+    """Read questions from SQuAD's JSON; `answers.text` and `answers.answer_start` are lists.
 
-    Raises DataError if the file has the other version of SQuAD, whatever its name.
+    Raises DataError if the file has another version of SQuAD than expected, whatever its name is.
     """
     source, _, (path, *_) = files
     document = parse_object(read_text(path), str(path))
@@ -273,7 +294,7 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
     for record, mark in squad_questions(document, str(path), has_titles=has_titles):
         marks.add(mark)
         yield record
-    # Version 2.0 marks every question, and 1.1 none, which gives {None}.
+    # Every question of version 2.0 has a mark. No question of version 1.1 has one: {None}.
     if source.no_answer is True and marks == {None}:
         raise DataError(
             f"{path} holds SQuAD 1.1: every question has an answer, and none says is_impossible. "
@@ -289,7 +310,11 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
 def squad_questions(
     document: Mapping[str, Any], name: str, *, has_titles: bool = True
 ) -> Iterator[tuple[Record, bool | None]]:
-    """Yield the questions of a file's articles, with their marks as impossible (`_questions`)."""
+    """Yield the questions in a SQuAD file, each with its mark.
+
+    The mark is true if the question cannot be answered, false if it can, and None if a question
+    with answers has no mark, as in version 1.1.
+    """
     for number, article in enumerate(items(document, "data", name)):
         place = f"{name} article {number}"
         title = value(article, "title", place) if has_titles else ""
@@ -298,10 +323,7 @@ def squad_questions(
 
 
 def _questions(paragraph: Any, title: str, place: str) -> Iterator[tuple[Record, bool | None]]:
-    """Yield the questions of a paragraph, and whether each is impossible to answer.
-
-    This is None if a question with answers does not have the mark, as in version 1.1.
-    """
+    """Yield the questions about a paragraph, each with its mark as in `squad_questions`."""
     context = value(paragraph, "context", place)
     for question in items(paragraph, "qas", place):
         name = value(question, "id", place)
@@ -316,17 +338,17 @@ def _questions(paragraph: Any, title: str, place: str) -> Iterator[tuple[Record,
                 answers, where, {"answers.text": "text", "answers.answer_start": "answer_start"}
             ),
         }
-        # A question without answers is impossible, even if the file does not mark it.
+        # A question without answers counts as impossible even if the file does not mark it.
         mark = question.get("is_impossible", None if answers else True)
         yield Record(where, fields), mark if mark is None else bool(mark)
 
 
-# QuAC's, CoQA's and HotpotQA's JSON, with the columns that the hub has: a dialog, a story or a
-# question is a record. A list of objects in a file becomes parallel lists, one per key.
+# QuAC's, CoQA's and HotpotQA's JSON, converted to the columns of the hub. A record is a dialog, a
+# story or a question. A list of objects in a file is converted to parallel lists, one per key.
 
 
 def quac_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read the dialogs in the file's order; the lists of a dialog cover all of its questions."""
+    """Read dialogs from QuAC's JSON; the lists of a dialog have one item per question."""
     keys = {"turn_ids": "id", "questions": "question", "followups": "followup", "yesnos": "yesno"}
     for path, where, article in _articles(files):
         for dialog in items(article, "paragraphs", where):
@@ -340,7 +362,7 @@ def quac_records(files: OfficialFiles) -> Iterator[Record]:
                 "context": value(dialog, "context", place),
                 **_lists(asked, place, keys),
             }
-            # Every question has answers of several people: lists of lists, as on the hub.
+            # A question has answers by several people, so these are lists of lists, as on the hub.
             for key in ("text", "answer_start"):
                 found = [[value(each, key, place) for each in several] for several in answers]
                 fields[f"answers.{key}s"] = found
@@ -348,7 +370,7 @@ def quac_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def _articles(files: OfficialFiles, noun: str = "article") -> Iterator[tuple[Place, str, Any]]:
-    """Yield the items of a file's list "data", each after the file's path and the item's place."""
+    """Yield (path, location for errors, item) for each item of the list "data" in a JSON file."""
     path = files.paths[0]
     document = parse_object(read_text(path), str(path))
     for number, article in enumerate(items(document, "data", str(path))):
@@ -356,7 +378,7 @@ def _articles(files: OfficialFiles, noun: str = "article") -> Iterator[tuple[Pla
 
 
 def coqa_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read the conversations in the file's order."""
+    """Read conversations from CoQA's JSON."""
     answer = ("input_text", "span_start", "span_end", "turn_id")
     for path, where, story in _articles(files, "conversation"):
         place = f"{path} conversation {value(story, 'id', where)}"
@@ -366,7 +388,7 @@ def coqa_records(files: OfficialFiles) -> Iterator[Record]:
             "questions": (items(story, "questions", place), ("input_text", "turn_id")),
             "answers": (items(story, "answers", place), answer),
         }
-        # Answers of further people, which the training file lacks.
+        # Answers by additional annotators, which the training file lacks.
         for name in ("0", "1", "2"):
             found = items(others, name, place) if name in others else []
             lists[f"additional_answers.{name}"] = found, ("input_text",)
@@ -376,13 +398,13 @@ def coqa_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def hotpotqa_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read the questions in the file's order, each with its paragraphs as lists of sentences."""
+    """Read questions from HotpotQA's JSON, each with its paragraphs as lists of sentences."""
     path = files.paths[0]
     for number, question in enumerate(_parsed(read_text(path), str(path), list, "a list")):
         place = f"{path} question {value(question, '_id', f'{path} question {number}')}"
         fields = {name: value(question, name, place) for name in ("question", "answer", "type")}
         fields["id"] = question["_id"]
-        # "supporting_facts" [["Oslo", 0], ["Rome", 2]] are the lists ["Oslo", "Rome"], [0, 2].
+        # [["Oslo", 0], ["Rome", 2]] is converted to the columns ["Oslo", "Rome"] and [0, 2].
         columns = {"supporting_facts": ("title", "sent_id"), "context": ("title", "sentences")}
         for key, names in columns.items():
             pairs = items(question, key, place)
@@ -394,11 +416,12 @@ def hotpotqa_records(files: OfficialFiles) -> Iterator[Record]:
         yield Record(place, fields)
 
 
-# RACE's folders: a JSON file per passage, with parallel lists of questions, options and answers.
+# RACE's folders, with one JSON file per passage, which has parallel lists of questions, options and
+# answers.
 
 
 def race_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read the questions of every passage; `example_id` is that of the passage ("high12.txt")."""
+    """Read the questions on every passage; `example_id` names the passage, e.g. "high12.txt"."""
     for path in files.paths:
         place = str(path)
         passage = parse_object(read_text(path), place)
@@ -412,7 +435,7 @@ def race_records(files: OfficialFiles) -> Iterator[Record]:
             )
         for number, question in enumerate(questions):
             fields = {
-                # "high/12.txt" is "high12.txt", as the hub has it.
+                # The file "high/12.txt" has the id "high12.txt" on the hub.
                 "example_id": f"{path.parent.name}{path.name}".lower(),
                 "article": article,
                 "question": question,
@@ -422,23 +445,22 @@ def race_records(files: OfficialFiles) -> Iterator[Record]:
             yield Record(f"{place} question {number}", fields)
 
 
-# CoNLL's columns: a word per line with its tags, an empty line after each sentence.
+# CoNLL's columns: one word per line with its tags, and an empty line after each sentence.
 
 DOCUMENT = "-DOCSTART-"
 
 
 class Word(NamedTuple):
-    """Number of a line, from 1, and its columns."""
+    """Word in a CoNLL file: the number of its line, counted from 1, and the line's columns."""
 
     line: int
     columns: list[str]
 
 
 def fields_of(line: str) -> list[str]:
-    """Return the columns of a line, at tabs if it has any, else at blanks.
+    """Split a line into columns, at tabs if it has any, else at spaces.
 
-    Only ASCII blanks separate columns: a word may contain any other and, in a line with tabs, also
-    ASCII blanks.
+    A word may contain other white space of Unicode and, in a line with tabs, also spaces.
     """
     line = line.strip(" \r\f\v")
     if "\t" in line:
@@ -447,12 +469,16 @@ def fields_of(line: str) -> list[str]:
 
 
 def sentences_of(lines: Iterable[str], separator: str | None = None) -> Iterator[list[Word]]:
-    """Yield the words of each sentence, up to an empty line; a document line is alone in a list.
+    """Yield the words of each sentence; an empty line ends a sentence.
 
-    Lines are split by `fields_of` unless a `separator` is given.
+    A line that begins a document is yielded as a list with a single item.
+
+    Args:
+        lines: Lines of a file.
+        separator: Separator of columns. Without it, `fields_of` splits the lines.
     """
     sentence: list[Word] = []
-    # One more empty line, which ends the last sentence.
+    # The additional empty line ends the last sentence.
     for number, line in enumerate([*lines, ""], start=1):
         columns = fields_of(line) if separator is None else line.split(separator) if line else []
         if columns and columns[0] != DOCUMENT:
@@ -466,16 +492,16 @@ def sentences_of(lines: Iterable[str], separator: str | None = None) -> Iterator
 
 
 def conll_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read the sentences: the first column is the word, and the last one its entity tag.
+    """Read sentences from CoNLL-2003's columns: the first is the word, the last is its entity tag.
 
-    Lines that begin a document are not words; `document` is how many of them precede the sentence.
+    `document` is the number of lines before the sentence that begin a document.
     """
     source, path, document = files.source, files.paths[0], 0
     for sentence in sentences_of(read_lines(path)):
         if sentence[0].columns[0] == DOCUMENT:
             document += 1
             continue
-        # "EU NNP I-NP I-ORG": only the first and the last column are read.
+        # Only the first and the last column are read, e.g. "EU" and "I-ORG" of "EU NNP I-NP I-ORG".
         for number, columns in sentence:
             place, tag = f"{path} line {number}", columns[-1]
             if len(columns) == 1:
@@ -488,9 +514,9 @@ def conll_records(files: OfficialFiles) -> Iterator[Record]:
         yield Record(f"{path} line {sentence[0].line}", fields)
 
 
-# Universal Dependencies' ten columns: number, form, lemma, part of speech, ..., head, relation,
-# enhanced heads. As in XTREME a fused word ("3-4 zum") replaces its parts, with the tag of the part
-# nearest to the root (google-research/xtreme third_party/ud-conversion-tools).
+# The ten columns of Universal Dependencies: number, form, lemma, part of speech, ..., head,
+# relation, enhanced heads, ... As in XTREME, a fused word ("3-4 zum") replaces its parts and gets
+# the tag of the part nearest to the root (google-research/xtreme third_party/ud-conversion-tools).
 
 _UD_ORDER = "VERB NOUN PROPN PRON ADJ NUM ADV INTJ AUX ADP DET PART CCONJ SCONJ X PUNCT"
 _UD_ORDERS = {
@@ -498,14 +524,14 @@ _UD_ORDERS = {
     "fr": "VERB AUX PRON NOUN ADJ ADV ADP DET PART SCONJ CONJ",
     "it": "VERB AUX ADV PRON ADP DET INTJ",
 }
-"""Preferred order of the tags of a fused word if several parts are equally near to the root, by the
-language of the treebank."""
+"""Preferred order of the parts' tags if several parts of a fused word are equally near to the root,
+keyed by language."""
 
 _UD_NUMBER = re.compile(r"\d{1,9}([-.]\d{1,9})?", re.ASCII)
 
 
 def conllu_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read the sentences of all treebanks: `tokens`, and the universal tag of each."""
+    """Read sentences from CoNLL-U files: `tokens`, and the universal part of speech of each."""
     source = files.source
     for path in files.paths:
         order = _UD_ORDERS.get(path.name.partition("_")[0], _UD_ORDER).split()
@@ -533,7 +559,7 @@ def conllu_records(files: OfficialFiles) -> Iterator[Record]:
 def _fused(
     words: Sequence[Sequence[str]], order: Sequence[str], place: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the forms and tags of a sentence, with fused words instead of their parts."""
+    """Yield (form, tag) of each word in a sentence, with fused words instead of their parts."""
     parts = {int(columns[0]): columns for columns in words if columns[0].isdecimal()}
     if not parts:
         raise DataError(f"{place} is a sentence without words: get the treebanks of UD.")
@@ -545,12 +571,15 @@ def _fused(
             continue
         end, form = fused.get(number, (number, columns[1]))
         tag = columns[3] if end == number else _tag_of(range(number, end + 1), parts, order)
-        # Blanks and zero-width non-joiners within a word are dropped, as in utils_preprocess.py.
+        # Spaces and zero-width non-joiners within a word are dropped, as in utils_preprocess.py.
         yield form.strip().replace("\u200c", "").replace(" ", ""), tag
 
 
 def _tag_of(span: range, parts: Mapping[int, Sequence[str]], order: Sequence[str]) -> str:
-    """Return the tag of the part that depends on fewest words; of several the first in `order`."""
+    """Return the tag of a fused word: that of the part which depends on the fewest words.
+
+    If several parts depend on equally few words, the tag that is first in `order` is returned.
+    """
     above = {number: _heads(columns) for number, columns in parts.items()}
     depths = {part: len(_reached(part, above)) for part in span if part in parts}
     tags = [parts[part][3] for part, depth in depths.items() if depth == min(depths.values())]
@@ -558,14 +587,19 @@ def _tag_of(span: range, parts: Mapping[int, Sequence[str]], order: Sequence[str
 
 
 def _heads(columns: Sequence[str]) -> list[int]:
-    """Return the numbers of a word's head and of the heads in its enhanced dependencies."""
+    """Return the numbers of a word's head and of its heads in the enhanced dependencies."""
     enhanced = (each.partition(":")[0] for each in columns[8].split("|"))
     numbers = (head for head in (columns[6], *enhanced) if _UD_NUMBER.fullmatch(head))
     return [int(head) for head in numbers if head.isdecimal()]
 
 
 def _reached(number: int, above: Mapping[int, Sequence[int]]) -> set[int]:
-    """Return the numbers of all words on which a word depends, directly or indirectly."""
+    """Return the numbers of all words on which a word depends, directly or indirectly.
+
+    Args:
+        number: Number of the word.
+        above: Numbers of the heads of each word, keyed by its number.
+    """
     found, waiting = set[int](), [*above[number]]
     while waiting:
         head = waiting.pop()
@@ -575,29 +609,28 @@ def _reached(number: int, above: Mapping[int, Sequence[int]]) -> set[int]:
     return found - {number}
 
 
-# CoNLL-2012's columns: a word per line with twelve columns and one more for each proposition of its
-# sentence, in documents of one or more parts. A row is a document, in the hub's layout.
+# CoNLL-2012's columns (https://conll.cemantix.org/2012/data.html): one word per line, with twelve
+# columns and one more per proposition in its sentence. A document has one or more parts. A row is a
+# document, in the layout of the hub.
 #
-# https://conll.cemantix.org/2012/data.html
-
-# The line of a predicate in a sentence without others:
+# This is the line of the predicate in a sentence with one proposition:
 #     bc/mini/00/dev_0000 0 1 closed XX * close 01 - - * (V*) -
 BEGIN, END = "#begin document", "#end document"
 NO_WORD = "[WORD]"
-"""Placeholder for words in the skeletons of the shared task, which lack the words because of their
-license (LDC)."""
+"""Placeholder for words in the shared task's skeleton files, which lack the words because of the
+LDC's licence."""
 
 FIRST_PROPOSITION = 11
-"""Index of the first proposition's column. The columns before it are document, part, number, word,
-part of speech, parse, lemma, frameset, sense, speaker and named entity; the one after the last
-proposition has the coreference chains."""
+"""Index of the column with the first proposition. The columns before it are document, part, number,
+word, part of speech, parse, lemma, frameset, sense, speaker and named entity. The column after the
+last proposition has the coreference chains."""
 
 
 def conll2012_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read the documents of all files; the parts of one, which follow each other, are one record.
+    """Read documents from CoNLL-2012's columns; all parts of a document form one record.
 
-    Every sentence has its `words`, its `part_id`, the `speaker` of its first word, `srl_frames` of
-    IOB2 tags, and `coref_spans`, each [chain, first word, last word].
+    Every sentence has its `words`, its `part_id`, the `speaker` of its first word, `srl_frames`
+    with IOB2 tags, and `coref_spans`, each of which is [chain, first word, last word].
     """
     for path in files.paths:
         documents: dict[str, tuple[str, list[dict[str, Any]]]] = {}
@@ -609,9 +642,9 @@ def conll2012_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def _sentences(path: Place) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield the place of each sentence, and the columns of its lines."""
-    # Document lines become empty lines, which end sentences and keep the numbers of the lines
-    # below.
+    """Yield the location of each sentence, for errors, and the columns of its lines."""
+    # Lines that begin or end a document are replaced by empty lines, which end sentences, so that
+    # line numbers stay the same.
     lines = ("" if line.startswith((BEGIN, END)) else line for line in read_lines(path))
     for sentence in sentences_of(lines):
         before: list[list[str]] = []
@@ -652,14 +685,15 @@ def _sentence(lines: list[list[str]], place: str) -> dict[str, Any]:
 
 
 def role_tags(column: Sequence[str], place: str) -> list[str]:
-    """Return the IOB2 tags of a proposition: "(ARG0*", "*", "*)" are B-ARG0, I-ARG0, I-ARG0.
+    """Convert the column of a proposition to IOB2 tags.
 
-    Raises DataError for a malformed argument.
+    For example, "(ARG0*", "*", "*)" is converted to B-ARG0, I-ARG0, I-ARG0. Raises DataError if an
+    argument is malformed.
     """
     tags, role = [], ""
     for cell in column:
         # "(ARG0*)" begins and ends an argument, "(ARG0*" begins one, "*)" ends it, and "*" is
-        # inside or outside. Arguments of a column are never nested.
+        # inside or outside of an argument. Arguments in a column are never nested.
         before, star, after = cell.partition("*")
         name = before.removeprefix("(")
         if not star or after not in ("", ")") or "(" in name or (name and role):
@@ -676,18 +710,21 @@ def role_tags(column: Sequence[str], place: str) -> list[str]:
 
 
 MARK = re.compile(r"\(\d{1,9}\)?|\d{1,9}\)", re.ASCII)
-"""Pattern of a chain's mark: a mention begins, begins and ends, or ends."""
+"""Pattern of a mark in the coreference column: "(7" begins a mention, "7)" ends one, and "(7)" does
+both."""
 
 
 def chain_mentions(column: Sequence[str], place: str) -> Iterator[list[int]]:
-    """Yield a column's mentions as [chain, first word, last word]: [7, 0, 2] for "(7", "-", "7)".
+    """Yield the mentions in a coreference column as [chain, first word, last word].
 
-    Bars separate several marks of a word. As in scorer.pl a word's begins are read before its ends:
-    in "7)|(7" the end belongs to the mention that begins there. Mentions come in the order in which
-    scorer.pl reads their begins, at each word those of one word first, because its index keeps the
-    later of two chains with one mention.
+    For example, "(7", "-", "7)" is the mention [7, 0, 2]. Bars separate several marks at a word. As
+    in scorer.pl, all marks that begin a mention are read before those that end one, so in "7)|(7"
+    the end belongs to the mention that begins there. Mentions are yielded in the order in which
+    scorer.pl reads their beginnings, with one-word mentions first at each word. The order matters
+    because scorer.pl assigns a mention in two chains to the later one.
 
-    Raises DataError for a malformed or unbalanced mark.
+    Raises:
+        DataError: If a mark is malformed, or if a mention does not begin or end.
     """
     begun: defaultdict[str, list[list[int]]] = defaultdict(list)
     found: list[list[int]] = []
@@ -701,7 +738,7 @@ def chain_mentions(column: Sequence[str], place: str) -> Iterator[list[int]]:
                 found.append([int(chain), word, word])
                 begun[chain] += [found[-1]] if not mark.endswith(")") else []
             elif begun[chain]:
-                # Of a chain's nested mentions the innermost ends first.
+                # If mentions of a chain are nested, the innermost one ends first.
                 begun[chain].pop()[2] = word
             else:
                 raise DataError(f"{place} has the coreference {cell!r}, which ends none.")
@@ -710,7 +747,7 @@ def chain_mentions(column: Sequence[str], place: str) -> Iterator[list[int]]:
     yield from found
 
 
-# The rows of a split: its records, with labels as names.
+# Conversion of records to rows, in which labels are names.
 
 Reader = Callable[[OfficialFiles], Iterable[Record]]
 
@@ -733,7 +770,7 @@ READERS: Mapping[Format, Reader] = MappingProxyType(
 
 
 def file_rows(files: OfficialFiles) -> list[Row]:
-    """Return the rows of one split; raise DataError if its files are malformed."""
+    """Read the rows of a split from its files; raise DataError if they are malformed."""
     records = READERS[files.source.format](files)
     return [_row(files.source, files.split, record) for record in records]
 
@@ -747,9 +784,10 @@ def _row(source: Source, split: Split, record: Record) -> Row:
 
 
 def _label(source: Source, split: Split, record: Record) -> object:
-    """Return a record's label: a name, a number if the source names no labels, or None for none.
+    """Return the label of a record: a name, or a number if the source has no label names.
 
-    A list of labels already consists of names. Raises DataError for an unknown label.
+    Returns None if the label is missing or marked as unlabelled. A list of labels is returned
+    unchanged, because it already consists of names. Raises DataError if the label is unknown.
     """
     value = record.fields[source.label]
     may_lack = source.label in source.may_lack(split)
@@ -762,7 +800,7 @@ def _label(source: Source, split: Split, record: Record) -> object:
             return float(str(value))
         except ValueError:
             raise DataError(f"{record.place} has the label {value!r}; expected a number.") from None
-    # "1" of CoLA's file is "acceptable"; MNLI's files have the names themselves.
+    # "1" in CoLA's file means "acceptable"; MNLI's files contain the names themselves.
     name = source.label_texts.get(str(value), str(value))
     if name not in source.label_names:
         expected = ", ".join(source.label_texts or source.label_names)

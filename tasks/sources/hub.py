@@ -1,8 +1,9 @@
-"""Read data sets of the hub: `datasets.load_dataset` at a pinned revision, or its cache offline.
+"""Read data sets from the Hugging Face hub at a pinned revision, or from the local cache.
 
-Without a network the Hugging Face libraries try for half a minute to several minutes even for
-cached data, and a server that accepts and never answers blocks them for ever. So the hub is probed
-once per process, and if it is silent the libraries are switched offline before their import.
+Without a network, the Hugging Face libraries retry for up to several minutes even if the data are
+cached, and a server that accepts a connection but never answers blocks them forever. So the hub is
+probed once per process. If it does not answer, the libraries are switched to offline mode before
+they are imported.
 """
 
 import hashlib
@@ -23,24 +24,25 @@ from benchharness.errors import DataError, first_line
 from benchharness.tasks.sources.formats import FILE
 from benchharness.tasks.sources.source import Row, Source, Split
 
-# Check downloaded files. The hub's library names each file by the digest that the hub gives, a
-# SHA-256 for large ones and git's SHA-1 for the others, and never compares it with the content: a
-# byte that changed in transit would remain.
+# Verification of downloaded files. The hub's library names each cached file by the digest that the
+# hub reports, which is a SHA-256 for large files and git's SHA-1 for others. It never compares the
+# digest with the content, so damage in transit would remain undetected.
 
 
 @contextmanager
 def arriving(repository: Path) -> Iterator[list[Path]]:
-    """Delete the files that the block adds to a repository's cache and that differ from the hub's.
+    """Context manager that deletes damaged files which are downloaded inside its block.
 
-    Yields a list, which is filled with these files when the block ends, however it ends. They are
-    deleted so that they are fetched again.
+    Yields a list. When the block ends, also by an exception, all files that it added to the
+    repository's cache are verified; damaged files are deleted, so that they are downloaded again,
+    and added to the list.
     """
     blobs = repository / "blobs"
-    # Files that were there before are not read again: they may be large.
+    # Files that were cached before are not verified again, because they may be large.
     known, damaged = set(blobs.glob("*")), list[Path]()
     try:
         yield damaged
-    finally:  # a damaged file may be why the block fails
+    finally:  # the block may have failed because of a damaged file
         for path in sorted(set(blobs.glob("*")) - known):
             if not _is_whole(path):
                 path.unlink()
@@ -48,16 +50,16 @@ def arriving(repository: Path) -> Iterator[list[Path]]:
 
 
 def _is_whole(path: Path) -> bool:
-    """Return whether a file has the digest that is its name; True if the name is no digest.
+    """Return whether the content of a file has the digest that is the file's name.
 
-    Files that are still being downloaded have other names.
+    Returns True if the name is not a digest, as for files that are still being downloaded.
     """
     if re.fullmatch("[0-9a-f]{64}", path.name):
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest() == path.name
     if re.fullmatch("[0-9a-f]{40}", path.name):
         content = path.read_bytes()
-        # git's digest is that of the kind, the size, a zero byte and the content.
+        # git's digest covers the object type, the size, a zero byte and the content.
         digest = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False)
         return digest.hexdigest() == path.name
     return True
@@ -67,20 +69,20 @@ PROBE_SECONDS = 3.0
 
 
 def hub_is_reachable(timeout: float = PROBE_SECONDS) -> bool:
-    """Return whether the hub answers within `timeout` seconds of wall-clock time.
+    """Return whether the hub answers within `timeout` seconds.
 
-    The probe runs in a thread, because resolving a name has no time-out.
+    The probe runs in a thread, because the resolution of a host name has no time-out.
     """
     answers: list[bool] = []
     probe = threading.Thread(target=lambda: answers.append(_answers(timeout)), daemon=True)
     probe.start()
     probe.join(timeout)
-    # The list is still empty if the probe hangs; its thread then ends with the process.
+    # If the probe hangs, the list is still empty, and the daemon thread ends with the process.
     return answers == [True]
 
 
 def _answers(timeout: float) -> bool:
-    # These import ssl, which no run with local rows and checkpoints needs.
+    # These modules import ssl, which is not needed for local data and checkpoints.
     from http.client import HTTPException  # noqa: PLC0415  (as said above)
     from urllib import error, request  # noqa: PLC0415  (as said above)
 
@@ -89,7 +91,7 @@ def _answers(timeout: float) -> bool:
         question = request.Request(endpoint, method="HEAD")  # noqa: S310 - the user's own setting
         with request.urlopen(question, timeout=timeout):  # noqa: S310
             return True
-    # A refusal, such as 401 or 404, is an answer too.
+    # An HTTP error, such as 401 or 404, is an answer too.
     except error.HTTPError:
         return True
     except (OSError, ValueError, HTTPException):
@@ -98,10 +100,13 @@ def _answers(timeout: float) -> bool:
 
 @cache
 def go_offline_if_unreachable() -> bool:
-    """Probe the hub once; if it is silent, switch the libraries offline and return True.
+    """Probe the hub once per process; if it does not answer, switch the libraries to offline mode.
 
-    The environment variable is read when huggingface_hub is imported, and child processes inherit
-    it; a process that has imported the library already is switched through its constants.
+    The environment variable HF_HUB_OFFLINE is set, which the libraries read on import and child
+    processes inherit. If the libraries are already imported, their constants are changed too.
+
+    Returns:
+        True if the libraries are offline, also if the user set the variable.
     """
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
         return True
@@ -115,14 +120,18 @@ def go_offline_if_unreachable() -> bool:
 
 
 def hub_rows(source: Source, split_name: str) -> list[Row]:
-    """Return the rows of a split on the hub; raise DataError if it is unreadable or has changed."""
+    """Return the rows of a split on the hub.
+
+    Raises DataError if the data set cannot be read, or if its revision, columns or labels are not
+    the expected ones.
+    """
     if not source.configs:
         config = source.split(split_name).config or source.config
         return _config_rows(replace(source, config=config), split_name)
     parts = (
         (name, _config_rows(replace(source, config=name), split_name)) for name in source.configs
     )
-    # The column FILE, as in the reader of minimal pairs: each config is a file there.
+    # The column FILE is the same as for local minimal pairs, where each config is a file.
     return [{FILE: name, **row} for name, part in parts for row in part]
 
 
@@ -133,7 +142,7 @@ def _config_rows(source: Source, split_name: str) -> list[Row]:
 
 
 def hub_dataset(source: Source, split_name: str) -> Any:
-    """Return a split on the hub as `datasets` loads it; raise DataError if that is impossible."""
+    """Load a split from the hub with `datasets`; raise DataError if that fails."""
     split = source.split(split_name)
     if not source.hub:
         raise DataError(
@@ -145,7 +154,7 @@ def hub_dataset(source: Source, split_name: str) -> Any:
     with arriving(_repository(source)) as damaged:
         dataset = _load(source, split, offline)
     if damaged:
-        # Delete the data that the libraries have made from damaged files.
+        # Delete the data sets that the libraries have prepared from damaged files.
         for file in dataset.cache_files:
             shutil.rmtree(Path(file["filename"]).parent, ignore_errors=True)
         raise DataError(
@@ -162,10 +171,17 @@ def hub_dataset(source: Source, split_name: str) -> Any:
 def hub_splits(
     hub: str, config: str | None, revision: str | None
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Return the config, the commit and the splits of a data set that no task describes.
+    """Return the config, the commit and the names of the splits of any data set on the hub.
 
-    Without a network the commit must be given. Raises DataError if the data set cannot be found, or
-    if it has several configs and none is given.
+    Args:
+        hub: Name of the data set.
+        config: Config; None for the only one.
+        revision: Commit, branch or tag; None for the main branch. Without a network it must be a
+            commit.
+
+    Raises:
+        DataError: If the data set cannot be found, or if it has several configs and `config` is
+            None.
     """
     offline = go_offline_if_unreachable()
     import huggingface_hub  # noqa: PLC0415  (heavy, and reads HF_HUB_OFFLINE on import)
@@ -173,7 +189,7 @@ def hub_splits(
     datasets = _datasets()
     commit = revision or "main"
     try:
-        # A branch such as "main" moves; its current commit does not.
+        # A branch such as "main" changes, so it is replaced by its current commit.
         if re.fullmatch("[0-9a-f]{40}", commit) is None:
             commit = str(huggingface_hub.HfApi().dataset_info(hub, revision=commit).sha)
         path = f"hf://datasets/{hub}"
@@ -200,7 +216,7 @@ def hub_splits(
 
 
 def hub_errors() -> tuple[type[Exception], ...]:
-    """Return the libraries' exceptions for a data set that is absent, unreachable or broken."""
+    """Return the exceptions that the libraries raise if a data set cannot be found or read."""
     import huggingface_hub  # noqa: PLC0415  (heavy, and reads HF_HUB_OFFLINE on import)
 
     exceptions = _datasets().exceptions
@@ -220,20 +236,23 @@ def _home() -> Path:
 
 
 def _repository(source: Source) -> Path:
-    """Return the folder in which the libraries keep the downloaded files of this data set."""
+    """Return the folder in which the libraries cache the downloaded files of a data set."""
     files = Path(os.environ.get("HF_HUB_CACHE") or _home() / "hub")
     return files / f"datasets--{source.hub.replace('/', '--')}"
 
 
 def _is_cached(source: Source) -> bool:
-    """Return whether the libraries' caches hold this data set, without importing the libraries."""
+    """Return whether a data set is in the libraries' cache, without importing the libraries."""
     prepared = Path(os.environ.get("HF_DATASETS_CACHE") or _home() / "datasets")
     config = source.config + (f"-data_dir={source.hub_folder}" if source.hub_folder else "")
     return (prepared / source.hub.replace("/", "___") / config).is_dir()
 
 
 def _datasets() -> Any:
-    """Import `datasets` and make it quiet; call `go_offline_if_unreachable` first."""
+    """Import `datasets` and disable its progress bars and logs.
+
+    `go_offline_if_unreachable` must be called before.
+    """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
     import datasets  # noqa: PLC0415  (heavy, and reads HF_HUB_OFFLINE on import)
 
@@ -244,7 +263,7 @@ def _datasets() -> Any:
 
 def _load(source: Source, split: Split, offline: bool) -> Any:
     datasets = _datasets()
-    # The "hf://" prefix keeps `datasets` from reading a local folder of the same name.
+    # The "hf://" prefix prevents `datasets` from reading a local folder with the same name.
     path = f"hf://datasets/{source.hub}"
     try:
         return datasets.load_dataset(
@@ -255,12 +274,16 @@ def _load(source: Source, split: Split, offline: bool) -> Any:
             split=split.hub,
         )
     except hub_errors() as error:
-        said = f"{type(error).__name__}: {first_line(error)}"  # a library's may have several lines
+        said = f"{type(error).__name__}: {first_line(error)}"  # messages may have several lines
         raise DataError(_absent(source, "it is not in the cache" if offline else said)) from error
 
 
 def _check_revision(source: Source, dataset: Any) -> None:
-    """Raise DataError for another revision: on failure `load_dataset` reads the newest cached."""
+    """Raise DataError if another revision was loaded than the pinned one.
+
+    If the pinned revision cannot be downloaded, `load_dataset` falls back to the newest one in the
+    cache.
+    """
     found = {Path(file["filename"]).parent.name for file in dataset.cache_files}
     if source.is_pinned and found != {source.revision}:
         raise DataError(
@@ -273,10 +296,10 @@ def _check_revision(source: Source, dataset: Any) -> None:
 
 
 def _check_label_names(source: Source, dataset: Any) -> None:
-    """Raise DataError for a ClassLabel with other names, or another order, than expected."""
+    """Raise DataError if a ClassLabel has other names, or another order of them, than expected."""
     for column, names in {source.label: source.label_names, **source.classes}.items():
         feature = dataset.features.get(column)
-        # A column of lists has its ClassLabel inside, as `feature`.
+        # In a column of lists, the ClassLabel is the attribute `feature`.
         found = tuple(getattr(getattr(feature, "feature", feature), "names", ()))
         if found != names:
             raise DataError(
@@ -286,7 +309,7 @@ def _check_label_names(source: Source, dataset: Any) -> None:
 
 
 def _rows(source: Source, split: Split, dataset: Any) -> list[Row]:
-    """Return the rows with the source's columns; columns inside other ones have dotted names."""
+    """Return the rows with the columns of the source; nested columns have dotted names."""
     flat = dataset.flatten()
     found = flat.column_names
     absent = [name for name in source.columns if name not in found]
@@ -317,9 +340,10 @@ def _row(source: Source, split: Split, row: Mapping[str, Any], index: int) -> di
 
 
 def _label(source: Source, split: Split, label: Any, place: str) -> str | float | None:
-    """Return the label's name or number, None if it is hidden or the annotators agreed on none.
+    """Return the name of a label, or the number in a regression.
 
-    On the hub both are -1: in a test split, and in any split if the source has such rows.
+    Returns None if the label is hidden, or if the annotators did not agree. On the hub, both are
+    encoded as -1.
     """
     may_lack = split.hub.startswith("test") or source.unlabelled is not None
     if split.hidden or (label == -1 and may_lack):
@@ -338,7 +362,10 @@ def _name(names: tuple[str, ...], label: Any, place: str) -> str:
 
 
 def _shortest(number: float) -> float:
-    """Return a float32's shortest decimal, which the official file has: 3.8 instead of 3.79999."""
-    # Nine digits distinguish any float32 from its neighbours, so that one of these texts fits.
+    """Return the shortest decimal that rounds to the same float32, e.g. 3.8 instead of 3.79999.
+
+    Official files have this number.
+    """
+    # Nine digits identify any float32, so one of these texts always matches.
     texts = (f"{number:.{digits}g}" for digits in range(1, 10))
     return next(float(text) for text in texts if pack("f", float(text)) == pack("f", number))

@@ -1,4 +1,7 @@
-"""Description of a task's rows, which are the same on the hub, in files and in embedded data."""
+"""Description of where a task's rows are on the hub and in official files.
+
+Rows have the same form whether they are read from the hub, from files or from the mini data.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,45 +15,45 @@ if TYPE_CHECKING:
     from benchharness.tasks.sources.archives import Member
 
 Row = Mapping[str, object]
-"""A row, keyed by the hub's column names; class labels are names, or None if they are hidden.
+"""A row, keyed by the hub's column names. Class labels are names, or None if they are hidden.
 
-Every source also gives `idx`, the row's index in its split. A column inside another one has a
-dotted name ("answers.text").
+Every row also has `idx`, its index in the split. A nested column has a dotted name
+("answers.text").
 """
 
 
 ODDITIES = "oddities"
-"""Optional column of a row with the oddities of the row, as in `Example.oddities`."""
+"""Name of an optional column with sentences about irregularities, as in `Example.oddities`."""
 
 Place = Union[Path, "Member"]
-"""A file or folder, on the disk or in an archive; `str` gives its path."""
+"""File or folder, on the disk or in an archive; `str()` returns its path."""
 
 _Json = Literal["jsonl", "squad", "race", "quac", "coqa", "hotpotqa"]
 Format = Literal["tsv", "csv", "conll", "conll2012", "conllu", "beir", "pairs", _Json]
-"""Layout of official files: tables with tabs or commas, CoNLL's columns of 2003 and of 2012, those
-of Universal Dependencies, BEIR's folders, files of minimal pairs, a JSON object per line, SQuAD's
-JSON, RACE's folders, and the JSON of QuAC, CoQA and HotpotQA."""
+"""Format of official files: tables separated by tabs or commas, the columns of CoNLL-2003,
+CoNLL-2012 or Universal Dependencies, BEIR's folders, files of minimal pairs, one JSON object per
+line, SQuAD's JSON, RACE's folders, and the JSON of QuAC, CoQA and HotpotQA."""
 
 Column = str | int | tuple[str, ...]
-"""Location of a column in an official file: its name in the header or its dotted path in a JSON
-object, several names of which the first that exists counts, or its index in a table without
-header."""
+"""Location of a column in an official file: its name in the header, its dotted path in a JSON
+object, or its index in a table without a header. In a tuple of names, the first one that exists is
+used."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """A split on the hub and in official files.
+    """Location of a split on the hub and in official files.
 
     Attributes:
-        hub: The split's name on the hub.
-        files: Paths below the suite's folder, of which the first that exists is read.
-            "train/*/*.txt" stands for all files that match. Case and punctuation of names are
-            ignored.
-        columns: The columns if this split is laid out differently from the source's other splits.
-        hidden: Whether labels are None whatever the data hold, so that all sources give equal rows:
-            the hub's MRPC test rows have labels, and the official test file does not.
-        config: The hub's config if it differs from the source's.
-        language: The language of the split's rows, if a file has rows in several languages.
+        hub: Name of the split on the hub.
+        files: Paths relative to the suite's folder; the first one that exists is read. A path with
+            "*" means all files that match. Case and punctuation of names are ignored.
+        columns: Columns of this split's file, if they differ from those of the other splits.
+        hidden: True if labels are always set to None. So all sources have equal rows, although
+            some have test labels and some do not: MRPC's test rows have labels on the hub only.
+        config: Config on the hub, if it differs from that of the source.
+        language: Language of the split's rows. Rows in other languages are dropped if the source
+            has `language_of`.
     """
 
     hub: str
@@ -62,9 +65,11 @@ class Split:
 
 
 def splits_of(*files: str, hidden: bool = False) -> dict[str, Split]:
-    """Return splits train, dev and test of a file each, with the hub's usual names.
+    """Return the splits train, dev and test, with the names that they usually have on the hub.
 
-    With `hidden` the labels of test are hidden.
+    Args:
+        *files: File of each split. If there are fewer than three, the last splits do not exist.
+        hidden: True if the labels of test are hidden.
     """
     names = (("train", "train"), ("dev", "validation"), ("test", "test"))
     return {
@@ -75,38 +80,42 @@ def splits_of(*files: str, hidden: bool = False) -> dict[str, Split]:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A data set on the hub, and the layout of its official files.
+    """Data set on the hub, and the format of its official files.
 
     Attributes:
-        hub: The hub's repository.
-        config: The config of the repository.
-        revision: The pinned commit of the repository. A branch such as "main" is unconfirmed: then
-            only the fingerprint of the rows identifies them.
-        splits: The splits by name.
-        configs: The hub's configs if a split consists of several (BLiMP has 67).
-        hub_folder: The repository's folder to read, if its configs are folders without names.
-        home: The suite's folder ("glue"). `--data` may name this folder, the one above it, or the
-            task's own ("CoLA") below it.
-        spellings: Other names of folders, by the name that is used here: {"glue": ("glue_data",)}.
-        format: The layout of the official files.
-        columns: The location of each column of a row in the official files.
-        label: The column with the label, or with a list of labels. A label is a number if
-            `label_names` is empty.
-        label_names: The names of the hub's ClassLabel in order. A hub whose names or order have
-            changed is refused instead of being read with the wrong meaning.
-        label_texts: The name for each text that files have instead of a name ("0").
-        classes: The names of the hub's other ClassLabels, by column, in order.
-        unlabelled: The text in files for a label on which the annotators did not agree (on the hub:
-            -1); it becomes None.
-        optional: Columns that are None if a source lacks them.
-        no_answer: Whether a file in SQuAD's layout must have unanswerable questions (2.0) or must
-            not (1.1); None accepts both.
-        unfold: Function that splits an object of a "jsonl" file into several rows.
-        arrange: Function that brings a split's rows into the form and order that all sources share.
-        reader: Function that reads a split in another layout from a file or folder (for mini, that
-            of the embedded data), or from the hub if it gets None.
-        language_of: Function that returns the language of a row if files have several, or None if
-            the row is in every language; it raises ValueError for a row in none.
+        hub: Name of the repository on the hub.
+        config: Config of the repository.
+        revision: Pinned commit of the repository. It may also be a branch such as "main"; then the
+            rows are identified by their fingerprint only.
+        splits: Splits, keyed by name.
+        configs: Configs on the hub whose rows are concatenated, if a split consists of several
+            configs (67 in BLiMP).
+        hub_folder: Folder in the repository to read, if configs are folders without names.
+        home: Folder of the suite, e.g. "glue". `--data` may name this folder, its parent, or the
+            task's own folder inside it, e.g. "CoLA".
+        spellings: Alternative names of folders, keyed by the name that is used here, e.g.
+            {"glue": ("glue_data",)}.
+        format: Format of the official files.
+        columns: Location of each column in the official files, keyed by its name in rows.
+        label: Column with the label or with a list of labels. Labels are numbers if `label_names`
+            is empty.
+        label_names: Names of the hub's ClassLabel, in order. DataError is raised if the names or
+            their order on the hub have changed, because labels would get another meaning.
+        label_texts: Name of the label for each text that the files have instead, such as "0".
+        classes: Names of the hub's other ClassLabels in order, keyed by column.
+        unlabelled: Text in files that marks a row on whose label the annotators did not agree (on
+            the hub: -1). The label of such a row is None.
+        optional: Columns that a source may lack; their value is then None.
+        no_answer: For files in SQuAD's format: True if some questions must be unanswerable (2.0),
+            False if none may be (1.1), None if both are accepted.
+        unfold: Function that splits an object in a "jsonl" file into several rows.
+        arrange: Function that converts the rows of a split to the form and order that all sources
+            share.
+        reader: Function `(split, path)` that reads a split in another format. The path is a file
+            or folder, the folder of the mini data, or None for the hub.
+        language_of: Function that returns the language of a row if a file has several languages. It
+            returns None if the row belongs to every language, and raises ValueError if the row has
+            no known language.
     """
 
     hub: str
@@ -133,27 +142,27 @@ class Source:
 
     @property
     def is_pinned(self) -> bool:
-        """Return whether the revision is a commit, which never changes."""
+        """True if the revision is a commit, whose content never changes."""
         return re.fullmatch("[0-9a-f]{40}", self.revision) is not None
 
     def may_lack(self, split: Split) -> tuple[str, ...]:
-        """Return the columns that the split's official files need not have."""
+        """Return the names of the columns that the official files of a split may lack."""
         hides_labels = split.hidden or split.hub.startswith("test")
         return (*self.optional, self.label) if hides_labels else self.optional
 
     def split(self, name: str) -> Split:
-        """Return the split of this name; raise BenchError if the task has none."""
+        """Return the split with this name; raise BenchError if it does not exist."""
         if name not in self.splits:
             known = ", ".join(self.splits)
             raise BenchError(f"the task has no split {name!r}: it has {known}.")
         return self.splits[name]
 
 
-# Columns of a row by type; TypeError if a row holds something else.
+# Typed access to the columns of a row; each function raises TypeError for a value of another type.
 
 
 def text(row: Row, column: str) -> str:
-    """Return a column's text; raise TypeError for anything else."""
+    """Return the text in a column; raise TypeError if its value is not a text."""
     value = row[column]
     if not isinstance(value, str):
         raise TypeError(f"its {column} is {value!r}, expected a text")
@@ -161,7 +170,7 @@ def text(row: Row, column: str) -> str:
 
 
 def texts(row: Row, column: str) -> tuple[str, ...]:
-    """Return a column's texts; raise TypeError for anything else."""
+    """Return the texts in a column; raise TypeError if its value is not a list of texts."""
     values = _several(row, column, "texts")
     if not all(isinstance(value, str) for value in values):
         raise TypeError(f"its {column} is {values!r}, expected texts")
@@ -169,17 +178,20 @@ def texts(row: Row, column: str) -> tuple[str, ...]:
 
 
 def number(row: Row, column: str) -> int:
-    """Return a column's whole number; raise TypeError for anything else."""
+    """Return the integer in a column; raise TypeError if its value is not an integer."""
     return _whole(row[column], column)
 
 
 def numbers(row: Row, column: str) -> tuple[int, ...]:
-    """Return a column's whole numbers; raise TypeError for anything else."""
+    """Return the integers in a column; raise TypeError if its value is not a list of integers."""
     return tuple(_whole(value, column) for value in _several(row, column, "numbers"))
 
 
 def label_of(row: Row) -> str | float | None:
-    """Return a row's label: a class name, a number, or None if hidden; else raise TypeError."""
+    """Return the label of a row: a class name, a number, or None if it is hidden.
+
+    Raises TypeError if the label has another type.
+    """
     label = row["label"]
     if not isinstance(label, str | float | None):
         raise TypeError(f"its label is {label!r}, expected a name or a number")
