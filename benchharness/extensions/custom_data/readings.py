@@ -75,7 +75,7 @@ def count_readings(table: Table) -> int:
 def find_mapping(table: Table) -> ColumnMapping:
     """Return the only mapping that fits a table.
 
-    Raises DataError if none fits, or if several do, with a list of them.
+    Raises DataError if no mapping fits, or if several do; the error lists them.
     """
     found, columns = _mappings(table)
     if len(found) == 1:
@@ -151,7 +151,7 @@ def _beside(mapping: ColumnMapping, split: str, verdict: str) -> ColumnMapping:
 
 
 def _made(table: Table, columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """Yield the mapping of words and tags made from spans, and mappings to named classes."""
+    """Yield the mapping to words and tags made from spans, and mappings to class columns."""
     words, tags, _ = table.made
     mapping = ColumnMapping(kind="tags", columns={"words": (words,), "tags": (tags,)})
     yield mapping
@@ -159,7 +159,7 @@ def _made(table: Table, columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _named_labels(columns: Sequence[Column], tags: ColumnMapping) -> Iterator[ColumnMapping]:
-    """Yield mappings to columns that are named as a class, next to tags of the same text."""
+    """Yield mappings to columns with the name of a class, next to tags of the same text."""
     rest = [column for column in columns if column.name not in tags.columns["tags"]]
     for mapping in _labels(rest):
         (target,) = mapping.columns.get("label", ("",))[:1]
@@ -203,7 +203,7 @@ def check_header(table: Table, columns: Sequence[Column]) -> None:
 
 
 def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
-    """Return whether the first line of a table is a row, by its values."""
+    """Return whether line 1 of a table is a row, judged by the values below it."""
     # A name above dates or numbers shows that line 1 has names, however long they are. Questions
     # (Google Forms) are names too.
     is_named = any(
@@ -214,8 +214,8 @@ def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
         if column.known
     )
     for column in columns if table.has_header else ():
-        # Signs of a row: "pos" above few different values of which it is one, "3.5" above numbers,
-        # or a whole sentence above sentences.
+        # Signs of a row: "pos" above few different values that include it, "3.5" above numbers, or
+        # a whole sentence above sentences.
         is_value = column.name in column.distinct and len(column.distinct) < len(column.known) / 2
         is_number = re.fullmatch(r"-?\d+(\.\d+)?", column.name) and column.numbers is not None
         is_long = len(column.name.split()) > LONG_NAME and not column.name.rstrip().endswith("?")
@@ -227,8 +227,8 @@ def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
 def split_column(table: Table) -> str:
     """Return the name of the column with the split of each row; "" if there is none.
 
-    Raises DataError if the column has values for several splits that are not all known and
-    different.
+    Raises DataError if the values of the column are not names of different splits that include
+    train.
     """
     for name, values in table.columns.items():
         found = dict.fromkeys("" if value is None else str(value) for value in values)
@@ -237,7 +237,7 @@ def split_column(table: Table) -> str:
         if (key not in NAMED["split"] and not key.endswith("mluse")) or len(found) < 2:
             continue
         splits = {value: split_of(value) for value in found}
-        # "set" or "fold" with values such as 0 to 4, which name no split, is a column like others.
+        # A column "set" or "fold" whose values name no split, such as 0 to 4, is no split column.
         if not any(splits.values()) and key_of(name) not in ("split", "splits"):
             continue
         odd = [value for value, split in splits.items() if not split]
@@ -253,7 +253,7 @@ def split_column(table: Table) -> str:
 
 
 def _mapping(kind: Kind, **roles: Column | Sequence[Column] | None) -> ColumnMapping:
-    """Return a mapping of this kind, without roles that have no column."""
+    """Build a mapping of this kind; roles without a column are skipped."""
     found = {r: (c,) if isinstance(c, Column) else c for r, c in roles.items() if c}
     return ColumnMapping(
         kind=kind, columns={role: tuple(c.name for c in each) for role, each in found.items()}
@@ -349,11 +349,11 @@ def _may_be_tags(words: Column, column: Column) -> bool:
 
 
 def _conll(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """Yield the mappings of CoNLL's columns, which have the word first and its tag last.
+    """Yield the possible mappings of the columns of a CoNLL file.
 
-    If the first column numbers the words, the word is in the second. Its tag is then in the fourth
-    column of CoNLL-U; otherwise any later column of spans, or with few different values, may have
-    it.
+    Usually the word is in the first column and its tag in the last. If the first column numbers the
+    words, the word is in the second column; its tag is then in the fourth column (CoNLL-U), or in
+    any later column that has tags of spans or few different values.
     """
     first, *others = columns
     is_numbered = {value[0] for value in first.known} == {"1"}
@@ -369,7 +369,7 @@ def _conll(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 FEW_TAGS = 100
-"""Number of different values from which on a column has lemmas or heads rather than tags."""
+"""Number of different values at which a column is taken for lemmas or heads instead of tags."""
 
 
 def _parts(value: Any) -> Sequence[Any]:
@@ -458,7 +458,7 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _nearly_all(found: Iterable[bool]) -> bool:
-    """Return whether all but a few are true; the few are reported when rows are read."""
+    """Return whether all but a few are true; the few are reported when the rows are read."""
     every = list(found)
     return sum(every) >= (1 - FEW_ODD) * len(every)
 
@@ -507,7 +507,8 @@ def _are_answers(answer: Column, options: Sequence[Column]) -> bool:
 
 
 def _distractors(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """Yield the mapping of a right answer in one column and wrong ones in others or in a list."""
+    """Yield the mapping of a right answer in one column and wrong answers in others or in a list.
+    """
     wrong = [c for c in columns if c.head.rstrip("0123456789") in NAMED["distractor"]]
     rest = [column for column in columns if column not in wrong]
     answer = next((c for c in rest if c.head in (*NAMED["answer"], "correct", "right")), None)
@@ -551,7 +552,7 @@ def _choice(
 
 
 def _whole(texts: Sequence[Column]) -> Column | None:
-    """Return the text that contains the others in each row (SWAG's startphrase), else None."""
+    """Return the text column that contains the others in each row (SWAG's startphrase), or None."""
     for column in texts:
         values = [str(value) for value in column.values]
         if all(all(map(contains, values, map(_text, other.values))) for other in texts):
@@ -564,7 +565,10 @@ def _text(value: Any) -> str:
 
 
 def _options_in_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """Yield both mappings of rows, one per question right: options, or pairs to classify."""
+    """Yield both mappings of a table with a row per option, of which one per question is right.
+
+    The rows may be the options of a multiple-choice question, or pairs to classify.
+    """
     question = _called(columns, "question")
     flags = [column for column in columns if column.is_flag and not column.is_id]
     texts = [c for c in columns if c.is_text and c is not question]
@@ -614,7 +618,7 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 MOST_ALIKE = 0.05
-"""Largest share of texts with contradictory labels that counts as noise of the annotators."""
+"""Maximum share of texts with contradictory labels that is attributed to annotation noise."""
 
 
 def _with_aspects(
@@ -623,10 +627,10 @@ def _with_aspects(
     columns: Sequence[Column],
     free: Sequence[Column],
 ) -> Sequence[dict[str, tuple[str, ...]]]:
-    """Add the aspect that is judged in a text as a second text, if equal texts have several labels.
+    """Add a column of aspects as a second text, if equal texts have different labels.
 
-    The mapping without an aspect is kept, unless the aspect's name shows its role, or the aspect
-    occurs in the text.
+    An aspect is what the label judges in the text. The mapping without it is kept, unless the name
+    of the column shows its role, or the aspect occurs in the text.
     """
     by_name = {column.name: column for column in columns}
     (names,) = target.values()
