@@ -231,8 +231,7 @@ def _answers_said(own: OwnData, table: Table) -> Iterator[str]:
 
 
 def leak_note(own: OwnData, split: str, leaks: Sequence[Leak], count: int) -> str:
-    """Return a note with the number of rows of a split that are also in train, and the first few.
-    """
+    """Return a note with the number of a split's rows that are also in train, and the first few."""
     same = sum(leak.is_same for leak in leaks)
     named = ", ".join(f"{leak.row} is like train's {leak.train}" for leak in leaks[:MOST_NAMED])
     more = f", and {len(leaks) - MOST_NAMED} more" if len(leaks) > MOST_NAMED else ""

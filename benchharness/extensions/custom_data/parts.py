@@ -126,7 +126,7 @@ def _has_texts(path: Path, how: Written) -> bool:
     except DataError:
         with opened(path) as file:
             first, second = file.readline(), file.readline()
-        # A first line with a comma is a text, not a header, and an only line is not a column's name.
+        # A first line with a comma is a text, not a header, and so is the only line of a file.
         return b"\t" not in first and (b"," in first or b";" in first or not second)
     names = [key_of(name) for name in table.columns]
     return table.has_header and len(names) == 1 and names[0] not in ONE_COLUMN

@@ -141,8 +141,7 @@ def children(folder: Place) -> list[Place]:
 
 
 def _is_classes(folder: Place) -> bool:
-    """Return whether a folder has two or more folders of texts, none of them named after a split.
-    """
+    """Return whether a folder has two or more folders of texts, none of them named as a split."""
     classes = [p for p in children(folder) if p.is_dir()] if folder.is_dir() else []
     return len(classes) > 1 and all(
         not split_of(place.name) and any(map(is_text, place.iterdir())) for place in classes

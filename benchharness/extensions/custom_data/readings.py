@@ -507,8 +507,7 @@ def _are_answers(answer: Column, options: Sequence[Column]) -> bool:
 
 
 def _distractors(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """Yield the mapping of a right answer in one column and wrong answers in others or in a list.
-    """
+    """Yield the mapping of a right answer in one column and wrong ones in others or in a list."""
     wrong = [c for c in columns if c.head.rstrip("0123456789") in NAMED["distractor"]]
     rest = [column for column in columns if column not in wrong]
     answer = next((c for c in rest if c.head in (*NAMED["answer"], "correct", "right")), None)
@@ -656,7 +655,7 @@ def _is_within(part: Column, whole: Column) -> bool:
 
 
 def _count_odd(given: Sequence[Column], label: Column) -> int:
-    """Return the number of combinations of the columns' values that have several labels."""
+    """Count the combinations of values in the columns that occur with several labels."""
     labels: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
     for value, *key in zip(label.values, *(column.values for column in given), strict=True):
         if value not in (None, ""):
@@ -665,14 +664,14 @@ def _count_odd(given: Sequence[Column], label: Column) -> int:
 
 
 GRADES = (5, 7, 10)
-"""Highest numbers of the usual scales of grades."""
+"""Highest grades of common rating scales."""
 
 
 def _released(columns: Sequence[Column]) -> ColumnMapping | None:
-    """Return the mapping of a table without names to a class and a text, or a title and a text.
+    """Map a table without column names to a class and a text, or to a class, a title and a text.
 
     AG News and others were released in this layout. Return None if the columns do not fit, or if
-    the classes may be grades, because their highest number is that of a scale.
+    the classes may be grades, because the highest one is the top of a rating scale.
     """
     if [column.name for column in columns] not in (["1", "2"], ["1", "2", "3"]):
         return None
@@ -687,7 +686,7 @@ def _released(columns: Sequence[Column]) -> ColumnMapping | None:
 
 
 def _is_title(title: Column, text: Column) -> bool:
-    """Return whether texts are titles: shorter, mostly no sentences, no part of the other text."""
+    """Return whether titles are shorter than texts, mostly not sentences and not part of a text."""
     pairs = [
         (str(one).strip(), str(other)) for one, other in zip(title.values, text.values, strict=True)
     ]
@@ -696,7 +695,7 @@ def _is_title(title: Column, text: Column) -> bool:
 
 
 def _check_answers(columns: Sequence[Column], used: Collection[str], *, is_named: bool) -> None:
-    """Raise DataError for questions whose answers or options a plain class would leave out."""
+    """Raise DataError if a mapping to a class would ignore the answers or options of questions."""
     asked = _called(columns, "question")
     left = [_called(columns, "answer"), _first(columns, NAMED["options"] - NAMED["answer"])]
     names = [repr(c.name) for c in left if c is not None and c.name not in used]
@@ -713,7 +712,7 @@ def _is_label(column: Column) -> bool:
 
 
 def _codes(column: Column, text: str) -> bool:
-    """Return whether a column's name is a text's name and a word for a judgement ("Q4_theme")."""
+    """Return whether a name is the text's name and a word for a judgement ("Q4_theme")."""
     suffix = column.name.removeprefix(text) if text and column.name.startswith(text) else ""
     parts = re.split(r"[\W_]+", suffix.lower())
     return len(parts) == 2 and not parts[0] and parts[1] in NAMED["coded"]
@@ -727,7 +726,7 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
     texts = _texts(columns)
     by_key = _by_key(columns, texts)
     for one, other in PAIRS:
-        # Phrases of a word or two make a pair if their names do and no other column is a text.
+        # Columns of one or two words are a pair if their names are and no other column is a text.
         if not {one, other} <= by_key.keys():
             continue
         if by_key[one] in texts or by_key[other] in texts or not texts:
@@ -748,7 +747,7 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
 
 
 TITLES = ("title", "headline", "heading")
-"""Last words of the names of columns with titles."""
+"""Last word in the name of a column of titles."""
 
 
 def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Column]:
@@ -760,7 +759,7 @@ def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Col
     titles = [part[-1] in TITLES for part in parts]
     if sorted(titles) == [False, True]:
         title, body = texts[titles.index(True)], texts[titles.index(False)]
-        # A body is longer than its title, and was not written with the label in sight.
+        # A body is longer than its title. Explanations and answers, which reveal labels, are none.
         if title.mean_words < body.mean_words and body.key not in NAMED["why"] | NAMED["answer"]:
             by_key |= {"title": title, "body": body}
     return by_key
@@ -783,7 +782,7 @@ def _is_of_most_rows(column: Column) -> bool:
 
 
 def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
-    """Return the possible targets, each as its role and its columns."""
+    """Return the possible targets; each maps a role to its columns."""
     fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
     # A column that describes the row is not a label if any other column may be one.
     plain = [pair for pair in fitting if not pair[0].is_origin]
@@ -822,7 +821,7 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
 
 
 def _is_called_label(column: Column) -> bool:
-    """Return whether a word of the name is one for classes or, unless it is a flag, for numbers."""
+    """Return whether the name contains a word for classes or, unless it is a flag, for numbers."""
     called = NAMED["category"] | {"category", "label", "class"}
     return bool(column.words & (called if column.is_flag else called | NAMED["number"]))
 
@@ -831,7 +830,7 @@ def _label_roles(column: Column) -> tuple[str, ...]:
     """Return the roles that a column can have as the target: none, one or two."""
     if column.is_list:
         return _list_roles(column)
-    # A label of one value stays, so that an error can name that value.
+    # A label column with a single value is kept, so that an error can name this value.
     if len(column.distinct) < 2:
         return ("label",) if column.key in CLASSES and column.known else ()
     if column.numbers is not None:
@@ -860,8 +859,8 @@ def _list_roles(column: Column) -> tuple[str, ...]:
     is_menu = column.key.startswith("options") and len(column.distinct) == 1
     if all(map(is_entity_tag, inner)) or is_menu:
         return ()
-    # Lists of exactly one item are classes. With empty lists among them both readings are possible,
-    # unless these are few: then they are texts that nobody has labelled yet.
+    # Lists of exactly one item are classes. With empty lists among them, labels are possible too,
+    # unless the empty lists are few: they are then texts that nobody has labelled yet.
     counts = frozenset(map(len, column.known))
     empty = sum(not value for value in column.known)
     if counts == {0, 1} and empty <= FEW_ODD * len(column.known):
@@ -897,14 +896,15 @@ def _number_roles(column: Column) -> tuple[str, ...]:
 
 
 SETS, LASTS = 8, 3
-"""Minimum number of values with several labels, and of different last labels in them, that show
-that values are sets of labels."""
+"""Minimum number of values with several labels, and of different last labels in them, for values to
+be read as sets of labels.
+"""
 
 
 def _are_sets(values: Collection[str]) -> bool:
-    """Return whether values such as "3" and "3,5" are numbers of labels rather than decimals.
+    """Return whether values such as "3" and "3,5" are sets of label numbers instead of decimals.
 
-    The numbers in a value ascend, and each also occurs alone in other rows. Decimals do so only by
+    The numbers in a set ascend, and each also occurs alone in another row. Decimals do so only by
     chance.
     """
     several, alone = _sets_in(values), {value for value in values if value.isdigit()}
@@ -913,11 +913,11 @@ def _are_sets(values: Collection[str]) -> bool:
 
 
 def _may_be_sets(values: Collection[str], *, is_even: bool = False) -> bool:
-    """Return whether values such as "3,10" may be numbers of labels.
+    """Return whether values such as "3,10" may be sets of label numbers.
 
-    The numbers of labels in a value ascend. Decimals of equal length may look the same, which only
-    `is_even` accepts. Otherwise the parts behind the last comma must differ in length, and may also
-    end in 0 instead of ascending: nobody writes the decimals 3,10 and 25,9 in one column.
+    The numbers in a set ascend. Decimals with equally many digits may look the same; only `is_even`
+    accepts them. Otherwise the parts after the last comma must differ in length, and may also end
+    in 0 instead of ascending: nobody writes the decimals 3,10 and 25,9 in one column.
     """
     several = _sets_in(values)
     lasts = {found[-1] for found in several}
@@ -930,7 +930,7 @@ def _may_be_sets(values: Collection[str], *, is_even: bool = False) -> bool:
 
 
 def _sets_in(values: Collection[str]) -> list[list[str]]:
-    """Return the numbers in each value with several; empty if any value is not made of numbers."""
+    """Split the values with several numbers; return [] if any value has anything but numbers."""
     parts = [
         re.split(r"\s*,\s*", value.strip()) for value in values if value.lower() not in MISSING
     ]
@@ -939,10 +939,10 @@ def _sets_in(values: Collection[str]) -> list[list[str]]:
 
 
 def separator_of(values: Sequence[Any]) -> str:
-    """Return the separator of the labels in values that have several; "" if values are single.
+    """Detect the separator between labels in a cell; return "" if each cell has one label.
 
-    The parts between a separator must repeat, and fewer of them may be different than of the whole
-    values; or each part must occur alone too. Empty values are ignored.
+    Either the parts repeat, and there are fewer different parts than different cells, or each part
+    also occurs alone in a cell. Empty values are ignored.
     """
     known = [normalize("NFC", str(value)) for value in values if value not in (None, "")]
     for separator in SEPARATORS + RARE_SEPARATORS if known else "":
@@ -976,5 +976,6 @@ FINDERS: tuple[Finder, ...] = (
     _options_in_rows,
     _labels,
 )
-"""Functions that yield mappings, of which the first that yields any is used. Layouts that only one
-kind of task has are tried first."""
+"""Functions that yield mappings. The first function that yields any is used, so layouts that only
+one kind of task has come first.
+"""
