@@ -173,9 +173,7 @@ class RayCluster:
             yield waiting[task], self._read_end(task)
 
     def cancel(self, sent: Collection[Any]) -> None:
-        """Interrupt the tasks, so that their engines end their processes; then kill tasks left
-        over.
-        """
+        """Interrupt the tasks, so that their engines end their processes; then kill the rest."""
         if not sent:
             return
         try:

@@ -243,8 +243,7 @@ class _Pair:
         return name not in _NEEDS or _NEEDS[name](self)
 
     def is_idle(self, name: str) -> bool:
-        """Return whether a difference has no effect: a longer maximum, when no row was truncated.
-        """
+        """Return whether a difference has no effect: a longer maximum, if no row was truncated."""
         own, their = self.of(name)
         is_longer = own and their and isinstance(their.value, int) and their.value > own.value
         return name == "max_tokens" and self.keeps_words and bool(is_longer)

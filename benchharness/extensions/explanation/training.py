@@ -22,8 +22,7 @@ from benchharness.tasks.suites import SUITES, find_task
 
 
 class Said(NamedTuple):
-    """A value and its source. `assumed` means that it is a default of the tool that no file states.
-    """
+    """A value and its source; `assumed` means a default of the tool that no file states."""
 
     value: Any
     place: str
@@ -100,7 +99,7 @@ def of_run(result: Result) -> Training:
     """Build the Training of a stored run."""
     job = result.job
     values = {n: Said(s.value, s.source) for n, s in job.settings.items() if n != START_FROM}
-    if decoupled := values.pop("decoupled_weight_decay", None):  # this decay is per step, as in Composer
+    if decoupled := values.pop("decoupled_weight_decay", None):  # a decay per step, as in Composer
         share = decoupled.value / values["learning_rate"].value
         values["weight_decay"] = Said(share, decoupled.place)
     values |= {name: Said(value, "benchharness") for name, value in FACTS.items()}
@@ -376,7 +375,7 @@ def _schedule(args: Values, _: int) -> Found:
     if kind is not None:
         word, options = str(kind.value), _options(args.get("lr_scheduler_kwargs"))
         power = _as_number(options.pop("power", 1.0))
-        is_line = word == "polynomial" and power == 1  # polynomial decay ends at 1e-7, practically 0
+        is_line = word == "polynomial" and power == 1  # its last rate is 1e-7, practically 0
         word = LINEAR if is_line else word.removesuffix("_with_warmup")
         more = "".join(f", {name} {value}" for name, value in options.items())
         yield "schedule", Said(word + more, kind.place)

@@ -55,7 +55,7 @@ class TensorBoard:
 
 
 class Wandb:
-    """Logger with a W&B run per job, in the project WANDB_PROJECT or "benchharness".
+    """Logger with a W&B run per job, in the project $WANDB_PROJECT or "benchharness".
 
     It sends only what is logged: no code, console output or facts about the machine. Without a
     login and without WANDB_MODE it writes files for `wandb sync`.
@@ -110,9 +110,9 @@ class Wandb:
 
 
 class Mlflow:
-    """Logger with an MLflow run per job, in experiment MLFLOW_EXPERIMENT_NAME or "benchharness".
+    """Logger with an MLflow run per job, in experiment $MLFLOW_EXPERIMENT_NAME or "benchharness".
 
-    The runs are sent to MLFLOW_TRACKING_URI, or stored in mlflow.db in the given folder.
+    The runs are sent to $MLFLOW_TRACKING_URI, or stored in mlflow.db in the given folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -168,9 +168,9 @@ def _no_colon(name: str) -> str:
 
 
 class Trackio:
-    """Logger with a trackio run per job, in the project TRACKIO_PROJECT or "benchharness".
+    """Logger with a trackio run per job, in the project $TRACKIO_PROJECT or "benchharness".
 
-    The runs are stored in TRACKIO_DIR or below the Hugging Face cache, unless TRACKIO_SPACE_ID
+    The runs are stored in $TRACKIO_DIR or below the Hugging Face cache, unless $TRACKIO_SPACE_ID
     names a Space.
     """
 
