@@ -1,4 +1,4 @@
-"""Run jobs on other machines: a Ray cluster, or the queue of Slurm."""
+"""Run jobs on other machines: on a Ray cluster, or through Slurm's queue."""
 
 from benchharness.extension import Extension
 

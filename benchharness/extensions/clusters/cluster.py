@@ -1,4 +1,4 @@
-"""The engine for clusters: it sends jobs to nodes, and sends a job again if its node is lost."""
+"""Engine that sends jobs to the nodes of a cluster, and sends a job again if its node is lost."""
 
 import os
 import socket
@@ -34,15 +34,17 @@ from benchharness.tasks.custom import define_task
 # A job for another machine: the message from the driver to a node, and its execution there.
 
 REFUSED = "refused"
-"""Key of a node's answer if it could not start a job; the value is a sentence with the reason."""
+"""Key in the answer of a node that could not start a job; the value is a sentence with the reason.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """Resources of a job on its node: GPUs, cores, and main memory in bytes, for all its processes.
+    """Resources that a job needs on its node: GPUs, cores, and main memory in bytes.
 
-    The job trains in `processes` processes, with one GPU each if it has GPUs. If `memory_bytes` is
-    0, the memory is estimated from the size of the model.
+    They are the sums over the job's processes. The job trains in `processes` processes, with one
+    GPU each if it has GPUs. If `memory_bytes` is 0, the memory is estimated from the size of the
+    model.
     """
 
     gpus: int
@@ -60,18 +62,18 @@ class Needs:
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteJob:
-    """A job with all that a node has to know about it, as plain data without secrets.
+    """A job with everything that a node needs to run it, as plain data without secrets.
 
     Attributes:
         ticket: The engine's id of this attempt; a job that is sent again gets a new one.
         job: The job as plain data.
         needs: Its resources.
-        folder: The driver's working directory, which relative paths of data and checkpoints start
-            from.
+        folder: The driver's working directory, to which paths of data and checkpoints may be
+            relative.
         variables: Variables of the driver's environment that jobs need on every node.
         orders: The options of the engine.
-        mark: A file that the driver creates in the folder of kept encoders. A node that does not
-            see it has another folder under that path. Jobs that leave an encoder or need one then
+        mark: A file that the driver creates in the folder of kept encoders. If a node does not see
+            the file, it does not share this folder. Jobs that write an encoder or need one then
             fail; other jobs run without snapshots.
         version: The version of benchharness on the driver's machine.
     """
@@ -87,7 +89,7 @@ class RemoteJob:
 
 
 def version() -> str:
-    """Return the version string that must be the same on the driver's machine and on a node."""
+    """Return the version string, which must be the same on the driver's machine and on a node."""
     return f"{__version__}, method {METHOD}"
 
 
@@ -96,8 +98,8 @@ def run_remote(
 ) -> Mapping[str, Any]:
     """Run a job on this machine as the local engine does; return its outcome as plain data.
 
-    An error that the user can fix is returned under the key REFUSED, not raised. `tell` gets each
-    new phase at once, and other progress at most every `seconds` seconds.
+    An error that the user can fix is not raised, but returned under the key REFUSED. `tell` is
+    called with each new phase at once, and with other progress at most every `seconds` seconds.
     """
     try:
         return _run(remote, sparsely(seconds, tell))
@@ -162,7 +164,7 @@ RETRIES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Lost:
-    """Loss of a job's node or of the process that watched it; `reason` ends a sentence."""
+    """Message that a job's node or its watching process was lost; `reason` can follow "because"."""
 
     reason: str
 
@@ -172,26 +174,27 @@ News = Progress | Lost | Mapping[str, Any]
 
 
 class Cluster(Protocol):
-    """Machines that run remote jobs; `send` returns the cluster's own handle of a job.
+    """Interface of a cluster that runs remote jobs.
 
-    News may be late, repeated, about a remote job that was given up, or missing.
+    `send` returns the cluster's own handle for a job. News may be late, repeated, missing, or about
+    a remote job that was given up.
     """
 
     name: str
 
     def open(self) -> AbstractContextManager[object]:
-        """Connect to the cluster for the duration of a run."""
+        """Context manager that connects to the cluster for the duration of a run."""
 
     def room(self) -> int:
-        """Return how many remote jobs should be under way at once, at least one."""
+        """Return how many remote jobs should be queued or running at once, at least one."""
 
     def send(self, remote: RemoteJob) -> Any:
         """Send a remote job to the next node that has the resources for it; return its handle."""
 
     def news(self, sent: Mapping[str, Any]) -> Iterable[tuple[str, News]]:
-        """Return new information on remote jobs by ticket; wait a moment if there is none.
+        """Return pairs of ticket and news about remote jobs; wait a moment if there are none.
 
-        `sent` are the handles of the jobs by ticket.
+        `sent` maps the tickets of the jobs to their handles.
         """
 
     def cancel(self, sent: Collection[Any]) -> None:
@@ -199,7 +202,7 @@ class Cluster(Protocol):
 
 
 class _Sent(NamedTuple):
-    """A job that was sent, the number of the attempt, and the cluster's handle of it."""
+    """A job that was sent, the number of the attempt, and the cluster's handle for it."""
 
     job: Job
     attempt: int
@@ -207,10 +210,10 @@ class _Sent(NamedTuple):
 
 
 class ClusterEngine:
-    """Engine that runs each job in the ordinary worker process of a cluster's node.
+    """Engine that runs each job in an ordinary worker process on a node of a cluster.
 
-    At most `at_once` jobs are under way; None means as many as the cluster has room for. Only the
-    process that iterates over `run` receives results, so a database has a single writer.
+    At most `at_once` jobs are queued or running; None means as many as the cluster has room for.
+    Only the process that iterates over `run` receives results, so a database has a single writer.
     """
 
     def __init__(
@@ -272,7 +275,7 @@ class ClusterEngine:
         report(job, Progress(phase="waiting", note=note))
 
     def _take(self, ticket: str, news: News, report: Report) -> Iterator[Outcome]:
-        """Handle a piece of news; yield the job's outcome if it has one."""
+        """Process news about a job; yield the job's outcome if it has one."""
         if ticket not in self._sent:  # the job was given up, or had ended before
             return
         job, attempt, _ = self._sent[ticket]
@@ -310,7 +313,7 @@ class ClusterEngine:
 
     @contextmanager
     def _marked(self) -> Iterator[None]:
-        """Create the mark by which nodes recognize the folder of encoders; remove it at the end."""
+        """Context manager for the file by which nodes recognize the folder of kept encoders."""
         folder = self._orders.checkpoints
         if self._orders.keep or self._orders.snapshots or folder.is_dir():
             folder.mkdir(parents=True, exist_ok=True)
@@ -330,7 +333,7 @@ NUMBERS = {"cpus": 1, "memory": 1, "retries": 0, "minutes": 1}
 of retries after its node was lost, and, for Slurm only, its time limit in minutes."""
 
 CANCEL_SECONDS = SAVING_SECONDS + 10
-"""Time that cancelled jobs have to save their states and end."""
+"""Seconds that cancelled jobs have to save their states and end."""
 
 
 def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -> Placement:
@@ -347,7 +350,7 @@ def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -
 def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
     """Return how many GPUs a job gets.
 
-    `there` states whether the cluster has any, as far as known.
+    `there` tells whether the cluster has GPUs, as far as known.
     """
     if choice.device not in ("auto", "cpu", "cuda"):
         raise BenchError(
@@ -359,7 +362,7 @@ def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
 
 
 def read_numbers(choice: EngineChoice) -> dict[str, int]:
-    """Parse the options that are numbers.
+    """Parse the engine options that are whole numbers.
 
     Raise BenchError if one is not a number or is too small.
     """

@@ -33,16 +33,16 @@ except ImportError:  # an optional dependency
 POLL_SECONDS = 0.2
 
 SECONDS_BETWEEN_NOTES = 1.0
-"""Shortest interval at which a job sends its progress through the network."""
+"""Minimum number of seconds between two progress messages of a job."""
 
 KNOCK_SECONDS = 5.0
-"""Time that the head of a cluster has to answer."""
+"""Number of seconds that the head node of a cluster has to accept a connection."""
 
 
 def place(choice: EngineChoice) -> Placement:
     """Return the placement of jobs in a Ray cluster.
 
-    Raise BenchError if none answers or no node fits.
+    Raise BenchError if no cluster answers, or if no node is large enough for a job.
     """
     numbers = read_numbers(choice)
     known = NUMBERS.keys() - {"minutes"}
@@ -84,7 +84,7 @@ def connect(address: str) -> None:
             f"--address {address!r} is that of a Ray client: start `bench run` on a node of the "
             "cluster, with --address auto or HOST:PORT as `ray start --address` has it."
         )
-    handler = signal.getsignal(signal.SIGTERM)  # which ray.init replaces
+    handler = signal.getsignal(signal.SIGTERM)  # ray.init replaces this handler
     try:
         # This connection fails at once if nobody listens; Ray would try for minutes.
         host, colon, port = address.rpartition(":")
@@ -117,7 +117,7 @@ def jobs_at_once(sizes: Collection[NodeSize], gpus: int, cpus: int) -> int:
 
 
 class RayCluster:
-    """The cluster that this process is connected to; each job gets `gpus` GPUs and `cpus` cores."""
+    """The cluster to which this process is connected; a job gets `gpus` GPUs and `cpus` cores."""
 
     name = "ray"
 
@@ -127,10 +127,10 @@ class RayCluster:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Start the actor that receives progress, on the driver's node; disconnect after the run.
+        """Start the progress actor on the driver's node; disconnect after the run.
 
-        Ray prints pages about lost nodes on stdout. This output is dropped: the consequences for
-        jobs are reported with the jobs.
+        Ray prints pages about lost nodes on stdout. This output is dropped, because the
+        consequences for jobs are reported with the jobs.
         """
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
@@ -162,7 +162,7 @@ class RayCluster:
         return task.remote(remote, self._progress)
 
     def news(self, sent: Mapping[str, Any]) -> Iterator[tuple[str, News]]:
-        """Yield new progress, and the ends of tasks after waiting a moment for one."""
+        """Wait a moment for a task to end; yield new progress and the results of ended tasks."""
         waiting = {task: ticket for ticket, task in sent.items()}
         ended, _ = ray.wait(
             list(waiting), num_returns=len(waiting), timeout=POLL_SECONDS, fetch_local=False
@@ -173,7 +173,7 @@ class RayCluster:
             yield waiting[task], self._read_end(task)
 
     def cancel(self, sent: Collection[Any]) -> None:
-        """Interrupt the tasks, whose engines end their processes, and kill tasks that are left."""
+        """Interrupt the tasks, so that their engines end their processes; then kill the rest."""
         if not sent:
             return
         try:
@@ -222,5 +222,5 @@ class ProgressActor:
 
 
 def run_on_node(remote: RemoteJob, progress: Any) -> Mapping[str, Any]:
-    """Run a remote job on a node as a Ray task, which reports progress to the driver's actor."""
+    """Run a remote job on a node, in a Ray task; report its progress to the driver's actor."""
     return run_remote(remote, partial(progress.put.remote, remote.ticket), SECONDS_BETWEEN_NOTES)

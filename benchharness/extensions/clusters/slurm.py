@@ -1,4 +1,4 @@
-"""Jobs on a Slurm cluster: submitit runs one batch job per job, and nodes share a folder."""
+"""Jobs on a Slurm cluster: submitit submits a batch job per job, and nodes share a folder."""
 
 import json
 import os
@@ -33,16 +33,18 @@ except ImportError:  # an optional dependency
     submitit: Any = None  # type: ignore[no-redef]
 
 POLL_SECONDS = {"slurm": 2.0, "local": 0.2}
-"""Interval of reading the folder, by executor: a network file system must not be overloaded."""
+"""Seconds between two reads of the folder, keyed by executor. Reading more often could overload a
+network file system.
+"""
 
 SECONDS_BETWEEN_NOTES = 2.0
-"""Shortest interval at which a job writes its progress into the folder."""
+"""Minimum number of seconds between two progress messages that a job writes to the folder."""
 
 AT_ONCE = 64
-"""Default for the most batch jobs that are queued or running (`--jobs`)."""
+"""Default maximum number of batch jobs that are queued or running (`--jobs`)."""
 
 MINUTES = 24 * 60
-"""Default time limit of a batch job, which is the longest that many partitions grant."""
+"""Default time limit of a batch job in minutes, the longest that many partitions allow."""
 
 CPUS = 8
 """Default number of cores of a batch job."""
@@ -84,7 +86,7 @@ def place(choice: EngineChoice) -> Placement:
 
 @dataclass(kw_only=True)
 class SlurmCluster:
-    """Slurm's queue, or, with `where="local"`, processes of this machine for a trial.
+    """Slurm's queue or, with `where="local"`, processes on this machine for a trial.
 
     `folder` belongs to this run; every node must see it under the same path, and it is removed at
     the end. `minutes` is the time limit of a job; `options` are passed to sbatch.
@@ -98,7 +100,7 @@ class SlurmCluster:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Create the folder, and remove it at the end of the block."""
+        """Create the folder; remove it at the end of the run."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             yield
@@ -110,7 +112,7 @@ class SlurmCluster:
         return 1 if self.where == "local" else AT_ONCE
 
     def send(self, remote: RemoteJob) -> Any:
-        """Submit a remote job as a batch job; return the batch job."""
+        """Submit a remote job as a batch job; return submitit's job object."""
         executor = submitit.AutoExecutor(self.folder, cluster=self.where)
         executor.update_parameters(
             name="bench",
@@ -160,11 +162,11 @@ class SlurmCluster:
 
 
 def run_on_node(remote: RemoteJob, note: Path) -> Mapping[str, Any]:
-    """Run a remote job as a batch job, which writes its progress into a file."""
+    """Run a remote job inside a batch job; write its progress to a file."""
 
     def write(progress: Progress) -> None:
         draft = note.with_suffix(".draft")
-        with suppress(OSError):  # a full disk costs the view, not the job
+        with suppress(OSError):  # a full disk only prevents progress messages
             draft.write_text(json.dumps(asdict(progress)), encoding="utf-8")
             draft.replace(note)
 

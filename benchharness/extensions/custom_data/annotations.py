@@ -12,11 +12,11 @@ from benchharness.extensions.custom_data.columns import FEW_ODD, Table, key_of
 from benchharness.extensions.custom_data.tags import SPAN
 
 Numbered = Sequence[tuple[str, Any]]
-"""Rows in file order, each after its number or key as text."""
+"""Pairs of a row's number or key, as text, and the row itself, in file order."""
 
 
 class ToolRows(NamedTuple):
-    """Numbered rows, converted if they had a tool's own layout, and notes for the user."""
+    """Numbered rows that `tool_rows` returns, and notes for the user."""
 
     rows: Numbered
     notes: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ class ToolRows(NamedTuple):
 def tool_rows(name: str, rows: Numbered) -> ToolRows:
     """Convert rows that have the layout of a known tool; return other rows unchanged.
 
-    Raises DataError if rows with such a layout lack a part of it.
+    Raises DataError if rows look like a tool's layout but lack one of its fields.
     """
     for title, has_layout, read in _LAYOUTS:
         if rows and all(has_layout(row) for _, row in rows):
@@ -39,13 +39,14 @@ def tool_rows(name: str, rows: Numbered) -> ToolRows:
     return ToolRows(rows)
 
 
-# Marked spans of a text: by characters, as most tools write them.
+# Spans that are marked by character offsets, as most tools write them.
 
 
 class Span(NamedTuple):
-    """A marked span of a text: its characters, its label, and its text if the file repeats it.
+    """A labelled span of a text, given by character offsets.
 
-    `end` is exclusive, unless the tool counts the last character (see `_is_inclusive`).
+    `end` is exclusive, unless the tool counts the last character (see `_is_inclusive`). `text` is
+    the text of the span if the file repeats it, else "".
     """
 
     start: int
@@ -61,7 +62,10 @@ _JOINERS = "\u200c\u200d"
 
 
 def _words(text: str) -> list[tuple[int, int]]:
-    """Return [start, end) of each word: a run of letters and accents, or another character."""
+    """Return the offsets [start, end) of each word.
+
+    A word is a run of letters, digits and accents, or any other single character except a space.
+    """
     places: list[tuple[int, int]] = []
     for piece in _PIECE.finditer(text):
         start, end = piece.span()
@@ -92,7 +96,7 @@ _TEXTS = ("text", "data", "sentence", "content", "document", "textcontent", "sou
 
 
 def words_in(text: str) -> list[str]:
-    """Return the words of a text: runs of letters with their accents, or single characters."""
+    """Split a text into words: runs of letters, digits and accents, or other single characters."""
     return [text[start:end] for start, end in _words(text)]
 
 
@@ -100,7 +104,8 @@ def with_words(table: Table) -> Table:
     """Add columns of words and tags to a table in which one column marks spans of a text.
 
     A span that begins or ends within a word is extended to the whole word, and a note reports this.
-    A table in which no column or several columns mark spans gets no such columns.
+    The table is returned without such columns if it has no text, or if no column or several columns
+    mark spans.
     """
     table = replace(table, columns={n: _of_one(n, v) for n, v in table.columns.items()})
     table = _with_runs(table)
@@ -112,7 +117,7 @@ def with_words(table: Table) -> Table:
     taken = {"words", "tags"} & set(table.columns)
     names = tuple(f"{spans}.{word}" if taken else word for word in ("words", "tags"))
     values = table.columns[spans]
-    if "answer" in table.columns:  # Prodigy omits the spans of rows without any
+    if "answer" in table.columns:  # Prodigy omits the list if a row has no spans
         answers = table.columns["answer"]
         pairs = zip(values, answers, strict=True)
         values = [[] if v is None and a == "accept" else v for v, a in pairs]
@@ -136,7 +141,9 @@ def _text_column(table: Table) -> str | None:
 
 
 MOST_WHOLE = 0.8
-"""Smallest share of runs of character positions that must begin and end at word boundaries."""
+"""Minimum share of spans that must begin and end at word boundaries. With a smaller share, a list
+of numbers is not read as character positions.
+"""
 
 
 def _with_runs(table: Table) -> Table:
@@ -183,13 +190,13 @@ def _runs(places: Sequence[int]) -> list[list[Any]]:
 
 
 def _is_rejected(span: Any) -> bool:
-    """Return whether a span has a verdict that it is wrong, such as LightTag's "correct": false."""
+    """Return whether a reviewer rejected a span, as with LightTag's "correct": false."""
     verdicts = ("correct", "accepted", "approved", "valid")
     return isinstance(span, dict) and any(span.get(name) is False for name in verdicts)
 
 
 def _of_one(name: str, values: Sequence[Any]) -> Sequence[Any]:
-    """Unwrap Argilla's responses of a single annotator, which are a list with one list of spans."""
+    """Unwrap Argilla's responses: with a single annotator they are a list of one list of spans."""
     inner = [value[0] for value in values if isinstance(value, list) and len(value) == 1]
     known = [value for value in values if value is not None]
     if not name.endswith(".responses") or len(inner) < len(known) or not _is_marked(inner):
@@ -232,7 +239,7 @@ def _spans_of(table: Table, row: int, found: Any, name: str) -> list[Span]:
 
 
 def _is_inclusive(texts: Sequence[Any], rows: Sequence[Sequence[Span]]) -> bool:
-    """Return whether span ends are inclusive (Dataturks), by the texts that the spans repeat."""
+    """Return whether span ends are inclusive, as in Dataturks, by comparing the repeated texts."""
     known = [(str(t), s) for t, spans in zip(texts, rows, strict=True) for s in spans if s.text]
     return bool(known) and all(text[s.start : s.end + 1] == s.text for text, s in known)
 
@@ -248,16 +255,16 @@ def _is_marked(values: Sequence[Any]) -> bool:
 
 
 def _span(found: Any) -> Span | None:
-    """Return a marked span that is written in any tool's form; None for anything else."""
+    """Parse a marked span in the notation of any known tool; return None for anything else."""
     match found:
-        # the forms of doccano and spaCy, and of Argilla
+        # doccano and spaCy write the first form, Argilla the second
         case [int(start), int(end), str(label)] | [str(label), int(start), int(end)]:
             return Span(start, end, label)
         case dict():
             by_key = {key_of(str(name)): value for name, value in found.items()}
             start, end = (_first(by_key, keys, int) for keys in (_STARTS, _ENDS))
             label = _first(by_key, _KINDS, str | list)
-            if isinstance(label, list) and len(label) == 1:  # Label Studio's
+            if isinstance(label, list) and len(label) == 1:  # as in Label Studio
                 (label,) = label
             if isinstance(start, int) and isinstance(end, int) and isinstance(label, str):
                 text = by_key.get("text") or by_key.get("value")
@@ -295,9 +302,9 @@ def _tags(
 
 
 def _label_studio(name: str, rows: Numbered) -> ToolRows:
-    """Read Label Studio's tasks: their data, and a column for each control of the labelling page.
+    """Read Label Studio's tasks into rows: the task's data, and a column per labelling control.
 
-    Raises DataError if the annotations of a task differ.
+    Raises DataError if the annotations of one task differ.
     """
     done = [list(_answers(name, task)) for _, task in rows]
     marking = {  # controls for spans, or for several choices
@@ -327,7 +334,7 @@ def _label_studio(name: str, rows: Numbered) -> ToolRows:
 
 
 def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield each annotation of a task as a value per control, without cancelled annotations.
+    """Yield the values by control of each annotation of a task, except cancelled annotations.
 
     If some annotations are marked as ground truth, only these are yielded. Raises DataError if the
     task does not have Label Studio's layout.
@@ -356,7 +363,7 @@ def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _pairs(_name: str, rows: Numbered) -> ToolRows:
-    """Read spaCy's training data: a text, and an object with its entities or its cats."""
+    """Read spaCy's training data: pairs of a text and an object with "entities" or "cats"."""
     return ToolRows([(n, {"text": text, **facts}) for n, (text, facts) in rows])
 
 
@@ -375,7 +382,7 @@ def _pieces(_name: str, rows: Numbered) -> ToolRows:
 
 
 def _messages(_name: str, rows: Numbered) -> ToolRows:
-    """Read a chat in which each role speaks once, with the content of each role as a column."""
+    """Turn a chat in which each role speaks once into a row with a column per role."""
     found = []
     for number, row in rows:
         rest = {name: value for name, value in row.items() if name != "messages"}
@@ -384,7 +391,7 @@ def _messages(_name: str, rows: Numbered) -> ToolRows:
 
 
 def _points(_name: str, rows: Numbered) -> ToolRows:
-    """Read Dataturks' annotations: a span for each label and each of its points in the text."""
+    """Convert Dataturks' annotations into spans: one for each label and each marked position."""
     found = []
     for number, row in rows:
         spans = [
@@ -400,7 +407,7 @@ def _points(_name: str, rows: Numbered) -> ToolRows:
 def _ground_truth(name: str, rows: Numbered) -> ToolRows:
     """Read SageMaker Ground Truth's manifest; class numbers become the names in "-metadata".
 
-    Rows whose labelling failed get None, and are counted in a note.
+    Rows whose labelling failed get None as their label, and are counted in a note.
     """
     found = []
     for number, row in rows:
@@ -480,7 +487,7 @@ def _has_questions(row: Any) -> bool:
 
 
 def _objects(row: Any, name: str) -> list[dict[str, Any]]:
-    """Return the list `name` of a row if it holds objects only, else an empty list."""
+    """Return `row[name]` if it is a list of objects, else an empty list."""
     found = row.get(name) if isinstance(row, dict) else None
     is_one = isinstance(found, list) and all(isinstance(each, dict) for each in found)
     return found or [] if is_one else []
@@ -498,18 +505,18 @@ _LAYOUTS: tuple[tuple[str, Callable[[Any], bool], Callable[[str, Numbered], Tool
 """Title, predicate and reader of each layout; the first whose predicate fits every row is used."""
 
 
-# INCEpTION's and WebAnno's TSV, and brat's files of annotations.
+# TSV files of INCEpTION and WebAnno, and annotation files of brat and PubTator.
 
 WEBANNO = "#FORMAT=WebAnno TSV"
 
 
 def webanno_rows(name: str, text: str) -> Numbered:
-    """Read the sentences of a WebAnno TSV 3 file, and the spans in one of its columns.
+    """Read the sentences of a WebAnno TSV 3 file, with tags from one of its columns.
 
-    This is the first column that names a kind of span; columns of a feature "value" are tried
-    first. The line of a word has its number ("1-2": sentence and word), its character offsets, the
-    word, and a cell for each feature: "_" means no span, and "PER[1]" a part of span 1, which has
-    several words.
+    The first column that labels a span is read; columns of a feature "value" are tried first. The
+    line of a word contains its number ("1-2": sentence and word), its character offsets, the word,
+    and a cell for each feature. The cell is "_" outside spans, and "PER[1]" for each word of span
+    1, which has several words.
 
     Raises DataError if the file has no column of spans.
     """
@@ -545,7 +552,7 @@ def _mark_at(column: int) -> Callable[[Sequence[tuple[int, list[str]]]], bool]:
 
 
 def _kind_of(mark: str) -> str:
-    """Return the kind of span in a cell; "" for "_" (no span) and "*[3]" (a span without kind)."""
+    """Return the span label in a cell; "" for "_" (no span) and "*[3]" (a span without a label)."""
     kind = re.sub(r"\[\d+\]$", "", mark.partition("|")[0])
     return "" if kind in ("_", "*") else kind
 
@@ -589,15 +596,16 @@ _PUBTATOR = re.compile(
     r"(?P<text>[^|\s]+\|[ta]\|.*)|(?P<mark>\S+\t[0-9]{1,9}\t[0-9]{1,9}\t[^\t]+\t\S.*)|"
     r"(?P<relation>\S+\t\D[^\t]*\t[^\t]+\t.+)|"
 )
-"""Pattern of a line of PubTator: "ID|t|title", "ID|a|abstract", a mark (id, start, end, text, kind
-and more), a relation, or an empty line."""
+"""Pattern of a line of PubTator: "ID|t|title", "ID|a|abstract", a marked span (id, start, end,
+text, kind and more), a relation, or an empty line.
+"""
 
 
 def pubtator_rows(name: str, text: str) -> tuple[Numbered, int]:
     """Return PubTator's documents with their marked spans, and the number of relations left out.
 
-    The text of a document is its title, a space and its abstract. Raises DataError for a line of
-    another form, and for a mark whose text differs from that of the document.
+    The text of a document is its title, a space and its abstract. Raises DataError for a line that
+    is not in PubTator's format, and for a marked span whose text differs from the document.
     """
     texts: dict[str, str] = {}
     marks: dict[str, list[list[Any]]] = {}

@@ -21,8 +21,9 @@ from benchharness.extensions.custom_data.documents import rows_of_objects
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _ITEM = rf"(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|{_NUMBER}|True|False)"
 _NUMPY = re.compile(rf"\[\s*{_ITEM}(?:\s+{_ITEM})+\s*\]", re.DOTALL)
-"""Pattern of a numpy array of two or more items: "['a' 'b']" and "[1 2]". Python would join the
-texts of the first and refuse the second."""
+"""Pattern of a printed numpy array of two or more items, such as "['a' 'b']" or "[1 2]". As Python
+source, the first would be a list of one joined string and the second a syntax error.
+"""
 
 _BARE = re.compile(r"\[([^\[\]{}'\"]*)\]")
 """Pattern of a list of words without quotes: "[billing, bug]"."""
@@ -61,7 +62,7 @@ def read_cells(table: Table, *, is_part: bool = False) -> Table:
     return with_words(replace(table, columns=even | ticks, ticked=tuple(ticks)))
 
 
-# Values that are written as text.
+# Values that are stored as text.
 
 
 def _values(values: Sequence[Any]) -> Sequence[Any]:
@@ -107,7 +108,10 @@ def _may_be_value(value: Any) -> bool:
 
 
 def value_of(text: str) -> Any:
-    """Parse a list, object or quoted text of JSON, Python or numpy; raise ValueError for others."""
+    """Parse a list, object or quoted text in the notation of JSON, Python or numpy.
+
+    Raises ValueError for any other text.
+    """
     if not _may_be_value(text):
         raise ValueError(text)
     word = _ARRAY.sub(r"\1", text.strip()) if "array(" in text else text.strip()
@@ -154,10 +158,10 @@ _TICKS = frozenset(("x", "✓", "✔", "☑", "yes", "true", "1", "checked", "se
 
 
 def _read_ticks(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Convert columns of ticks and empty cells to booleans, if there are two or more of them.
+    """Convert columns of ticks and empty cells to booleans, if there are two or more such columns.
 
-    A tick is a mark such as "x", or the name of its column, as SurveyMonkey writes the options of a
-    question.
+    A tick is a mark such as "x", or the name of the column, which SurveyMonkey writes if the option
+    is chosen.
     """
     ticked = {name: values for name, values in columns.items() if _are_ticks(name, values)}
     if len(ticked) < 2:
@@ -182,7 +186,7 @@ def _are_ticks(name: str, values: Sequence[Any]) -> bool:
 def _even(table: Table, name: str, values: Sequence[Any]) -> dict[str, Sequence[Any]]:
     """Split a column of lists of objects into a column per key; wrap single texts among lists.
 
-    Raises DataError if other rows than the empty ones have no list.
+    Raises DataError if a row of a column of lists of objects is neither empty nor a list.
     """
     known = [value for value in values if value not in (None, "")]
     if not any(isinstance(value, list) for value in known):
@@ -194,7 +198,7 @@ def _even(table: Table, name: str, values: Sequence[Any]) -> dict[str, Sequence[
     # "Rome" in a column with ["Rome", "the capital"] is a list of one answer.
     if not are_parts and all(isinstance(value, str | list) for value in known):
         values = [[value] if isinstance(value, str) and value else value for value in values]
-    if not are_parts or any("start" in each for each in inner):  # the latter are marked spans
+    if not are_parts or any("start" in each for each in inner):  # marked spans
         return {name: values}
     for row, value in enumerate(values):
         if not isinstance(value, list) and value not in (None, ""):

@@ -51,12 +51,13 @@ NAMED: Mapping[str, frozenset[str]] = {
 }
 """Usual names of the columns of each role, in lower case without punctuation (see `key_of`).
 
-"label" and "number" name the class or the score of a text, and "category" does so less surely.
-"right" names the correct one of several options, "distractor" a wrong option, and "why" an
-explanation that was written with the answer in sight. "origin" describes the source of a row, its
-annotators, its time or its confidence, "fact" its writer or its task, and "meta" an object with
-such fields. "aspect" names a second text, which is judged in the first one. "coded" ends the name
-of a column that judges a text: "Q4_theme" judges the text in "Q4".
+"label" is the class of a text and "number" its score; "category" is also a class, but less
+certainly. "right" is the correct one of several options, "distractor" a wrong option, and "why" an
+explanation that gives away the answer. "origin" describes the source of a row, its annotators, its
+time or its confidence; "fact" describes the writer of the text or the writing task; "meta" is an
+object with such fields. "aspect" is a second text, which is judged within the first one. "coded" is
+the last word of the name of a column that judges another column: "Q4_theme" judges the text in
+"Q4".
 """
 
 NULLS = frozenset(("null", "\\n", "<na>", "nan", "nat"))
@@ -76,7 +77,7 @@ PAIRS = (
     ("subject", "body"), ("subject", "message"), ("anchor", "target"),
     ("title", "text"),
 )  # fmt: skip
-"""Keys of two columns whose texts belong together."""
+"""Normalized names of two columns whose texts form a pair."""
 
 # "2024-01-31", "31.1.2024" and "1/31/24 12:00".
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
@@ -108,23 +109,27 @@ CURRENCY = re.compile(r"[$€£¥₹%]|\b(?:USD|EUR|GBP|CHF|JPY|INR)\b")
 PER_CENT = "%"
 
 FEW_ODD, MOST_ODD = 0.1, 3
-"""Largest share of values, and largest number of different values, that may break the form of a
-column. Such values count as mistakes; with more of them the column does not have that form."""
+"""Largest share of values, and largest number of different values, that may differ from the form of
+a column, such as a word among numbers. They are treated as mistakes; with more exceptions the
+column is not taken to have this form.
+"""
 
 SEEN = 100
-"""Number of first values by which texts are distinguished from numbers."""
+"""Number of first values that are examined to distinguish texts from numbers."""
 
-# Maximum numbers of words of a label, of classes, of different whole numbers that may be classes,
-# of readings of a table that an error names, and of words of a column's name.
+# Maximum number of words in a label, of classes, of different whole numbers that may be classes, of
+# interpretations of a table that an error lists, and of words in a column's name.
 SHORT_WORDS, MOST_CLASSES, FEW, MOST_SHOWN, LONG_NAME = 3, 1000, 20, 6, 8
 
 NAME_WORDS = 2.5
-"""Mean number of words up to which a column is taken for names, places or addresses rather than for
-texts, if another column holds prose."""
+"""Maximum mean number of words for a column to count as names, places or addresses instead of
+texts, if another column holds prose.
+"""
 
 SEPARATORS, RARE_SEPARATORS = "|;,", "#/"
-"""Separators of several labels in a cell; the rare ones (doccano's CSV has "#") also occur within
-many names."""
+"""Separators between several labels in a cell. The rare ones also occur within many names;
+doccano's CSV uses "#".
+"""
 
 
 def key_of(name: str) -> str:
@@ -133,7 +138,7 @@ def key_of(name: str) -> str:
 
 
 def to_number(value: Any, decimal: str = ".") -> float:
-    """Return a cell as a number, without its currency or "%".
+    """Convert a cell to a number, ignoring a currency or "%".
 
     Args:
         value: The cell.
@@ -141,7 +146,7 @@ def to_number(value: Any, decimal: str = ".") -> float:
 
     Raises:
         ValueError: The cell is not a number.
-        TypeError: The cell is a value that `float` does not take, such as a list.
+        TypeError: The cell has a type that `float` does not accept, such as a list.
     """
     if not isinstance(value, str):
         try:
@@ -163,7 +168,7 @@ GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 
 
 def looks_grouped(values: Iterable[Any]) -> list[str]:
-    """Return the numbers with a point if in all of them it may group thousands, else an empty list.
+    """Return the numbers with a point if every point may separate thousands, else an empty list.
 
     "8.329" may be 8.329 or 8329. Currencies are removed from the numbers that are returned.
     """
@@ -174,20 +179,20 @@ def looks_grouped(values: Iterable[Any]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Rows of a file, by column.
+    """Rows of a file, stored by column.
 
     Attributes:
         name: The file's name, as errors show it.
-        columns: The values of each column, by its name.
+        columns: The values of each column, keyed by its name.
         ids: An id for each row, unique in the file: the number of a line, a row or a question.
-        unit: The noun before an id in errors ("reviews.csv line 7").
+        unit: What the ids count, as errors name it: "line" in "reviews.csv line 7".
         has_header: Whether the names of the columns were read from the file.
         notes: Sentences for the user on how the file was read and what was guessed.
         ticked: Columns of ticked boxes.
         made: The columns of words and tags that were made from marked spans, and the column of
             these spans; empty if there are none.
-        is_conll: Whether each row is a sentence with a word per line, and its id the number of the
-            first of these lines.
+        is_conll: Whether the file has one word per line. Each row is then a sentence, and its id is
+            the number of its first line.
     """
 
     name: str
@@ -201,16 +206,16 @@ class Table:
     is_conll: bool = False
 
     def take(self, rows: Sequence[int]) -> "Table":
-        """Return a table with the rows of these indices."""
+        """Return a table with only the rows at these indices."""
         columns = {name: [values[n] for n in rows] for name, values in self.columns.items()}
         return replace(self, columns=columns, ids=[self.ids[n] for n in rows])
 
     def place(self, row: int) -> str:
-        """Return the place of a row as errors name it: "reviews.csv line 7"."""
+        """Return the location of a row for errors: "reviews.csv line 7"."""
         return f"{self.name} {self.unit} {self.ids[row]}"
 
     def place_of_word(self, row: int, word: int) -> str:
-        """Return the place of a word as errors name it; `word` counts from 0."""
+        """Return the location of a word for errors; `word` counts from 0."""
         if self.is_conll and self.ids[row].isdigit():
             return f"{self.name} line {int(self.ids[row]) + word}"
         return f"{self.place(row)} word {word + 1}"
@@ -239,17 +244,17 @@ class Column:
 
     @cached_property
     def leaf(self) -> str:
-        """Key of the last part of a dotted name: "category" of "annotation.category"."""
+        """Key of the last part of a dotted name: "category" for "annotation.category"."""
         return key_of(self.name.rpartition(".")[2])
 
     @cached_property
     def head(self) -> str:
-        """Key of the name without a remark: "answer1" of "Answer 1 - max 75 characters"."""
+        """Key of the name without a remark: "answer1" for "Answer 1 - max 75 characters"."""
         return key_of(re.split(r"\s[-\u2013\u2014]\s|\(", self.name)[0])
 
     @cached_property
     def is_origin(self) -> bool:
-        """Return whether the name is that of a fact about the row rather than about its text.
+        """Return whether the name describes the origin of a row instead of its text.
 
         Examples are "Country", "recorded_date", "airline_sentiment_confidence" and "meta.country".
         """
@@ -268,7 +273,7 @@ class Column:
 
     @cached_property
     def is_fact(self) -> bool:
-        """Return whether the name is that of a fact about the text's writer or the writing task."""
+        """Return whether the name describes the writer of the text or the writing task."""
         return bool({self.key, _last_word(self.name)} & NAMED["fact"])
 
     @cached_property
@@ -306,7 +311,7 @@ class Column:
 
     @cached_property
     def _read_numbers(self) -> list[tuple[str, float]]:
-        """Values that are numbers, each as text and as a number; empty if their units differ."""
+        """The numeric values, each as text and as a number; empty if their units differ."""
         if not self._may_be_numbers:
             return []
         texts = [v for v in self.known if isinstance(v, str)]
@@ -344,11 +349,11 @@ class Column:
 
     @cached_property
     def decimal(self) -> str:
-        """Decimal mark that reads more of the values as numbers: a point or a comma.
+        """Decimal mark, "." or ",", with which more of the values are numbers.
 
-        If both read equally many it is the point, unless points seem to group thousands: each value
-        with a point has groups of three digits, some of these end in 0, and other values have no
-        point. (Decimals that keep a final 0 would all have a point.)
+        A tie gives the point, unless points seem to separate thousands: each value with a point has
+        groups of three digits, some of these values end in 0, and other values have no point. (If
+        they were decimals that keep a final 0, all values would have a point.)
         """
         grouped = looks_grouped(self.known)
         is_mixed = len(grouped) < len(self.known) and any(word[-1] == "0" for word in grouped)
@@ -364,7 +369,7 @@ class Column:
         return any(self._count_odd(mark, first) <= len(first) / 2 for mark in ".,")
 
     def _count_odd(self, mark: str, values: Sequence[Any]) -> int:
-        """Count the values that are not numbers with this decimal mark, apart from missing ones."""
+        """Count the values that are neither numbers with this decimal mark nor missing."""
         odd = 0
         for value in values:
             if _is_missing(value):
@@ -405,7 +410,7 @@ class Column:
             return False
         letters = sum(map(len, self.known)) / len(self.known)
         varied = len(self.distinct) / len(self.known)
-        # Sentences, of which some may repeat; or long names and terms, if most of them differ.
+        # Sentences may repeat. Long names and terms count as texts only if most of them differ.
         return (self.mean_words > SHORT_WORDS and varied > 0.1) or (letters > 12 and varied > 0.5)
 
     @cached_property
@@ -427,7 +432,7 @@ class Column:
 
     @cached_property
     def is_code(self) -> bool:
-        """Return whether every value is a hash, a UUID or an identifier (in a column "... id")."""
+        """Return whether every value is a hash, a UUID, or a code in a column named "... id"."""
         texts = [v.strip() for v in self.known if isinstance(v, str)]
         if not texts or len(texts) < len(self.known):
             return False

@@ -74,7 +74,7 @@ _HERE = "HERE = Path(__file__).resolve().parent\n\n"
 
 
 def _word(word: str, folder: Path) -> str:
-    """Return a word of --metric as Python source; a script's path becomes relative to `folder`."""
+    """Return a value of `--metric` as Python source, with a script's path relative to `folder`."""
     source, comma, options = word.removeprefix(EVALUATE).partition(",")
     if not (word.startswith(EVALUATE) and Path(source).is_absolute()):
         return repr(word)

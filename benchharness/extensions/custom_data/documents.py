@@ -52,7 +52,7 @@ def _of_document(path: Place, document: Any) -> Table:
 
 
 def _of_viewer(path: Place, features: Sequence[Any], rows: Sequence[Any]) -> Table:
-    """Read a response of the hub's dataset viewer, whose features give the names of labels."""
+    """Read a response of the hub's dataset viewer; its features contain the label names."""
     table = objects_table(path, _numbered([each["row"] for each in rows]), "row")
     names = {each["name"]: names_of(each["type"]) for each in features}
     columns = {
@@ -76,9 +76,10 @@ def names_of(feature: Any) -> Sequence[str] | None:
 
 
 def named(value: Any, names: Sequence[str]) -> Any:
-    """Return the name of a label's number, or the names of a list of numbers; None for -1 or None.
+    """Convert a label number, or a list of label numbers, to names.
 
-    A number that has no name is returned as it is, and a list with a missing label is None.
+    -1 and None mean a missing label and give None, also for a whole list that contains one. A
+    number without a name is returned unchanged.
     """
     if isinstance(value, list):
         found = [named(each, names) for each in value]
@@ -115,7 +116,7 @@ SPLIT = "split"
 
 
 def _splits(lists: Mapping[str, Sequence[Any]]) -> dict[str, str]:
-    """Map names of lists to splits; empty unless the lists hold the rows of different splits."""
+    """Map the names of lists to splits; return {} unless the lists are clearly different splits."""
     splits = {name: split_of(name) for name in lists}
     named = {name: split for name, split in splits.items() if split}
     is_clear = len(set(named.values())) == len(named) > 1 and "train" in named.values()
@@ -142,9 +143,10 @@ def _numbered(rows: Sequence[Any]) -> list[tuple[str, Any]]:
 
 
 def _held(path: Place, document: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
-    """Return the rows in an object: its only list of objects, or objects by their keys; else None.
+    """Find the rows in an object: its only list of objects, or its values if all are objects.
 
-    Raises DataError if the object holds several lists of rows.
+    Nested objects are searched too. Returns None if there are no rows, and raises DataError if the
+    object holds several lists of rows.
     """
     lists = _lists_of_objects(document)
     lists = [name for name in lists if name in _ROWS] or lists
@@ -164,7 +166,7 @@ def _held(path: Place, document: Mapping[str, Any]) -> list[tuple[str, Any]] | N
 
 
 _ROWS = ("rows", "data", "examples", "records", "items", "documents", "utterances")
-"""Usual names of the list of rows, in a document with other lists about the file."""
+"""Usual names of the list of rows. They are preferred if a document has several lists."""
 
 
 def _lists_of_objects(document: Mapping[str, Any]) -> list[str]:
@@ -179,7 +181,7 @@ def _lists_of_objects(document: Mapping[str, Any]) -> list[str]:
 
 
 def _by_key(document: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Any]]:
-    """Read rows from objects by key: an object per row, or per column as pandas writes them."""
+    """Read rows from an object of objects: one per row, or one per column as pandas writes them."""
     first, *others = (list(value) for value in document.values())
     is_columns = all(keys == first for keys in others) and (
         len(first) > len(document) or all(key.isdigit() for key in first)
@@ -190,7 +192,7 @@ def _by_key(document: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Any]]:
 
 
 def _is_cut(line: str) -> bool:
-    """Return whether a line is the beginning of an object, as after an interrupted download."""
+    """Return whether a line is an incomplete object, as after an interrupted download."""
     try:
         json.loads(line)
     except json.JSONDecodeError as error:
@@ -241,12 +243,12 @@ def parsed(path: Place, text: str, line: int = 1) -> Any:
 
 
 def objects_table(path: Place, objects: Sequence[tuple[str, Any]], unit: str) -> Table:
-    """Make a table of objects; nested keys are joined by dots, and a missing key gives None."""
+    """Make a table from objects; nested keys are joined by dots, and missing keys give None."""
     return rows_of_objects(Table(name=path.name, columns={}, ids=[], unit=unit), objects)
 
 
 def rows_of_objects(table: Table, objects: Sequence[tuple[str, Any]]) -> Table:
-    """Fill a table with objects, which may have the layout of a known tool.
+    """Return the table with rows from objects, converted if they have a known tool's layout.
 
     Raises DataError for a row that is not an object.
     """

@@ -63,12 +63,14 @@ COMMON: Mapping[str, tuple[str, str]] = {
     "euc_jp": ("EUC-JP", _KANA),
     "cp949": ("EUC-KR", "이다는의에고을가하지를은도로한자기나사리어서아시인대그해일들부정수여있었"),
 }
-"""Encodings of East Asian languages, by Python's names: their usual names, and the most common
-characters of their languages."""
+"""East Asian encodings, keyed by Python's name: the usual name, and the most common characters of
+the language.
+"""
 
 CONVINCING, FEWEST_LETTERS, LOOKED_AT = 0.2, 20, 2**16
-"""To detect an East Asian encoding: the smallest share of common characters, the minimum number of
-characters beyond ASCII, and the number of bytes that are examined."""
+"""Thresholds for an East Asian encoding: minimum share of common characters, minimum number of
+non-ASCII letters, and number of bytes that are examined.
+"""
 
 
 _NO_LETTER = re.compile("[\x80-\x9f\ue000-\uf8ff\ufffd]")
@@ -76,10 +78,10 @@ _NO_LETTER = re.compile("[\x80-\x9f\ue000-\uf8ff\ufffd]")
 
 
 def _eastern(content: bytes, odd: int) -> str:
-    """Return the only East Asian encoding that reads a text as common characters, else "".
+    """Return the only East Asian encoding in which a text has enough common characters, else "".
 
-    A wrong encoding reads the bytes as random characters of the same script, of which about 3 % are
-    common. `odd` is the index of the first byte that is not UTF-8.
+    With a wrong encoding the bytes become random characters of the same script, of which about 3 %
+    are common. `odd` is the index of the first byte that is not UTF-8.
     """
     start = content.rfind(b"\n", 0, odd) + 1
     part = content[start : start + LOOKED_AT]
@@ -100,7 +102,7 @@ def _has_common_letters(part: bytes, encoding: str) -> bool:
 
 
 MOST_STRANGE = 0.4
-"""Largest share of letters beyond ASCII in a text of a western language."""
+"""Maximum share of non-ASCII letters in a text in a western language."""
 
 _LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u0152\u0153\u0160\u0161\u0178\u017d\u017e"
 _WITHIN = re.compile(

@@ -62,8 +62,8 @@ class Found:
         task: The task itself, which is registered in the tables of tasks.
         data: The value of `--data` with which the rows are read: "hub", or a path.
         sentences: Notes for the user on the columns, the rows and the labels.
-        leaks: For each split but train, how many of its texts are in train: identical and nearly
-            so.
+        leaks: For each split except train, how many texts also occur in train: identical ones, and
+            near-duplicates.
     """
 
     own: OwnData
@@ -88,7 +88,7 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
         place: A path or, with `hub`, "org/name[:config][@revision]".
         hub: Whether the rows are on the hub.
         columns: The value of `--columns`; "" to detect the columns.
-        metrics: The values of `--metric`; none for the defaults of the kind of task.
+        metrics: The values of `--metric`; empty for the default metrics of this kind of task.
         encoding: The encoding of the files; "" to detect it.
         no_header: Whether line 1 of a table is a row, so that its columns are numbered from 1.
 
@@ -144,7 +144,7 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
 
 
 def _with_benchmark(error: DataError, folder: Path) -> DataError:
-    """Add to an error the benchmark whose files a folder holds, and the command that runs it."""
+    """Add to an error the command that runs a benchmark, if the folder holds its files."""
     if not folder.is_dir():
         return error
     data = Data(source="files", folder=folder)
@@ -157,9 +157,10 @@ def _with_benchmark(error: DataError, folder: Path) -> DataError:
 
 
 def _is_of(task: Task, data: Data) -> bool:
-    """Return whether a folder has the official files of a benchmark's task for some split.
+    """Return whether a folder has the official files of a benchmark task for at least one split.
 
-    Splits whose files are in no folder of the task do not count: train.csv may be any data.
+    A split counts only if all its files lie in subfolders: a file such as train.csv may be any
+    data.
     """
     source = task.source
     if source.reader is not None or task.suite == "xtreme":
@@ -238,7 +239,7 @@ def _base(name: str) -> OwnData:
 
 
 def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
-    """Return a definition with the columns, given or detected, and with the splits that exist."""
+    """Add the columns, given or detected, and the existing splits to a task definition."""
     table = table_of(base, "train", folder)
     if not columns and folder and is_headless(table):
         bare = replace(base, no_header=True)
@@ -278,8 +279,8 @@ def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
 def _check_rows(
     own: OwnData, tables: Mapping[str, Table], splits: Mapping[str, Sequence[Example]]
 ) -> None:
-    """Raise DataError for a row that does not fit, or a split without any label of train."""
-    # Its metrics are not known yet, and no check of a row needs them.
+    """Raise DataError if a row does not fit the task, or if a split shares no label with train."""
+    # The metrics are not known yet, and the checks of rows do not need them.
     task = own_task(replace(own, metrics=()))
     for split, examples in splits.items():
         table = tables.get(split, tables["train"])
@@ -301,7 +302,7 @@ def _check_rows(
 
 
 def _with_metrics(own: OwnData, words: Sequence[str], examples: Sequence[Example]) -> OwnData:
-    """Return a definition with the given metrics, or the default ones; try out those in scripts."""
+    """Add the given or the default metrics to a task definition, and try out metric scripts."""
     known = known_metrics(own.kind, own.labels, no_answer=own.no_answer, unseen=own.unseen)
     if not words:
         count = 2 if own.kind == "number" else 1
@@ -320,7 +321,7 @@ def _with_metrics(own: OwnData, words: Sequence[str], examples: Sequence[Example
 
 
 def _absolute(word: str) -> str:
-    """Return a metric's word with the absolute path of its script, valid in any worker's folder."""
+    """Make the script's path in a `--metric` value absolute, since workers run in other folders."""
     if not word.startswith(EVALUATE):
         return word
     source, comma, options = word.removeprefix(EVALUATE).partition(",")

@@ -1,4 +1,4 @@
-"""Find the names of a table's columns: below a title, in two lines, above a tool's own lines."""
+"""Find the names of a table's columns, also below a title, in two lines or above a tool's lines."""
 
 import re
 from collections.abc import Sequence
@@ -6,14 +6,14 @@ from itertools import takewhile
 from typing import Any
 
 Lines = Sequence[tuple[int, Sequence[Any]]]
-"""Rows of a table with the numbers of their lines."""
+"""Pairs of a line number and the row in this line."""
 
 MOST_TITLES = 6
-"""Maximum number of lines of a title above the names."""
+"""Maximum number of title lines above the column names."""
 
 _QUALTRICS = re.compile(r"\{['\"]ImportId['\"]")
 _ANSWER = frozenset(("", "response", "open-ended response"))
-"""Cells, in lower case, of SurveyMonkey's second line of names for a question with one column."""
+"""Lower-case cells in SurveyMonkey's second header line, for questions with a single column."""
 
 
 def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[str, ...]]:
@@ -40,13 +40,13 @@ def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[st
 
 
 def _used_columns(rows: Lines) -> list[int]:
-    """List the columns that hold anything; those at the right of a sheet are often empty."""
+    """List the indices of columns with any value; the last columns of a sheet are often empty."""
     width = min(len(row) for _, row in rows)
     return [n for n in range(width) if any(row[n] != "" for _, row in rows)]
 
 
 def _count_titles(rows: Lines, used: Sequence[int]) -> int:
-    """Count the lines of a title: they fill few cells, above the first line that fills all."""
+    """Count the title lines: lines with few filled cells above the first completely filled line."""
     for above, (_, row) in enumerate(rows[: MOST_TITLES + 1]):
         filled = sum(row[n] != "" for n in used)
         if filled + len(_counters(rows[above:], used)) == len(used):
@@ -57,7 +57,7 @@ def _count_titles(rows: Lines, used: Sequence[int]) -> int:
 
 
 def _counters(rows: Lines, used: Sequence[int]) -> list[int]:
-    """List the columns without a name whose values number the rows below the first line."""
+    """List the unnamed columns that only number the rows below the first line."""
     return [n for n in used if rows[0][1][n] == "" and _count_up([row[n] for _, row in rows[1:]])]
 
 
@@ -66,7 +66,7 @@ def _is_empty(row: Sequence[Any], but: Sequence[int]) -> bool:
 
 
 def _count_up(values: Sequence[Any]) -> bool:
-    """Return whether values are whole numbers of which each is one more than the one before."""
+    """Return whether the values are consecutive whole numbers in ascending order."""
     first = str(values[0]) if values else ""
     if not re.fullmatch("[0-9]{1,9}", first):
         return False
@@ -74,7 +74,7 @@ def _count_up(values: Sequence[Any]) -> bool:
 
 
 def _count_descriptions(body: Lines) -> int:
-    """Count the first lines up to the one with Qualtrics' ImportId in every cell; 0 without one."""
+    """Count the lines up to the one with Qualtrics' ImportId in every cell; 0 without one."""
     for count, (_, row) in enumerate(body[:2], start=1):
         if row and all(_QUALTRICS.match(str(value)) for value in row):
             return count
@@ -82,10 +82,10 @@ def _count_descriptions(body: Lines) -> int:
 
 
 def _joined(header: Sequence[Any], below: Sequence[Any], used: Sequence[int]) -> list[Any]:
-    """Join two lines of names, the second of which names the options of questions.
+    """Join two header lines, of which the second names the options of questions.
 
-    Return an empty list if the second line is a row. As a line of names it names all the columns
-    that the first line leaves empty, at least two, and has "" or "Response" in other columns.
+    Returns an empty list if the second line is a row. A header line names all the columns that the
+    first line leaves empty, at least two, and has "" or "Response" in other columns.
     """
     blank = [n for n in used if header[n] == ""]
     # The column before a blank one is the first of its group.

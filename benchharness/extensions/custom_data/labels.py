@@ -28,7 +28,7 @@ from benchharness.tasks.sources.formats import fields_of
 
 
 def with_labels(own: OwnData, tables: Mapping[str, Table], *, as_written: bool) -> OwnData:
-    """Return a definition with its labels, or with the range of its numbers.
+    """Complete a task definition from its rows: labels, range of numbers, or details of answers.
 
     With `as_written` the spelling of tags is not interpreted. Raises DataError if a column is
     missing, or if there are fewer than two labels or different numbers.
@@ -87,7 +87,7 @@ def _is_piece(value: Any) -> bool:
 
 
 def _with_unseen(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
-    """Add the labels that dev or test has and train lacks, sorted among the others."""
+    """Add the labels that occur only in dev or test, sorted among the labels of train."""
     found: set[str] = set()
     for split, table in tables.items():
         if split != "train":
@@ -123,7 +123,7 @@ def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
 
 
 def _no_labels(names: Collection[str]) -> Collection[str]:
-    """Return the names of labels that mean "no label"."""
+    """Return the names that mean "no label" instead of a class."""
     none = {name for name in names if may_be_no_label(name)}
     words = {*names} - none
     if not all(re.search(r"[^\W\d_]", word) for word in words):  # "-" is a class among signs
@@ -168,14 +168,14 @@ def _with_tags(own: OwnData, train: Table, *, as_written: bool) -> OwnData:
 
 
 def _tag_order(tags: Collection[str]) -> Callable[[str], tuple[bool, str]]:
-    """Return a sort key for tags: alphabetical, with O first among tags of entities."""
+    """Return a sort key for tags: alphabetical, with O first if they are entity tags."""
     if are_entity_tags(tags):
         return lambda tag: (tag != "O", tag)
     return lambda tag: (False, tag)
 
 
 def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
-    """Yield the row, the position in the row and the spelling of each tag."""
+    """Yield each tag's row index, its position in the row and its spelling."""
     for row, value in enumerate(train.columns[own.columns["tags"][0]]):
         each = (
             fields_of(value) if isinstance(value, str) and "sentence" not in own.columns else value
@@ -186,12 +186,12 @@ def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
 
 
 def spelling_in(own: OwnData, train: Table) -> Spelling:
-    """Return the spelling of train's tags."""
+    """Detect the spelling of the tags in train."""
     return spelling_of(Counter(tag for _, _, tag in written_tags(own, train)))
 
 
 def _odd_tag(own: OwnData, train: Table, spelling: Spelling) -> DataError:
-    """Return the error for a tag that does not follow the scheme of the others."""
+    """Build the error for a tag that does not follow the scheme of the other tags."""
     row, place, tag = next(found for found in written_tags(own, train) if found[2] in spelling.odd)
     where = train.place(row) if "sentence" in own.columns else train.place_of_word(row, place)
     return DataError(
@@ -225,12 +225,13 @@ def _numbers(own: OwnData, table: Table) -> list[float]:
 
 
 def _scale(mean: float, spread: float) -> tuple[float, float]:
-    """Return round numbers (offset, divisor) that normalize a number of this distribution.
+    """Return round numbers (offset, divisor) that normalize numbers with this mean and spread.
 
-    A number is learned as (number - offset) / divisor; moderate ones are kept, with (0.0, 1.0).
+    A number is learned as (number - offset) / divisor. With a moderate mean and spread the result
+    is (0.0, 1.0), which changes nothing.
     """
     if 0.1 <= spread <= 10 and abs(mean) <= 10:
         return 0.0, 1.0
-    # The spread by its first digit: a mean of 52,300 and a spread of 1,480 give (52000.0, 1000.0).
+    # The spread is rounded to one digit: mean 52,300 and spread 1,480 give (52000.0, 1000.0).
     one = float(f"{spread:.0e}")
     return float(round(mean / one) * one), one

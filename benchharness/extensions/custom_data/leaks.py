@@ -1,9 +1,9 @@
-"""Find texts of dev or test that are also in train, identical or nearly so.
+"""Find texts of dev or test that also occur in train, exactly or nearly.
 
-Two texts are identical if their words are, apart from case and punctuation, and nearly identical if
-difflib's ratio of their sequences of words is at least 0.85. A row of train is compared only with
-rows of the other split that share pairs of neighbouring words with it, so that the cost grows with
-the rows of both splits and not with their product.
+Two texts are identical if they have the same words, ignoring case and punctuation. They are nearly
+identical if difflib's ratio of their sequences of words is at least 0.85. A row of train is
+compared only with rows of the other split that share pairs of neighbouring words with it, so that
+the cost grows with the rows of both splits and not with their product.
 """
 
 import re
@@ -21,22 +21,24 @@ from benchharness.tasks.examples import (
 Words = tuple[str, ...]
 
 LIKE = 0.85
-"""Smallest difflib ratio of the words of two nearly identical texts."""
+"""Minimum difflib ratio between the words of two nearly identical texts."""
 
 FEWEST = 5
-"""Minimum number of words of a text that may be nearly identical to another. Shorter texts, such as
-"a good film" and "a bad film", only match exactly."""
+"""Minimum number of words for a near match. Shorter texts, such as "a good film" and "a bad film",
+only match exactly.
+"""
 
 MOST_WORDS = 400
-"""Number of first words of a text that are compared."""
+"""Number of words that are compared, from the beginning of a text."""
 
 MOST_ROWS = 100
-"""Maximum number of rows that share an informative pair of words; more frequent pairs are
-ignored."""
+"""Maximum number of rows that may share a pair of words. More frequent pairs are ignored, as they
+say little about a match.
+"""
 
 
 class Leak(NamedTuple):
-    """A row of a split and a row of train with the same or a similar text, by their ids."""
+    """Ids of two rows with the same or nearly the same text: one of a split, and one of train."""
 
     row: str
     train: str
@@ -51,12 +53,12 @@ def words_of(example: Example) -> tuple[str, ...]:
     """
     texts = example.traits.own_texts or example.traits.texts
     found = [word for text in texts for word in re.findall(r"\w+", text.lower())]
-    # A text of signs alone, such as ":-)", has no words and is compared as it is.
+    # A text without letters and digits, such as ":-)", has no words and is compared as it is.
     return tuple(found or ["".join(texts)])
 
 
 def find_leaks(train: Sequence[Example], others: Sequence[Example]) -> list[Leak]:
-    """Return the rows of another split whose texts are also in train, in their order."""
+    """Return a leak for each row of `others` whose text also occurs in train, in row order."""
     asked: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, example in enumerate(others):
         asked[words_of(example)].append(number)
@@ -74,8 +76,8 @@ def duplicate_groups(
 ) -> dict[str, str]:
     """Group rows that share a text or a value of `given`; return the group of each row id.
 
-    `given` has values by row id. With `is_near`, rows with nearly identical texts are grouped too.
-    For rows with a passage the text is the passage, whatever is asked about it.
+    `given` maps row ids to values. With `is_near`, rows with nearly identical texts are grouped
+    too. If an example has a passage, only the passage is compared, not the question about it.
     """
     keys = tuple(
         tuple(re.findall(r"\w+", e.traits.passage.lower())) if e.traits.passage else words_of(e)
@@ -94,7 +96,7 @@ def duplicate_groups(
 
 @lru_cache(maxsize=1)
 def _near_parents(texts: tuple[Words, ...]) -> list[int]:
-    """Return the union-find parents that join nearly identical texts.
+    """Return a union-find list of parents in which nearly identical texts are joined.
 
     The last result is cached, because dev is read right after train.
     """
@@ -106,7 +108,7 @@ def _near_parents(texts: tuple[Words, ...]) -> list[int]:
 
 
 def _root(parents: list[int], number: int) -> int:
-    """Return the number of the text that represents a text's group."""
+    """Return the index of the text that represents the group of a text."""
     while parents[number] != number:
         # Union-find with path halving, which shortens the path to the root for later calls.
         parents[number] = parents[parents[number]]
@@ -117,7 +119,7 @@ def _root(parents: list[int], number: int) -> int:
 def _near(
     texts: Sequence[Words], others: Sequence[Words], done: Container[Words]
 ) -> Iterator[tuple[Words, Words]]:
-    """Yield pairs of a text and another, nearly identical one that is not yet in `done`."""
+    """Yield pairs of nearly identical texts from `texts` and `others`, except texts in `done`."""
     rows: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for number, words in enumerate(others):
         for pair in _pairs(words):
@@ -130,7 +132,7 @@ def _near(
 
 
 def _pairs(words: Sequence[str]) -> set[tuple[str, str]]:
-    """Return the pairs of neighbouring words, none for a short text."""
+    """Return the set of neighbouring word pairs in a text; it is empty for a short text."""
     return set(pairwise(words[:MOST_WORDS])) if len(words) >= FEWEST else set()
 
 
@@ -138,7 +140,7 @@ def _candidates(
     words: Sequence[str],
     rows: Mapping[tuple[str, str], Sequence[int]],
 ) -> list[int]:
-    """Return the rows that share at least a third of a text's informative pairs of words."""
+    """Return the indices of rows that share at least a third of a text's informative word pairs."""
     shared: Counter[int] = Counter()
     counted = 0
     for pair in _pairs(words):

@@ -10,14 +10,14 @@ from benchharness.extensions.custom_data.documents import objects_table
 from benchharness.tasks.sources.source import Place
 
 MOST_LEVELS = 20
-"""Maximum number of levels of nested elements in a row."""
+"""Maximum depth of nested elements in a row."""
 
 
 def read_xml(path: Place, text: str) -> Table:
-    """Read a row from each repeated child of the root, below elements that are an only child.
+    """Read a row from each of the repeated elements below the root.
 
-    Raises DataError if the text is not XML or has no repeated elements, and if it declares
-    entities, which may expand to any amount of text.
+    Outer elements with a single child are skipped. Raises DataError if the text is not XML or has
+    no repeated elements, and if it declares entities, which may expand to any amount of text.
     """
     if "<!ENTITY" in text:
         raise DataError(f"{path.name} declares entities, which are not read: write them out.")
@@ -52,7 +52,7 @@ def read_xml(path: Place, text: str) -> Table:
 
 
 def _value(path: Place, element: Any, several: set[tuple[str, str]], level: int = 0) -> Any:
-    """Return the text of an element, or an object of its attributes, its elements and its text."""
+    """Convert an element to its text, or to a dict if it has attributes or child elements."""
     if level > MOST_LEVELS:
         raise DataError(f"{path.name} has elements more than {MOST_LEVELS} deep in each other.")
     said = (element.text or "").strip() or None

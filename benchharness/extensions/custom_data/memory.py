@@ -16,23 +16,23 @@ CONTAINER, MACHINE, PROCESS = (
 )
 
 BYTES_PER_BYTE, BYTES_PER_CELL = 8, 170
-"""Memory that rows take, in bytes for each byte of the file and for each of its cells.
+"""Estimated memory of rows: bytes for each byte of the file, plus bytes for each cell.
 
-Measured with ten tables, JSON files and columns of words of 5 to 17 MB in CPython 3.11. They took
-at most a quarter more, and two thirds of this if cells are single letters.
+Measured in CPython 3.11 with ten tables, JSON files and columns of words of 5 to 17 MB. They took
+at most a quarter more than the estimate, and two thirds of it if cells are single letters.
 """
 
 HEAD_BYTES = 2**20
-"""Number of first bytes in which cells are counted. A file that is no larger is always read."""
+"""Number of first bytes in which cells are counted. A file up to this size is always read."""
 
 _BETWEEN = b"\n,;\t|"
-"""Bytes that end a cell in the layouts of text."""
+"""Bytes that end a cell in text formats."""
 
 
 def free_memory() -> int:
-    """Return the number of bytes that this process may still take.
+    """Return the number of bytes that this process may still allocate.
 
-    It is the least of what the machine, its container and the process's own limit leave.
+    This is the minimum over the machine, its container and the process's own limit.
     """
     free = [2**62]
     with suppress(OSError, ValueError, StopIteration):

@@ -1,8 +1,8 @@
-"""Metrics that `--metric` names: benchharness's, the `evaluate` library's, or those of a script.
+"""Metrics for `--metric`: those of benchharness, of the `evaluate` library, or of a script.
 
-A script is Python code of its author. It runs only if this user has named it
-(tasks/foreign_code.py), and only while its content is the one with which the task was found.
-evaluate takes seconds to import, and is imported on use.
+A metric of the library is Python code that someone else wrote. It runs only if the user has named
+it (tasks/foreign_code.py), and only while the code is the same as when the task was detected.
+evaluate takes seconds to import, so it is imported only when it is needed.
 """
 
 import inspect
@@ -55,7 +55,7 @@ AnyMetric = Metric[Any, Any]
 
 
 class Script(NamedTuple):
-    """The SHA-256 (hex) of a metric's code, and the metric's score for only right answers."""
+    """The SHA-256 (hex) of a metric's code, and the score that it gives to correct answers."""
 
     digest: str
     best: float
@@ -64,9 +64,10 @@ class Script(NamedTuple):
 def known_metrics(
     kind: Kind, labels: Sequence[str], *, no_answer: bool, unseen: Sequence[str] = ()
 ) -> dict[str, AnyMetric]:
-    """Return benchharness's metrics for a kind of task by name; the first is the default.
+    """Return benchharness's metrics for a kind of task, keyed by name; the first is the default.
 
-    Means over labels include a label that is `unseen` in train only if the scored split has it.
+    Means over labels include a label from `unseen`, which train lacks, only if it occurs in the
+    scored split.
     """
     found: Mapping[Kind, tuple[AnyMetric, ...]] = {
         "class": (_of_occurring(macro_f1, labels, unseen), accuracy, matthews),
@@ -89,7 +90,7 @@ def known_metrics(
 def _of_occurring(
     metric: Callable[[Sequence[str]], AnyMetric], labels: Sequence[str], unseen: Sequence[str]
 ) -> AnyMetric:
-    """Return a mean over the labels of train and any `unseen` labels that the examples have."""
+    """Build a mean over the labels of train and the `unseen` labels that the examples have."""
     whole = metric(labels)
     if not unseen:
         return whole
@@ -105,11 +106,11 @@ def _of_occurring(
 def metric_of(
     word: str, known: Mapping[str, AnyMetric], labels: Sequence[str], script: Script | None
 ) -> AnyMetric:
-    """Return the metric that a word names; raise BenchError if the kind of task has none such."""
+    """Return the metric for a value of `--metric`; raise BenchError if it does not fit the task."""
     if word.startswith(EVALUATE):
         return _evaluated(word, labels, script)
     name, _, positive = word.partition(":")
-    # "f1:spam" is the F1 of the class "spam"; only the kind "class" has "mcc".
+    # "f1:spam" is the F1 of the class "spam". It needs the kind "class", the only one with "mcc".
     if name == "f1" and positive in labels and "mcc" in known:
         return binary_f1(positive)
     if word not in known:
@@ -126,7 +127,7 @@ def metrics_of(
     labels: Sequence[str],
     scripts: Mapping[str, Script],
 ) -> tuple[AnyMetric, ...]:
-    """Return the metrics that words name, each with a unique name."""
+    """Return the metrics for the values of `--metric`, each with a unique name."""
     names = metric_names(words)
     found = (metric_of(word, known, labels, scripts.get(word)) for word in words)
     return tuple(replace(each, name=name) for each, name in zip(found, names, strict=True))
@@ -158,10 +159,10 @@ def metric_names(words: Sequence[str]) -> list[str]:
 
 
 def _parse(word: str) -> tuple[str, dict[str, Any]]:
-    """Return a metric's name on the hub or its script's path, and its options.
+    """Parse a value of `--metric` into the metric's hub name or script path, and its options.
 
-    The option `config_name` is for loading the metric, and `score` names the value that counts.
-    Raises BenchError if the word is malformed.
+    The option `config_name` is for loading the metric, and `score` names the value to use if the
+    metric returns several. Raises BenchError if `word` is malformed.
     """
     source, *parts = word.removeprefix(EVALUATE).split(",")
     pairs = [part.partition("=") for part in parts]
@@ -209,7 +210,7 @@ def _evaluated(word: str, labels: Sequence[str], script: Script | None) -> AnyMe
 
 
 def _number(source: str, wanted: Any, found: Mapping[str, Any]) -> float:
-    """Return the value that counts among a script's values; raise BenchError if it is unclear."""
+    """Choose the score among the values a metric returned; raise BenchError if it is unclear."""
     numbers = {name: each for name, each in found.items() if isinstance(each, int | float)}
     if (name := wanted or _name_of(source)) in numbers:
         return float(numbers[name])
@@ -237,7 +238,7 @@ def _typed(value: str) -> str | int | float | bool:
 
 
 def codes_of(words: Sequence[str], scripts: Mapping[str, Script]) -> list[Code]:
-    """Return the code of the metrics that are scripts; benchharness's own metrics have none."""
+    """Return the code that evaluate metrics run; benchharness's own metrics need none."""
     return [_code(word, scripts.get(word)) for word in words if word.startswith(EVALUATE)]
 
 
@@ -249,7 +250,7 @@ def _code(word: str, script: Script | None) -> Code:
 def load_script(source: str, config: str | None, script: Script | None) -> Any:
     """Load a metric with evaluate; raise DataError if it cannot be loaded or its code has changed.
 
-    The caller has called `require_named` before, unless the user named the source in this command.
+    The caller must have called `require_named`, unless the user named the source in this command.
     """
     import evaluate  # noqa: PLC0415  (four seconds)
     from evaluate.loading import evaluation_module_factory, import_main_class  # noqa: PLC0415
@@ -314,7 +315,7 @@ def _digest(main: Path) -> str:
 def check_script(
     word: str, task: Task, labels: Sequence[str], examples: Sequence[Example]
 ) -> Script:
-    """Return a metric's code and best score, after trying it on right and on wrong answers.
+    """Try a metric on right and on wrong answers; return its code's digest and its best score.
 
     Raises BenchError if the metric does not fit the task, if labels are hidden, or if wrong answers
     score as high as right ones.
@@ -341,7 +342,7 @@ def check_script(
 
 
 def _form(module: Any) -> str:
-    """Return the form of prediction that a metric's features declare: "class", "texts", ..."""
+    """Return the form of predictions that a metric's features require: "class", "texts", ..."""
     features = module.features
     feature = (features[0] if isinstance(features, list) else features)["predictions"]
     # An object per example, with "id" and "prediction_text", as in the metric squad.
@@ -354,7 +355,7 @@ def _form(module: Any) -> str:
 
 
 def _written(found: Any, form: str, place: Mapping[str, int]) -> Any:
-    """Convert a prediction or an example for a metric; raise BenchError if that is impossible."""
+    """Convert a prediction or an example to a metric's form; raise BenchError if impossible."""
     writer = _WRITERS.get((type(found).__name__.replace("Example", "Prediction"), form))
     if writer is None:
         raise BenchError(

@@ -24,7 +24,7 @@ from benchharness.tasks.metrics.entities import are_entity_tags
 from benchharness.tasks.task import Task
 
 MOST_NAMED = 3
-"""Maximum number of leaks that a note names, each by its two rows."""
+"""Maximum number of leaks that a note lists, each with its two rows."""
 
 _METRICS = {
     "f1": "macro F1",
@@ -95,9 +95,9 @@ def row_notes(
 
 
 def _share(part: int, rest: int, wanted: float) -> tuple[str, str]:
-    """Return the share of dev among all rows, and the reason if it is far from the wanted one."""
+    """Return the share of dev among all rows, and the reason if it is far from `wanted`."""
     whole = part + rest
-    if abs(part - wanted * whole) < 1:  # as near as whole rows can be
+    if abs(part - wanted * whole) < 1:  # the nearest number of whole rows
         return f"{wanted:.0%}", ""
     is_near = abs(part / whole - wanted) < wanted / 2
     why = f" (and not {wanted:.0%}: groups stay whole, and train keeps every label)"
@@ -125,7 +125,7 @@ def label_notes(
 
 
 def _not_labels(own: OwnData, table: Table) -> Iterator[str]:
-    """Yield a note on values that are read as no label."""
+    """Yield a note on values that are treated as a missing label."""
     (column, *others) = own.columns.get("label") or own.columns.get("labels") or [""]
     values = [] if others else [v for v in table.columns.get(column, ()) if isinstance(v, str)]
     names = Counter(name for name in map(class_name, values) if name not in own.labels)
@@ -152,7 +152,7 @@ def _alike(labels: Sequence[str]) -> Iterator[str]:
 
 
 def _look(label: str) -> str:
-    """Reduce a label to its visible letters, each in its plainest form."""
+    """Normalize a label: remove invisible characters, extra blanks, case and letter variants."""
     seen = "".join(c for c in normalize("NFKC", label) if category(c) != "Cf")
     return " ".join(seen.split()).casefold()
 
@@ -199,7 +199,7 @@ def _contradictions(own: OwnData, table: Table, examples: Sequence[Example]) -> 
 
 
 def _values_said(own: OwnData, table: Table, examples: Sequence[Example]) -> Iterator[str]:
-    """Yield notes on how labels and numbers are read, if another reading is possible."""
+    """Yield notes on how labels and numbers are interpreted where this is ambiguous."""
     none = sum(isinstance(e, PairExample) and e.label == () for e in examples)
     if none:
         yield f"{none} rows of train have no label: read as none of them; take out unjudged rows"

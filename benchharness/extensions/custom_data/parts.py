@@ -34,16 +34,16 @@ PART_BYTES, PART_ROWS = 2**19, 2048
 """Size of a part: in bytes of text, or in rows if the file is not read as text."""
 
 STDIN = "-"
-"""Name of standard input, which has an object or a text per line."""
+"""File name that means standard input, which must have a JSON object or a text per line."""
 
 Block = tuple[int, str, tuple[str, ...]]
-"""Number of lines before a block of whole rows, the block's text, and notes on how it was
-decoded."""
+"""A block of whole rows: the number of lines before it, its text, and notes on how it was decoded.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """A file's encoding, and whether its line 1 is a row, as the user gives them."""
+    """Options of the user for reading a file: its encoding, and whether line 1 is a row."""
 
     encoding: str = ""
     no_header: bool = False
@@ -52,8 +52,8 @@ class Written:
 def read_parts(name: str, encoding: str = "", *, no_header: bool = False) -> Iterator[Table]:
     """Return an iterator over the rows of a file or of standard input, as tables of limited size.
 
-    Tables with commas or tabs, JSON lines (both also in .gz) and Parquet are read as far as they
-    are iterated; other files are read as a whole. Errors are raised during the iteration.
+    Tables with commas or tabs, JSON lines (both also in .gz) and Parquet are read piece by piece as
+    the iteration proceeds; other files are read as a whole. Errors are raised during the iteration.
 
     Args:
         name: A path, or "-" for standard input.
@@ -99,7 +99,7 @@ def _parts(name: str, how: Written) -> Iterator[Table]:
 
 
 def _has_whole_lines(head: bytes, encoding: str) -> bool:
-    """Return whether the byte of a line feed always ends a line, unlike in UTF-16 and archives."""
+    """Return whether a file can be split at line feed bytes, unlike UTF-16 and archives."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff", b"PK\x03\x04")):
         return False
     try:
@@ -126,14 +126,14 @@ def _has_texts(path: Path, how: Written) -> bool:
     except DataError:
         with opened(path) as file:
             first, second = file.readline(), file.readline()
-        # A text with a comma is not a row of names, and the only text is not the name of a column.
+        # A first line with a comma is a text, not a header, and so is the only line of a file.
         return b"\t" not in first and (b"," in first or b";" in first or not second)
     names = [key_of(name) for name in table.columns]
     return table.has_header and len(names) == 1 and names[0] not in ONE_COLUMN
 
 
 ONE_COLUMN = ("text", "texts", "sentence", "sentences", "content", "review", "tweet", "comment")
-"""Usual keys of the name of the only column in a table of texts."""
+"""Usual normalized names of the column in a table that has only a column of texts."""
 
 
 def _of_whole(path: Path, how: Written) -> Iterator[Table]:
@@ -163,7 +163,7 @@ def _blocks(
 ) -> Iterator[Block]:
     """Yield a file's text in blocks of whole rows.
 
-    `is_whole` returns how many of the given bytes are whole rows.
+    `is_whole` returns the length of the whole rows at the beginning of the given bytes.
     """
     rest, above = b"", 0
     while True:
@@ -173,7 +173,7 @@ def _blocks(
         block, rest = rest[:end], rest[end:]
         if block:
             text, notes = text_of(path, block, encoding, above)
-            # The encoding of the first letter beyond ASCII is used for the rest of the file.
+            # The encoding of the first block with non-ASCII letters is used for the rest.
             encoding = encoding or ("cp1252" if notes else "" if block.isascii() else "utf-8")
             yield above, text, notes
             above += block.count(b"\n")
@@ -204,7 +204,7 @@ def _lines(
 
 
 def _rows(path: Path, read: Read, how: Written) -> Iterator[Table]:
-    """Yield parts of a table, each with the names of the columns."""
+    """Yield the parts of a table file; each part has the names of the columns."""
     quoted, delimiter = True, ""
 
     def whole(block: bytes) -> int:

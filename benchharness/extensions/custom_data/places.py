@@ -72,7 +72,7 @@ def split_files(path: Path) -> dict[str, list[Place]]:
 
 
 def _check_parts(path: Path, found: Mapping[str, Sequence[Place]]) -> None:
-    """Raise DataError if files of a split are neither parts of one nor texts and their labels."""
+    """Raise DataError if a split's files are neither parts of one file nor texts and labels."""
     # "train-00000-of-00002.parquet" and "train-00001-of-00002.parquet" are parts of one file.
     for split, files in found.items():
         is_one = len({re.sub(r"\d", "", file.name) for file in files}) == 1
@@ -85,7 +85,7 @@ _LABELS = frozenset(("label", "labels", "solution", "solutions", "gold", "answer
 
 
 def with_labels_apart(files: Sequence[Place]) -> tuple[Place, Place] | None:
-    """Return a file of texts and the file of their labels (test, test_labels); else None."""
+    """Return the file of texts and the file of labels, such as test and test_labels; else None."""
     words = [re.findall(r"[^\W_]+", file.name.lower().partition(".")[0]) for file in files]
     if len(files) != 2 or words[0] == words[1]:
         return None
@@ -104,7 +104,7 @@ def _files_of_rows(folder: Place) -> list[Place]:
 
 
 def _in_folders(folders: Sequence[Place]) -> dict[str, list[Place]]:
-    """Return the files of rows in the first folder that is named as each split."""
+    """Return the files of rows in the first folder of each split, keyed by split."""
     named = _by_split(folders)
     return {split: rows for split, (first, *_) in named.items() if (rows := _files_of_rows(first))}
 
@@ -151,14 +151,15 @@ def _is_classes(folder: Place) -> bool:
 _POLAR = frozenset(
     ("pos", "neg", "neutral", "positive", "negative", "ham", "spam", "fake", "true", "real")
 )
-"""Names of classes that the names of files may contain."""
+"""Names of common classes, which may be part of a file's name."""
 
 
 def class_files(folder: Place) -> dict[str, Place]:
-    """Return the file of each class, of lines or a table, by the class's name; else an empty dict.
+    """Return a file for each class, keyed by the class, if each file has the texts of one class.
 
-    Examples are rt-polarity.pos and rt-polarity.neg, pos.txt and neg.txt, or Fake.csv and True.csv.
-    Only well-known classes count: train.en and train.de have the same texts in two languages.
+    Otherwise the result is empty. Examples are rt-polarity.pos and rt-polarity.neg, pos.txt and
+    neg.txt, or Fake.csv and True.csv. Only well-known classes count: train.en and train.de have the
+    same texts in two languages.
     """
     if not folder.is_dir():
         return {}
@@ -174,20 +175,20 @@ def class_files(folder: Place) -> dict[str, Place]:
 
 
 def is_text(place: Place) -> bool:
-    """Return whether a file in a class's folder is a text: a .txt file, or a number for a name."""
+    """Return whether a file in a class's folder is a text: named *.txt, or with a number."""
     return place.name.endswith(".txt") or place.name.isdigit()
 
 
 def is_brat(folder: Place) -> bool:
-    """Return whether a folder holds texts, next to them files of brat's annotations (.ann)."""
+    """Return whether a folder holds texts and, next to them, annotation files of brat (.ann)."""
     names = {child.name for child in children(folder)} if folder.is_dir() else set()
     return any(n.endswith(".ann") and f"{n.removesuffix('.ann')}.txt" in names for n in names)
 
 
 def scored_files(folder: Place) -> dict[Place, Place]:
-    """Map files of pairs to the files of their scores: STS.input.news.txt to STS.gs.news.txt.
+    """Map files of text pairs to their score files: STS.input.news.txt to STS.gs.news.txt.
 
-    Empty if a file of pairs has no scores, or if any file is named as a split.
+    The result is empty if a file of pairs has no scores, or if any file is named after a split.
     """
     files = {c.name: c for c in children(folder) if c.is_file()} if folder.is_dir() else {}
     pairs = {name: name.replace(".input.", ".gs.") for name in files if ".input." in name}
@@ -196,12 +197,12 @@ def scored_files(folder: Place) -> dict[Place, Place]:
 
 
 def _is_table(folder: Place) -> bool:
-    """Return whether the files of a folder make one table, line by line or text by text."""
+    """Return whether the files of a folder form one table: brat's, or text pairs and scores."""
     return is_brat(folder) or bool(scored_files(folder))
 
 
 def ending_of(path: Place) -> str:
-    """Return a file's ending in lower case; for a .gz the ending of the file in it."""
+    """Return a file's ending in lower case, ignoring a final ".gz"."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 

@@ -75,7 +75,7 @@ def count_readings(table: Table) -> int:
 def find_mapping(table: Table) -> ColumnMapping:
     """Return the only mapping that fits a table.
 
-    Raises DataError if none fits, or if several do, with a list of them.
+    Raises DataError if no mapping fits, or if several do; the error lists them.
     """
     found, columns = _mappings(table)
     if len(found) == 1:
@@ -151,7 +151,7 @@ def _beside(mapping: ColumnMapping, split: str, verdict: str) -> ColumnMapping:
 
 
 def _made(table: Table, columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """Yield the mapping of words and tags made from spans, and mappings to named classes."""
+    """Yield the mapping to words and tags made from spans, and mappings to class columns."""
     words, tags, _ = table.made
     mapping = ColumnMapping(kind="tags", columns={"words": (words,), "tags": (tags,)})
     yield mapping
@@ -159,7 +159,7 @@ def _made(table: Table, columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _named_labels(columns: Sequence[Column], tags: ColumnMapping) -> Iterator[ColumnMapping]:
-    """Yield mappings to columns that are named as a class, next to tags of the same text."""
+    """Yield mappings to columns with the name of a class, next to tags of the same text."""
     rest = [column for column in columns if column.name not in tags.columns["tags"]]
     for mapping in _labels(rest):
         (target,) = mapping.columns.get("label", ("",))[:1]
@@ -203,7 +203,7 @@ def check_header(table: Table, columns: Sequence[Column]) -> None:
 
 
 def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
-    """Return whether the first line of a table is a row, by its values."""
+    """Return whether line 1 of a table is a row, judged by the values below it."""
     # A name above dates or numbers shows that line 1 has names, however long they are. Questions
     # (Google Forms) are names too.
     is_named = any(
@@ -214,8 +214,8 @@ def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
         if column.known
     )
     for column in columns if table.has_header else ():
-        # Signs of a row: "pos" above few different values of which it is one, "3.5" above numbers,
-        # or a whole sentence above sentences.
+        # Signs of a row: "pos" above few different values that include it, "3.5" above numbers, or
+        # a whole sentence above sentences.
         is_value = column.name in column.distinct and len(column.distinct) < len(column.known) / 2
         is_number = re.fullmatch(r"-?\d+(\.\d+)?", column.name) and column.numbers is not None
         is_long = len(column.name.split()) > LONG_NAME and not column.name.rstrip().endswith("?")
@@ -227,8 +227,8 @@ def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
 def split_column(table: Table) -> str:
     """Return the name of the column with the split of each row; "" if there is none.
 
-    Raises DataError if the column has values for several splits that are not all known and
-    different.
+    Raises DataError if the values of the column are not names of different splits that include
+    train.
     """
     for name, values in table.columns.items():
         found = dict.fromkeys("" if value is None else str(value) for value in values)
@@ -237,7 +237,7 @@ def split_column(table: Table) -> str:
         if (key not in NAMED["split"] and not key.endswith("mluse")) or len(found) < 2:
             continue
         splits = {value: split_of(value) for value in found}
-        # "set" or "fold" with values such as 0 to 4, which name no split, is a column like others.
+        # A column "set" or "fold" whose values name no split, such as 0 to 4, is no split column.
         if not any(splits.values()) and key_of(name) not in ("split", "splits"):
             continue
         odd = [value for value, split in splits.items() if not split]
@@ -253,7 +253,7 @@ def split_column(table: Table) -> str:
 
 
 def _mapping(kind: Kind, **roles: Column | Sequence[Column] | None) -> ColumnMapping:
-    """Return a mapping of this kind, without roles that have no column."""
+    """Build a mapping of this kind; roles without a column are skipped."""
     found = {r: (c,) if isinstance(c, Column) else c for r, c in roles.items() if c}
     return ColumnMapping(
         kind=kind, columns={role: tuple(c.name for c in each) for role, each in found.items()}
@@ -349,11 +349,11 @@ def _may_be_tags(words: Column, column: Column) -> bool:
 
 
 def _conll(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """Yield the mappings of CoNLL's columns, which have the word first and its tag last.
+    """Yield the possible mappings of the columns of a CoNLL file.
 
-    If the first column numbers the words, the word is in the second. Its tag is then in the fourth
-    column of CoNLL-U; otherwise any later column of spans, or with few different values, may have
-    it.
+    Usually the word is in the first column and its tag in the last. If the first column numbers the
+    words, the word is in the second column; its tag is then in the fourth column (CoNLL-U), or in
+    any later column that has tags of spans or few different values.
     """
     first, *others = columns
     is_numbered = {value[0] for value in first.known} == {"1"}
@@ -369,7 +369,7 @@ def _conll(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 FEW_TAGS = 100
-"""Number of different values from which on a column has lemmas or heads rather than tags."""
+"""Number of different values at which a column is taken for lemmas or heads instead of tags."""
 
 
 def _parts(value: Any) -> Sequence[Any]:
@@ -458,7 +458,7 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _nearly_all(found: Iterable[bool]) -> bool:
-    """Return whether all but a few are true; the few are reported when rows are read."""
+    """Return whether all but a few are true; the few are reported when the rows are read."""
     every = list(found)
     return sum(every) >= (1 - FEW_ODD) * len(every)
 
@@ -551,7 +551,7 @@ def _choice(
 
 
 def _whole(texts: Sequence[Column]) -> Column | None:
-    """Return the text that contains the others in each row (SWAG's startphrase), else None."""
+    """Return the text column that contains the others in each row (SWAG's startphrase), or None."""
     for column in texts:
         values = [str(value) for value in column.values]
         if all(all(map(contains, values, map(_text, other.values))) for other in texts):
@@ -564,7 +564,10 @@ def _text(value: Any) -> str:
 
 
 def _options_in_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
-    """Yield both mappings of rows, one per question right: options, or pairs to classify."""
+    """Yield both mappings of a table with a row per option, of which one per question is right.
+
+    The rows may be the options of a multiple-choice question, or pairs to classify.
+    """
     question = _called(columns, "question")
     flags = [column for column in columns if column.is_flag and not column.is_id]
     texts = [c for c in columns if c.is_text and c is not question]
@@ -614,7 +617,7 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 MOST_ALIKE = 0.05
-"""Largest share of texts with contradictory labels that counts as noise of the annotators."""
+"""Maximum share of texts with contradictory labels that is attributed to annotation noise."""
 
 
 def _with_aspects(
@@ -623,10 +626,10 @@ def _with_aspects(
     columns: Sequence[Column],
     free: Sequence[Column],
 ) -> Sequence[dict[str, tuple[str, ...]]]:
-    """Add the aspect that is judged in a text as a second text, if equal texts have several labels.
+    """Add a column of aspects as a second text, if equal texts have different labels.
 
-    The mapping without an aspect is kept, unless the aspect's name shows its role, or the aspect
-    occurs in the text.
+    An aspect is what the label judges in the text. The mapping without it is kept, unless the name
+    of the column shows its role, or the aspect occurs in the text.
     """
     by_name = {column.name: column for column in columns}
     (names,) = target.values()
@@ -652,7 +655,7 @@ def _is_within(part: Column, whole: Column) -> bool:
 
 
 def _count_odd(given: Sequence[Column], label: Column) -> int:
-    """Return the number of combinations of the columns' values that have several labels."""
+    """Count the combinations of values in the columns that occur with several labels."""
     labels: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
     for value, *key in zip(label.values, *(column.values for column in given), strict=True):
         if value not in (None, ""):
@@ -661,14 +664,14 @@ def _count_odd(given: Sequence[Column], label: Column) -> int:
 
 
 GRADES = (5, 7, 10)
-"""Highest numbers of the usual scales of grades."""
+"""Highest grades of common rating scales."""
 
 
 def _released(columns: Sequence[Column]) -> ColumnMapping | None:
-    """Return the mapping of a table without names to a class and a text, or a title and a text.
+    """Map a table without column names to a class and a text, or to a class, a title and a text.
 
     AG News and others were released in this layout. Return None if the columns do not fit, or if
-    the classes may be grades, because their highest number is that of a scale.
+    the classes may be grades, because the highest one is the top of a rating scale.
     """
     if [column.name for column in columns] not in (["1", "2"], ["1", "2", "3"]):
         return None
@@ -683,7 +686,7 @@ def _released(columns: Sequence[Column]) -> ColumnMapping | None:
 
 
 def _is_title(title: Column, text: Column) -> bool:
-    """Return whether texts are titles: shorter, mostly no sentences, no part of the other text."""
+    """Return whether titles are shorter than texts, mostly not sentences and not part of a text."""
     pairs = [
         (str(one).strip(), str(other)) for one, other in zip(title.values, text.values, strict=True)
     ]
@@ -692,7 +695,7 @@ def _is_title(title: Column, text: Column) -> bool:
 
 
 def _check_answers(columns: Sequence[Column], used: Collection[str], *, is_named: bool) -> None:
-    """Raise DataError for questions whose answers or options a plain class would leave out."""
+    """Raise DataError if a mapping to a class would ignore the answers or options of questions."""
     asked = _called(columns, "question")
     left = [_called(columns, "answer"), _first(columns, NAMED["options"] - NAMED["answer"])]
     names = [repr(c.name) for c in left if c is not None and c.name not in used]
@@ -709,7 +712,7 @@ def _is_label(column: Column) -> bool:
 
 
 def _codes(column: Column, text: str) -> bool:
-    """Return whether a column's name is a text's name and a word for a judgement ("Q4_theme")."""
+    """Return whether a name is the text's name and a word for a judgement ("Q4_theme")."""
     suffix = column.name.removeprefix(text) if text and column.name.startswith(text) else ""
     parts = re.split(r"[\W_]+", suffix.lower())
     return len(parts) == 2 and not parts[0] and parts[1] in NAMED["coded"]
@@ -723,7 +726,7 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
     texts = _texts(columns)
     by_key = _by_key(columns, texts)
     for one, other in PAIRS:
-        # Phrases of a word or two make a pair if their names do and no other column is a text.
+        # Columns of one or two words are a pair if their names are and no other column is a text.
         if not {one, other} <= by_key.keys():
             continue
         if by_key[one] in texts or by_key[other] in texts or not texts:
@@ -744,7 +747,7 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
 
 
 TITLES = ("title", "headline", "heading")
-"""Last words of the names of columns with titles."""
+"""Last word in the name of a column of titles."""
 
 
 def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Column]:
@@ -756,7 +759,7 @@ def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Col
     titles = [part[-1] in TITLES for part in parts]
     if sorted(titles) == [False, True]:
         title, body = texts[titles.index(True)], texts[titles.index(False)]
-        # A body is longer than its title, and was not written with the label in sight.
+        # A body is longer than its title. Explanations and answers, which reveal labels, are none.
         if title.mean_words < body.mean_words and body.key not in NAMED["why"] | NAMED["answer"]:
             by_key |= {"title": title, "body": body}
     return by_key
@@ -779,7 +782,7 @@ def _is_of_most_rows(column: Column) -> bool:
 
 
 def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
-    """Return the possible targets, each as its role and its columns."""
+    """Return the possible targets; each maps a role to its columns."""
     fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
     # A column that describes the row is not a label if any other column may be one.
     plain = [pair for pair in fitting if not pair[0].is_origin]
@@ -818,7 +821,7 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
 
 
 def _is_called_label(column: Column) -> bool:
-    """Return whether a word of the name is one for classes or, unless it is a flag, for numbers."""
+    """Return whether the name contains a word for classes or, unless it is a flag, for numbers."""
     called = NAMED["category"] | {"category", "label", "class"}
     return bool(column.words & (called if column.is_flag else called | NAMED["number"]))
 
@@ -827,7 +830,7 @@ def _label_roles(column: Column) -> tuple[str, ...]:
     """Return the roles that a column can have as the target: none, one or two."""
     if column.is_list:
         return _list_roles(column)
-    # A label of one value stays, so that an error can name that value.
+    # A label column with a single value is kept, so that an error can name this value.
     if len(column.distinct) < 2:
         return ("label",) if column.key in CLASSES and column.known else ()
     if column.numbers is not None:
@@ -856,8 +859,8 @@ def _list_roles(column: Column) -> tuple[str, ...]:
     is_menu = column.key.startswith("options") and len(column.distinct) == 1
     if all(map(is_entity_tag, inner)) or is_menu:
         return ()
-    # Lists of exactly one item are classes. With empty lists among them both readings are possible,
-    # unless these are few: then they are texts that nobody has labelled yet.
+    # Lists of exactly one item are classes. With empty lists among them, labels are possible too,
+    # unless the empty lists are few: they are then texts that nobody has labelled yet.
     counts = frozenset(map(len, column.known))
     empty = sum(not value for value in column.known)
     if counts == {0, 1} and empty <= FEW_ODD * len(column.known):
@@ -893,14 +896,15 @@ def _number_roles(column: Column) -> tuple[str, ...]:
 
 
 SETS, LASTS = 8, 3
-"""Minimum number of values with several labels, and of different last labels in them, that show
-that values are sets of labels."""
+"""Minimum number of values with several labels, and of different last labels in them, for values to
+be read as sets of labels.
+"""
 
 
 def _are_sets(values: Collection[str]) -> bool:
-    """Return whether values such as "3" and "3,5" are numbers of labels rather than decimals.
+    """Return whether values such as "3" and "3,5" are sets of label numbers instead of decimals.
 
-    The numbers in a value ascend, and each also occurs alone in other rows. Decimals do so only by
+    The numbers in a set ascend, and each also occurs alone in another row. Decimals do so only by
     chance.
     """
     several, alone = _sets_in(values), {value for value in values if value.isdigit()}
@@ -909,11 +913,11 @@ def _are_sets(values: Collection[str]) -> bool:
 
 
 def _may_be_sets(values: Collection[str], *, is_even: bool = False) -> bool:
-    """Return whether values such as "3,10" may be numbers of labels.
+    """Return whether values such as "3,10" may be sets of label numbers.
 
-    The numbers of labels in a value ascend. Decimals of equal length may look the same, which only
-    `is_even` accepts. Otherwise the parts behind the last comma must differ in length, and may also
-    end in 0 instead of ascending: nobody writes the decimals 3,10 and 25,9 in one column.
+    The numbers in a set ascend. Decimals with equally many digits may look the same; only `is_even`
+    accepts them. Otherwise the parts after the last comma must differ in length, and may also end
+    in 0 instead of ascending: nobody writes the decimals 3,10 and 25,9 in one column.
     """
     several = _sets_in(values)
     lasts = {found[-1] for found in several}
@@ -926,7 +930,7 @@ def _may_be_sets(values: Collection[str], *, is_even: bool = False) -> bool:
 
 
 def _sets_in(values: Collection[str]) -> list[list[str]]:
-    """Return the numbers in each value with several; empty if any value is not made of numbers."""
+    """Split the values with several numbers; return [] if any value has anything but numbers."""
     parts = [
         re.split(r"\s*,\s*", value.strip()) for value in values if value.lower() not in MISSING
     ]
@@ -935,10 +939,10 @@ def _sets_in(values: Collection[str]) -> list[list[str]]:
 
 
 def separator_of(values: Sequence[Any]) -> str:
-    """Return the separator of the labels in values that have several; "" if values are single.
+    """Detect the separator between labels in a cell; return "" if each cell has one label.
 
-    The parts between a separator must repeat, and fewer of them may be different than of the whole
-    values; or each part must occur alone too. Empty values are ignored.
+    Either the parts repeat, and there are fewer different parts than different cells, or each part
+    also occurs alone in a cell. Empty values are ignored.
     """
     known = [normalize("NFC", str(value)) for value in values if value not in (None, "")]
     for separator in SEPARATORS + RARE_SEPARATORS if known else "":
@@ -972,5 +976,6 @@ FINDERS: tuple[Finder, ...] = (
     _options_in_rows,
     _labels,
 )
-"""Functions that yield mappings, of which the first that yields any is used. Layouts that only one
-kind of task has are tried first."""
+"""Functions that yield mappings. The first function that yields any is used, so layouts that only
+one kind of task has come first.
+"""

@@ -1,4 +1,4 @@
-"""The roles of a table's columns, and the kinds of tasks that they make.
+"""Roles of a table's columns, and the kinds of tasks that they determine.
 
 A mapping gives columns roles, and the roles determine the kind of task:
 
@@ -63,7 +63,7 @@ SPLIT = "split"
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnMapping:
-    """A kind of task, and the roles of the columns that make it."""
+    """A kind of task, and the columns for each of its roles."""
 
     kind: Kind
     columns: Columns
@@ -80,12 +80,12 @@ class ColumnMapping:
 
     @property
     def is_long_choice(self) -> bool:
-        """Return whether a row is an option rather than a question with its options."""
+        """Return whether a row is a single option instead of a question with its options."""
         return "option" in self.columns
 
 
 def parse_columns(words: str) -> ColumnMapping:
-    """Return the mapping that `--columns` gives; raise BenchError if its roles make no task."""
+    """Parse `--columns` into a mapping; raise BenchError if the roles fit no kind of task."""
     return mapping_of(parse_roles(words), words)
 
 
@@ -104,9 +104,9 @@ def parse_roles(words: str) -> dict[str, tuple[str, ...]]:
 
 
 def mapping_of(columns: Columns, words: str) -> ColumnMapping:
-    """Return the mapping of columns with roles; raise BenchError if the roles make no task.
+    """Return the mapping for columns with roles; raise BenchError if the roles fit no kind of task.
 
-    `words` names the columns in the error.
+    `words` is the value of `--columns` that the error shows.
     """
     given = set(columns) - {SPLIT}
     if set(LONG_CHOICE) <= given <= {*LONG_CHOICE, "context", *BESIDE}:
@@ -119,7 +119,7 @@ def mapping_of(columns: Columns, words: str) -> ColumnMapping:
 
 
 def listed(given: Sequence[Any]) -> list[Any]:
-    """Return the options of a row without missing ones; a column may hold one option or a list."""
+    """Return the options of a row, without missing ones; a column has one option or a list."""
     every = [each for one in given for each in (one if isinstance(one, list) else [one])]
     return [each for each in every if each not in (None, "")]
 
@@ -128,17 +128,17 @@ _NUMBERS = re.compile(r"\d{1,2}(\.0)?(\s*[,;/|+&]\s*\d{1,2})*")
 
 
 def numbers_in(right: object) -> list[int]:
-    """Return the numbers of options in an answer such as "3" or "1,4"; empty for anything else."""
+    """Return the option numbers in an answer such as "3" or "1,4"; empty for anything else."""
     word = str(right).strip()
     is_one = _NUMBERS.fullmatch(word) and not isinstance(right, bool)
     return [*map(int, re.findall(r"\d+", word.removesuffix(".0")))] if is_one else []
 
 
 def first_number(pairs: Sequence[tuple[object, Sequence[object]]]) -> int:
-    """Return the number that answers give the first option: 1 if that is certain, else 0.
+    """Return the number of the first option in numeric answers: 1 if that is certain, else 0.
 
-    `pairs` are answers with their options. If answers count from 1, some answer is the number of
-    its options, which does not exist when counting from 0.
+    `pairs` are answers with their options. Counting from 1 is certain only if some answer equals
+    the number of its options, which would be out of range when counting from 0.
     """
     named = [(numbers_in(right), len(listed(options))) for right, options in pairs]
     if not named or not all(numbers and 0 < max(numbers) <= count for numbers, count in named):
@@ -156,12 +156,12 @@ def place_of(
     keys: Sequence[object] | None = None,
     first: int = 0,
 ) -> int | None:
-    """Return the index of the right option; None if the answer names none.
+    """Return the index of the right option; None if the answer matches no option.
 
     Args:
         right: The answer: a key, a number, a letter or the text of an option.
         options: The options of the row.
-        keys: The names of the options; the answer is then one of them.
+        keys: The names of the options; the answer is then one of these names.
         first: The number of the first option; with 1 the answer is always a number.
     """
     word = str(right).strip()
@@ -170,7 +170,7 @@ def place_of(
     if first:
         numbers = numbers_in(right)
         return numbers[0] - 1 if numbers and 0 < numbers[0] <= len(options) else None
-    # The text goes before the number: of the options "3", "2", "1" the answer "2" is the second.
+    # A text is tried before a number: with the options "3", "2", "1" the answer "2" is the second.
     if right in options or word in options:
         return options.index(right if right in options else word)
     # pandas writes "2.0" for 2 in a column with missing values.

@@ -1,7 +1,7 @@
-"""Read users' files of rows into tables that know the place of every row.
+"""Read users' files into tables that record where each row came from.
 
 The layout is determined by a file's ending and content alone, so that a file is always read in the
-same way. Texts stay as they are written: "NA" and "null" are texts.
+same way. Texts are kept unchanged: "NA" and "null" are texts.
 """
 
 import csv
@@ -62,14 +62,14 @@ from benchharness.tasks.sources.formats import content_of, fields_of
 from benchharness.tasks.sources.source import Place
 
 MOST_BYTES = 2 * 2**30
-"""Largest size of a file, which is read as a whole and takes several times its size in memory."""
+"""Maximum size of a file. It is read as a whole, which takes several times its size in memory."""
 
 
 # Reading a file.
 
 
 def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = False) -> Table:
-    """Read the rows of a file, of its parts one after the other, or of a folder.
+    """Read the rows of a file, of the parts of a file one after the other, or of a folder.
 
     Args:
         files: The file, the parts of one file, or a file of texts and the file of their labels.
@@ -77,7 +77,7 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
         no_header: Whether line 1 of a table is a row, so that its columns are numbered from 1.
 
     Raises:
-        DataError: A file is malformed, has no rows, or has other columns than another part. Where
+        DataError: A file is malformed, has no rows, or has different columns than another part. If
             possible, the error names the line and the column.
         BenchError: The option `no_header` or `encoding` makes no sense for this file.
     """
@@ -91,8 +91,7 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
     for table in tables[1:]:
         if list(table.columns) != list(first.columns):
             raise DataError(f"{table.name} has other columns than {first.name}.")
-    # Each part counts its lines from 1, so that ids begin with the number of the part: "0:7",
-    # "1:7".
+    # Lines are counted from 1 in each part, so ids begin with the number of the part: "0:7", "1:7".
     return replace(
         first,
         name=files[0].parent.name,
@@ -104,7 +103,7 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
 def _with_labels(texts: Table, labels: Table) -> Table:
     """Join texts with their labels from another file, by the only column that both have.
 
-    Raises DataError if there is no such column, or if labels have equal values in it.
+    Raises DataError if there is no such column, or if its values in the file of labels repeat.
     """
     common = [name for name in texts.columns if name in labels.columns]
     key = common[0] if len(common) == 1 else ""
@@ -149,7 +148,7 @@ def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -
 
 
 def _as_table(path: Place, kind: str, encoding: str, *, is_said: bool, no_header: bool) -> Table:
-    """Read the table in a file of this kind; `is_said` is whether its ending gives the kind."""
+    """Read the table in a file of this kind; `is_said` is whether the ending shows the kind."""
     notes: tuple[str, ...] = ()
     if kind in FOLDERS:
         rows: Table | Lines = FOLDERS[kind](path, encoding)
@@ -175,7 +174,7 @@ def _of_text(
 ) -> tuple[Table | Lines, tuple[str, ...]]:
     """Return the rows of a text file, and notes on how it was read.
 
-    `is_said` is whether the file's ending gives the kind.
+    `is_said` is whether the file's ending shows the kind.
     """
     text, notes = text_of(path, _content(path), encoding)
     kind = text_kind(kind, text)
@@ -198,7 +197,7 @@ def _check_size(path: Place, size: int) -> None:
 
 @contextmanager
 def reading(path: Place) -> Iterator[None]:
-    """Raise DataError if the block fails to read or to unpack a file."""
+    """Context manager that raises DataError if its block fails to read or unpack a file."""
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -209,7 +208,7 @@ def reading(path: Place) -> Iterator[None]:
 
 @contextmanager
 def opened(path: Place) -> Iterator[IO[bytes]]:
-    """Open a file as a stream of bytes, unpacked if it is a .gz; raise DataError as `reading`."""
+    """Context manager that opens a file as bytes, unpacks a .gz, and raises errors as `reading`."""
     with reading(path), ExitStack() as stack:
         file: Any = path.open("rb") if isinstance(path, Path) else BytesIO(content_of(path))
         stack.enter_context(file)
@@ -228,7 +227,7 @@ def _content(path: Place, *, is_text: bool = True) -> bytes:
         parts = [file.read(HEAD_BYTES)]
         each, size = cells_per_byte(parts[0]) if is_text else 0.0, len(parts[0])
         whole = path.stat().st_size if isinstance(path, Path) else 0
-        check_memory(path, whole, each * whole)  # a .gz has more than that
+        check_memory(path, whole, each * whole)  # a .gz becomes larger
         while more := file.read(CHUNK_BYTES):
             parts.append(more)
             size += len(more)
@@ -253,7 +252,7 @@ def _class_folders(folder: Place, encoding: str) -> Table:
 
 
 def _class_lines(folder: Place, encoding: str) -> Table:
-    """Read a text per line, or the rows of tables, labelled with the class that names the file."""
+    """Read a text per line, or the rows of tables, labelled with the class in the file's name."""
     found = class_files(folder)
     if any(kind_of(path) == "table" for path in found.values()):
         whole = read_table([*found.values()], encoding)
@@ -278,7 +277,7 @@ def _class_lines(folder: Place, encoding: str) -> Table:
 
 
 def _brat(folder: Place, encoding: str) -> Table:
-    """Read a text per file, with the spans in the file of annotations next to it."""
+    """Read a text per file, with the spans from the annotation file next to it."""
     rows: list[tuple[str, Any]] = []
     notes: list[str] = []
     left: Counter[str] = Counter()
@@ -336,7 +335,7 @@ FOLDERS: Mapping[str, Callable[[Place, str], Table]] = {
 
 
 def _kind_within(path: Place, encoding: str) -> str:
-    """Return the kind of a file whose ending is unknown, by its text; "" if it has no rows."""
+    """Detect the kind of a file with an unknown ending by its text; "" if it has no rows."""
     try:
         text, _ = text_of(path, _content(path), encoding)
     except DataError:
@@ -356,9 +355,9 @@ def _kind_within(path: Place, encoding: str) -> str:
 
 
 def text_kind(kind: str, text: str) -> str:
-    """Return the kind of a text, which may be more specific than the kind that its ending gives.
+    """Return the kind of a text, which may be more specific than the file's ending tells.
 
-    Columns of words differ from tables by the empty lines between sentences.
+    Columns of words (CoNLL) differ from tables by the empty lines between sentences.
     """
     if kind in ("table", "conll", "text") and text.startswith(WEBANNO):
         return "webanno"
@@ -403,10 +402,10 @@ def delimiter_of(path: Place, text: str) -> tuple[str, int]:
 
 
 def without_comments(path: Place, text: str) -> tuple[str, int]:
-    """Replace comments above a table, lines that begin with "#", by empty lines, and count them.
+    """Replace lines with "#" above a table by empty lines; return the new text and their count.
 
-    Empty lines keep the numbers of the lines below. A line such as "#id" that is directly above
-    rows with as many fields has the names of the columns, and is kept.
+    Empty lines keep the numbers of the lines below. A line such as "#id" directly above rows with
+    equally many fields has the names of the columns, and is kept.
     """
     lines = text.split("\n")
     top = list(takewhile(lambda line: not line.strip() or line.startswith("#"), lines))
@@ -438,7 +437,7 @@ def _without_total(path: Place, rows: Lines) -> tuple[Lines, tuple[str, ...]]:
 
 
 def check_widths(path: Place, rows: Lines, header: Sequence[Any], delimiter: str) -> None:
-    """Raise DataError if a row has another number of fields than line 1."""
+    """Raise DataError if the number of fields in a row differs from line 1."""
     for number, fields in rows:
         if len(fields) != len(header):
             raise DataError(
@@ -450,7 +449,8 @@ def check_widths(path: Place, rows: Lines, header: Sequence[Any], delimiter: str
 def _delimiter(path: Place, text: str) -> str:
     """Return the delimiter that gives the first rows equally many fields.
 
-    If there are several, or none, it is the most frequent one in the first line outside of quotes.
+    If several delimiters do, or none does, the most frequent one in the first line, outside of
+    quotes, is chosen.
     """
     # Delimiters within quotes do not count: "Rome, in winter" or "he said ""no, never""".
     bare = re.sub(r'"(?:[^"]|"")*"', "", text.lstrip("\r\n").partition("\n")[0])
@@ -467,7 +467,7 @@ def _delimiter(path: Place, text: str) -> str:
 
 
 def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
-    """Make a table of rows, with names from the first lines or, with `no_header`, from numbers."""
+    """Make a table from rows, with names from the first lines or, with `no_header`, numbers."""
     if not no_header:
         return _with_names(path, named_table(path, rows))
     header: Sequence[Any] = rows[0][1] if rows else []
@@ -481,11 +481,12 @@ _SET = re.compile(r"[0-9]{1,3}(?:\s*,\s*[0-9]{1,3})*")
 
 
 def _with_names(path: Place, table: Table) -> Table:
-    """Replace numbers of labels by the lines of the only file of names in the table's folder.
+    """Replace label numbers by names, if the table's folder has exactly one file of names.
 
-    Numbers of labels are sets such as "3,10" or, in column 1 of a table without names, single
-    numbers from 1. The cells in the files of all splits together show whether the numbers begin
-    with 0 or 1; if they do not, the file of names must be classes.txt.
+    Each line of that file is a name. Label numbers are sets such as "3,10" or, in column 1 of a
+    table without a header, single numbers from 1. The cells in the files of all splits together
+    show whether the numbers begin with 0 or 1; if they do not show it, the file of names must be
+    classes.txt.
     """
     beside = [p for p in children(path.parent) if p.is_file() and p.name != path.name]
     files = [p for p in beside if _NAMES.fullmatch(p.name.lower()) and not split_of(p.name)]
@@ -524,7 +525,7 @@ def _with_names(path: Place, table: Table) -> Table:
 
 
 def _cells_in(path: Place, column: str, has_header: bool) -> Sequence[str]:
-    """Return the cells of a column of another file that are numbers or sets of numbers."""
+    """Return the cells in a column of another file that are numbers or sets of numbers."""
     text, _ = text_of(path, _content(path), "")
     rows = [row for _, row in table_rows(path, text, delimiter_of(path, text)[0])]
     head = rows[0] if has_header and rows else []
@@ -539,18 +540,18 @@ def numbers_of(row: Sequence[Any]) -> list[str]:
 
 
 def named_table(path: Place, rows: Lines, notes: tuple[str, ...] = ()) -> Table:
-    """Make a table of rows, whose first lines have the names of the columns."""
+    """Make a table from rows, with the names of the columns in the first lines."""
     rows, total = _without_total(path, rows)
     header, body, said = split_header(path.name, rows)
     return replace(table_of_rows(path, header, body), notes=(*said, *total, *notes))
 
 
 def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
-    """Make a table of rows; raise DataError if two of its columns have one name."""
+    """Make a table from rows; raise DataError if two columns have the same name."""
     # Sheets may have columns at the right that are empty and without a name.
     empty = {n for n, name in enumerate(header) if name == "" and not any(f[n] for _, f in body)}
     kept = [n for n in range(len(header)) if n not in empty]
-    is_index = sum(header[n] == "" for n in kept) == 1  # of pandas
+    is_index = sum(header[n] == "" for n in kept) == 1  # the index of pandas
     header = [header[n] if header[n] != "" or is_index else f"unnamed {n + 1}" for n in kept]
     body = [(number, [f[n] for n in kept]) for number, f in body]
     doubled = [name for name, count in Counter(header).items() if count > 1]
@@ -638,7 +639,7 @@ SAID = {
     "pubtator": "PubTator's documents",
     "tagged": "words with their tags behind them",
 }
-"""Names of the layouts of texts in notes."""
+"""Names of text layouts in notes for the user."""
 
 READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
     "table": _delimited,
@@ -658,7 +659,7 @@ READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
 
 @contextmanager
 def reading_parquet(path: Place) -> Iterator[Any]:
-    """Provide the module that reads Parquet; raise DataError if the block finds a damaged file."""
+    """Context manager that yields pyarrow's `parquet`; a damaged file raises DataError."""
     from pyarrow import parquet  # noqa: PLC0415  (half a second)
 
     with _reading_arrow(f"{path.name} is not whole Parquet: write it again."):
@@ -728,7 +729,7 @@ def _of_arrow(path: Place, schema: Any, batches: Iterable[Any]) -> Table:
 
 
 def _unpacked_bytes(column: Any) -> int:
-    """Return the bytes of a column's values if every row has its own copy of an encoded text."""
+    """Return the bytes of a column's values if every row had its own copy of an encoded text."""
     from pyarrow import compute, types  # noqa: PLC0415  (half a second)
 
     if types.is_dictionary(column.type) and str(column.type.value_type) in _TEXTS:
@@ -738,7 +739,7 @@ def _unpacked_bytes(column: Any) -> int:
 
 
 def _python_values(path: Place, name: str, batches: Iterable[Any], place: int) -> list[Any]:
-    """Return a column's values; raise DataError if Python cannot hold one, as the year 50,000."""
+    """Return a column's values; raise DataError if Python lacks one, such as the year 50,000."""
     try:
         return [value for batch in batches for value in batch.column(place).to_pylist()]
     except (OverflowError, ValueError) as error:
@@ -749,7 +750,7 @@ def _python_values(path: Place, name: str, batches: Iterable[Any], place: int) -
 
 
 def label_names(schema: Any) -> dict[str, Sequence[str]]:
-    """Return the names of labels by column that the library `datasets` writes into a schema."""
+    """Return the label names, keyed by column, that `datasets` wrote into a schema."""
     try:
         said = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
         features = said.get("info", {}).get("features", {})
@@ -788,7 +789,8 @@ def _workbook(path: Place, content: bytes) -> Table | Lines:
 
 MOST_LEGEND = 20
 """Maximum number of lines of a legend, a sheet that explains another one. A legend also has at most
-a tenth of the other sheet's lines."""
+a tenth of the lines of the largest sheet.
+"""
 
 
 def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
@@ -857,7 +859,7 @@ BINARY: Mapping[str, Callable[[Place, bytes], Table | Lines]] = {
 
 
 def hub_table(name: str, dataset: Any) -> Table:
-    """Make a table of a data set of the hub, with class labels as names and -1 as None."""
+    """Convert a data set of the hub to a table, with class labels as names and -1 as None."""
     flat = dataset.flatten()
     columns = {}
     for column in flat.column_names:

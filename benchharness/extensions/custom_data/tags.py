@@ -20,14 +20,15 @@ OUTSIDES = frozenset(("o", "0", "_", "-", "out", "outside", "none", "null", "nil
 """Tags of words outside of all spans, in lower case."""
 
 SPAN = "SPAN"
-"""Kind of the spans whose tags are a letter alone."""
+"""Kind of spans whose tags are only a letter, such as "B"."""
 
 MOSTLY = 0.5
-"""Smallest share of words outside of spans for which bare names are tags of spans."""
+"""Minimum share of words outside of spans for bare names such as PER to be tags of spans."""
 
 FEW_MISTAKES = 0.25
-"""Largest ratio of tags that break a scheme to tags that follow it. With more it is not the
-scheme."""
+"""Maximum ratio of tags that break a scheme to tags that follow it. Above it the scheme is
+rejected.
+"""
 
 _BEFORE = re.compile(r"([BIESLUMbieslum])[-_.:/|](.+)")
 _BEHIND = re.compile(r"(.+)[-_.:/|]([BIESLUM])")
@@ -35,7 +36,7 @@ _ALONE = re.compile(r"([BIESLUM])[-_]?")
 
 
 class Spelling(NamedTuple):
-    """Spelling of a file's tags.
+    """Scheme of tags that was detected in a file.
 
     Attributes:
         kinds: The kinds of spans; empty if the tags are plain.
@@ -54,7 +55,7 @@ def is_entity_tag(tag: str) -> bool:
 
 
 def spelling_of(tags: Mapping[str, int]) -> Spelling:
-    """Return the spelling of tags, given their counts."""
+    """Detect the scheme of tags; `tags` maps each tag to its count."""
     for scheme in (_usual, _before, _behind, _alone):
         if (found := scheme(tags)) is not None:
             return found
@@ -64,14 +65,14 @@ def spelling_of(tags: Mapping[str, int]) -> Spelling:
 def to_iob(tag: str, kinds: Collection[str]) -> str | None:
     """Convert a tag to O, B-KIND or I-KIND; None if it follows no scheme.
 
-    A reading with one of the given `kinds` is preferred.
+    If a tag can be split in several ways, a kind in `kinds` is preferred.
     """
     for letter, kind in _parts(tag):
         if kind in kinds:
             return f"{IN_IOB[letter]}-{kind}"
     if tag in kinds:
         return f"I-{tag}"
-    if is_entity_tag(tag):  # of a kind that is not in train
+    if is_entity_tag(tag):  # its kind is not in train
         return tag if tag == OUTSIDE else f"{IN_IOB[tag[0]]}-{tag[2:]}"
     for letter, kind in _parts(tag):
         if kind != SPAN:
@@ -80,7 +81,7 @@ def to_iob(tag: str, kinds: Collection[str]) -> str | None:
 
 
 def kinds_of(labels: Sequence[str]) -> frozenset[str]:
-    """Return the kinds of spans in IOB labels; empty if any label is not one of a span."""
+    """Return the kinds of spans in IOB labels; empty if any label is not an IOB tag."""
     if not all(label == OUTSIDE or label[:2] in ("B-", "I-") for label in labels):
         return frozenset()
     return frozenset(label[2:] for label in labels if label != OUTSIDE)
@@ -137,7 +138,7 @@ def _spelled(
     *,
     has_outside: bool = True,
 ) -> Spelling | None:
-    """Return the spelling that `parts` reads, if a tag is outside and some others begin spans."""
+    """Return the scheme whose tags `parts` can split; None if the tags do not follow it."""
     read = {tag: found for tag in tags if (found := parts(tag))}
     rest = [tag for tag in tags if tag not in read]
     outside = next((tag for tag in rest if tag.lower() in OUTSIDES), None)
@@ -156,7 +157,7 @@ def _spelled(
 
 
 def _by_name(tags: Mapping[str, int]) -> Spelling | None:
-    """Return the spelling of bare names, if most words are outside; "0" is not such a tag."""
+    """Detect bare names as tags of spans, if most words are outside; "0" does not mean outside."""
     words = sum(tags.values())
     outside = next((tag for tag in tags if tag.lower() in OUTSIDES - {"0"}), None)
     kinds = frozenset(tag for tag in tags if tag != outside)
@@ -170,7 +171,7 @@ def _by_name(tags: Mapping[str, int]) -> Spelling | None:
 def _are_mistakes(
     tags: Mapping[str, int], odd: Sequence[str], is_read: Callable[[str], bool]
 ) -> bool:
-    """Return whether the tags that break a scheme are few."""
+    """Return whether the tags that break a scheme are few enough to be mistakes."""
     counted = Counter(tags)
     spans = sum(n for tag, n in counted.items() if is_read(tag) and tag.lower() not in OUTSIDES)
     return sum(counted[tag] for tag in odd) <= FEW_MISTAKES * spans

@@ -1,7 +1,7 @@
-"""Definitions of tasks in users' data, and the tasks that they make.
+"""Definitions of tasks on users' data, and the tasks that are built from them.
 
-A definition is a plain value that travels with a job, to the store and to workers. It and the rows
-are all that is needed to make the task.
+A definition is plain data that is stored with a job and sent to workers. It is enough to build the
+task, together with the rows.
 """
 
 import hashlib
@@ -63,14 +63,15 @@ class OwnData:
         columns: The names of the columns of each role.
         metrics: The values of `--metric`.
         labels: The names of classes, labels or tags, in the order of the logits.
-        unseen: The labels that dev or test has and train lacks. They are among `labels`, and
-            predictions for their rows count as wrong.
-        scripts: The code and the best score of the metrics that are scripts, by their word.
+        unseen: The labels that occur in dev or test but not in train. They are also in `labels`,
+            and predictions for their rows count as wrong.
+        scripts: The code and the best score of each metric that is a script, keyed by the value of
+            `--metric`.
         separator: The separator of several labels in a cell.
         value_range: The lowest and the highest number, as in PairTask.
         scale: The offset and the divisor that normalize a number, as in PairTask.
         no_answer: Whether a question may have no answer in its context.
-        first_option: The number with which an answer names the first option, 0 or 1.
+        first_option: The number that an answer uses for the first option, 0 or 1.
         splits: The hub's name of each split; the names are empty for files.
         held_out: The share of train that becomes dev if the data have no dev; else 0.
         encoding: The encoding of the files if the user gave it.
@@ -79,8 +80,8 @@ class OwnData:
         hub: The hub's repository with the rows; "" for files.
         config: The config of the repository.
         revision: The commit of the repository.
-        digits: The digits of the task's name, kept if paths of scripts that determine them were
-            removed from the definition; else "".
+        digits: The digits in the task's name, if they cannot be computed any more because the paths
+            of scripts were removed from the definition; else "".
     """
 
     title: str
@@ -107,7 +108,7 @@ class OwnData:
 
     @property
     def name(self) -> str:
-        """Task name "TITLE-DIGITS/TITLE"; the digits distinguish it from others of that title."""
+        """Task name "TITLE-DIGITS/TITLE"; the digits distinguish tasks with the same title."""
         text = json.dumps(self.to_json(), sort_keys=True)
         digits = self.digits or hashlib.sha256(text.encode()).hexdigest()[:6]
         return f"{self.title}-{digits}/{self.title}"
@@ -125,7 +126,7 @@ class OwnData:
 
     @property
     def code(self) -> list[Code]:
-        """Code of the metrics that are scripts."""
+        """Code of other authors that the metrics run."""
         return codes_of(self.metrics, self.scripts)
 
     @property
@@ -162,14 +163,14 @@ class OwnData:
         return own
 
 
-# The task of a definition.
+# Building a task from its definition.
 
 
 def define(data: Mapping[str, Any]) -> Task:
-    """Return the task of a stored definition, and register it in the tables of tasks.
+    """Build and register the task of a stored definition, or return the registered task.
 
     A definition whose digits are computed replaces a registered one whose digits are given: the
-    latter has lost the paths of its scripts, or was made by somebody to look like this one.
+    latter has lost the paths of its scripts, or was forged to look like this one.
     """
     own = OwnData.from_json(data)
     known = TASKS.get(own.name)
@@ -179,7 +180,7 @@ def define(data: Mapping[str, Any]) -> Task:
 
 
 def add(task: Task) -> Task:
-    """Register a task of a user's data, as a suite of its own, and return the registered task."""
+    """Register a task on a user's data as a suite of its own, and return the registered task."""
     if task.suite not in SUITES:
         cells = {task.name: tuple(metric.name for metric in task.metrics)}
         rule = ScoreRule(name=f"score of {task.title}", cells=cells, cite="what --metric says")
@@ -190,9 +191,9 @@ def add(task: Task) -> Task:
 
 
 def own_task(own: OwnData, name: str = "") -> Task:
-    """Make the task of a definition; a plugin may give it another name ("mine/reviews").
+    """Build the task of a definition; a plugin may give it another name ("mine/reviews").
 
-    With a name the code that the metrics use may be loaded, because a plugin is trusted.
+    With `name`, the code that the metrics use may be loaded, because a plugin is trusted.
     """
     if name:
         name_code_of_plugin(own.code)
@@ -236,9 +237,9 @@ def _rows(own: OwnData, split: str, place: Path | None) -> list[Row]:
 
 
 def examples_of(own: OwnData, split: str, place: Path | None) -> Sequence[Example]:
-    """Return the examples of a split of a file or folder or, if `place` is None, of the hub.
+    """Read the examples of a split from a file or folder or, if `place` is None, from the hub.
 
-    Raises DataError, with the place of the row, for a row that does not fit the definition.
+    Raises DataError, with the location of the row, for a row that does not fit the definition.
     """
     if own.held_out and split in ("train", "dev"):
         train, dev = part(own, table_of(own, "train", place))
@@ -284,8 +285,8 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
     """Split rows into train and dev, with the labels in the same proportions.
 
     Rows that share a group, a context or nearly the same text are all in train or all in dev. The
-    rows of dev depend on the ids alone, and a label is never in dev alone. Raises DataError if the
-    rows cannot be split.
+    choice is deterministic, and every label in dev is also in train. Raises DataError if the rows
+    cannot be split.
     """
     examples = list(to_examples(own, table))
     whole = [e for e in examples if not _is_incomplete("train", e)]
@@ -310,7 +311,7 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
 
 
 def _dev_of(own: OwnData, whole: Sequence[Example], groups: Mapping[str, str]) -> set[str]:
-    """Return the ids of the rows in dev."""
+    """Choose the rows of dev, and return their ids."""
     held = set(sample(whole, max(1, round(own.held_out * len(whole))), lambda e: groups[e.id]))
     known = {label for n, e in enumerate(whole) if n not in held for label in e.traits.labels}
     # A row goes back to train with the rest of its group.
@@ -318,7 +319,7 @@ def _dev_of(own: OwnData, whole: Sequence[Example], groups: Mapping[str, str]) -
     return {whole[n].id for n in held if groups[whole[n].id] not in back}
 
 
-# Rows -> examples.
+# Converting rows to examples.
 
 
 def to_examples(own: OwnData, table: Table, *, may_hide: bool = False) -> Iterator[Example]:
@@ -375,7 +376,7 @@ def _shown(own: OwnData) -> Callable[[Any], Any]:
 
 
 HIDDEN_LABELS = frozenset(("-1", "-1.0", "-100", "?"))
-"""Values with which a test split hides a label, unless train has such a label."""
+"""Values that mean a hidden label in a test split, unless they are labels in train."""
 
 HIDDEN = ("label", "labels", "number", "tags", "answer", "start")
 """Roles whose columns may be missing if rows need not have labels."""
@@ -441,7 +442,8 @@ def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None
 _NO_LABELS = ("-", "--", "---", "?", "??", "n/a", "#n/a", "todo", "tbd", "unknown", *NULLS)
 """Values that mean "no label", in lower case: SNLI's "-" if its annotators did not agree, marks
 that programs write for nothing, and placeholders that people have yet to replace. "unknown" is a
-class unless it occurs together with others of these."""
+class unless another of these values occurs as well.
+"""
 
 
 def may_be_no_label(name: str) -> bool:
@@ -450,12 +452,12 @@ def may_be_no_label(name: str) -> bool:
 
 
 def is_null(value: Any) -> bool:
-    """Return whether a cell holds what databases and pandas write for an empty one."""
+    """Return whether a cell has the mark of an empty cell in databases or pandas."""
     return isinstance(value, str) and value.strip().lower() in NULLS
 
 
 def class_name(value: Any) -> str:
-    """Return a label's name: whole numbers without a point, booleans in lower case, texts in NFC.
+    """Normalize a label: whole numbers without a point, booleans in lower case, texts in NFC.
 
     In Unicode "é" may be one character or two, which look the same.
     """
@@ -538,8 +540,8 @@ def _tagged(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -
     if any(missing) and not all(missing):
         raise DataError(f"{place} has no tag for the word {words[missing.index(True)]!r}.")
     named = None if tags is None or any(missing) else tuple(map(class_name, tags))
-    # The task's labels decide, not those of one sentence: if any label is not one of entities, tags
-    # stay as they are written.
+    # The task's labels decide, not those of one sentence: if any label is not an IOB tag, the tags
+    # stay unchanged.
     if named is not None and (kinds := kinds_of(own.labels)):
         read = [to_iob(tag, kinds) for tag in named]
         if None in read:
@@ -578,11 +580,11 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
 
 
 NO_ANSWERS = ("ANSWERNOTFOUND", "CANNOTANSWER")
-"""Words at the end of each context (SubjQA, QuAC) that are the answer of unanswerable questions."""
+"""Answers to unanswerable questions in SubjQA and QuAC, which append them to each context."""
 
 
 def _start(value: Any, place: str) -> int:
-    """Return an answer's start in characters; 0 without one: its first occurrence is meant."""
+    """Return an answer's start in characters; 0 if it is missing, to find the first occurrence."""
     if value is None or value == "":
         return 0
     try:
@@ -603,7 +605,7 @@ def answers_in(own: OwnData, table: Table) -> list[tuple[Any, Sequence[Any]]]:
 
 
 def _asked(own: OwnData, row: Mapping[str, list[Any]]) -> tuple[Any, Sequence[Any]]:
-    """Return the answer of a row and its options."""
+    """Return a row's answer and its options."""
     right, given = row["answer"][0] if row["answer"] else None, row["options"]
     right = right[0] if isinstance(right, list) and len(right) == 1 else right
     if "question" in row and {*own.columns["answer"]} < {*own.columns["options"]}:
@@ -625,7 +627,7 @@ def _chosen(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -
     else:
         right, options = _asked(own, row)
         keys = row["keys"][0] if row.get("keys") else None
-        # Several right options are read as no label.
+        # Several right options are treated as a missing label.
         is_one = right not in (None, "") and not (own.first_option and len(numbers_in(right)) > 1)
         found = place_of(right, options, keys, own.first_option) if is_one else None
         if found is None and is_one:

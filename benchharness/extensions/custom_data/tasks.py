@@ -18,7 +18,7 @@ __all__ = ("code_of", "define", "find_own", "parquet_files", "read_task", "witho
 
 
 def parquet_files(rows: Any) -> Mapping[str, bytes]:
-    """Return rows in memory as the content of a Parquet file per split, by the split's name.
+    """Convert rows in memory to the content of a Parquet file per split, keyed by split.
 
     Args:
         rows: A table (a data frame, a `datasets.Dataset`, a list of dicts), or a mapping of split
@@ -42,20 +42,20 @@ def parquet_files(rows: Any) -> Mapping[str, bytes]:
 
 
 def frame_of(rows: Any) -> pd.DataFrame:
-    """Convert a table of rows to a data frame; a `datasets.Dataset` gets its labels' names."""
+    """Convert a table to a data frame; label numbers of a `datasets.Dataset` become names."""
     is_dataset = hasattr(rows, "features") and hasattr(rows, "flatten")
     return pd.DataFrame(hub_table("", rows).columns if is_dataset else rows).rename(columns=str)
 
 
 def code_of(definition: Mapping[str, Any]) -> list[Code]:
-    """Return the code of the metrics in a definition; mostly none."""
+    """Return the code of other authors that the metrics of a definition run; mostly none."""
     return OwnData.from_json(definition).code
 
 
 def without_paths(
     definition: Mapping[str, Any], shorten: Callable[[str, Sequence[str]], str]
 ) -> Mapping[str, Any]:
-    """Return a definition whose scripts have no paths; the task keeps its name.
+    """Return a definition with shortened paths of scripts; the task keeps its name.
 
     `shorten(text, places)` returns a text in which the paths in `places` are shortened.
     """

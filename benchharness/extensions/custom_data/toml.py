@@ -42,7 +42,7 @@ KEYS: Mapping[str, tuple[type, str]] = {
 
 
 def read_task(file: Path) -> tuple[Task, Mapping[str, Any]]:
-    """Return a file's task and its recipe's settings; raise BenchError with a line per mistake."""
+    """Read a task and the settings of its recipe; raise BenchError with a line per mistake."""
     try:
         said = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

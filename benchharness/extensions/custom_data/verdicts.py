@@ -43,7 +43,7 @@ _FLAGS = frozenset(
     for start in ("is", "")
     for word in ("confirmed", "approved", "accepted", "validated", "valid", "reviewed")
 )
-"""Keys of columns of verdicts: those with words (_STATES), and those with yes or no (_FLAGS)."""
+"""Normalized names of columns of verdicts with yes or no (`_FLAGS`) or with words (`_STATES`)."""
 
 _OF_TOOLS = frozenset(("isconfirmed", "isapproved"))
 _YES_OR_NO = frozenset(("true", "false", "yes", "no", "1", "0"))
@@ -53,7 +53,7 @@ _RESPONSES = ".responses.status"
 
 
 def verdict_column(table: Table) -> tuple[str, bool]:
-    """Return the column of verdicts, and whether it is surely a tool's; "" if there is none."""
+    """Return the column of verdicts ("" if none), and whether a known tool has written it."""
     for name in table.columns:
         if name.endswith(_RESPONSES) and name.removesuffix(".status") in table.columns:
             return name, True
@@ -73,15 +73,15 @@ def _is_of_tool(table: Table, name: str, words: set[str]) -> bool:
     if name == "answer":  # Prodigy's verdict on a label, choices or spans
         judged = {"label", "accept", "spans"} & set(table.columns) or table.made
         return bool(judged) and words <= _PRODIGY
-    if name == "status":  # Argilla's before version 2
+    if name == "status":  # as in Argilla before version 2
         return "annotation" in table.columns
-    if name == "AssignmentStatus":  # Mechanical Turk's
+    if name == "AssignmentStatus":  # as in Mechanical Turk
         return "WorkerId" in table.columns
-    return key_of(name) in _OF_TOOLS and bool(words & ACCEPTED)  # doccano's
+    return key_of(name) in _OF_TOOLS and bool(words & ACCEPTED)  # as in doccano
 
 
 def beside_responses(table: Table, column: str) -> set[str]:
-    """Return Argilla's other columns of a question, such as those of annotators and suggestions."""
+    """Return Argilla's other columns for a question, such as annotators and suggestions."""
     question = column.removesuffix(_RESPONSES)
     starts = (f"{question}.responses.", f"{question}.suggestion")
     found = {name for name in table.columns if name.startswith(starts)} | {"status"}
@@ -101,20 +101,20 @@ def _word(value: Any) -> str:
 
 
 def _reason(value: Any) -> str:
-    """Return the reason to leave a row out; "" if it counts, or if one of its answers does."""
+    """Return the reason to leave a row out; "" if it, or at least one of its answers, counts."""
     found = [SAID.get(_word(each), "") for each in _each(value)]
     return "" if not all(found) or not found else found[0]
 
 
 def accepted(table: Table, column: str, label: str = "") -> Table:
-    """Return the rows that count according to a column of verdicts, with a note on the others.
+    """Drop the rows that a column of verdicts rejects, and add a note that counts them.
 
-    Of Argilla's answers the submitted one is kept. If all rows have the single label that they were
-    asked about (Prodigy's binary tasks), a rejected row is kept with the class "not LABEL".
+    If a row has several answers (Argilla), the submitted one is kept. If all rows have the same
+    label (Prodigy's binary tasks), a rejected row is kept with the class "not LABEL".
 
     Args:
         table: The rows.
-        column: The column of verdicts. Without it the table is returned unchanged.
+        column: The column of verdicts. If the table lacks it, the table is returned unchanged.
         label: The column of classes, or "" if there is none.
 
     Raises:
@@ -147,7 +147,7 @@ def accepted(table: Table, column: str, label: str = "") -> Table:
 
 
 def _agreed(place: str, answers: Any, verdicts: Any) -> Any:
-    """Return the submitted answer, else None; raise DataError if several of them differ."""
+    """Return the submitted answer, or None; raise DataError if submitted answers differ."""
     if not isinstance(answers, list) or len(answers) != len(_each(verdicts)):
         return answers
     kept = [a for a, v in zip(answers, _each(verdicts), strict=True) if _word(v) not in SAID]

@@ -1,4 +1,4 @@
-"""Read files of lines: CoNLL's columns, tagged words, PubTator's documents, labelled texts."""
+"""Read text formats with lines: CoNLL columns, tagged words, PubTator and labelled texts."""
 
 import re
 from collections import Counter
@@ -17,8 +17,9 @@ from benchharness.tasks.sources.source import Place
 # CoNLL's columns, which are numbered from 1: a word per line, an empty line after a sentence.
 
 CONLLU, NO_WORD = 10, re.compile(r"\d+[-.]\d+")
-"""Number of columns of CoNLL-U, whose second column has the word and whose fourth its part of
-speech; and the pattern of the first column in lines that are not plain words."""
+"""Number of columns in CoNLL-U, in which the second column has the word and the fourth its part of
+speech; and the pattern of the first column in lines that are not plain words.
+"""
 
 
 def read_conll(path: Place, text: str) -> Table:
@@ -57,16 +58,17 @@ def _check_word(path: Place, word: Word, width: int) -> None:
 
 
 def _comments(lines: Sequence[str]) -> set[int]:
-    """Return the indices of comments: lines before a sentence that have no word of it.
+    """Return the indices of comment lines, which begin with "#" and precede a sentence.
 
-    A hash may be a word: its line has as many columns as others, and ends in a tag that they have.
+    A hash may also be a word. Its line then has as many columns as other lines, and ends in a tag
+    that they have.
     """
     fields = [fields_of(line) for line in lines]
     words = [found for found in fields if found and not found[0].startswith("#")]
     width = Counter(map(len, words)).most_common(1)[0][0] if words else 0
     tags = {found[-1] for found in words if len(found) == width}
     hashes = [found[-1] for found in fields if found and found[0] == "#" and len(found) == 2]
-    # A tag that only hashes have, but many of them, is a tag too.
+    # A tag that occurs only with hashes, but with many of them, counts too.
     tags |= {tag for tag, count in Counter(hashes).items() if count > len(hashes) / 3 > 1}
     comments: set[int] = set()
     is_first = True
@@ -80,7 +82,7 @@ def _comments(lines: Sequence[str]) -> set[int]:
 
 
 def read_webanno(path: Place, text: str) -> Table:
-    """Read WebAnno's or INCEpTION's sentences, with their spans as tags."""
+    """Read the sentences of WebAnno or INCEpTION, with their spans as tags."""
     return replace(
         objects_table(path, webanno_rows(path.name, text), "line"), made=("words", "tags", "")
     )
@@ -127,16 +129,16 @@ def read_fasttext(path: Place, text: str) -> Table:
 # Sentences in which each word is followed by its tag: "the_DT dog_NN", "the/DT dog/NN".
 
 MOST_TAGS, NEARLY_ALL = 100, 0.95
-"""Maximum number of different tags, and the smallest share of words that have a tag."""
+"""Maximum number of different tags, and minimum share of words that have a tag."""
 
-# Penn's and the universal tags, signs, and tags of spans. Brown's tags, which follow a slash, are
-# in small letters; after an underscore these would match words in snake_case.
+# Tags of Penn and Universal Dependencies, punctuation, and tags of spans. Brown's tags follow a
+# slash and are in lower case; after an underscore, lower case would match words in snake_case.
 _TAG = r"[A-Z][A-Z0-9$+*|-]*|[BIESLUO]-\S+|[^\w\s]+|-[A-Z]+-"
 _TAGS = {"_": re.compile(_TAG), "/": re.compile(rf"{_TAG}|[a-z][a-z0-9$+*-]*")}
 
 
 def sign_of_tags(text: str) -> str:
-    """Return the separator of each word and its tag in a text; "" if the words have no tags."""
+    """Return the separator between each word and its tag; "" if the words have no tags."""
     words = text[:20_000].rpartition("\n")[0].split()
     lines = sum(bool(line.strip()) for line in text[:20_000].split("\n")[:-1])
     fitting = {sign: tags for sign in _TAGS if (tags := _tags_behind(words, sign))}
@@ -173,7 +175,7 @@ def read_tagged(path: Place, text: str) -> Table:
     return objects_table(path, rows, "line")
 
 
-# PubTator's documents: a title, an abstract, and their marks.
+# PubTator's documents: a title, an abstract, and their marked spans.
 
 PUBTATOR = re.compile(r"\s*[^|\s]+\|t\|")
 

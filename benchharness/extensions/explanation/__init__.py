@@ -1,4 +1,4 @@
-"""Extension that explains why two scores differ: a stored run and a training of another tool."""
+"""Extension that explains why the scores of a stored run and of another tool's training differ."""
 
 from benchharness.extension import COMPARE, Command, Extension
 

@@ -1,4 +1,4 @@
-"""Repetition of a stored run with one value of another training at a time, to measure effects."""
+"""Repeat a stored run with one value of another training at a time, to measure the effects."""
 
 import math
 import shlex
@@ -21,19 +21,21 @@ from benchharness.leaderboard.store.store import open_store
 from benchharness.recipes.recipe import SETTINGS
 
 SEEDS = 3
-"""Number of seeds of the unchanged run, for its noise; a change is tried with the run's seed
-only."""
+"""Number of seeds of the unchanged run, to estimate the noise. A changed run uses the run's own
+seed only.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Try:
-    """A changed value and its effect on the score, from 0 to 1.
+    """A changed value and its effect on the score, which is between 0 and 1.
 
     Attributes:
         name: The name of the value.
-        change: The option that sets it.
-        moved: The score's change; None if no option sets the value, or if the run failed.
-        share: The change as a share of the gap; None if there is no gap.
+        change: The option that sets the value.
+        moved: The change of the score; None if no option sets the value, or if the run failed.
+        share: `moved` as a share of the difference between both trainings; None if they do not
+            differ.
         error: The reason if `moved` is None; else empty.
     """
 
@@ -46,14 +48,14 @@ class Try:
 
 @dataclass(frozen=True, kw_only=True)
 class Tries:
-    """Effects of changes, and the noise.
+    """Effects of changed values, and the noise to compare them with.
 
     Attributes:
         metric: The metric of the scores.
-        tries: The changes.
+        tries: The changed values and their effects.
         noise: Half the width of the 95 % interval of the difference between two equal runs; None if
             fewer than two seeds of the run finished.
-        seeds: The seeds that the noise is estimated from.
+        seeds: The seeds from which the noise is estimated.
         failures: The jobs that failed.
     """
 
@@ -99,7 +101,7 @@ def try_changes(
             ended = dict(zip(jobs, driven.store.results(jobs), strict=True))
 
     def reached(planned: Plan) -> dict[int, float]:
-        """Return the scores of a plan's jobs on the task, by seed."""
+        """Return the scores of a plan's jobs on the task, keyed by seed."""
         runs = ((each.seed, ended[each.key]) for each in planned.jobs if each.task == job.task)
         return {seed: _scores(each)[metric] for seed, each in runs if isinstance(each, Result)}
 
@@ -107,11 +109,11 @@ def try_changes(
     for each, planned in zip(chosen, plans, strict=True):
         moved, error = None, "it failed" if isinstance(planned, Plan) else planned
         other = reached(planned) if isinstance(planned, Plan) else {}
-        if other and job.seed in scores:  # the other seed differs if the seed is the change
+        if other and job.seed in scores:  # the changed run has another seed if the seed is changed
             moved, error = next(iter(other.values())) - scores[job.seed], ""
         share = moved / found.gap if moved is not None and found.gap else None
         tries.append(Try(name=each.name, change=each.change, moved=moved, share=share, error=error))
-    # The difference of two runs with equal spread has that spread times the square root of two.
+    # The spread of a difference between two equal runs is their spread times the square root of 2.
     count, values = len(scores), scores.values()
     noise = student_t(count - 1, 0.975) * stdev(values) * math.sqrt(2) if count > 1 else None
     failures = tuple(each for each in ended.values() if isinstance(each, Failure))
@@ -121,7 +123,7 @@ def try_changes(
 def _plan(usual: RunOptions, difference: Difference) -> Plan | str:
     """Plan the run with one value of the other training.
 
-    Return a clause with the reason if impossible.
+    Return the reason as a string if that is impossible.
     """
     if not difference.change:
         return "no setting of a run"
@@ -132,13 +134,13 @@ def _plan(usual: RunOptions, difference: Difference) -> Plan | str:
 
 
 def _scores(run: Result) -> Mapping[str, float]:
-    """Return the scores of the first dev split of the run's own task."""
+    """Return the scores on the first dev split of the run's own task."""
     found = (e.scores for e in run.evaluations if e.task == run.job.task and e.scores)
     return next(found, {})
 
 
 def _seeds(job: Job, db: str, *, fewer_rows: bool) -> tuple[int, ...]:
-    """Return the run's seed and other seeds, first those for which the store has an equal run."""
+    """Return the run's seed and other seeds, preferring seeds of equal runs in the store."""
     with open_store(db) as store:
         rows = [row for row in store.runs(task=job.task) if row.status == "finished"]
     known = (job.weights, job.fingerprints, recipe_digest(job), job.precision)
@@ -153,7 +155,7 @@ def _seeds(job: Job, db: str, *, fewer_rows: bool) -> tuple[int, ...]:
 
 
 def _options(job: Job, asked: RunOptions) -> RunOptions:
-    """Return the options that repeat a job, as in its command on the report page."""
+    """Return the options that repeat a job, as in the command on its report page."""
     words = iter(shlex.split(command_of(job))[2:])
     types = {each.name: each.type for each in fields(RunOptions)}
     names = {OPTIONS[name].flag or f"--{name.replace('_', '-')}": name for name in types}
@@ -167,19 +169,19 @@ def _options(job: Job, asked: RunOptions) -> RunOptions:
         else:
             found[name] = next(words)
     found |= {"test": False, "seed": (job.seed,), "limit": asked.limit or job.limit}
-    # Trust comes from the user's options, not from the run, which may be another person's.
+    # Trust comes from the user's options, not from the run, which may be someone else's.
     given = {n: getattr(asked, n) for n in ("db", "device", "jobs", "trust_remote_code")}
     return RunOptions(**{**found, **given, "baselines": False})
 
 
 def _changed(usual: RunOptions, difference: Difference) -> RunOptions:
-    """Return the options with one value of another training."""
+    """Return the options of the run with one value of the other training."""
     ((name, value),) = difference.change.items()
     if name == "seed":
         return replace(usual, seed=(int(value),))
     if name == "precision":
         return replace(usual, precision=value)  # type: ignore[arg-type]
-    # The same quantity in another unit would override it.
+    # The same quantity in another unit, such as epochs next to steps, would override the value.
     facts = SETTINGS[name]
     twins = {name, facts.instead_of} | {n for n, f in SETTINGS.items() if f.instead_of == name}
     kept = [each for each in usual.set if each.partition("=")[0] not in twins]

@@ -1,4 +1,4 @@
-"""The command `bench explain`: why two scores differ."""
+"""`bench explain`: explain why two scores differ."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -25,7 +25,7 @@ Key = Annotated[str, argument("KEY", "The first characters of a run's key.", "ke
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Options of `bench explain`: the other training, and the changes to try."""
+    """Options of `bench explain`: the other training, and how many differences to try out."""
 
     other: str = option(
         ...,

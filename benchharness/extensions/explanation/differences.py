@@ -1,4 +1,8 @@
-"""Differences between a training and a run, value by value, the most likely causes first."""
+"""Differences between a training and a run, value by value, the most likely causes first.
+
+"The other training" is the training of another tool, or another run, that a stored run is compared
+with.
+"""
 
 import math
 import tomllib
@@ -24,19 +28,19 @@ from benchharness.tasks.suites import TASKS, distinct_title, find_task
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A value in which two trainings differ; None on the side that leaves it out.
+    """A value in which a run and another training differ; None for a side that does not state it.
 
     Attributes:
         name: The name of the value.
         ours: The run's value.
         theirs: The other training's value.
-        ours_from: The place where the run's value was read.
-        theirs_from: The place where the other training's value was read.
+        ours_from: The file or source of the run's value.
+        theirs_from: The file or source of the other training's value.
         points: The largest effect that benchharness has measured, in points; None if it has
             measured none.
-        source: The source of that measurement.
-        change: The option of a run that sets the other training's value: a setting by name,
-            "precision" or "seed"; empty if it cannot be set.
+        source: The source of this measurement.
+        change: The option that gives a run the other training's value: the name of a setting,
+            "precision" or "seed", mapped to the value. It is empty if there is no such option.
     """
 
     name: str
@@ -56,16 +60,16 @@ class Explanation:
     Attributes:
         run: The name of the run.
         other: The name of the other training.
-        metric: The metric that both have; empty if none.
+        metric: The metric for which both have a score; empty if there is none.
         ours: The run's score, from 0 to 1.
         theirs: The other training's score, from 0 to 1.
         differences: The differences, the most likely causes first.
         not_said: The names of values that only the run states.
         unread: The names of values that only the other training states.
         unknown: The names of the other training's values that benchharness does not know.
-        assumed: The other training's values that no file states and that are its tool's defaults.
+        assumed: Default values of the other tool, which are assumed because no file states them.
         compared: The number of values that both state.
-        flags: Warnings about the score of each.
+        flags: Warnings about the run's score and about the other training's score.
     """
 
     run: str
@@ -88,7 +92,7 @@ class Explanation:
 
 
 class Effect(NamedTuple):
-    """Largest measured effect in points, None if none was measured, and its source."""
+    """Largest measured effect in points, and its source; None if no effect was measured."""
 
     points: float | None = None
     source: str = ""
@@ -96,14 +100,14 @@ class Effect(NamedTuple):
 
 @cache
 def effects() -> Mapping[str, Effect]:
-    """Return the known effect of each value, in order of the usual size."""
+    """Return the known effect of each value, ordered by the usual size of the effect."""
     file = files("benchharness.extensions.explanation") / "effects.toml"
     known = tomllib.loads(file.read_text(encoding="utf-8"))
     return {name: Effect(**facts) for name, facts in known.items()}
 
 
 def explain(run: Training, other: Training) -> Explanation:
-    """Compare a run with another training and return the values that differ in meaning.
+    """Compare a run with another training; return the values that differ in meaning.
 
     Raises:
         BenchError: The other training is on another task.
@@ -147,10 +151,9 @@ def explain(run: Training, other: Training) -> Explanation:
 
 
 def _with_models(run: Training, other: Training) -> tuple[Values, Values]:
-    """Return the values of both, with the checkpoint's name as `model` if that is more specific.
+    """Return the values of both, with the checkpoint's name as `model` if it is more specific.
 
-    A checkpoint name that is one of the run's own is the same model, unless a config.json has other
-    sizes.
+    Names of the run's own checkpoint mean the same model, unless a config.json has other sizes.
     """
     both = [dict(training.values) for training in (run, other)]
     own, their = (values.pop("checkpoint", None) for values in both)
@@ -162,7 +165,7 @@ def _with_models(run: Training, other: Training) -> tuple[Values, Values]:
 
 
 def _check_task(run: Training, other: Training) -> None:
-    """Raise BenchError if the other training is on another task than the run."""
+    """Raise BenchError if the other training is on a different task than the run."""
     task = find_task(run.task)
     names = {task.name, task.name.partition("/")[2], task.source.config}
     names |= {task.source.hub, task.source.hub.rpartition("/")[2]}
@@ -192,29 +195,30 @@ def _check_task(run: Training, other: Training) -> None:
 # Selection of the values to compare, and equality of their meaning.
 
 _PARTS = (("steps", "epochs"), ("warmup_steps", "warmup_ratio"))
-"""Units of values that are given in one of two: a number of steps, or epochs or a share of
-steps."""
+"""Pairs of names for the same quantity in two units: steps or epochs, and steps or a share of the
+steps.
+"""
 
 _PACE = frozenset(name for part in _PARTS for name in part)
 
 _WITHOUT_EFFECT = frozenset(
     {"accumulation", "activation_checkpointing", "deterministic", "decoupled_weight_decay"}
 )
-"""Values without effect on the result, or compared under another name."""
+"""Values that do not affect the result, or that are compared under another name."""
 
 _DECAYING = frozenset({"xlnet", "funnel", "mpnet", "t5", "mt5", "umt5", "convbert"})
-"""Families with biases of two dimensions, or norms with other names (docs/parity.md, d)."""
+"""Model families with biases of two dimensions, or norms with other names (docs/parity.md, d)."""
 
 _RELATIVE_TO_THE_END = frozenset({"xlnet"})
-"""Families whose tokenizer pads on the left and whose positions are relative."""
+"""Model families whose tokenizer pads on the left and whose positions are relative."""
 
 _SEEING_PADDING = frozenset({"convbert", "funnel"})
-"""Families whose states depend on the width of the padding (docs/parity.md, w)."""
+"""Model families whose states depend on the width of the padding (docs/parity.md, w)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Pair:
-    """Values of the run and of the other training."""
+    """Values of the run and of the other training, in this order."""
 
     head: str
     family: str
@@ -222,33 +226,33 @@ class _Pair:
     both: tuple[Values, Values]
 
     def of(self, name: str) -> tuple[Said | None, Said | None]:
-        """Return a value of both trainings; None for a training that does not state it."""
+        """Return a value in both trainings; None for a training that does not state it."""
         own, their = (_value(name, values) for values in self.both)
         return own, their
 
     def has(self, name: str, *wanted: Any) -> list[bool]:
-        """Return for both whether the value is one of `wanted` or, without `wanted`, is truthy."""
+        """Return for both whether the value is in `wanted` or, if `wanted` is empty, is truthy."""
         found = [said and said.value for said in self.of(name)]
         return [value in wanted if wanted else bool(value) for value in found]
 
     def compares(self, name: str) -> bool:
-        """Return whether a difference in this value would change a result."""
+        """Return whether a difference in this value can change a result."""
         said = any(name in values for values in self.both)
         if not said or name in _PACE | _WITHOUT_EFFECT:
             return False
         return name not in _NEEDS or _NEEDS[name](self)
 
     def is_idle(self, name: str) -> bool:
-        """Return whether a difference has no effect: more tokens, when the run truncated no row."""
+        """Return whether a difference has no effect: a longer maximum, if no row was truncated."""
         own, their = self.of(name)
         is_longer = own and their and isinstance(their.value, int) and their.value > own.value
         return name == "max_tokens" and self.keeps_words and bool(is_longer)
 
     def same(self, name: str) -> bool:
-        """Return whether a value that both state has the same meaning in both."""
+        """Return whether a value that both trainings state has the same meaning in both."""
         part = next((part for part in _PARTS if name in part), None)
         if part and len({_unit(part, values) for values in self.both}) > 1:
-            # Compared in steps, of which rounding may lose one.
+            # Both are converted to steps; rounding may change the number by one.
             counted, parted = sorted(self.both, key=lambda v: _unit(part, v) != part[0])
             steps = self._steps(counted, part, float(parted[part[1]].value))
             return steps is not None and abs(steps - float(counted[part[0]].value)) <= 1
@@ -260,7 +264,7 @@ class _Pair:
         return not words[0].isdisjoint(words[1]) if name in _METRICS else words[0] == words[1]
 
     def _steps(self, values: Values, part: tuple[str, str], share: float) -> float | None:
-        """Return the steps of a number of epochs, or of a share of all steps, in a training."""
+        """Convert a number of epochs, or a share of all steps, to a training's number of steps."""
         if part == _PARTS[1]:
             whole = _unit(_PARTS[0], values)
             amount = float(values[whole].value) if whole else 0.0
@@ -273,13 +277,13 @@ class _Pair:
 
 
 def _unit(part: tuple[str, str], values: Values) -> str:
-    """Return the unit of the two in which a training states the value; empty if it does not."""
+    """Return the name, of the two in `part`, under which a training states the quantity, or ""."""
     steps, share = part
     return steps if steps in values and values[steps].value else share if share in values else ""
 
 
 def _value(name: str, values: Values) -> Said | None:
-    """Return a value as stated; the default for a recipe that does not state it."""
+    """Return a value as stated; for a recipe that does not state it, the default."""
     if name in values or name not in SETTINGS or "learning_rate" not in values:
         return values.get(name)
     facts = SETTINGS[name]
@@ -314,7 +318,7 @@ _NEEDS: Mapping[str, Callable[[_Pair], bool]] = {
     "train_data": lambda pair: all(pair.has("train_data")),  # only runs of benchharness have one
     "dev_data": lambda pair: all(pair.has("dev_data")),
 }
-"""Conditions under which a difference in a value affects the result."""
+"""Conditions under which a difference in a value can affect the result, keyed by value."""
 
 
 def _difference(name: str, own: Said, their: Said, effect: Effect | None) -> Difference:
@@ -332,7 +336,7 @@ def _difference(name: str, own: Said, their: Said, effect: Effect | None) -> Dif
 
 
 def _change(name: str, value: Any) -> dict[str, str]:
-    """Return the option that sets the value in a run; empty if there is none."""
+    """Return the option that sets a value in a run; empty if there is none."""
     is_option = name == "seed" or (name == "precision" and value in (*PRECISIONS[1:], "fp32"))
     is_setting = name in SETTINGS and SETTINGS[name].rule.read(value) is not None
     return {name: value_text(value)} if is_option or is_setting else {}

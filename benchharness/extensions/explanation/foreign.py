@@ -1,7 +1,7 @@
-"""Import of trainings: files that other tools leave, as a Training.
+"""Import trainings from the files that other tools write.
 
-The sources are a Trainer's output folder or a file of it, the command line of an example script of
-transformers, a recipe, a published row with its paper's recipe, and another stored run.
+The sources are a Trainer's output folder or a file from it, the command line of an example script
+of transformers, a recipe, a published row with the recipe of its paper, and another stored run.
 """
 
 import json
@@ -43,11 +43,11 @@ _KEY = re.compile(r"[0-9a-f]{4,64}")
 
 
 def read_training(place: str, run: Result, store: Store) -> Training:
-    """Return the training that the value of --from names.
+    """Return the training that the value of `--from` names.
 
     Raises:
-        BenchError: The value names nothing.
-        DataError: The folder or file holds no training.
+        BenchError: The value is not the name of a training.
+        DataError: The folder or file has no training.
     """
     path = Path(place).expanduser()
     try:
@@ -72,7 +72,7 @@ def read_training(place: str, run: Result, store: Store) -> Training:
 
 
 def trained(store: Store, key: str) -> Result:
-    """Return the run of a key; raise BenchError unless it trained one encoder on one task."""
+    """Return the run with this key; raise BenchError unless it trained an encoder on one task."""
     found = store.result(key)
     job = found.job
     if not isinstance(found, Result):
@@ -90,7 +90,7 @@ _RESULTS = ("train_results.json", "eval_results.json", "all_results.json")
 
 
 def _of_folder(folder: Path, run: Result) -> Training:
-    """Read the files of a folder, or of its newest checkpoint for files that the folder lacks."""
+    """Read the files of a folder; files that it lacks are read from its newest checkpoint."""
     numbered = [p for p in folder.glob("checkpoint-*") if p.name.rpartition("-")[2].isdecimal()]
     newest = max(numbered, key=lambda p: int(p.name.rpartition("-")[2]), default=folder)
 
@@ -134,7 +134,7 @@ def _of_folder(folder: Path, run: Result) -> Training:
 
 
 def _arguments(file: Path, card: Path) -> dict[str, Said]:
-    """Return the arguments in a file or, if it is missing, those that a model card lists."""
+    """Read the arguments from a file or, if it is missing, from a model card."""
     if file.is_file():
         return _placed(read_arguments(file), file.name)
     return dict(_of_card(_text(card))) if card.is_file() else {}
@@ -145,9 +145,9 @@ def _placed(values: Mapping[str, Any], place: str) -> dict[str, Said]:
 
 
 def _counted_rows(values: Values, total: int, ours: Values) -> Iterator[tuple[str, Said]]:
-    """Yield the train rows, estimated from the steps per epoch.
+    """Yield the number of train rows, estimated from the steps per epoch.
 
-    If the run's number of rows gives the same number of steps, that number is used.
+    If the run's number of rows gives the same number of steps, the run's number is used.
     """
     if not {"epochs", "batch_size"} <= values.keys() or "train_rows" not in ours:
         return
@@ -158,7 +158,7 @@ def _counted_rows(values: Values, total: int, ours: Values) -> Iterator[tuple[st
 
 
 def _of_state(state: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:
-    """Yield arguments that a trainer_state.json also has."""
+    """Yield the arguments that a trainer_state.json repeats."""
     if epochs := state.get("num_train_epochs"):
         yield "num_train_epochs", Said(epochs, _STATE)
     stopping = state.get("stateful_callbacks", {}).get("EarlyStoppingCallback", {})
@@ -175,9 +175,9 @@ def _of_results(results: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:
 
 
 def _scores(results: Mapping[str, Any]) -> dict[str, float]:
-    """Return the scores on dev by benchharness's names.
+    """Return the scores on dev, keyed by benchharness's metric names.
 
-    Percentages, as of SQuAD's script, are scaled.
+    Percentages, such as those of SQuAD's script, are divided by 100.
     """
     found = {}
     for name, value in results.items():
@@ -194,14 +194,14 @@ _MEASURES_TIME = re.compile(
 
 
 def _of_tokenizer(file: Path) -> Iterator[tuple[str, Said]]:
-    """Yield the length to which a tokenizer last truncated rows, which it saves."""
+    """Yield the length to which the tokenizer last truncated rows, which is saved with it."""
     cut = _object(file).get("truncation") or {}
     if "max_length" in cut:
         yield "max_tokens", Said(cut["max_length"], "tokenizer.json: truncation")
 
 
 def _of_optimizer(file: Path) -> Iterator[tuple[str, Said]]:
-    """Yield the final values of the optimizer's parameter groups."""
+    """Yield values from the parameter groups in the optimizer's final state."""
     groups = read_groups(file) if file.is_file() else ()
     place = f"{file.name}: param_groups"
 
@@ -232,7 +232,7 @@ _HEADS = {
 
 
 def _of_task(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the head type, the task and its labels, as far as a config.json has them."""
+    """Return the head type, the task and its labels, as far as a config.json states them."""
     name = str((config.get("architectures") or [""])[0]).rpartition("For")[2]
     labels = config.get("id2label")
     words = frozenset(map(str, labels.values() if isinstance(labels, dict) else ()))
@@ -250,7 +250,7 @@ _OF_CARD |= {"training_steps": "max_steps", "mixed_precision_training": "mixed_p
 
 
 def _of_card(text: str) -> Iterator[tuple[str, Said]]:
-    """Yield the hyperparameters listed in the model card that a Trainer writes."""
+    """Yield the hyperparameters that a Trainer's model card lists."""
     place = "README.md"
     for name, value in _LINE.findall(text.partition("hyperparameters were used")[2]):
         if name != "optimizer":
@@ -267,7 +267,7 @@ _OF_ADAM = ("adam_beta1", "adam_beta2", "adam_epsilon")
 
 
 def _of_trainer(name: str, args: Values, total: int = 0) -> Training:
-    """Build the training of a transformers Trainer with these arguments."""
+    """Build the training of a transformers Trainer that has these arguments."""
     values, unknown = of_arguments(args, total)
     place = "transformers' Trainer"
     facts: dict[str, Any] = {**FACTS, "decays": BY_NAME, "padding": "to the longest row"}
@@ -290,10 +290,12 @@ _UNSURE = frozenset(
     | {"max_answer_tokens", "best_checkpoint", "early_stopping", "evaluations", "update_scale"}
     | {"drop_last", "order"}
 )
-"""Values that a Trainer or its script may set, so that their absence does not mean a default."""
+"""Values that a Trainer or its script may set without stating them, so that a missing value does
+not mean the default.
+"""
 
 
-# Files: the arguments alone, a command line, a recipe.
+# Single files: a Trainer's arguments, a command line or a recipe.
 
 
 def _of_file(path: Path, job: Job) -> Training:
@@ -319,7 +321,7 @@ def _of_file(path: Path, job: Job) -> Training:
         )
     if script:
         args = {**_placed(_defaults(script), f"the default of {script}"), **args}
-    if script.startswith("run_qa"):  # its stride is the overlap, here it is the distance
+    if script.startswith("run_qa"):  # there the stride is the overlap; here it is the distance
         stride = args["doc_stride"]
         args["doc_stride"] = Said(f"so that {stride.value} overlap", stride.place)
     words = ("task_name", "dataset_name", "dataset_config_name")
@@ -348,7 +350,7 @@ _SCRIPTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "run_swag": ("choice", {}),
     "run_ner": ("tag", {}),
 }
-"""Head types of transformers' example scripts, and the scripts' own defaults."""
+"""Head type and default arguments of each example script of transformers."""
 
 _TRAINER_DEFAULTS = {
     "learning_rate": 5e-5,
@@ -369,18 +371,18 @@ _TRAINER_DEFAULTS = {
     "group_by_length": False,
     "dataloader_drop_last": False,
 }
-"""Defaults of TrainingArguments that are the same from 4.0 to 5.23."""
+"""Defaults of TrainingArguments that are the same in versions 4.0 to 5.23."""
 
 
 def _defaults(script: str) -> dict[str, Any]:
     own = _SCRIPTS.get(script.removesuffix("_no_trainer"), ("", {}))[1]
-    # The no_trainer scripts have a loop of their own, without clipping.
+    # The no_trainer scripts have their own training loop, without gradient clipping.
     clip = {"max_grad_norm": 0.0} if script.endswith("_no_trainer") else {}
     return {**_TRAINER_DEFAULTS, **own, **clip}
 
 
 def _of_command(text: str, place: str) -> tuple[str, dict[str, Said]]:
-    """Return the script and arguments of a command line, with the file's variables substituted."""
+    """Return the script and arguments of a command line; the file's variables are substituted."""
     known = dict(re.findall(r"(?m)^\s*(?:export\s+)?(\w+)=[\"']?([^\s\"']+)", text))
     line = Template(text.replace("\\\n", " ")).safe_substitute(known)
     try:
@@ -402,7 +404,7 @@ def _of_command(text: str, place: str) -> tuple[str, dict[str, Said]]:
 
 
 def _of_published(table: str, system: str, job: Job) -> Training:
-    """Return a published row with its paper's recipe, resolved for the known model of that name."""
+    """Return the training behind a published row, with its paper's recipe if the model is known."""
     suite = job.task.partition("/")[0]
     known = [
         row for row in every_row() if (row.table, row.system, row.suite) == (table, system, suite)
@@ -435,7 +437,7 @@ def _of_published(table: str, system: str, job: Job) -> Training:
 
 
 _UNCORRECTED = ("google-research/bert", "google-research/electra")
-"""Repositories whose optimizer (AdamWeightDecayOptimizer) omits Adam's bias correction."""
+"""Repositories whose optimizer, AdamWeightDecayOptimizer, omits Adam's bias correction."""
 
 
 def _text(path: Path) -> str:
@@ -448,9 +450,9 @@ def _text(path: Path) -> str:
 
 
 def _object(path: Path) -> Mapping[str, Any]:
-    """Return a file's JSON object, empty if there is no file.
+    """Return the JSON object in a file; it is empty if there is no file.
 
-    Raise DataError if it is not an object.
+    Raise DataError if the file contains something else.
     """
     if not path.is_file():
         return {}

@@ -1,4 +1,4 @@
-"""Reader of `training_args.bin` and `optimizer.pt` that, unlike unpickling, runs no code."""
+"""Read `training_args.bin` and `optimizer.pt` without running code, unlike unpickling."""
 
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,19 +20,22 @@ _CALLED = frozenset(
         *("datetime.timedelta", "pathlib.PosixPath", "pathlib.WindowsPath", "pathlib.Path"),
     }
 )
-"""Other functions that loading such a file calls; any other function is third-party code."""
+"""Other functions that are called while such a file is loaded. Any function that is not listed is
+treated as third-party code.
+"""
 
 
 MOST_VALUES, DEEPEST, LONGEST = 5_000, 20, 100_000
-"""Limits of a file of a Trainer's arguments: the number of values (most files have some 200), the
-depth of nesting, and the characters of a text."""
+"""Limits for a file of a Trainer's arguments: the number of values (most files have about 200), the
+depth of nesting, and the number of characters in a text.
+"""
 
 
 def read_arguments(path: Path) -> Mapping[str, Any]:
-    """Return the fields of the Trainer's arguments in a file; an enum is given as its value.
+    """Return the fields of the Trainer's arguments in a file; an enum is represented by its value.
 
     Raises:
-        DataError: The file is damaged, holds something else, or would run code.
+        DataError: The file is damaged, contains something else, or would run code.
     """
     try:
         found = next((each for each in _objects(path) if isinstance(each, Described)), None)
@@ -53,7 +56,7 @@ def read_arguments(path: Path) -> Mapping[str, Any]:
 def _check_size(found: Any) -> None:
     """Raise ValueError for data beyond the limits; a value that is referenced twice counts twice.
 
-    A pickle of 400 bytes may have a list within a list that occurs 2 ** 40 times.
+    A pickle of 400 bytes can contain nested lists in which a list occurs 2 ** 40 times.
     """
     waiting, count = [(found, 0)], 0
     while waiting:
@@ -77,7 +80,7 @@ def _check_size(found: Any) -> None:
 
 
 def read_groups(path: Path) -> Sequence[Mapping[str, Any]]:
-    """Return the groups of an optimizer's state that have parameters.
+    """Return the parameter groups of an optimizer's state that are not empty.
 
     A file that is not in the zip format of torch.save has none.
 
@@ -89,7 +92,7 @@ def read_groups(path: Path) -> Sequence[Mapping[str, Any]]:
         groups = found.get("param_groups") if isinstance(found, dict) else None
         listed = groups if isinstance(groups, list) else []
         kept = [each for each in listed if isinstance(each, dict) and each.get("params")]
-        for each in kept:  # without the parameters, which are many in a large network
+        for each in kept:  # "params" is not checked: a large network has many
             _check_size({name: value for name, value in each.items() if name != "params"})
     except DAMAGED as error:
         raise DataError(f"{path} is damaged ({error}); copy it again, or remove it.") from None
@@ -113,17 +116,16 @@ def _objects(path: Path) -> Iterator[Any]:
 
 
 class _Arguments(Machine):
-    """Pickle machine for a Trainer's files, which calls hardly anything but known classes."""
+    """Pickle machine for a Trainer's files; it refuses calls of anything but known classes."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.path = path
 
     def call(self, called: Any, args: Any, *, new: bool = False) -> Any:
-        """Return the value of an enum, or a description of the object with its arguments.
+        """Return the value of an enum, or a description of an object and its arguments.
 
-        A class of any module may make an object without arguments (`new`), because none of its code
-        runs.
+        Objects without arguments (`new`) may be of any class, because none of its code runs.
 
         Raises:
             DataError: The file would call third-party code.
@@ -140,8 +142,8 @@ class _Arguments(Machine):
             )
         if called.name == "collections.OrderedDict":
             return {}
-        # An enum is pickled as its class and value. Before Python 3.11.4 it is getattr of its class
-        # and name, which in transformers is the value in capitals.
+        # An enum is pickled as a call of its class with the value, before Python 3.11.4 as getattr
+        # of its class and name. In transformers the name is the value in capitals.
         plain = [each for each in args if isinstance(each, str | int | float)]
         if len(plain) != 1 or new:
             return Described(called.name, args)

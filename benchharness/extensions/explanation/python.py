@@ -1,4 +1,4 @@
-"""The function `bh.explain`: differences between a run and another training, as a data frame."""
+"""Python function `bh.explain`, which compares a run with another training in a data frame."""
 
 from dataclasses import fields
 from os import fspath
@@ -17,7 +17,7 @@ from benchharness.leaderboard.store.store import open_store
 def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.DataFrame:
     """Return the values in which another training differs from a run, the likeliest causes first.
 
-    It is the function of `bench explain`.
+    This is `bench explain` as a function.
 
     Args:
         key: The beginning of the run's key.
@@ -26,13 +26,14 @@ def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.Dat
         db: The database of the run.
 
     Returns:
-        A row per value: its `name`, the run's value (`ours`), the other's (`theirs`), where each
-        was read, the largest effect that benchharness has measured (`points`, with its `source`),
-        and the `change` of options that gives a run the other value. `frame.attrs` has the
-        `metric`, the `gap` (the other's score minus the run's, 0 to 1), the `flags` of both scores,
-        the names of values that only the run has (`not_said`), that only the other has (`unread`)
-        and that benchharness does not know (`unknown`), the default values that are `assumed` for
-        the other, by name, and the number of `compared` values.
+        A data frame with a row per value: its `name`, the run's value (`ours`), the other
+            training's value (`theirs`), the sources of both (`ours_from`, `theirs_from`), the
+            largest effect that benchharness has measured (`points`, with its `source`), and the
+            `change` of options that gives a run the other value. `frame.attrs` has the `metric`,
+            the `gap` (the other score minus the run's, from 0 to 1), the `flags` of both scores,
+            the names of values that only the run states (`not_said`), that only the other training
+            states (`unread`) and that benchharness does not know (`unknown`), the default values
+            that are `assumed` for the other training, and the number of `compared` values.
     """
     with open_store(fspath(db), create=False) as store:
         found = explain_run(trained(store, key), fspath(where), store)

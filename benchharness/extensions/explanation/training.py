@@ -1,4 +1,4 @@
-"""A training in comparable form, and its values from a Trainer's arguments and checkpoint."""
+"""Values of a training in comparable form, read from a run or from a Trainer's files."""
 
 import json
 import math
@@ -34,12 +34,12 @@ Values = Mapping[str, Said]
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """A training, with its values keyed by the recipe's names and by the names of FACTS.
+    """A training whose values are keyed by the names of recipe settings and of `FACTS`.
 
     Attributes:
         name: The name of the training for the user.
-        values: The values and where they were read.
-        scores: The scores on dev by benchharness's metric names, from 0 to 1.
+        values: The values, each with its source.
+        scores: The scores on dev, from 0 to 1, keyed by benchharness's metric names.
         task: The task; empty if unknown.
         head: The head type; empty if unknown.
         family: The model's `model_type` in transformers; empty if unknown.
@@ -80,13 +80,14 @@ FACTS: Mapping[str, Any] = {
     "padding_side": "right",
     "truncation_side": "right",
 }
-"""Values that code decides and no recipe states, as they are in benchharness: label smoothing,
-noise on embeddings, the order of rows, whether an epoch's last small batch is dropped, Adam's bias
-correction, the parameters that decay, whether Adafactor scales updates by the weights, the length
-and side of padding, and the side of truncation. A training also has train_rows, dev_rows,
-train_data, dev_data, checkpoint (its name), model, tokenizer, lower_case, special_tokens, pooling,
-attention_dropout, precision, seed, protocol, selected_by, metric, and start_from (the task that is
-trained first)."""
+"""Values in benchharness that code determines instead of a recipe: label smoothing, noise on
+embeddings, the order of rows, whether an epoch's last small batch is dropped, Adam's bias
+correction, which parameters decay, whether Adafactor scales updates by the weights, the length
+and side of padding, and the side of truncation. A training may also have train_rows, dev_rows,
+train_data, dev_data, checkpoint (its name), model, tokenizer, lower_case, special_tokens,
+pooling, attention_dropout, precision, seed, protocol, selected_by, metric, and start_from (the
+task that is trained first).
+"""
 
 
 def model_name(word: object) -> str:
@@ -98,7 +99,7 @@ def of_run(result: Result) -> Training:
     """Build the Training of a stored run."""
     job = result.job
     values = {n: Said(s.value, s.source) for n, s in job.settings.items() if n != START_FROM}
-    if decoupled := values.pop("decoupled_weight_decay", None):  # it is per step, as in Composer
+    if decoupled := values.pop("decoupled_weight_decay", None):  # a decay per step, as in Composer
         share = decoupled.value / values["learning_rate"].value
         values["weight_decay"] = Said(share, decoupled.place)
     values |= {name: Said(value, "benchharness") for name, value in FACTS.items()}
@@ -117,7 +118,7 @@ def of_run(result: Result) -> Training:
     except BenchError:  # the checkpoint is gone, and its values are unknown
         pass
     rate = values.get("dropout")
-    if rate is not None and "dropout" in job.settings:  # which also sets attention's rate
+    if rate is not None and "dropout" in job.settings:  # this setting also applies to attention
         values["attention_dropout"] = rate
     task = find_task(job.task)
     first = next((e for e in result.evaluations if e.task == job.task and e.scores), None)
@@ -144,7 +145,7 @@ def _keeps_words(provenance: Mapping[str, Any]) -> bool:
 
 
 def _data_of(job: Job, provenance: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:
-    """Yield the numbers of rows and the fingerprints of train and of the first dev split."""
+    """Yield the number of rows and the fingerprint of train and of the first dev split."""
     dev = find_task(job.task).dev_splits[:1]
     for kind, split in (("train", "train"), *(("dev", name) for name in dev)):
         name = f"{job.task}:{split}"
@@ -155,7 +156,7 @@ def _data_of(job: Job, provenance: Mapping[str, Any]) -> Iterator[tuple[str, Sai
             yield f"{kind}_data", Said(job.fingerprints[name][:12], job.data)
 
 
-# A checkpoint's folder: before the training for a run, after it for another tool's training.
+# Reading a checkpoint's folder: a run's initial checkpoint, or the result of another tool.
 
 _DROPOUTS = {
     "dropout": ("hidden_dropout_prob", "hidden_dropout", "dropout", "dropout_rate", "resid_pdrop"),
@@ -165,7 +166,7 @@ _DROPOUTS = {
         *("seq_classif_dropout", "summary_last_dropout"),
     ),
 }
-"""Names of these dropout rates in configs of transformers, as in encoder/__init__.py."""
+"""Names of each dropout rate in the configs of transformers, as in encoder/__init__.py."""
 
 _SIZES = ("hidden_size", "dim", "d_model", "n_embd", "embedding_size")
 _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
@@ -187,7 +188,7 @@ def of_checkpoint(folder: Path, place: str) -> dict[str, Said]:
         usual = "last token" if is_causal(config) else "as the family"
         say("pooling", config.get("classifier_pooling", usual))
     for name, names in _DROPOUTS.items():
-        # A classifier without a rate of its own uses the encoder's.
+        # A classifier without its own rate uses the encoder's rate.
         say(name, first((*names, *_DROPOUTS["dropout"])))
     for name, (value, file) in _of_tokenizer(folder):
         say(name, value, file)
@@ -198,7 +199,7 @@ _TOKENIZER, _TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 
 
 def _of_tokenizer(folder: Path) -> Iterator[tuple[str, tuple[Any, str]]]:
-    """Yield a tokenizer's vocabulary, case, template and sides, each with its file."""
+    """Yield a tokenizer's vocabulary, case, template and sides, each with its source file."""
     tokens, config = (read_object(folder / name) for name in (_TOKENIZER, _TOKENIZER_CONFIG))
     if vocabulary := tokens.get("model", {}).get("vocab"):
         words = f" ({digest(sorted(vocabulary))[:6]})" if isinstance(vocabulary, dict) else ""
@@ -215,7 +216,7 @@ def _of_tokenizer(folder: Path) -> Iterator[tuple[str, tuple[Any, str]]]:
 def _case(
     tokens: Mapping[str, Any], config: Mapping[str, Any]
 ) -> Iterator[tuple[str, tuple[Any, str]]]:
-    """Yield whether words are lowercased; if two files disagree, both values."""
+    """Yield whether words are converted to lower case; if two files disagree, both values."""
     found = {}
     if "normalizer" in tokens:
         found[_TOKENIZER] = _lowers(tokens["normalizer"] or {})
@@ -235,7 +236,7 @@ def _lowers(normalizer: Mapping[str, Any]) -> bool:
 
 
 def _template(processor: Mapping[str, Any]) -> str:
-    """Return the template for two texts, "[CLS] A [SEP] B:1 [SEP]:1"; type id 0 is not shown."""
+    """Return the template for two texts: "[CLS] A [SEP] B:1 [SEP]:1". Type id 0 is not shown."""
     kind = processor.get("type")
     if kind == "Sequence":
         found = [_template(part) for part in processor["processors"]]
@@ -272,7 +273,7 @@ OWN = (
     *("dataset_config_name", "model_name_or_path", "do_lower_case"),
     *("max_train_samples", "max_eval_samples", "max_val_samples"),
 )
-"""Arguments that the functions below read one by one; other arguments may be values of a recipe."""
+"""Arguments that the functions below read one by one. Other arguments may be recipe settings."""
 
 _OF_NO_EFFECT = re.compile(
     r"_|output_dir|overwrite|logging|log_|report|run_name|resume|hub_|push_to|save_|disable_tqdm"
@@ -285,11 +286,11 @@ _OF_NO_EFFECT = re.compile(
     r"|liger|with_tracking|checkpointing_steps|optim_target|label_column|text_column|dispatch"
     r"|evaluate_|null_score|n_best|version_2|return_entity|ignore_mismatched|final_|cached"
 )
-"""Prefixes of arguments that do not change the result of a complete run on one task."""
+"""Pattern of the beginnings of argument names that do not affect a complete run on one task."""
 
 
 def of_arguments(args: Values, total: int = 0) -> tuple[dict[str, Said], tuple[str, ...]]:
-    """Return a Trainer's arguments under benchharness's names, and the names of unknown arguments.
+    """Translate a Trainer's arguments to benchharness's names; also return unknown arguments.
 
     `total` is the number of optimizer steps; 0 if it is unknown.
     """
@@ -312,7 +313,7 @@ Found = Iterator[tuple[str, Said]]
 
 
 def _number(args: Values, *names: str) -> tuple[float, str]:
-    """Return the first of these arguments above 0 and its source; (0, "") if none is above 0."""
+    """Return the first of these arguments that is above 0, and its source; (0, "") if none is."""
     for name in names:
         if name in args and (value := _as_number(args[name].value)) > 0:
             return value, args[name].place
@@ -327,7 +328,7 @@ def _as_number(value: Any) -> float:
 
 
 def is_on(args: Values, *names: str) -> bool:
-    """Return whether one of these arguments is true, as Python or a command line spells it."""
+    """Return whether any of these arguments is true, as written in Python or on a command line."""
     words = (str(args[name].value).lower() for name in names if name in args)
     return any(word in ("true", "1", "yes", "") for word in words)
 
@@ -374,7 +375,7 @@ def _schedule(args: Values, _: int) -> Found:
     if kind is not None:
         word, options = str(kind.value), _options(args.get("lr_scheduler_kwargs"))
         power = _as_number(options.pop("power", 1.0))
-        is_line = word == "polynomial" and power == 1  # it ends at 1e-7, practically 0
+        is_line = word == "polynomial" and power == 1  # its last rate is 1e-7, practically 0
         word = LINEAR if is_line else word.removesuffix("_with_warmup")
         more = "".join(f", {name} {value}" for name, value in options.items())
         yield "schedule", Said(word + more, kind.place)
@@ -383,7 +384,7 @@ def _schedule(args: Values, _: int) -> Found:
 
 
 def _options(said: Said | None) -> dict[str, Any]:
-    """Return the mapping that an argument has, or that a command line has as JSON."""
+    """Return the mapping in an argument, which is JSON text if it comes from a command line."""
     value = said.value if said else {}
     found = json.loads(value) if isinstance(value, str) and value.startswith("{") else value
     return dict(found) if isinstance(found, dict) else {"options": found}
@@ -436,7 +437,7 @@ METRICS = {
     "exact": "em",
     "acc": "accuracy",
 }
-"""Names in transformers' scripts for benchharness's metrics."""
+"""Names of metrics in transformers' scripts, mapped to benchharness's names."""
 
 
 def _rest(args: Values, _: int) -> Found:
@@ -462,7 +463,7 @@ def _rest(args: Values, _: int) -> Found:
 
 
 def _order(args: Values) -> Found:
-    """Yield the order of rows: a Trainer's default order is random, which is then assumed."""
+    """Yield the order of rows. A Trainer's default order is random, and counts as assumed."""
     if how := args.get("train_sampling_strategy"):  # transformers 5
         order = "by length" if how.value == "group_by_length" else str(how.value)
         yield "order", Said(order, how.place, order == RANDOM)

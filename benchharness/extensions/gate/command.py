@@ -1,4 +1,4 @@
-"""`bench check`, which tests a model for regressions, and `bench check --write`."""
+"""`bench check` tests a model for regressions; `bench check --write` writes its baseline."""
 
 import os
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ from benchharness.tasks.suites import distinct_title
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Options of the verdict's output."""
+    """Options for writing the verdict to files or as JSON."""
 
     junit: str | None = option(None, "Write the verdict as JUnit XML.", metavar="FILE")
     markdown: str | None = option(None, "Write the verdict as Markdown.", metavar="FILE")
@@ -104,12 +104,12 @@ def _show(verdict: Verdict, *, as_json: bool) -> None:
 
 
 def _tell_github(verdict: Verdict) -> None:
-    """Print annotations and write the step summary in GitHub Actions; stdout is not used."""
+    """In GitHub Actions, print annotations to stderr and write the step summary."""
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for line in annotations(verdict):
             typer.echo(line, err=True)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        # Other commands of the same step may have written to it before.
+        # The text is appended: other commands of the same step may have written to the file.
         _put(Path(summary), to_markdown(verdict), "a")
 
 
@@ -117,7 +117,7 @@ def _check_place(path: Path) -> None:
     """Raise BenchError, before anything is trained, if the verdict's file cannot be written."""
     try:
         if path.exists() and not path.is_dir():
-            # Opened to append, so that its content stays.
+            # The file is opened to append, so that its content stays.
             with path.open("a", encoding="utf-8"):
                 return
         check_place(path)
@@ -139,7 +139,7 @@ def _unwritable(path: Path, error: OSError) -> BenchError:
     return BenchError(f"the verdict could not be written to {path}: {reason}. Give another file.")
 
 
-# `bench check --write`: scores of stored runs, as the file that `bench check` compares with.
+# `bench check --write`: write the scores of stored runs to a file, the baseline of `bench check`.
 
 
 @with_options()
@@ -168,7 +168,7 @@ def write_baseline(
     """
     with chosen.open() as store:
         found = find_rows(store, (model,), chosen.within)
-        # The rows of one board per suite: the board of the limit, or the only board.
+        # Each suite must have one leaderboard: the one with this limit, or the only one.
         fit = [rows for rows in found if limit is None or rows.board.limit == limit]
         suites = [rows.board.suite for rows in fit]
         doubled = [rows.board.data_label for rows in fit if suites.count(rows.board.suite) > 1]
@@ -254,11 +254,13 @@ def _show_baseline(made: Baseline, *, as_json: bool) -> None:
 
 
 MORE_SEEDS = (3, 5, 10)
-"""Numbers of seeds proposed for a weak baseline; more than ten help little (docs/regression.md)."""
+"""Numbers of seeds that are proposed for a weak baseline. More than ten help little
+(docs/regression.md).
+"""
 
 
 def _sight(sample: Sample, tasks: int) -> str:
-    """Describe the drops that checks detect with this sample, and with a sample of more seeds."""
+    """Describe which drops checks can detect with this sample, and with a sample of more seeds."""
     seen = _seen(sample, tasks)
     drop = "it could not detect any drop"
     if seen != "none":
@@ -272,7 +274,7 @@ def _sight(sample: Sample, tasks: int) -> str:
 def _seen(sample: Sample, tasks: int, seeds: int | None = None) -> str:
     """Return the smallest drop that a check of this many tasks detects, as text, or "none".
 
-    Each of several tasks is tested at its share of alpha according to Holm's correction.
+    With several tasks, each is tested at a share of alpha, according to Holm's correction.
     """
     runs = sample.learned
     if runs is None or len(runs.seeds) < 2:

@@ -1,8 +1,8 @@
-"""Regression gate: fresh runs of a baseline's tasks, and the verdict on them (`bench check`).
+"""Regression check: fresh runs of a baseline's tasks, and the verdict on them (`bench check`).
 
-Stored runs are never reused: a job's key does not identify the code, which is what the gate tests.
-The runs go into a store of their own, which is deleted after the verdict. An interrupted check
-leaves its store, and the same check by the same code resumes from it.
+Stored runs are never reused, because the key of a job does not identify the code, which the check
+tests. The runs go into a separate store, which is deleted after the verdict. An interrupted check
+leaves its store, and the same check with the same code resumes from it.
 """
 
 import hashlib
@@ -56,19 +56,21 @@ from benchharness.tasks.suites import SUITES, distinct_title, find_task
 BASELINE = "results/baseline.json"
 DEFAULT_ALPHA = 0.05
 DEFAULT_SEEDS = 3
-"""Seeds of a check. More seeds cost time at every check; more seeds of the baseline cost time only
-once (docs/regression.md)."""
+"""Default number of seeds of a check. More seeds cost time in every check, while more seeds in the
+baseline cost time only once (docs/regression.md).
+"""
 
 KEPT_SECONDS = 7 * 24 * 3600.0
-"""Seconds for which the store of an interrupted check is kept; later its code has most likely
-changed."""
+"""Seconds for which the store of an interrupted check is kept. After that the code has probably
+changed, so that the store would not be used.
+"""
 
 
 def read_baseline(path: Path) -> Baseline:
     """Read a baseline from a file.
 
     Raises:
-        DataError: The file is missing or is no baseline.
+        DataError: The file is missing or is not a baseline.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -81,16 +83,16 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def failure_of_marked(root: Path, *words: Any, **arguments: Any) -> str:
-    """Run the check of a test's marker; return the reason why the test fails, or "" if it passes.
+    """Run the check that a test's marker describes; return why it fails, or "" if it passes.
 
     Args:
-        root: Folder that the paths `baseline` and `data_file` are relative to.
-        words: Positional arguments of the marker, which are refused.
-        arguments: Keyword arguments of the marker, as of `bench check`.
+        root: Folder to which the paths `baseline` and `data_file` are relative.
+        words: Positional arguments of the marker, which are not allowed.
+        arguments: Keyword arguments of the marker, which are the options of `bench check`.
     """
     try:
         _, *names = signature(_run_marked).parameters
-        # Checked first, because a TypeError of the run itself is a bug and keeps its traceback.
+        # Arguments are checked first: a TypeError in the run itself is a bug, and is not caught.
         signature(_run_marked).bind(root, *words, **arguments)
     except TypeError as error:
         return f"@pytest.mark.bench: {error}. It takes {', '.join(names)}, each by its name."
@@ -111,7 +113,7 @@ def _run_marked(
     allow_change: bool = False,
     **options: Any,
 ) -> Verdict:
-    """Return the verdict of the check that a test's marker requests."""
+    """Run the check that a test's marker describes; return its verdict."""
     load_plugins()
     if isinstance(place := options.get("data_file"), str):
         options["data_file"] = str(root / Path(place).expanduser())
@@ -129,14 +131,15 @@ def run_gate(
     alpha: float = DEFAULT_ALPHA,
     may_change: bool = False,
 ) -> Verdict:
-    """Run a check: plan, drop the tasks that cannot be compared, run the rest, and judge it.
+    """Run a check: drop the tasks that cannot be compared, run the others, and judge their scores.
 
     Args:
         options: Options of the check; the baseline sets `data` and `limit` if they are None.
         baseline: Baseline to compare with.
-        watch: Creates the watcher that shows the progress.
+        watch: Function that creates the watcher, which shows the progress.
         alpha: False-alarm rate.
-        may_change: Whether training may compute something else without failing the check.
+        may_change: Whether the check passes if training computes something else, as long as no
+            score is worse.
 
     Raises:
         BenchError: The options do not fit the baseline as a whole.
@@ -225,7 +228,7 @@ def _unfit(wanted: Sequence[str], jobs: Sequence[Job], baseline: Baseline) -> It
 
 
 def _reason(sample: Sample | None, job: Job) -> str:
-    """Return the reason why a task cannot be compared, empty if it can."""
+    """Return the reason why a task cannot be compared with the baseline; empty if it can."""
     if sample is None:
         return "the baseline lacks this task: `bench run` it, then `bench check --write`."
     if len(sample.scores) < 2:
@@ -242,11 +245,11 @@ def _reason(sample: Sample | None, job: Job) -> str:
 
 
 Found = tuple[dict[str, Sample], dict[str, list[str]], list[Unjudged]]
-"""Samples by task, ids of the examples by split, and the failures."""
+"""Samples keyed by task, ids of the examples keyed by split, and the failures."""
 
 
 def _run(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
-    """Run the jobs and return their samples; a seed whose run collapsed is replaced once."""
+    """Run the jobs and return their samples; for each collapsed run, another seed is run once."""
     if not planned.jobs:
         return {}, {}, []
     with _store_of(planned) as db:
@@ -271,10 +274,10 @@ def _driven(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
 
 
 def _drawn_again(session: Session, planned: Plan, found: Mapping[str, Sample]) -> Plan:
-    """Plan replacement runs: per task as many unused seeds as runs collapsed."""
+    """Plan replacement runs: for each task, as many unused seeds as runs that collapsed."""
     counts: dict[str, int] = {}
     for task, sample in found.items():
-        # Two tasks that the same runs predict share their replaced seeds.
+        # Tasks that are predicted by the same runs share their replacement seeds.
         counts[_trained(task)] = max(counts.get(_trained(task), 0), len(sample.collapsed))
     unused = (seed for seed in itertools.count(1) if seed not in session.request.seeds)
     seeds = tuple(itertools.islice(unused, max(counts.values(), default=0)))
@@ -288,10 +291,10 @@ def _drawn_again(session: Session, planned: Plan, found: Mapping[str, Sample]) -
 
 @contextmanager
 def _store_of(planned: Plan) -> Iterator[str]:
-    """Yield the database for these jobs and this code; it is kept only if the check is interrupted.
+    """Context manager that yields the database for these jobs and this code.
 
-    If the same check is already running, or the cache is not writable, a temporary database is
-    used.
+    The database is kept only if the check is interrupted. If the same check is already running, or
+    the cache is not writable, a temporary database is used.
     """
     root = cache_folder("checks")
     # A check is identified by its jobs, benchharness's code and the libraries.
@@ -310,14 +313,14 @@ def _store_of(planned: Plan) -> Iterator[str]:
         kept = root / name
         kept.mkdir(exist_ok=True)
         yield str(kept / "check.sqlite")
-        # Only if nothing was raised: an interrupted check resumes from this folder.
+        # Not in `finally`: an interrupted check resumes from this folder.
         shutil.rmtree(kept, ignore_errors=True)
     finally:
         lock.release()
 
 
 def _delete_old(root: Path) -> None:
-    """Delete old stores by file time; if the clock jumps, at worst a check starts over."""
+    """Delete old stores by their file time; if the clock jumps, at worst a check starts over."""
     for path in list(root.iterdir()):
         # The first 32 digits of a check's digest, or the same with ".lock".
         is_ours = re.fullmatch(r"[0-9a-f]{32}(\.lock)?", path.name)
@@ -336,14 +339,15 @@ def _failure(failure: Failure) -> Unjudged:
 
 
 def _weaknesses(tasks: Iterable[str], baseline: Baseline) -> Iterator[str]:
-    """Yield a sentence for each baseline sample that can detect little, with the reason."""
+    """Yield a sentence for each baseline sample that can only detect large drops, with the reason.
+    """
     for task in tasks:
         if weakness := baseline.tasks[task].weakness:
             yield f"The baseline of {distinct_title(task)} is weak: {weakness}."
 
 
 def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -> Iterator[str]:
-    """Yield sentences about differences from the baseline that do not prevent the comparison."""
+    """Yield sentences about differences from the baseline that still allow a comparison."""
     weights = {sample.conditions.weights for sample in baseline.tasks.values()}
     if now and {job.weights for job in jobs} - weights:
         yield (
@@ -382,7 +386,7 @@ class Samples:
     """Builder of samples from stored runs.
 
     Attributes:
-        ids: Ids of the examples of each split that was read, in order, by "task:split".
+        ids: Ids of the examples of each split that was read, in order, keyed by "task:split".
     """
 
     def __init__(self, store: Store) -> None:

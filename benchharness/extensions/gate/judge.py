@@ -19,18 +19,21 @@ from benchharness.tasks.suites import distinct_title
 Array = npt.NDArray[np.float64]
 
 REGRESSION = 3
-"""Exit code of a check that found a task worse, its training changed, or more collapsed runs."""
+"""Exit code of a check if a task is worse, training has changed, or more runs collapse."""
 
 FAILED_JOB = 1
 """Exit code if a job of a task failed."""
 
 NOT_COMPARED = 4
-"""Exit code if a task has no baseline that it can be compared with."""
+"""Exit code if a task has no baseline with which it can be compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flip:
-    """Example of a split, and the share of runs that predicted it correctly before and now."""
+    """Example that most runs predicted correctly before and wrongly now, or the reverse.
+
+    `before` and `now` are the shares of runs that predict it correctly.
+    """
 
     split: str
     example: str
@@ -39,7 +42,7 @@ class Flip:
 
     @property
     def is_lost(self) -> bool:
-        """True if fewer runs predict it correctly now."""
+        """Whether fewer runs predict the example correctly now."""
         return self.now < self.before
 
     def __str__(self) -> str:
@@ -51,7 +54,7 @@ class Flip:
 
 @dataclass(frozen=True, kw_only=True)
 class Unjudged:
-    """Task that was not compared, or not with all of its seeds, and a sentence that explains why.
+    """Task that was not compared, or not with all of its seeds, and a sentence with the reason.
 
     `exit_code` is FAILED_JOB or NOT_COMPARED.
     """
@@ -66,11 +69,11 @@ class Unjudged:
 
 @dataclass(frozen=True, kw_only=True)
 class Collapses:
-    """New runs of all tasks that collapsed, and whether they are significantly more than before.
+    """New runs that collapsed, over all tasks, and whether they are significantly more than before.
 
-    `seeds` are the collapsed seeds, keyed by task, and `again` the seeds that were run instead of a
-    collapsed one. `runs` is the number of all new runs; `before` and `runs_before` are the
-    baseline's numbers of collapsed and of all runs.
+    `seeds` are the collapsed seeds, keyed by task, and `again` the seeds that replaced a collapsed
+    one. `runs` is the number of all new runs. `before` is the number of collapsed runs in the
+    baseline, and `runs_before` the number of all its runs.
     """
 
     seeds: Mapping[str, tuple[int, ...]]
@@ -90,7 +93,7 @@ class Collapses:
 
     @property
     def lines(self) -> Iterator[str]:
-        """Sentence for each task with the seeds that collapsed."""
+        """A sentence for each task with collapsed seeds."""
         for task, seeds in self.seeds.items():
             again = self.again.get(task, ())
             first = [seed for seed in seeds if seed not in again]
@@ -110,11 +113,12 @@ def _seeds(numbers: Sequence[int]) -> str:
 class TaskVerdict:
     """Comparison of one task with its baseline, in the unit of the score.
 
-    `before` and `now` have the runs that are compared: the runs that learned something, see
-    `_compared`. `p_value` is corrected for all tasks (Holm). A drop above `tolerated` fails the
-    task whatever the other tasks do; a true drop of `detectable` is found in four of five checks.
-    `flips` are the examples that most runs predict differently now. `change` is the point at which
-    training diverged from the baseline's, None if it did not or could not be compared.
+    `before` and `now` are the runs that are compared, which are the runs that learned something
+    (see `_compared`). `p_value` is corrected for the number of tasks (Holm). A drop above
+    `tolerated` fails the task regardless of other tasks; a true drop of `detectable` is found in
+    four of five checks. `flips` are the examples that most runs predict differently now. `change`
+    is the first difference between the losses now and in the baseline; None if there is none, or if
+    they could not be compared.
     """
 
     task: str
@@ -129,7 +133,7 @@ class TaskVerdict:
 
     @property
     def drop(self) -> float:
-        """Baseline's mean score over seeds minus the new one; positive if the task is worse."""
+        """Baseline's mean score over seeds minus the new mean; positive if the task is worse."""
         return self.before.mean - self.now.mean
 
 
@@ -138,8 +142,8 @@ class Verdict:
     """Result of a regression check.
 
     `title` names the model and the data: "tiny on mini data, at most 200 rows per split". `notes`
-    are sentences about differences that do not prevent a comparison. A task whose training has
-    changed fails unless `may_change`.
+    are sentences about differences that still allow a comparison. A task whose training has changed
+    fails, unless `may_change` is true.
     """
 
     title: str
@@ -151,9 +155,9 @@ class Verdict:
     may_change: bool = False
 
     def without_paths(self, known: Iterable[str]) -> Self:
-        """Return the verdict for files and logs, with paths of this machine shortened.
+        """Return the verdict for files and logs, in which paths on this machine are shortened.
 
-        Titles, reasons and notes may contain paths. `known` are paths that they may contain.
+        Titles, reasons and notes may contain paths; `known` are the paths to look for.
         """
         said = partial(without_paths, known=[*known])
         return replace(
@@ -175,7 +179,7 @@ class Verdict:
 
     @property
     def failed(self) -> tuple[TaskVerdict, ...]:
-        """Tasks that are worse, or whose training changed although it may not."""
+        """Tasks that are worse, or whose training changed although this is not allowed."""
         return tuple(t for t in self.tasks if t.is_worse or (t.change and not self.may_change))
 
     @property
@@ -190,7 +194,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """Verdict as a sentence, after another one if more runs collapse than before."""
+        """The verdict in a sentence, after another one if more runs collapse than before."""
         more = f"More runs collapse than before: {self.collapses}. "
         return f"{more if self.collapses.is_more else ''}{self._of_scores}"
 
@@ -227,20 +231,20 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     notes: Sequence[str] = (),
     may_change: bool = False,
 ) -> Verdict:
-    """Return the verdict on the tasks of `now`.
+    """Judge the tasks in `now` against the baseline.
 
     If nothing has changed, the chance that any task is called worse is at most `alpha`, and the
-    chance that collapsed runs are called more is at most half of it.
+    chance of reporting more collapsed runs is at most half of `alpha`.
 
     Args:
         title: Title of the verdict.
-        before: Baseline's runs, keyed by task; two seeds or more for each task of `now`.
+        before: Baseline's runs, keyed by task; two seeds or more for each task in `now`.
         now: New runs, keyed by task.
         ids: Ids of the examples of each scored split, keyed by "task:split".
         alpha: Significance level.
-        seeds: Seeds that were asked for, None for all; any other seed in `now` was run instead of a
+        seeds: Seeds that were requested, None for all; any other seed in `now` has replaced a
             collapsed one.
-        unjudged: Tasks that are known not to be compared.
+        unjudged: Tasks of which it is known that they are not compared.
         notes: Sentences to include in the verdict.
         may_change: Do not fail if training has changed.
 
@@ -254,8 +258,7 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     # One example changes the score by 1 / examples; no spread is assumed to be smaller.
     chances = (drop_p_values(b.scores, n.scores, 1 / b.examples) for b, n in pairs.values())
     corrected = holm(list(map(float, chances)))
-    # Holm's threshold for the smallest p-value: a drop that meets it fails whatever the other tasks
-    # do.
+    # Holm's threshold for the smallest p-value: a drop below it fails regardless of other tasks.
     share = alpha / max(1, len(pairs))
     tasks = tuple(
         TaskVerdict(
@@ -312,7 +315,7 @@ def _require_same_examples(
 ) -> None:
     """Raise DataError unless both samples have an outcome for each example.
 
-    Equal rows always have as many outcomes, unless the baseline's file was edited.
+    If the rows are equal, the numbers of outcomes differ only if the baseline's file was edited.
     """
     had = {split: len(runs[0]) for split, runs in before.right.items()}
     has = {split: len(runs[0]) for split, runs in now.right.items()}
@@ -325,26 +328,27 @@ def _require_same_examples(
 
 
 def _seen(before: Sample, now: Sample) -> tuple[Sequence[float], int, float]:
-    """Return the quantities that the noise of a drop depends on."""
+    """Return the scores and numbers on which the noise of a drop depends."""
     return before.scores, len(now.scores), 1 / before.examples
 
 
 def _change(before: Sample, now: Sample) -> Change | None:
-    """Return the first change of training; None if other weights or libraries explain it."""
-    # An unknown maker is "" on both sides and proves nothing.
+    """Return the first change of training; None if other weights or libraries may explain it."""
+    # An unknown maker is "", and two unknown makers may differ.
     alike = before.conditions.weights == now.conditions.weights and before.maker == now.maker
     return find_change(before.first_losses, now.first_losses) if alike and now.maker else None
 
 
 # Noise of a drop: Student's t on the spread of the baseline's seeds.
 #
-# Both sides are scored on the same examples, so the choice of examples affects both alike, and any
-# other difference without a cause is the noise of seeds. All scores and drops are in the unit of
-# the score (mostly 0..1).
+# Old and new runs are scored on the same examples, so the choice of examples affects both alike. If
+# nothing has changed, they differ only by the noise of seeds. All scores and drops are in the unit
+# of the score (mostly 0..1).
 
 POWER = 0.8
-"""Chance to find a "detectable" drop: four fifths, the convention of power analyses (Cohen,
-Statistical Power Analysis, 1988, section 2.4)."""
+"""Probability of finding a "detectable" drop: four fifths, the convention in power analysis (Cohen,
+Statistical Power Analysis, 1988, section 2.4).
+"""
 
 
 def spread_of_means(
@@ -353,14 +357,14 @@ def spread_of_means(
     """Return the standard error of the difference of both means, from the baseline's seeds alone.
 
     The spread of the new runs is not used, since one collapsed run among them would raise the
-    tolerance that it should exceed.
+    tolerance that its drop should exceed.
 
     Args:
         before: Baseline's scores along the last axis, at least two.
         after_count: Number of new runs.
-        resolution: Value of one example; the spread is assumed to be at least this large, because a
-            few equal scores do not show a smaller one.
-        seeds: Number of seeds of the baseline's mean, if it is not the length of the last axis.
+        resolution: Effect of one example on the score. The spread is assumed to be at least this
+            large, because a few equal scores do not prove a smaller one.
+        seeds: Number of seeds in the baseline's mean, if it is not the length of the last axis.
     """
     # s * sqrt(1/n + 1/m): n seeds of the baseline, m new runs.
     scores = np.asarray(before, dtype=np.float64)
@@ -370,7 +374,7 @@ def spread_of_means(
 
 
 def drop_p_values(before: Any, after: Any, resolution: Any) -> Array:
-    """Return the chance of such a drop of the mean, or a larger one, if nothing has changed.
+    """Return the chance that the mean drops this much or more if nothing has changed.
 
     The test is one-sided, and its degrees of freedom are the baseline's number of seeds minus one.
 
@@ -378,7 +382,7 @@ def drop_p_values(before: Any, after: Any, resolution: Any) -> Array:
         before: Baseline's scores, with seeds along the last axis; other axes are tasks or
             simulations.
         after: New scores, with seeds along the last axis.
-        resolution: Value of one example, see `spread_of_means`.
+        resolution: Effect of one example on the score, see `spread_of_means`.
     """
     old, new = (np.asarray(scores, dtype=np.float64) for scores in (before, after))
     drops = old.mean(axis=-1) - new.mean(axis=-1)
@@ -397,7 +401,7 @@ def tolerated_drop(before: Any, after_count: int, resolution: float, alpha: floa
 def detectable_drop(
     before: Any, after_count: int, resolution: float, alpha: float, seeds: int | None = None
 ) -> float:
-    """Return the true drop that is found with probability POWER, if the baseline's spread is true.
+    """Return the true drop that is found with probability POWER, given the baseline's spread.
 
     With a true drop, the test statistic has a noncentral t distribution. `seeds` is the number of
     seeds that the baseline is assumed to have, with the same spread; by default its own number.
@@ -410,11 +414,13 @@ def detectable_drop(
     return shift * float(spread_of_means(before, after_count, resolution, seeds))
 
 
-# Whether more runs collapse than before, tested over all tasks because one task has few runs.
+# Test whether more runs collapse than before, over all tasks because one task has few runs.
 
 ACCEPTED = 0.05
-"""Share of runs that may collapse without a cause. A baseline without collapsed runs does not prove
-that it is 0, and large encoders on small tasks collapse with some seeds (Devlin et al., 2019)."""
+"""Share of runs that may collapse although nothing is wrong. A baseline without collapsed runs does
+not prove that the share is 0, and large encoders on small tasks collapse with some seeds (Devlin
+et al., 2019).
+"""
 
 
 def count_collapses(
@@ -423,9 +429,9 @@ def count_collapses(
     seeds: Collection[int] | None,
     alpha: float,
 ) -> Collapses:
-    """Return the new runs that collapsed, compared with the baseline's.
+    """Count the new runs that collapsed, and compare them with the baseline's.
 
-    If nothing has changed, the chance that they are called more is at most half of `alpha`.
+    If nothing has changed, the chance of reporting more collapsed runs is at most half of `alpha`.
     """
     again = {
         task: tuple(seed for seed in sample.seeds if seeds is not None and seed not in seeds)
@@ -451,9 +457,10 @@ def count_collapses(
 def collapse_p_value(first: int, both: int, seeds: int, before: int, runs_before: int) -> float:
     """Return the chance of at least `both` collapsed runs if the true share is ACCEPTED.
 
-    Of `seeds` runs, `first` collapsed; each of these was repeated with another seed, and `both`
-    counts the collapsed runs of both rounds. If runs of the baseline collapsed too, the p-value is
-    at least that of Fisher's exact test of the first round against the baseline.
+    In the first round, `first` of `seeds` runs collapsed. Each of these was repeated with another
+    seed, and `both` counts the collapsed runs of both rounds. If runs of the baseline collapsed
+    too, the p-value is at least that of Fisher's exact test of the first round against the
+    baseline.
     """
     one_seed = [1 - ACCEPTED, ACCEPTED * (1 - ACCEPTED), ACCEPTED**2]  # 0, 1, 2 collapsed
     # Distribution of the number of collapsed runs: the convolution of the distributions of each
@@ -464,13 +471,13 @@ def collapse_p_value(first: int, both: int, seeds: int, before: int, runs_before
     return float(max(chances[both:].sum(), known if before else 0.0))
 
 
-# Examples that most runs predicted correctly before and most predict wrongly now, or the reverse.
+# Examples that most runs predicted correctly before and wrongly now, or the reverse.
 
 
 def find_flips(before: Sample, now: Sample, ids: Mapping[str, Sequence[str]]) -> tuple[Flip, ...]:
-    """Return the flips, clearest losses first; `ids` are the ids of each split's examples in order.
+    """Return the flips, clearest losses first; `ids` has each split's example ids in order.
 
-    An example that exactly half of the runs predict correctly is no flip.
+    An example that exactly half of the runs predict correctly is not a flip.
     """
     found = [flip for split in before.right for flip in _flips(split, before, now, ids[split])]
     return tuple(sorted(found, key=lambda flip: (flip.now - flip.before, flip.split, flip.example)))

@@ -1,4 +1,4 @@
-"""A pytest plugin: `@pytest.mark.bench(...)` makes a test item of a check against a baseline.
+"""Pytest plugin: `@pytest.mark.bench(...)` turns a test into a check against a baseline.
 
     @pytest.mark.bench(model="tiny", suite="glue", limit=300)
     def test_glue_is_no_worse(): ...
@@ -14,7 +14,7 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the marker known."""
+    """Register the marker `bench`."""
     config.addinivalue_line(
         "markers",
         "bench(model, **options): fail if `bench check` with these options fails; write _ for - in "
@@ -24,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Checks what the test's markers name, before its own code runs."""
+    """Run the checks that the test's markers describe, before the test's own code."""
     for marker in item.iter_markers("bench"):
         _check(item.config.rootpath, *marker.args, **marker.kwargs)
 

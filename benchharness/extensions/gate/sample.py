@@ -1,4 +1,4 @@
-"""Runs of one task for the regression check: a score per seed, and the outcome of each example."""
+"""Runs of one task for the regression check: a score per seed, and each example's outcome."""
 
 import json
 import math
@@ -17,16 +17,17 @@ from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import Example
 from benchharness.tasks.suites import find_task
 
-# Conditions that two sets of runs must share, so that only code or weights can make one worse.
+# Conditions that must be equal in both sets of runs, so that only code or weights can differ.
 
 Value = str | int | float | bool
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """Fields of a job without its seed and its names: weights, rows, recipe, precision, versions.
+    """Fields of a job that all of its seeds share: weights, rows, recipe, precision and versions.
 
-    The fields are those of Job; `settings` are plain values, `plugins` maps names to digests.
+    The names and types are those of Job, except that `settings` are plain values and `plugins` maps
+    names to digests.
     """
 
     weights: str
@@ -42,7 +43,8 @@ class Conditions:
         """Return the conditions with these fields.
 
         Raises:
-            TypeError: A field is unknown or missing, or the weights or a mapping have another type.
+            TypeError: A field is unknown or missing, or the weights or a mapping have the wrong
+                type.
         """
         found = cls(**data)
         tables = (found.fingerprints, found.settings, found.plugins)
@@ -52,7 +54,7 @@ class Conditions:
 
 
 def conditions_of(job: Job) -> Conditions:
-    """Return the conditions of a job, which all of its seeds share."""
+    """Return the conditions of a job, which are the same for all of its seeds."""
     return Conditions(
         weights=job.weights,
         fingerprints=dict(job.fingerprints),
@@ -67,7 +69,8 @@ def conditions_of(job: Job) -> Conditions:
 def differences(before: Conditions, now: Conditions) -> Iterator[str]:
     """Yield each difference that prevents a comparison: "the rows of glue/rte:dev have changed".
 
-    Different weights do not: the purpose of a check may be to compare a retrained checkpoint.
+    Different weights do not prevent it, because the purpose of a check may be to compare a
+    retrained checkpoint.
     """
     for name in _changed(before.fingerprints, now.fingerprints):
         yield f"the rows of {name} have changed"
@@ -95,32 +98,34 @@ def _shown(settings: Mapping[str, Value], name: str) -> str:
     return str(settings.get(name, "unset"))
 
 
-# First losses of a run: equal for equal seeds, unless training computes something else.
+# First losses of a run. They are equal for equal seeds, unless training computes something else.
 #
 # A seed determines the new weights, the order of the examples and the dropout masks. Another
 # processor or number of threads adds only rounding errors, which need many steps to grow. So the
 # first losses of a single run detect at once a change for which scores would need many seeds.
 
 FIRST_STEPS = 10
-"""Number of steps that are compared; if the first point of the curve is later, only that point is.
+"""Number of steps that are compared. If the learning curve begins later, only its first point is.
 """
 
 LATEST_POINT = 30
-"""Latest step of a first point that is compared: rounding errors may have grown after it."""
+"""Latest step of a first point that is compared. After it, rounding errors may have grown too much.
+"""
 
 TOLERANCE = 2e-3
-"""Largest relative difference of two equal losses. With tiny in bf16 on RTE, over ten steps, other
-threads change the loss by at most 0.0002 of it and other instructions (AVX2 for AVX-512) by
-0.0004; label smoothing of 0.1 changes it by 0.005 to 0.02, shuffled token types and a wrong
-maximum length by 0.06 (docs/regression.md)."""
+"""Maximum relative difference between losses that count as equal. With tiny in bf16 on RTE, over
+ten steps, another number of threads changes the loss by at most 0.0002 of it, and other
+instructions (AVX2 instead of AVX-512) by 0.0004. Label smoothing of 0.1 changes it by 0.005 to
+0.02, and shuffled token types or a wrong maximum length by 0.06 (docs/regression.md).
+"""
 
 DECIDING = ("torch", "transformers", "tokenizers", "numpy")
-"""Libraries that random numbers and token ids come from."""
+"""Libraries that determine random numbers and token ids."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Beginning:
-    """First points of a learning curve: steps, and the mean loss since the step before."""
+    """First points of a learning curve: steps, and the mean loss since the previous point."""
 
     steps: tuple[int, ...] = ()
     losses: tuple[float, ...] = ()
@@ -156,7 +161,7 @@ class Change:
 
 
 def beginning_of(result: Result) -> Beginning:
-    """Return the points of the first steps; none without training or if the first is late."""
+    """Return the points of the first steps; none without training or if the first point is late."""
     points = list(takewhile(lambda point: point.step <= FIRST_STEPS, result.curve))
     points = points or [p for p in result.curve[:1] if p.step <= LATEST_POINT]
     return Beginning(
@@ -167,7 +172,7 @@ def beginning_of(result: Result) -> Beginning:
 def maker_of(result: Result) -> str:
     """Return the device and libraries that determine a run's numbers; "" if they are unknown.
 
-    Example: "cpu, torch 2.13.0, ...".
+    An example is "cpu, torch 2.13.0, ...".
     """
     try:
         versions = result.provenance["versions"]
@@ -178,15 +183,15 @@ def maker_of(result: Result) -> str:
 
 
 def shared_seeds(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -> list[int]:
-    """Return the seeds that both have with points at the same steps."""
+    """Return the seeds for which both have points at the same steps."""
     both = sorted(before.keys() & now.keys())
     return [seed for seed in both if before[seed].steps == now[seed].steps]
 
 
 def find_change(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -> Change | None:
-    """Return the first change of the first seed that has one, None if there is none.
+    """Return the first change in the first seed with a change; None if there is none.
 
-    Only seeds that both have with points at the same steps are compared.
+    Only seeds for which both have points at the same steps are compared.
     """
     for seed in shared_seeds(before, now):
         old, new = before[seed], now[seed]
@@ -197,18 +202,18 @@ def find_change(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -
 
 
 FEW_SEEDS = 5
-"""With fewer seeds, the tolerance is far above the spread: see docs/regression.md."""
+"""With fewer seeds, the tolerated drop is far above the spread (docs/regression.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """Runs of one task that differ only in the seed.
 
-    `scores` are the task's scores with the suite's rule, in 0..1, in the order of `seeds`. `right`
-    has, keyed by the scored split ("glue/cola:dev"), one string per seed with one character per
-    example in the split's order: "1" for a right prediction, "0" for a wrong one. `beginnings` are
-    the first losses of each seed, and `maker` is the device and the libraries that computed them.
-    `collapsed` are the seeds whose run has learned nothing.
+    `scores` are the task's scores by the suite's rule, from 0 to 1, in the order of `seeds`.
+    `right` is keyed by scored split ("glue/cola:dev"). Its values have a string per seed, with a
+    character per example in the order of the split: "1" for a correct prediction, "0" for a wrong
+    one. `beginnings` are the first losses of each seed, and `maker` names the device and the
+    libraries that computed them. `collapsed` are the seeds whose runs have learned nothing.
     """
 
     conditions: Conditions
@@ -221,7 +226,7 @@ class Sample:
 
     @property
     def unfit(self) -> str:
-        """Clause that explains why these runs cannot show a drop, empty if they can."""
+        """Clause that explains why these runs cannot show a drop; empty if they can."""
         if self.collapsed:
             return (
                 f"{len(self.collapsed)} of {len(self.seeds)} seeds collapsed (seed "
@@ -231,15 +236,15 @@ class Sample:
 
     @property
     def weakness(self) -> str:
-        """Clause on why these runs cannot show a drop, or on few seeds; may be empty."""
+        """Clause that explains why these runs show no drop, or only a large one; may be empty."""
         few = len(self.seeds) < FEW_SEEDS
         return self.unfit or (f"it has {len(self.seeds)} seeds" if few else "")
 
     @property
     def learned(self) -> "Sample | None":
-        """Runs that have not collapsed, None if all have.
+        """Runs that have not collapsed; None if all have.
 
-        Drops are measured with these runs alone: collapsed runs would lower the mean, or increase
+        Drops are measured with these runs alone. Collapsed runs would lower the mean, or increase
         the spread so much that it hides any drop.
         """
         kept = [place for place, seed in enumerate(self.seeds) if seed not in self.collapsed]
@@ -270,12 +275,12 @@ class Sample:
 
     @property
     def spread(self) -> float | None:
-        """Sample standard deviation over the seeds, None for one seed."""
+        """Sample standard deviation over the seeds; None for a single seed."""
         return spread_of(self.scores)
 
     @property
     def examples(self) -> int:
-        """Number of examples that a score is computed from."""
+        """Number of examples from which a score is computed."""
         return sum(len(runs[0]) for runs in self.right.values())
 
     @classmethod
@@ -283,8 +288,8 @@ class Sample:
         """Return the sample with these fields, read from JSON.
 
         Raises:
-            ValueError: The fields do not fit each other.
-            TypeError: A field is of another type.
+            ValueError: The fields are inconsistent.
+            TypeError: A field has the wrong type.
             KeyError: A field is missing.
         """
         sample = cls(
@@ -302,7 +307,7 @@ class Sample:
 
 
 def _fault(sample: Sample) -> str:
-    """Return why no run can have produced the sample, empty if it is consistent."""
+    """Return why no run can have produced this sample; empty if it is consistent."""
     runs = len(sample.seeds)
     if not all(isinstance(seed, int) for seed in sample.seeds):
         return "a seed is not a whole number"
@@ -323,7 +328,7 @@ def sample_of(
     examples: Mapping[str, Sequence[Example]],
     collapsed: Sequence[int] = (),
 ) -> Sample:
-    """Return the sample of one task's results, which differ in their seeds.
+    """Build the sample of one task's results, which differ in their seeds.
 
     Args:
         results: Results of the task.
@@ -332,7 +337,7 @@ def sample_of(
         collapsed: Seeds whose run has learned nothing.
 
     Raises:
-        DataError: The results were predicted on other examples.
+        DataError: The results are predictions of other examples.
     """
     return Sample(
         conditions=conditions_of(results[0].job),
@@ -360,20 +365,20 @@ def _outcomes(evaluation: Evaluation, examples: Sequence[Example]) -> str:
     return "".join("1" if each else "0" for each in right)
 
 
-# The baseline: the samples of a model, in a file that is kept with the code.
+# The baseline: the samples of a model, in a file that is committed with the code.
 
 
 FORMAT = 2
-"""Version of the file's fields; 1 was used before version 0.1.0."""
+"""Version of the file's fields; version 1 was used before benchharness 0.1.0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
     """Samples of a model, keyed by task, and how they were made.
 
-    `data` is the source ("mini", "hub" or "files", without the name of the folder), `limit` the
+    `data` is the source ("mini", "hub" or "files", without the name of the folder), and `limit` the
     number of rows kept per split. `environment` describes the code, versions and machine of the
-    runs for a reader; it decides nothing, unlike `maker` of a sample.
+    runs for readers only; the comparison uses the `maker` of each sample.
     """
 
     model: str
@@ -384,7 +389,7 @@ class Baseline:
     tasks: Mapping[str, Sample]
 
     def to_text(self) -> str:
-        """Return the text of the file: JSON with a line per value, so that diffs are readable."""
+        """Return the text of the file: JSON with a value per line, so that diffs are readable."""
         spreads = {task: sample.spread for task, sample in self.tasks.items()}
         means = {task: sample.mean for task, sample in self.tasks.items()}
         summary = {task: {"mean": means[task], "spread": spreads[task]} for task in self.tasks}
@@ -394,13 +399,13 @@ class Baseline:
 
     @classmethod
     def from_text(cls, text: str, name: str) -> "Baseline":
-        """Return the baseline from a file's text; `name` is the name of the file in errors.
+        """Read a baseline from a file's text; `name` is the name of the file in errors.
 
         Raises:
             DataError: The text is not a baseline, or has another format.
         """
         try:
-            # A merge or an editor may have left anything there: an OverflowError comes from a
+            # After a merge or an edit the file may contain anything: an OverflowError comes from a
             # number of hundreds of digits, a RecursionError from deeply nested brackets.
             data = json.loads(text)
             if data["format"] != FORMAT:

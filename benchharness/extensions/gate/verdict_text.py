@@ -1,4 +1,4 @@
-"""A verdict in the formats text, JSON, Markdown, JUnit XML and GitHub annotations."""
+"""Format a verdict as text, JSON, Markdown, JUnit XML and GitHub annotations."""
 
 import re
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from benchharness.tasks.suites import distinct_title
 COLUMNS = ("task", "baseline", "now", "drop", "tolerated", "would see", "p", "verdict")
 
 MOST_FLIPS = 10
-"""Largest number of examples that are named per task; JSON has them all."""
+"""Maximum number of examples that are listed per task; JSON has all of them."""
 
 
 def row_of(task: TaskVerdict) -> tuple[str, ...]:
-    """Return the texts under COLUMNS."""
+    """Return the cells of a task's row, in the order of COLUMNS."""
     spread = task.before.spread or 0.0
     return (
         distinct_title(task.task),
@@ -33,9 +33,9 @@ def row_of(task: TaskVerdict) -> tuple[str, ...]:
 
 
 def seen_drop(drop: float, sample: Sample) -> str:
-    """Return a detectable drop times 100, or "none" if it is half of the score or more.
+    """Return a detectable drop times 100, or "none" if it is at least half of the score.
 
-    A model that guesses may still reach half of the score.
+    A model that only guesses may still reach half of the score.
     """
     return f"{drop * 100:.2f}" if drop < sample.mean / 2 else "none"
 
@@ -47,14 +47,14 @@ def _verdict(task: TaskVerdict) -> str:
 
 
 def change_line(task: TaskVerdict) -> str:
-    """Return a line on the change of training, empty if there is none."""
+    """Return a line about changed training; empty if training has not changed."""
     return (
         f"{distinct_title(task.task)}: training has changed: {task.change}" if task.change else ""
     )
 
 
 def explanations(verdict: Verdict) -> Iterator[str]:
-    """Yield sentences that explain the columns."""
+    """Yield sentences that explain the columns of the table."""
     yield from (
         "Scores are means over seeds on the same examples, times 100; p is for all tasks at once.",
         f"If nothing has changed, the chance that any task fails is at most {verdict.alpha:.0%}.",
@@ -68,7 +68,7 @@ def explanations(verdict: Verdict) -> Iterator[str]:
 
 
 def flip_lines(task: TaskVerdict) -> list[str]:
-    """Return the number of examples that flipped, and the clearest that are wrong now."""
+    """Return lines with the number of flips, and with the clearest examples that are wrong now."""
     lost = [flip for flip in task.flips if flip.is_lost]
     gained = len(task.flips) - len(lost)
     title = distinct_title(task.task)
@@ -82,7 +82,7 @@ def flip_lines(task: TaskVerdict) -> list[str]:
 
 
 def facts_of(verdict: Verdict) -> dict[str, Any]:
-    """Return everything that the check found; scores are in their own unit, mostly 0..1."""
+    """Return everything that the check found as plain data; scores are mostly from 0 to 1."""
     return {
         "title": verdict.title,
         "verdict": verdict.sentence,
@@ -121,8 +121,9 @@ def _sample(sample: Sample) -> dict[str, Any]:
 # A verdict as Markdown, for a pull request or the step summary of a workflow.
 
 SPECIAL = re.compile(r"[\\`*\[\]<>#|&]|(?<![^\W_])_|_(?![^\W_])")
-"""Characters that Markdown or HTML could read as markup; a link needs square brackets, `a_b` is a
-word."""
+"""Characters that Markdown or HTML could read as markup. Parentheses are not among them, because a
+link also needs square brackets; nor is the underscore within a word such as `a_b`.
+"""
 
 
 def to_markdown(verdict: Verdict) -> str:
@@ -167,9 +168,9 @@ def _markdown_text(text: str) -> str:
 
 
 def to_junit(verdict: Verdict) -> str:
-    """Return the JUnit document: a regression is a failure, a task not compared is an error.
+    """Return the JUnit document: a regression is a failure, and a task not compared is an error.
 
-    Element and attribute names are those of Jenkins' junit-10.xsd.
+    Element and attribute names follow Jenkins' junit-10.xsd.
     """
     collapses = verdict.collapses
     counts = {
@@ -215,8 +216,9 @@ def _case(suite: ET.Element, title: str, task: str) -> ET.Element:
 # A verdict as annotations of GitHub Actions, shown next to the changes of a pull request.
 
 ESCAPES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-"""Escapes of GitHub's toolkit in a message; a property needs the two below too (actions/toolkit,
-packages/core/src/command.ts)."""
+"""Escapes of GitHub's toolkit in a message; PROPERTY_ESCAPES are for a property (actions/toolkit,
+packages/core/src/command.ts).
+"""
 
 PROPERTY_ESCAPES = {**ESCAPES, ":": "%3A", ",": "%2C"}
 

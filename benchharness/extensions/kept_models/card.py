@@ -1,6 +1,6 @@
-"""The model card of an exported folder: the model, its origin, its scores and its use.
+"""Model card of an exported folder: the model, its origin, its scores and how to use it.
 
-Its first lines are the hub's metadata. Unknown facts are left out; above all the license, which
+The first lines are the hub's metadata. Unknown facts are left out, in particular the license, which
 depends on the rows as well as on the checkpoint.
 """
 
@@ -34,7 +34,7 @@ from benchharness.tasks.text_to_text import cast_of
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """The facts in the model card of an exported folder.
+    """Facts for the model card of an exported folder.
 
     Attributes:
         name: Name of the folder.
@@ -42,11 +42,11 @@ class Card:
         task: Task that the model was trained on.
         splits: For each "task:split", the `scores`, the number of `rows` and their `fingerprint`.
         versions: Versions of the libraries.
-        auto_class: Class of transformers that loads the folder; empty if there is none.
-        lacking: Reason why no class of transformers loads it; empty if there is one.
+        auto_class: Transformers class that loads the folder; empty if there is none.
+        lacking: Reason why no transformers class can load the folder; empty if one can.
         license: License that the user gave; None if unknown.
         texts: Number of texts per example, one or two.
-        seeds: Headline scores of the same run with each seed, including this run's own.
+        seeds: Headline scores of the same run with each seed, including this run's own seed.
         checks: Comparisons of the model's variants with the original.
         flags: Warnings about the scores.
         notes: Sentences about limitations of the folder.
@@ -76,7 +76,7 @@ class Card:
 
     @property
     def is_official(self) -> bool:
-        """True if the rows are all rows of a data set on the hub."""
+        """Whether the rows are the complete rows of a data set on the hub."""
         return bool(self.task.source.hub) and self.job.data != "mini" and self.job.limit is None
 
 
@@ -86,7 +86,7 @@ def write_card(folder: Path, card: Card) -> None:
 
 
 def card_of(folder: Path, data: str) -> Card:
-    """Build the card of a folder that `bench model` wrote; `data` is the source of its rows."""
+    """Build the card of a folder that `bench model` wrote; `data` is where its rows come from."""
     told = json.loads((folder / TAKEN).read_text(encoding="utf-8"))
     job = Job.from_json(told["job"])
     plugins_for(job, kept=True)
@@ -113,7 +113,7 @@ def _texts_of(task: Task, data: str, limit: int | None) -> int:
 
 
 def card_text(card: Card) -> str:
-    """Return the card as Markdown with YAML metadata on top."""
+    """Return the card as Markdown, with YAML metadata at the top."""
     parts = [
         f"---\n{_metadata(card)}\n---",
         f"# {visible(card.name)}",
@@ -194,7 +194,7 @@ def _rows_of(card: Card) -> str:
     return made if limit is None else f"{made}, {limit} rows per split"
 
 
-# Code snippets that use transformers alone to answer a single row.
+# Code snippets that predict a single row with transformers alone.
 
 _LOAD = """\
 import torch
@@ -296,9 +296,9 @@ def _usage(card: Card) -> Iterator[str]:
 
 
 def snippet(card: Card) -> str:
-    """Return code that loads the folder from the working directory and answers a row.
+    """Return code that loads the folder from the working directory and predicts one row.
 
-    It uses transformers alone, or sentence-transformers for a model without a head.
+    The code uses transformers alone, or sentence-transformers for a model without a head.
     """
     task: Any = card.task
     if card.auto_class == BODY:
@@ -382,7 +382,7 @@ CHECK_COLUMNS = (
 def check_lines(checks: Sequence[Check]) -> Iterator[tuple[str, ...]]:
     """Yield the table rows of the original model and of each variant.
 
-    Times are measured on one thread of the processor.
+    Times are measured on a single CPU thread.
     """
     for side in (0, 1):
         for each in checks if side else checks[:1]:

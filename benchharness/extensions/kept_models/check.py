@@ -1,4 +1,4 @@
-"""Check that transformers alone computes with an exported folder what the run's network did."""
+"""Check that an exported folder, loaded by transformers alone, computes the same as the run."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -28,19 +28,21 @@ from benchharness.training.batching import Features, Indices
 from benchharness.training.compute import Layout, Part
 
 SAMPLE = 64
-"""Number of examples whose logits are compared between the two."""
+"""Number of examples whose logits are compared between transformers and the run's network."""
 
 BATCH = 8
-"""Rows per batch of the comparison; their lengths differ, so that all but the longest are
-padded."""
+"""Number of rows per batch in the comparison. The rows of a batch differ in length, so that all but
+the longest are padded.
+"""
 
 FORBIDDEN = -1e5
-"""Upper bound of the logits that a class gives where no answer is allowed, such as BigBird's in
-the question."""
+"""Threshold for the logits of positions where a transformers class allows no answer, such as the
+question in BigBird. Lower logits are not compared.
+"""
 
 
 class Dev(NamedTuple):
-    """A split that the run has predicted: "task:split", its rows, and the stored predictions."""
+    """A split that the run has predicted: its name "task:split", rows and stored predictions."""
 
     name: str
     rows: SplitRows
@@ -49,18 +51,20 @@ class Dev(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """The result of a check.
+    """Comparison of an exported folder with the run's network and its stored predictions.
 
     Attributes:
-        sampled: Number of examples whose logits were compared (for a retrieval model, the numbers
-            of their vectors); 0 if transformers has no class and the run's own network was checked
+        sampled: Number of examples whose logits (for a retrieval model: vectors) were compared; 0
+            if no transformers class can load the model and the run's own network was checked
             instead.
-        apart: Largest difference of a logit.
-        rows: Number of examples whose answers were compared with the stored ones; 0 for a retrieval
-            model.
-        differ: Number of answers that differ from the stored ones.
-        largest_change: Largest change of a probability, a number, or a span's no-answer score.
-        unexplained: Number of answers that differ by more than the rounding of the run's precision.
+        apart: Largest absolute difference of a logit, or of a number in a vector.
+        rows: Number of examples whose predictions were compared with the stored ones; 0 for a
+            retrieval model.
+        differ: Number of predictions that differ from the stored ones.
+        largest_change: Largest change of a probability, of a predicted number, or of a span's
+            no-answer score.
+        unexplained: Number of predictions that differ by more than rounding in the run's precision
+            explains.
     """
 
     sampled: int
@@ -72,7 +76,7 @@ class Checked:
 
     @property
     def sentence(self) -> str:
-        """The result as a sentence for users."""
+        """The comparison as a sentence for users."""
         if not self.sampled:
             return (
                 f"checked by the run's own network: {self.differ} of {self.rows} answers differ "
@@ -94,9 +98,9 @@ class Checked:
 
 
 def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]) -> Checked:
-    """Compare a folder, loaded by transformers, with the run's fp32 network on dev rows.
+    """Compare an exported folder, loaded by transformers, with the run's fp32 network on dev rows.
 
-    Raises JobError, with the row, both logits and the likely cause, if they do not agree.
+    Raises JobError, with the row, both logits and the likely cause, if the logits differ too much.
     """
     kind = "text" if model.recipe.text else model.task.head
     try:
@@ -130,7 +134,7 @@ def _compared(
     answers: Sequence[Prediction],
     stored: Sequence[Prediction],
 ) -> Checked:
-    """Compare the answers to the examples of a split with those that the run has stored."""
+    """Compare predictions for the examples of a split with the stored predictions."""
     differ, change = compare_answers(model.task, answers, stored)
     unexplained = _unexplained(model, examples, answers, stored)
     return Checked(
@@ -154,19 +158,22 @@ def _together(splits: Sequence[Checked]) -> Checked:
     )
 
 
-# Comparison of the answers with those that the run has stored.
+# Comparing predictions with the stored ones.
 
 EXACT = 1e-3
-"""Largest change of a probability, or of a number's relative value, between two machines in
-fp32."""
+"""Largest change between two machines in fp32 that rounding explains, of a probability or relative
+to a predicted number.
+"""
 
 TIMES = 4
-"""Factor by which rounding in the run's precision may be larger on another machine than on this
-one, in size and in the number of rows."""
+"""Factor by which the effect of rounding in the run's precision may be larger on another machine
+than on this one, both in size and in the number of rows.
+"""
 
 FARTHEST = 0.1
-"""Largest change of a probability, or of a number's relative value, that rounding is accepted to
-cause in more than one row of 100."""
+"""Largest change, of a probability or relative to a predicted number, that rounding may cause in
+more than a few rows.
+"""
 
 
 def _unexplained(
@@ -175,15 +182,17 @@ def _unexplained(
     answers: Sequence[Prediction],
     stored: Sequence[Prediction],
 ) -> int:
-    """Return how many fp32 answers differ from the stored ones by more than rounding explains.
+    """Return how many fp32 predictions differ from the stored ones by more than rounding explains.
 
-    For a run in a lower precision, the effect of bf16 is measured here, by the same network on the
-    same rows. A change may reach EXACT plus TIMES the 99th percentile of the measured changes (a
-    single row may be far from all others), at most FARTHEST. Farther changes are accepted in TIMES
-    as many rows as are farther here, at most in a tenth. Answers that do not follow from their
-    numbers, such as spans, may differ in one row of 1,000, in three more rows whose best two
-    answers are nearly equal (at most a tenth of a small split), and in TIMES as many rows as differ
-    here.
+    For a run in a lower precision, the effect of bf16 is measured here with the same network and
+    rows. A change may reach EXACT plus TIMES the 99th percentile of the measured changes, but at
+    most FARTHEST. (The maximum is not used, because a single row may change much more than all
+    others.) Larger changes are accepted in TIMES as many rows as have such a change here, but at
+    most in a tenth of the rows.
+
+    Predictions that do not follow from their numbers, such as spans, may differ in one row of
+    1,000, in three more rows whose best two answers are nearly equal (at most a tenth of a small
+    split), and in TIMES as many rows as differ here.
     """
     count, reach, far = len(examples), EXACT, 0
     few = count // 1000 + min(3, count // 10)
@@ -199,9 +208,9 @@ def _unexplained(
 
 
 def check_own(model: TrainedModel, dev: Sequence[Dev]) -> Checked:
-    """Compare the fp32 answers of the run's own network with the stored ones.
+    """Compare the fp32 predictions of the run's own network with the stored ones.
 
-    This check is for models that no class of transformers can load.
+    This check is for models that no transformers class can load.
     """
     found = list[Checked]()
     for each in dev if model.task.kind != "ranking" else ():
@@ -212,7 +221,7 @@ def check_own(model: TrainedModel, dev: Sequence[Dev]) -> Checked:
 
 
 def require_stored_answers(model: TrainedModel, checked: Checked) -> None:
-    """Raise JobError if a model's answers differ from those that its run has stored."""
+    """Raise JobError if a model's predictions differ from the stored ones by more than rounding."""
     if checked.unexplained:
         key = model.job.key[:12]
         raise _wrong(
@@ -226,9 +235,9 @@ def require_stored_answers(model: TrainedModel, checked: Checked) -> None:
 
 
 def scale_of(model: TrainedModel) -> tuple[float, float]:
-    """Return the (zero, unit) of a regression task's scale as built into the class's last layer.
+    """Return the offset and the factor that were built into the last layer for a regression task.
 
-    The zero is left at 0 if the layer has no bias (GPT). It is UNSCALED for other tasks.
+    The offset is 0 if the layer has no bias (GPT). For other tasks the result is UNSCALED.
     """
     task, network = model.task, model.network
     if model.recipe.text or not isinstance(task, PairTask) or not task.is_regression:
@@ -238,7 +247,10 @@ def scale_of(model: TrainedModel) -> tuple[float, float]:
 
 
 def task_of_logits(task: Any, in_last_layer: tuple[float, float]) -> Any:
-    """Return the task whose scale decodes a class's logits, given the scale in its last layer."""
+    """Return the task with the part of its scale that is not yet applied to the logits.
+
+    `in_last_layer` is the result of `scale_of`.
+    """
     if task.kind != "number":
         return task
     return replace(task, scale=(0.0 if in_last_layer[0] else task.scale[0], 1.0))
@@ -250,23 +262,23 @@ def _wrong(model: TrainedModel, what: str, cause: str) -> JobError:
 
 
 def name_fault(plain: PlainModel, task: Task) -> str:
-    """Describe how a config's names of outputs differ from the task's; "" if they are equal."""
+    """Describe how the output names in a config differ from the task's; "" if they are equal."""
     config, names = plain.network.config, getattr(task, "tags", getattr(task, "labels", ()))
     known = [name for _, name in sorted(config.id2label.items())]
     is_wrong = names and plain.kind in ("pair", "tag") and known != [*names]
     return f"its config calls the outputs {known}, the task {names}" if is_wrong else ""
 
 
-# Rows of token ids: as a tokenizer alone makes them from texts, and as the run encoded them.
+# Token ids of rows, as the tokenizer alone returns them and as the run encodes them.
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Read:
-    """Examples, their features, and the rows that a tokenizer alone makes of each example.
+    """Examples, their features, and the rows that a tokenizer alone returns for each example.
 
-    If a tokenizer alone cannot make the run's rows, they are copied from the features: the run cuts
-    no question, leaves no option without a context, and reads the document around a sentence.
-    `by_ids` is true for such examples.
+    Some rows of the run cannot be made by a tokenizer alone, because the run never truncates a
+    question, never leaves an option without context, and reads the document around a sentence.
+    These rows are copied from the features, and `by_ids` is true for their examples.
     """
 
     examples: Sequence[Any]
@@ -304,21 +316,21 @@ class _Read:
         return [row for rows in self.rows for row in rows]
 
     def name(self, row: int) -> str:
-        """Return the id of the example that a row belongs to."""
+        """Return the id of the example to which a row belongs."""
         ends = np.cumsum([len(rows) for rows in self.rows])
         return str(self.examples[min(int(np.searchsorted(ends, row, "right")), len(ends) - 1)].id)
 
 
 def starts_of(features: Any) -> Any:
-    """Return the first row of each example, followed by the number of rows.
+    """Return the index of the first row of each example, followed by the number of rows.
 
-    Not for sentences in windows of a document.
+    It does not apply to sentences in windows of a document.
     """
     return getattr(features, "windows", features.item_starts)
 
 
 def own_rows(features: Features, rows: Iterable[int]) -> list[Row]:
-    """Return rows of features as a run's head has encoded them."""
+    """Return rows of the features, as encoded by the run's head."""
     columns = {"input_ids": features.token_ids, "token_type_ids": features.token_types}
     known = {name: column for name, column in columns.items() if column is not None}
     edges = [slice(*features.starts[row : row + 2]) for row in rows]
@@ -339,11 +351,11 @@ def _sample(read: _Read) -> list[Any]:
     return [examples[number] for number in order[places]]
 
 
-# Logits of both.
+# Comparing logits.
 
 
 def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) -> float:
-    """Return the largest difference of a logit; raise JobError if a row differs too much."""
+    """Return the largest difference of a logit; raise JobError if the difference is too large."""
     if plain.kind == "tag":  # a sentence alone, with the same weights
         model = replace(model, head=TAG, recipe=replace(model.recipe, tag=None))
     read = _Read.of(model, plain, examples)
@@ -388,7 +400,7 @@ def _mixed(plain: PlainModel, features: Features) -> list[Indices]:
 
 
 def _own_logits(model: TrainedModel, read: _Read, batches: Iterable[Indices]) -> list[Logits]:
-    """Compute what `PlainModel.logits` returns, with the run's own network."""
+    """Compute the same as `PlainModel.logits`, but with the run's own network."""
     network: Any = model.network
     layout: Layout = "packed" if is_packed(network) else "padded"
     by_rows = replace(read.features, items=None)
@@ -417,7 +429,7 @@ def _scaled(model: TrainedModel, logits: Logits) -> Logits:
 
 
 def _cause(plain: PlainModel, row: Row, same_types: bool, one: Logits, own: Logits) -> str:
-    """Return the likely cause of a difference in logits whose tokens are equal."""
+    """Return the likely cause of a difference in logits if the token ids are equal."""
     if not same_types:
         return "the token types (model_input_names)"
     (alone,) = plain.logits([row], [np.array([0])])
@@ -435,7 +447,7 @@ def _numbers(logits: Logits) -> str:
 
 
 def _answers(model: TrainedModel, plain: PlainModel, read: _Read) -> Sequence[Prediction]:
-    """Decode transformers' logits of all examples, or its generated texts, into predictions."""
+    """Decode transformers' logits, or the texts that it generates, into predictions."""
     rows = read.all_rows
     if plain.kind == "text":
         said = plain.answers(rows, plain.batches(rows))

@@ -1,4 +1,4 @@
-"""`bench model`: write a stored run's model as a folder that transformers loads."""
+"""`bench model`: export a stored run's model as a folder that transformers can load."""
 
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
@@ -108,13 +108,13 @@ def model(  # noqa: PLR0913  (its options)
 def take_found(
     found: Found, folders: "Iterable[Taken]", variants: Variants, *, as_json: bool
 ) -> list[dict[str, Any]]:
-    """Write the folders of a run's tasks and variants; return the facts of each as plain data.
+    """Export a run's tasks to folders, with variants; return the facts of each as plain data.
 
     Args:
         found: Run whose model is exported.
-        folders: Exported folders, which are written as they are iterated.
-        variants: Options of further files and checks.
-        as_json: Whether to print nothing on stdout, since the caller prints JSON.
+        folders: Exported folders; iterating over them writes them.
+        variants: Options for additional files and checks.
+        as_json: Whether to print nothing on stdout, because the caller prints JSON.
     """
     tell_notes([found.note] if found.note else [])
     facts = []
@@ -128,7 +128,7 @@ def take_found(
 
 
 def train_kept(key: str, options: RunOptions, *, anyway: bool, as_json: bool) -> None:
-    """Train a run again if its model was not kept, and print how its predictions compare."""
+    """Train a run again if its model was not kept, and report how its predictions compare."""
 
     @contextmanager
     def watch(schedule: Schedule, store: Store) -> Iterator[Watcher]:
@@ -142,7 +142,7 @@ def train_kept(key: str, options: RunOptions, *, anyway: bool, as_json: bool) ->
 
 
 def _tell(taken: "Taken", checks: "Sequence[Check]") -> None:
-    """Print the folder, how to load it, and how to publish it."""
+    """Print the result of the check, how to load the folder, and how to publish it."""
     place = str(taken.folder)
     if taken.checked.rows or taken.checked.sampled:
         typer.echo(visible(taken.checked.sentence))

@@ -1,11 +1,11 @@
-"""Verdict on whether a variant of a model may replace it, from paired answers to the same rows.
+"""Decide whether a variant of a model may replace it, from paired predictions for the same rows.
 
-That two scores do not differ significantly shows nothing on few rows. This module tests instead
-whether the variant is not worse by more than a margin (non-inferiority), and whether it is worse at
-all. Both are exact unconditional tests (Berger and Sidik, Statistical Methods in Medical Research,
-2003; Sidik, Statistics in Medicine, 2003) ordered by the score statistic (Tango, Statistics in
-Medicine, 1998). Its normal approximation and McNemar's mid-p exceed 5 % if few rows change, up to
-7.3 % of cases. All functions are pure.
+On few rows, the lack of a significant difference shows nothing. This module therefore tests whether
+the variant is not worse by more than a margin (non-inferiority), and whether it is worse at all.
+Both are exact unconditional tests (Berger and Sidik, Statistical Methods in Medical Research, 2003;
+Sidik, Statistics in Medicine, 2003) ordered by the score statistic (Tango, Statistics in Medicine,
+1998). Neither its normal approximation nor McNemar's mid-p keeps the level of 5 % if few rows
+change: they reach up to 7.3 %. All functions are pure.
 """
 
 import math
@@ -25,21 +25,23 @@ from benchharness.leaderboard.comparing.noise import difference, sample_of
 from benchharness.leaderboard.statistics import Interval
 
 ALPHA = 0.05
-"""Chance of calling a variant worse that is as good, and of calling one not worse that is worse
-by the margin."""
+"""Level of both tests: the chance of calling an equally good variant worse, and of calling a
+variant not worse that is worse by the margin.
+"""
 
 POWER = 0.8
-"""Chance of a conclusive verdict on the number of rows that `Verdict.needed` states."""
+"""Chance of a conclusive verdict with the number of rows in `Verdict.needed`."""
 
 MANY_ROWS = 3_000
-"""Number of rows from which on a margin of one point can be tested if one answer in 40 changes;
-on fewer rows the default margin is two points."""
+"""Minimum number of rows for a default margin of one point, which can then be tested if one answer
+in 40 changes. With fewer rows the default margin is two points.
+"""
 
 REACH = NormalDist().inv_cdf(1 - ALPHA)
-"""Distance of a 95 % limit in standard errors."""
+"""Distance of a one-sided 95 % limit from the estimate, in standard errors."""
 
 GAMMA = 1e-4
-"""Chance that the true share of changed rows lies outside the shares that are tried."""
+"""Chance that the true share of changed rows lies outside the shares that `exact_p` tries."""
 
 _DRAWS = 4_000
 _MOST_ROWS = 10**8
@@ -52,7 +54,9 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """A verdict on a variant's loss: the original's score minus the variant's (0.01 is a point).
+    """Verdict on the loss of a variant: the original's score minus the variant's score.
+
+    Scores and losses are shares: 0.01 is a point.
 
     Attributes:
         told: "worse", "not worse" or "cannot be told".
@@ -60,16 +64,16 @@ class Verdict:
         loss: Measured loss.
         interval: Interval of the loss with a one-sided limit of 95 % at each end: the true loss is
             above `high` in one case of twenty.
-        rows: Number of rows, or of units that are scored together.
-        lost: Number of rows that only the original answers right; None if answers are not right or
-            wrong.
-        gained: Number of rows that only the variant answers right; None if answers are not right or
-            wrong.
-        p_value: One-sided p-value of the hypothesis that there is no loss; None if the interval
-            decides.
-        power: Chance that a true loss of the margin is detected on such rows.
-        needed: Approximate number of such rows that would be conclusive in 80 % of cases; None if
-            the verdict is conclusive or no number would do.
+        rows: Number of rows, or of groups of rows that are scored together.
+        lost: Number of rows that only the original predicts correctly; None if predictions are not
+            simply right or wrong.
+        gained: Number of rows that only the variant predicts correctly; None if predictions are not
+            simply right or wrong.
+        p_value: One-sided p-value of the hypothesis that there is no loss; None if the verdict
+            follows from the interval.
+        power: Chance of detecting a true loss as large as the margin on such rows.
+        needed: Approximate number of such rows for a conclusive verdict in 80 % of cases; None if
+            the verdict is conclusive or no number of rows suffices.
     """
 
     told: Told
@@ -85,13 +89,13 @@ class Verdict:
 
     @property
     def is_within(self) -> bool:
-        """True if the loss is shown to be below the margin, even if there is a loss."""
+        """Whether the interval of the loss is below the margin, even if there is a loss."""
         return self.interval.high < self.margin
 
     def sentence(self, than: str) -> str:
-        """Return the end of the sentence "int8: ..."; `than` is the original and the rows.
+        """Describe the verdict, to follow a variant's name as in "int8: ...".
 
-        An example of `than` is "fp32 on SST-2".
+        `than` names the original and the rows, such as "fp32 on SST-2".
         """
         low, high = self.interval.low, self.interval.high
         least = f"at least {_points(-high)} better than {than}"
@@ -122,17 +126,17 @@ def _points(share: float) -> str:
 
 
 def default_margin(rows: int) -> float:
-    """Return the loss that is accepted by default: one point, or two points on few rows."""
+    """Return the default margin: one point, or two points with few rows."""
     return 0.01 if rows >= MANY_ROWS else 0.02
 
 
 def judge(
     splits: Sequence[PredictedSplit], names: Sequence[str], margin: float | None = None
 ) -> Verdict:
-    """Judge `other`, a variant of `one`, by the mean of the scores with these names.
+    """Judge a variant (`other`) against the original (`one`) by the mean of the named scores.
 
     An accuracy is judged by exact tests, any other score by the paired bootstrap over examples.
-    Raises BenchError if the score cannot be broken down by example, or an answer is not a finite
+    Raises BenchError if the score cannot be split by example, or a prediction is not a finite
     number.
     """
     headline = headline_pairs(splits, names)
@@ -149,7 +153,7 @@ def judge(
 
 
 def judge_counts(rows: int, lost: int, gained: int, margin: float | None = None) -> Verdict:
-    """Judge a variant by how many of `rows` only the original has right, and only the variant.
+    """Judge a variant by how many rows only the original, and only the variant, has right.
 
     Raises BenchError if the counts are impossible.
     """
@@ -162,8 +166,8 @@ def judge_counts(rows: int, lost: int, gained: int, margin: float | None = None)
         low=_limit(rows, lost, gained, 0.0, is_excluded=is_worse),
         high=-_limit(rows, gained, lost, -margin, is_excluded=is_within),
     )
-    # With few rows it may be chance that none has changed: add one changed row in two more rows.
-    # And very few rows do not show how large the loss is.
+    # With few rows it may be chance that none has changed, so one changed row in two additional
+    # rows is assumed. Very few rows do not show how large the loss is.
     churn = (lost + gained + 1) / (rows + 2)
     likely = loss if rows >= FEWEST else 0.0
     told = _told(is_worse=is_worse, is_within=is_within)
@@ -184,11 +188,14 @@ def judge_counts(rows: int, lost: int, gained: int, margin: float | None = None)
 def _judge_pairs(
     pairs: Pairs, lost: int | None, gained: int | None, margin: float | None
 ) -> Verdict:
-    """Judge a variant by the paired bootstrap; with fewer than FEWEST units it is inconclusive."""
+    """Judge a variant by the paired bootstrap; fewer than FEWEST units are inconclusive.
+
+    A unit is a row, or a group of rows that are scored together.
+    """
     units = len(pairs.one.parts)
     margin = _checked(units, margin)
     if units == 1 or np.array_equal(pairs.one.parts, pairs.other.parts):
-        # If no unit has changed, others still may: their number alone bounds how many.
+        # None of these units has changed, but others may. The number of units bounds how many.
         same = judge_counts(units, 0, 0, margin)
         return replace(same, loss=pairs.difference, lost=lost, gained=gained, p_value=None)
     found = bootstrap_interval(pairs, level=1 - 2 * ALPHA)
@@ -236,7 +243,7 @@ def _told(*, is_worse: bool, is_within: bool) -> Told:
 
 
 def score_statistic(lost: Counts, gained: Counts, rows: int, loss: float) -> Array:
-    """Return by how many standard errors the counts exceed a true `loss` (Tango, 1998)."""
+    """Return how many standard errors the measured loss exceeds a true `loss` (Tango, 1998)."""
     # Maximum-likelihood share of gained rows for this loss: the root of 2 n q^2 + b q - c.
     b = (2 * rows - lost + gained) * loss - lost - gained
     root = np.sqrt((b**2 + 8 * rows * gained * loss * (1 - loss)).clip(0))
@@ -250,13 +257,12 @@ def score_statistic(lost: Counts, gained: Counts, rows: int, loss: float) -> Arr
 def exact_p(
     rows: int, lost: int, gained: int, loss: float, over: tuple[float, int] = (GAMMA, 17)
 ) -> float:
-    """Return the chance of a statistic this large or larger if the true loss is `loss`.
+    """Return the chance of a statistic at least as large as measured if the true loss is `loss`.
 
     It is the maximum over the shares of changed rows in their confidence interval of 1 - gamma,
-    plus gamma (Berger and Boos, JASA 1994), so the chance to reject never exceeds the level. `over`
-    is gamma and the number of shares that are tried; more shares change the result by less than
-    1e-5. With lost and gained exchanged, and -loss, the result is the chance of a statistic this
-    small or smaller.
+    plus gamma (Berger and Boos, JASA 1994), so the test never exceeds its level. `over` is gamma
+    and the number of shares that are tried; more shares change the result by less than 1e-5. For
+    the chance of a statistic at most as large, exchange `lost` and `gained` and negate `loss`.
     """
     gamma, shares = over
     least = float(score_statistic(np.array(lost), np.array(gained), rows, loss)) - 1e-9
@@ -278,9 +284,9 @@ def exact_p(
 
 
 def _limit(rows: int, lost: int, gained: int, at: float, *, is_excluded: bool) -> float:
-    """Return the least loss that the counts do not exclude, by bisection.
+    """Return the smallest loss that the counts do not exclude, by bisection.
 
-    `is_excluded` states whether the counts exclude the loss `at`.
+    `is_excluded` tells whether the counts exclude the loss `at`.
     """
     loss = (lost - gained) / rows
     low, high = (at, loss) if is_excluded else (-1.0, min(at, loss))
@@ -293,13 +299,13 @@ def _limit(rows: int, lost: int, gained: int, at: float, *, is_excluded: bool) -
     return high
 
 
-# Power: what a number of rows would show.
+# Power, and the number of rows that is needed.
 
 
 def _chances(rows: int, churn: float, loss: float, margin: float) -> tuple[float, float]:
-    """Return how often a true `loss` would be called worse, and how often not worse.
+    """Estimate how often a true `loss` would be called worse, and how often not worse.
 
-    The estimate uses the same random draws each time.
+    The simulation uses the same random numbers in each call.
     """
     churn = min(1.0, max(churn, abs(loss)))
     shares = [(churn + loss) / 2, (churn - loss) / 2, 1 - churn]
@@ -310,10 +316,10 @@ def _chances(rows: int, churn: float, loss: float, margin: float) -> tuple[float
 
 
 def _needed(rows: int, told: Told, chance: Callable[[int], float]) -> int | None:
-    """Return the approximate number of rows that would be conclusive in 80 % of cases.
+    """Return the approximate number of rows for a conclusive verdict in 80 % of cases.
 
-    It is rounded up to two digits. None if the verdict is conclusive, or if no number is large
-    enough.
+    It is rounded up to two digits. Returns None if the verdict is conclusive already, or if no
+    number of rows is large enough.
     """
     if told != "cannot be told":
         return None

@@ -1,4 +1,4 @@
-"""Export of a stored run's model, named by run key or board row, to the transformers format."""
+"""Export a stored run's model, given by its key or leaderboard entry, to transformers' format."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -27,15 +27,15 @@ _KEY = re.compile(r"[0-9a-f]{4,64}")
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """Stored run that was found by its key, or as one seed of a board row.
+    """Stored run that was found by its key, or as one seed of a leaderboard entry.
 
     Attributes:
         store: Store of the run.
         db: Database of the store.
         result: Result of the run.
-        task: Only task that is wanted of a multi-task run, empty for all.
+        task: Task to export from a multi-task run; empty for all tasks.
         note: Sentence about the seed of the run and the rank of its score.
-        seeds: Scores of all seeds, by seed.
+        seeds: Scores of all seeds, keyed by seed.
     """
 
     store: Store
@@ -47,10 +47,12 @@ class Found:
 
 
 def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Found:
-    """Find a run by the beginning of its key, or the seed of a row that is nearest to the median.
+    """Find a run by the beginning of its key, or by the name of a leaderboard entry.
+
+    Of an entry, the seed whose score is nearest to the median is used.
 
     Raises:
-        BenchError: The row has runs of several tasks, or the run trained no model.
+        BenchError: The entry has runs of several tasks, or the run trained no model.
     """
     task = within.tasks[0] if len(within.tasks) == 1 else ""
     if _KEY.fullmatch(name) and store.runs(key=name):
@@ -66,13 +68,13 @@ def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Fou
 
 
 def find_seed(store: Store, db: str, scores: Mapping[str, float], seed: int | None = None) -> Found:
-    """Find the run of a seed among runs that differ only by their seed.
+    """Find the run with a given seed among runs that differ only in their seed.
 
     Args:
         store: Store of the runs.
         db: Database of the store.
-        scores: Scores of the runs, by key.
-        seed: Seed to find; None for the one whose score is nearest to the median.
+        scores: Scores of the runs, keyed by run key.
+        seed: Seed to find; None for the seed whose score is nearest to the median.
 
     Raises:
         BenchError: No run has this seed, or the run trained no model.
@@ -104,7 +106,7 @@ def _trained(store: Store, db: str, found: Result | Failure) -> Found:
 
 
 def folder_of_key(db: str, key: str) -> Path:
-    """Return the folder of the model that the run with this key prefix kept.
+    """Return the folder with the kept model of the run with this key prefix.
 
     Raises:
         BenchError: The model was not kept, or the run trained none.
@@ -131,7 +133,7 @@ def kept_folder(found: Found) -> Path:
 
 
 def check_learned(found: Found) -> None:
-    """Raise BenchError if the run has collapsed on one of the wanted tasks."""
+    """Raise BenchError if the run has learned nothing on one of the tasks to export."""
     result = found.result
     for name in _tasks_of(found):
         if result.has_collapsed(name):
@@ -164,12 +166,10 @@ def take_run(
         to: Folder to write; a run of several tasks gets a subfolder for each.
         trust: Whether code that comes with the checkpoint may run.
         collapsed_too: Whether to export a model that has learned nothing.
-        anyway: Passed to `take`: whether to export a model whose answers differ from
-            the stored ones.
+        anyway: Whether to export a model whose predictions differ from the stored ones.
 
     Raises:
-        BenchError: The model was not kept, it has learned nothing, or `take` refuses
-            it.
+        BenchError: The model was not kept, it has learned nothing, or `take` raises this error.
     """
     # Imported late because of torch, which commands that only read the store do not need.
     from benchharness.extensions.kept_models.check import Dev
@@ -189,7 +189,7 @@ def take_run(
 
 
 def _dev_rows(found: Found, name: str) -> Iterator[tuple[Any, ...]]:
-    """Yield split, rows and stored predictions of each split on which the model is evaluated."""
+    """Yield name, rows and stored predictions of each split on which the model is evaluated."""
     stored, task, result = StoredPredictions(found.store), find_task(name), found.result
     known = {each.name: each for each in result.evaluations if each.task == name}
     wanted = [f"{name}:{split}" for split in task.dev_splits] or [*known]

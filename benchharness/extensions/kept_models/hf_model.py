@@ -1,7 +1,7 @@
-"""A model as users of transformers alone have it: texts in, logits out.
+"""An exported model as transformers alone runs it: from texts to logits.
 
 benchharness's own code only selects the texts of an example, so the results show what the files of
-a folder compute by themselves.
+a folder compute without benchharness.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,16 +41,15 @@ Row = dict[str, list[int]]
 Logits = NDArray[np.float32]
 
 OFFLINE: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-"""Options with which transformers reads a folder: it downloads nothing, runs no code and does
-not ask."""
+"""Options for loading a folder with transformers without downloads, foreign code or questions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlainModel:
-    """A network of a transformers class, with its tokenizer.
+    """A model that was loaded by a transformers class, with its tokenizer.
 
-    `kind` is its head type, or "text" for a text-to-text model. `pooling` is the way in which
-    states become a text's vector.
+    `kind` is the type of its head, or "text" for a text-to-text model. `pooling` is the method that
+    turns token states into the vector of a text.
     """
 
     network: Any
@@ -72,7 +71,7 @@ class PlainModel:
         return cls(network=network, tokenizer=tokenizer, kind=kind, pooling=pooling)
 
     def rows(self, task: Task, example: Any, limits: Limits) -> list[Row]:
-        """Return the rows of an example, tokenized from its texts."""
+        """Tokenize the texts of an example into rows."""
         if self.kind == "text":
             return self._encoded(cast_of(task).words(example), truncation=True)
         made: dict[str, Callable[[Any, Limits], list[Row]]] = {
@@ -130,22 +129,22 @@ class PlainModel:
         return [{n: found[n][row] for n in names} for row in range(len(found["input_ids"]))]
 
     def batches(self, rows: Sequence[Row]) -> list[Indices]:
-        """Return batches of rows with similar lengths; single rows if the network sees padding."""
+        """Return batches of rows with similar lengths; single rows if padding changes results."""
         if self.network.config.model_type in SEES_PADDING:
             return [np.array([row]) for row in range(len(rows))]
         lengths = np.array([len(row["input_ids"]) for row in rows])
         return length_batches(lengths, PREDICTION_TOKENS["cpu"])
 
     def decodable(self, rows: Sequence[Row]) -> Logits:
-        """Return the logits of all rows in the shape that a head decodes."""
+        """Return the logits of all rows in the shape that a head can decode."""
         found = self.logits(rows, self.batches(rows))
         return np.stack(found) if self.kind == "pair" else np.concatenate(found)
 
     def logits(self, rows: Sequence[Row], batches: Iterable[Indices]) -> list[Logits]:
         """Return the logits of each row, `[outputs]` or, per token, `[tokens, outputs]`.
 
-        For text-to-text they are those of the answer's first token, and for retrieval the vector of
-        the text. Each batch is padded separately.
+        A text-to-text model gives the logits of the answer's first token, and a retrieval model the
+        vector of the text. Each batch is padded separately.
         """
         found: dict[int, Logits] = {}
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Loading of a trained model from the folder in which a run left it."""
+"""Load a trained model from the folder to which a run wrote it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +29,11 @@ from benchharness.worker.kept_network import kept_network
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedModel:
-    """A network that predicts, with everything that encodes rows for it and decodes its logits.
+    """A trained network, with everything needed to encode rows for it and to decode its logits.
 
-    `folder` is the folder it was loaded from, `job` the run that left it there, and `flags` are
-    warnings about the run's scores on the task. `network` has the head on its encoder, in eval mode
-    on the device of `compute`.
+    `folder` is the folder from which it was loaded, `job` the job of the run that wrote it, and
+    `flags` are warnings about the run's scores on the task. `network` consists of encoder and head,
+    in eval mode on the device of `compute`.
     """
 
     folder: Path
@@ -51,17 +51,18 @@ class TrainedModel:
 def load_trained(
     folder: Path, task: str | None = None, *, trust: bool = False, precision: str | None = None
 ) -> TrainedModel:
-    """Load the model in a folder that a run or `bench model` left; check the digest of every file.
+    """Load the model in a folder that a run or `bench model` wrote; check the digest of every file.
 
     Args:
         folder: Folder of the model.
         task: Task to predict, if the model was trained on several.
-        trust: Whether the code that came with its checkpoint may run.
+        trust: Whether the code that comes with the model's checkpoint may run.
         precision: Precision of the computation; by default the run's own, or fp32 if this device
-            does not support that.
+            does not support it.
 
     Raises:
-        ModelError: The folder holds no model or another version's, is damaged, or needs trust.
+        ModelError: The folder has no model, is damaged, was written by an incompatible version, or
+            needs `trust`.
         BenchError: The model was not trained on the task, or a plugin of its task has changed.
     """
     job = read_job(folder)
@@ -108,7 +109,7 @@ def _precision_here(of_run: str) -> str:
 
 
 def read_job(folder: Path) -> Job:
-    """Read the job of the run that left a complete model in a folder; else raise ModelError."""
+    """Read the job of the run that wrote a complete model to a folder, else raise ModelError."""
     if not (folder / MANIFEST).is_file():
         what = "has no manifest.json" if folder.is_dir() else "is no folder"
         raise ModelError(

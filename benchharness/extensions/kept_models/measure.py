@@ -1,4 +1,4 @@
-"""Comparison of a variant of an exported model with the original: answers and cost."""
+"""Compare a variant of an exported model with the original: its predictions and its cost."""
 
 import subprocess
 import sys
@@ -48,14 +48,15 @@ STATUS = Path("/proc/self/status")
 
 WEIGHTS = ("*.safetensors", "*.bin")
 TIMED_ROWS, TIMED_BATCHES, LEFT_OUT, AT_ONCE = 120, 4, 5, 32
-"""Numbers of examples that are timed singly, of timed batches, of first examples that are not
-counted, and of rows per batch."""
+"""Number of examples that are timed singly, of batches that are timed, of first examples that are
+left out as a warm-up, and of rows per batch.
+"""
 
 
 def load_original(folder: Path) -> TrainedModel:
-    """Load the run's own network of an exported folder, in fp32.
+    """Load the run's own network from an exported folder, in fp32.
 
-    Raises BenchError if no transformers class computes the same, or if it generates text.
+    Raises BenchError if no transformers class computes the same, or if the model generates text.
     """
     model, kind = load_trained(folder, precision="fp32"), "text to text has no logits of answers"
     if lacking := class_of(model).sentence or (model.recipe.text and kind):
@@ -64,9 +65,10 @@ def load_original(folder: Path) -> TrainedModel:
 
 
 def dev_rows(model: TrainedModel, data: str = "") -> dict[str, tuple[Example, ...]]:
-    """Read the dev rows that a run was scored on, keyed by split; `data` is their source now.
+    """Read the dev rows on which a run was scored, keyed by split.
 
-    Raises DataError if they are not found, and BenchError if their labels are hidden.
+    `data` is the current location of the rows, if it has changed. Raises DataError if the rows are
+    not found, and BenchError if their labels are hidden.
     """
     names = model.task.dev_splits or model.task.test_splits
     job = replace(model.job, data=data) if data else model.job
@@ -83,7 +85,7 @@ def dev_rows(model: TrainedModel, data: str = "") -> dict[str, tuple[Example, ..
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A network of a transformers class, or an ONNX file of one, with its tokenizer."""
+    """A transformers model, or an ONNX file made from one, with its tokenizer."""
 
     name: str
     path: Path
@@ -116,7 +118,7 @@ class Variant:
 def load_variant(path: Path, model: TrainedModel, name: str = "") -> Variant:
     """Load a folder with transformers, or an ONNX file in such a folder.
 
-    Raises BenchError if it cannot be loaded, or is for another type of task or other labels.
+    Raises BenchError if it cannot be loaded, or belongs to another type of task or other labels.
     """
     folder = next((p for p in (path, *path.parents[:2]) if (p / "config.json").is_file()), None)
     kind = model.task.head
@@ -141,24 +143,24 @@ def load_variant(path: Path, model: TrainedModel, name: str = "") -> Variant:
 
 
 def _name(path: Path) -> str:
-    """Return the usual name of a file of an exported folder, "onnx" or "int8"; else its own."""
+    """Return "onnx" or "int8" for a file of an exported folder, else the file's own name."""
     if path.suffix == ".onnx":
         return "int8" if "qint8" in path.stem else "onnx" if path.stem == "model" else path.stem
     return path.name
 
 
 def variants_in(folder: Path) -> list[Path]:
-    """Return the ONNX files of a folder, sorted by name."""
+    """Return the ONNX files in a folder, sorted by name."""
     return sorted({*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of answers on one thread of the processor, and the model's size.
+    """Cost of predictions on a single CPU thread, and the model's size.
 
     `p50` and `p95` are milliseconds of processor time for a single example, `rows_per_second` is
-    measured in batches of 32 rows sorted by length, `bytes` is the size on disk, and `memory` the
-    peak in bytes above that of the libraries.
+    measured in batches of 32 rows sorted by length, `bytes` is the size on disk, and `memory` is
+    the peak in bytes in addition to the memory of the libraries.
     """
 
     p50: float
@@ -170,28 +172,28 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """The comparison of a variant with the original.
+    """Comparison of a variant with the original.
 
-    In pairs, the original comes first.
+    In pairs of values, the original comes first.
 
     Attributes:
         variant: Name of the variant.
         original: Name of the original.
         task: Name of the task.
         split: Names of the splits.
-        scores: Scores of both.
+        scores: Scores of original and variant.
         verdict: Verdict on the variant's loss.
-        differ: Number of answers that differ.
-        flips: Differing answers that are wrong now or right now.
-        change: Largest change of a probability or a number; None if there are none.
-        loss: Increase of the log loss of right answers, and half the width of its 95 % interval;
+        differ: Number of predictions that differ.
+        flips: Predictions that have become wrong or right.
+        change: Largest change of a probability or a number; None if the predictions have neither.
+        loss: Increase of the log loss of correct labels, and half the width of its 95 % interval;
             None without probabilities.
-        costs: Costs of both.
+        costs: Costs of original and variant.
         time: Median over examples of the variant's processor time divided by the original's.
         tokens: Median and 95th percentile of the rows' lengths.
         machine: Processor, threads and versions of libraries.
-        flags: Warnings about the original's answers: if all are the same, no loss of a variant can
-            show.
+        flags: Warnings about the original's predictions. If all of them are equal, a loss of the
+            variant cannot be detected.
     """
 
     variant: str
@@ -239,7 +241,7 @@ def check(
     """Compare a variant with the original on rows of the model's task, keyed by split.
 
     Times are measured on rows of the first split. Raises BenchError if there are no rows, if a
-    logit is not finite, or if the score cannot be broken down by example.
+    logit is not finite, or if the score cannot be split by example.
     """
     if not all(rows.values()) or not rows:
         raise BenchError(f"there are no rows of {model.task.name} to compare answers on.")
@@ -294,10 +296,11 @@ def check(
 def check_folder_with(
     folder: Path, other: Path | None = None, *, data: str = "", margin: float | None = None
 ) -> list[Check]:
-    """Compare an exported folder's model with its ONNX files, or with another folder's models.
+    """Compare an exported folder's model with its ONNX files, or with the models in another folder.
 
-    `other` is that folder, or a single ONNX file, and `data` is the source of the rows now, as for
-    a run. Raises BenchError if there is nothing to compare, or as `check` does.
+    `other` is this other folder, or a single ONNX file. `data` is the current location of the rows,
+    in the format of `--data`. Raises BenchError if there is nothing to compare, and the errors of
+    `check`.
     """
     model = load_original(folder)
     place = folder if other is None else other
@@ -311,7 +314,7 @@ def check_folder_with(
 
 
 def _score(splits: Sequence[PredictedSplit], names: Sequence[str], side: str) -> float:
-    """Return the mean of the scores that count, over all splits."""
+    """Return the mean of the named scores over all splits; `side` is "one" or "other"."""
     found: dict[str, float] = {}
     for each in splits:
         (predictions,) = getattr(each, side)
@@ -320,13 +323,13 @@ def _score(splits: Sequence[PredictedSplit], names: Sequence[str], side: str) ->
 
 
 Pairs = Sequence[tuple[Any, Any, Any]]
-"""Examples, each with the predictions of the original and of the variant."""
+"""Triples of an example, the original's prediction and the variant's prediction."""
 
 
 def _loss(task: Any, pairs: Pairs) -> tuple[float, float] | None:
-    """Return the increase of the right answer's log loss, and half the width of its 95 % interval.
+    """Return the increase of correct labels' log loss, and half the width of its 95 % interval.
 
-    Returns None for tasks whose answers have no single probability of the right one.
+    Returns None for tasks that do not predict a probability of the correct label.
     """
     if task.kind == "class":
         places = [task.labels.index(example.label) for example, _, _ in pairs]
@@ -345,7 +348,7 @@ def _loss(task: Any, pairs: Pairs) -> tuple[float, float] | None:
     return float(larger.mean()), float(reach)
 
 
-# Costs, on one thread, because a machine that is shared has no idle clock.
+# Costs in processor time on one thread, because other programs may share the machine.
 
 
 def _times(
@@ -353,8 +356,8 @@ def _times(
 ) -> tuple[list[tuple[float, float, float]], float]:
     """Return (p50, p95, rows per second) of each side, and the median ratio of their times.
 
-    p50 and p95 are processor seconds of a single example; the ratio is the second side's time
-    divided by the first's. Both sides answer the same example one after the other, in alternating
+    p50 and p95 are processor seconds for a single example; the ratio is the second side's time
+    divided by the first's. Both sides predict the same example one after the other, in alternating
     order, so that anything that slows the machine down affects both.
     """
     chosen = np.linspace(0, len(asked[0]) - 1, min(TIMED_ROWS, len(asked[0]))).astype(int).tolist()
@@ -377,14 +380,14 @@ def _times(
 
 
 def _in_batches(asked: Sequence[Sequence[Row]]) -> Sequence[Sequence[Row]]:
-    """Return some batches of 32 rows each, of similar lengths."""
+    """Return some batches of 32 rows with similar lengths."""
     rows = sorted((row for rows in asked for row in rows), key=lambda row: len(row["input_ids"]))
     batches = [rows[start : start + AT_ONCE] for start in range(0, len(rows), AT_ONCE)]
     return batches[:: max(1, len(batches) // TIMED_BATCHES)]
 
 
 def _turns(sides: Sequence[Variant], given: Sequence[Sequence[Sequence[Row]]]) -> Any:
-    """Return the processor seconds of each batch of rows on each side, `[batches, 2]`."""
+    """Return the processor seconds of each side for each batch of rows, `[batches, 2]`."""
     found = np.empty((len(given[0]), 2))
     for place in range(len(found)):
         for side in (0, 1) if place % 2 else (1, 0):
@@ -420,7 +423,11 @@ def _memory(variant: Variant, tokens: int) -> int:
 
 
 def tell_memory() -> None:
-    """Print the peak memory of a model in bytes; argv is its path, head type, tokens, inputs."""
+    """Print the peak memory of a model in bytes.
+
+    The arguments in `sys.argv` are the model's path, the type of its head, the number of tokens and
+    the names of the inputs.
+    """
     path, kind, tokens, *names = sys.argv[1:]
     before = _own_peak()
     if Path(path).is_file():
@@ -437,7 +444,7 @@ def tell_memory() -> None:
 def _own_peak() -> int:
     """Return this process's peak memory since it started.
 
-    Linux's getrusage would also count the memory of the process that started it.
+    Linux's getrusage would also count the memory of the parent process.
     """
     if STATUS.is_file():
         found = STATUS.read_text(encoding="utf-8").partition("VmHWM:")[2]

@@ -1,4 +1,4 @@
-"""Location of a trained model: a folder, or the model that a stored run kept."""
+"""Find the folder of a trained model, given its path or the key of the run that kept it."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Further files of a folder of `bench model`: ONNX variants, their evaluation, and a model card."""
+"""Additional files for a folder of `bench model`: ONNX variants, their checks, and a model card."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from benchharness.extensions.kept_models.save_pretrained import Taken
 
 WORSE = 3
-"""Exit code if a file is worse than its model."""
+"""Exit code if a file is worse than the model it was made from."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variants:
-    """Options of the additional files and of their evaluation."""
+    """Options for writing ONNX files and for comparing them with the model."""
 
     onnx: bool = option(False, "Also write onnx/model.onnx, with the same logits as the model.")
     int8: bool = option(False, "Also write an int8 file for this processor.")
@@ -41,9 +41,10 @@ class Variants:
 
 
 def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> None:
-    """Compare a folder's files with its model; exit with 3 if one is worse.
+    """Compare a folder's ONNX files with its model; exit with 3 if a file is worse.
 
-    Opening the database `db` registers trusted metric code that the comparison may need.
+    The database `db` is opened first, because this registers trusted metric code that the
+    comparison may need.
     """
     if not Path(name).is_dir():
         raise BenchError(
@@ -66,7 +67,7 @@ def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> No
 
 
 def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
-    """Write the model card of an exported folder and the requested files; return their checks."""
+    """Write an exported folder's model card and the requested ONNX files; return their checks."""
     from benchharness.extensions.kept_models import card
 
     folder, data = taken.folder, found.result.job.data
@@ -76,7 +77,7 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
     made = replace(
         card.card_of(folder, data), notes=notes, license=wanted.license, seeds=found.seeds
     )
-    card.write_card(folder, made)  # also where no file can be made
+    card.write_card(folder, made)  # even if no ONNX file can be written
     if not (wanted.onnx or wanted.int8):
         return []
     if taken.published.lacking:
@@ -97,8 +98,8 @@ def _share(points: float | None) -> float | None:
 def _fails(found: "Check", wanted: Variants) -> bool:
     """Return whether a check fails.
 
-    A worse file passes if it is within the margin that the user set. With `strict` an inconclusive
-    check fails too.
+    A worse file passes if its loss is within the margin that the user set. With `strict`, an
+    inconclusive check fails too.
     """
     verdict = found.verdict
     if verdict.told == "worse":
@@ -107,7 +108,7 @@ def _fails(found: "Check", wanted: Variants) -> bool:
 
 
 def tell_checks(checks: "Sequence[Check]") -> None:
-    """Print the table of checks, their sentences, and the answers that changed most."""
+    """Print a table of the checks, their sentences, and the predictions that have changed."""
     from benchharness.extensions.kept_models import card
 
     lines = [dict(zip(card.CHECK_COLUMNS, line, strict=True)) for line in card.check_lines(checks)]

@@ -1,7 +1,7 @@
 """ONNX files of an exported model: in fp32, and in int8 for this machine's processor.
 
-`torch.onnx.export` and ONNX Runtime's own quantizer do the work. benchharness compares each file
-with the original before the file gets its final name.
+The files are made by `torch.onnx.export` and ONNX Runtime's quantizer. benchharness compares each
+file with the original before the file gets its final name.
 """
 
 import logging
@@ -26,31 +26,32 @@ from benchharness.machine import cpu_flags
 from benchharness.recipes.classes import KINDS
 
 ONNX = Path("onnx/model.onnx")
-"""Path of the fp32 file in an exported folder, as sentence-transformers and optimum name it."""
+"""Path of the fp32 file in an exported folder, the same as in sentence-transformers and optimum."""
 
 CLOSE = 1e-4
 """Largest accepted difference of a logit in fp32."""
 
 REFUSED = frozenset({"funnel", "longformer"})
-"""Families whose code torch.export cannot trace, neither here nor in transformers.exporters."""
+"""Model families that torch.export cannot trace, neither here nor in transformers.exporters."""
 
 MOST_BYTES = 2**31
-"""Largest size of a file without external data, limited by protobuf."""
+"""Maximum size of a file without external data, a limit of protobuf."""
 
 _TRACED, _TRIED = (3, 9, 14), ((5,), (40, 2, 11, 25), (1, 1))
-"""Numbers of words of the rows that are traced (more than one row), and of the batches of rows
-that are compared."""
+"""Lengths, in words, of the rows for tracing (more than one row), and of the rows in each batch
+that is compared.
+"""
 
 
 class Exported(NamedTuple):
-    """An ONNX file, and the largest difference of its logits from the original's."""
+    """An ONNX file, and the largest absolute difference between its logits and the original's."""
 
     path: Path
     difference: float
 
 
 class OnnxNetwork:
-    """An ONNX file that replaces the transformers class it was made from; runs on one thread."""
+    """An ONNX file that is called like the transformers class it was made from, on one thread."""
 
     def __init__(self, path: Path, config: Any) -> None:
         runtime = _runtime()
@@ -62,13 +63,13 @@ class OnnxNetwork:
             self._session = runtime.InferenceSession(
                 path, options, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # it raises classes of its own
+        except Exception as error:  # ONNX Runtime has its own exception classes
             raise BenchError(f"ONNX Runtime cannot load {path}: {first_line(error)}") from error
         self._inputs = [each.name for each in self._session.get_inputs()]
         self._outputs = [each.name for each in self._session.get_outputs()]
 
     def __call__(self, **inputs: Tensor) -> Any:
-        """Return the outputs by name, as the transformers class does."""
+        """Return an object with the outputs as attributes, as the transformers class does."""
         given = {name: inputs[name].numpy() for name in self._inputs}
         found = map(torch.from_numpy, self._session.run(None, given))
         return SimpleNamespace(**dict(zip(self._outputs, found, strict=True)))
@@ -94,11 +95,11 @@ def check_exportable(config: Any) -> None:
 ENDINGS = {f"For{name}": kind for kind, name in KINDS.items()} | {
     "ForQuestionAnsweringSimple": "span"
 }
-"""Head types, keyed by the ending of a class's name."""
+"""Head types, keyed by the end of a class name."""
 
 
 def load_class(folder: Path) -> Any:
-    """Load the network of the class that a folder's config names, in fp32 on the CPU.
+    """Load the network class that a folder's config names, in fp32 on the CPU.
 
     Raises BenchError if transformers cannot load it.
     """
@@ -112,10 +113,10 @@ def load_class(folder: Path) -> Any:
 
 
 def export(folder: Path, *, int8: bool = False) -> list[Exported]:
-    """Write onnx/model.onnx into an exported folder, and with `int8` a file for this processor.
+    """Write onnx/model.onnx to an exported folder and, with `int8`, a file for this processor.
 
     Raises BenchError if the extra is not installed, the model cannot be exported, or a file's
-    logits differ from the original's; the previous file is then kept.
+    logits differ from the original's. The previous file is then kept.
     """
     network = load_class(folder)
     check_exportable(network.config)
@@ -183,7 +184,7 @@ def _quantize(source: Path, target: Path) -> None:
         quantization.quantize_dynamic(
             source,
             target,
-            per_channel=True,  # 22 of 872 answers change instead of 34 (SST-2)
+            per_channel=True,  # on SST-2, 22 of 872 predictions change instead of 34
             weight_type=quantization.QuantType.QInt8,
             # Sums of two products overflow 16 bits on processors without VNNI.
             reduce_range=processor() in ("avx2", "avx512"),
@@ -191,7 +192,7 @@ def _quantize(source: Path, target: Path) -> None:
 
 
 def processor() -> str:
-    """Return the processor type for an int8 file, in optimum's terms: avx512_vnni, avx2, arm64."""
+    """Return the processor type of an int8 file, as optimum names it: avx512_vnni, avx2, arm64."""
     flags = cpu_flags()
     for name in ("avx512_vnni", "avx_vnni", "avx512f", "avx2"):
         if name in flags:
@@ -200,11 +201,11 @@ def processor() -> str:
     return "arm64" if machine in ("arm64", "aarch64") else machine
 
 
-# Rows of random words, for tracing and comparing.
+# Rows of random words for tracing and comparing.
 
 
 def _inputs(network: Any, tokenizer: Any, words: Sequence[int]) -> dict[str, Tensor]:
-    """Return a batch with a row for each number of words; of a choice task, two questions."""
+    """Return a batch with a row for each number of words; for a choice task, two questions."""
     kind, draws = head_type(network.config), np.random.default_rng(len(words))
     vocabulary = sorted(tokenizer.get_vocab())
     texts = [" ".join(draws.choice(vocabulary, count)) for count in words]

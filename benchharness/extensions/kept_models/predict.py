@@ -1,4 +1,4 @@
-"""Predictions of a trained model for new rows, computed as a run predicts its splits."""
+"""Predict new rows with a trained model, in the same way as a run predicts its splits."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from benchharness.training.predict import predict as logits_of
 
 
 class Answers(NamedTuple):
-    """A prediction per example in order, and the number of examples that were truncated.
+    """Predictions for examples, in order, and the number of examples that were truncated.
 
     `counts` are token counts as in Features.
     """
@@ -31,9 +31,9 @@ def predict(
 ) -> Answers:
     """Predict examples of a model's task, ignoring their labels.
 
-    Rows are encoded as in the run, sorted by length, and packed if the family allows it. Raises
-    DataError for a row that cannot be encoded, DivergedError if logits are not finite, and JobError
-    if memory does not suffice for one row.
+    Rows are encoded as in the run, sorted by length, and packed if the model family allows it.
+    Raises DataError for a row that cannot be encoded, DivergedError if logits are not finite, and
+    JobError if memory does not suffice for one row.
     """
     if not examples:
         return Answers((), 0, (0, 0, 0, 0))
@@ -46,10 +46,10 @@ def predict(
 
 
 class Part(NamedTuple):
-    """Answers to one part of some rows, a dict per row in order.
+    """Predictions for a table, which is one of several parts of a file; `lines` has a dict per row.
 
     `cut` is the number of truncated examples, `counts` are token counts as in Features, and `notes`
-    describe guesses about how the rows are written.
+    describe guesses about the format of the rows.
     """
 
     lines: list[dict[str, Any]]
@@ -61,10 +61,10 @@ class Part(NamedTuple):
 def predict_parts(
     model: TrainedModel, parts: Iterable[Table], columns: str = "", *, scores: bool = False
 ) -> Iterator[Part]:
-    """Yield a model's answers to the rows of tables, one part per table.
+    """Yield predictions for the rows of several tables, one Part per table.
 
-    `columns` is as in --columns, and `scores` as in `answer`. Raises BenchError for a ranking task,
-    and errors as `reader_of` and `predict` do.
+    `columns` has the format of `--columns`, and `scores` is as in `answer`. Raises BenchError for a
+    ranking task, and the errors of `reader_of` and `predict`.
     """
     if model.task.kind == "ranking":
         title = model.task.title
@@ -82,9 +82,9 @@ def predict_parts(
 
 
 def answer(prediction: Prediction, example: Example, task: Task, *, scores: bool) -> dict[str, Any]:
-    """Return a prediction as plain data for people, with the example's id.
+    """Return a prediction as readable plain data, with the example's id.
 
-    With `scores` it also holds the probability of each of the task's labels.
+    With `scores` it also contains the probability of each label of the task.
     """
     found = {"id": example.id, **answer_type(task).facts(prediction, example)}
     if scores and isinstance(prediction, PairPrediction) and prediction.scores:

@@ -46,7 +46,7 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Options for reading rows and for the output of each row."""
+    """Options for reading rows and for writing their predictions."""
 
     columns: str = option(
         "",
@@ -110,9 +110,9 @@ Write = Callable[[list[dict[str, Any]]], None]
 
 @contextmanager
 def _sink(out: Path | None) -> Iterator[Write]:
-    """Yield a function that writes lines to stdout at once, or to a file.
+    """Context manager that yields a function to write lines to stdout immediately, or to a file.
 
-    The file appears only when it is complete: if the block raises, none is left.
+    The file appears only when it is complete: if the block raises an error, there is no file.
     """
     if out is None:
         yield lambda lines: typer.echo("\n".join(map(_json, lines)))
@@ -139,14 +139,14 @@ def _sink(out: Path | None) -> Iterator[Write]:
 
 def _json(line: object) -> str:
     text = json.dumps(line, ensure_ascii=False, allow_nan=False)
-    # Invisible characters could control a terminal: such a line is written with JSON's escapes.
+    # Invisible characters could control a terminal, so a line with any is written with escapes.
     return text if visible(text) == text else json.dumps(line, allow_nan=False)
 
 
 def _cells(line: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield a line as cells: one per probability, lists as JSON, and text that is never evaluated.
+    """Yield the cells of a line: one per probability, lists as JSON, and texts.
 
-    A spreadsheet would evaluate a text that begins like a formula.
+    Texts that begin like a formula are escaped, because a spreadsheet would evaluate them.
     """
     for name, value in line.items():
         if name == "scores" and isinstance(value, dict):

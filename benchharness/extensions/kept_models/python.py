@@ -1,4 +1,4 @@
-"""`bh.predict` and `bh.model`: a kept model answers rows, or is given as transformers has it."""
+"""Python functions `bh.predict`, which predicts rows, and `bh.model`, which loads a kept model."""
 
 from os import fspath
 from pathlib import Path
@@ -47,9 +47,9 @@ def predict(  # noqa: PLR0913  (the command's options)
         db: The database of the run.
 
     Returns:
-        A row per input row, in order. `frame.attrs["cut"]` is the number of rows that were
-        truncated, and `frame.attrs["flags"]` contains warnings about the model, such as that it has
-        learned nothing.
+        A data frame with a row per input row, in order. `frame.attrs["cut"]` is the number of rows
+        that were truncated, and `frame.attrs["flags"]` contains warnings about the model, such as
+        that it has learned nothing.
     """
     folder = model_folder(where, fspath(db))
     # torch takes seconds.
@@ -83,19 +83,20 @@ def _table_of(rows: Any) -> Table:
 def model(
     key: str, *, task: str = "", collapsed_too: bool = False, db: str | Path = DATABASE
 ) -> tuple[Any, Any]:
-    """Return the model of a run that kept it, as a transformers model, and its tokenizer.
+    """Return a kept model of a run as a transformers model, together with its tokenizer.
 
-    The model's predictions are checked against the stored ones first, as by `bench model`.
+    The model's predictions are first compared with the stored ones, as in `bench model`.
 
     Args:
-        key: The beginning of the run's key, or a row of a board, as for `bench model`.
-        task: The task, if the run was trained on several or the row has runs of several.
+        key: The beginning of the run's key, or the name of a leaderboard entry, as for `bench
+            model`.
+        task: The task, if the run was trained on several or the entry has runs of several.
         collapsed_too: Whether to return a model that has learned nothing, instead of an error.
         db: The database.
 
     Raises:
-        BenchError: The model was not kept, no class of transformers represents it, or it has
-            learned nothing.
+        BenchError: The model was not kept, no transformers class represents it, or it has learned
+            nothing.
     """
     with TemporaryDirectory() as place, open_store(fspath(db), create=False) as store:
         found = find_run(store, fspath(db), key, Within(tasks=listed(task)))

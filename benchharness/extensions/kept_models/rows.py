@@ -1,4 +1,4 @@
-"""Conversion of rows of any table to examples of a model's task, ignoring labels."""
+"""Convert rows of any table to examples of a model's task, ignoring labels."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,10 +21,12 @@ KINDS: Mapping[str, Kind] = {
     "choice": "choice",
     "tag": "tags",
 }
-"""Kinds of tasks whose rows can be described by roles of columns, with the roles' kind of data."""
+"""Kinds of tasks whose rows can be described by roles of columns, mapped to the kinds in
+custom_data.
+"""
 
 TEXTS = ("text", "sentence")
-"""Names of the column of a single text."""
+"""Usual names of the only column of texts."""
 
 Reader = Callable[[Table], list[Example]]
 
@@ -32,10 +34,10 @@ Reader = Callable[[Table], list[Example]]
 def reader_of(task: Task, columns: str = "") -> Reader:
     """Return a function that reads a table's rows as examples of a task.
 
-    Columns are found by the roles in `columns`, as in --columns without labels; else by the task's
-    own column names; else by usual names of the roles. The function raises DataError for a table
-    without the columns, or for an invalid row, whose place it names. Both functions raise
-    BenchError if roles do not fit the task.
+    The columns are given by `columns`, in the format of `--columns` but without labels. If it is
+    empty, the task's own column names are used, or else the usual names of the roles. The returned
+    function raises DataError for a table without these columns, or for an invalid row, with its
+    location. Both functions raise BenchError if the roles do not fit the task.
     """
     given = parse_roles(columns) if columns else {}
     kind = KINDS.get(task.kind)
@@ -62,7 +64,7 @@ def reader_of(task: Task, columns: str = "") -> Reader:
 
 
 def _as_own(task: Task, roles: Mapping[str, tuple[str, ...]], table: Table) -> OwnData:
-    """Return the description of a table's columns by roles; raise DataError if there are none."""
+    """Return a task definition for columns with roles; raise DataError if there are none."""
     if not roles:
         raise _no_columns(task, table)
     kind = KINDS[task.kind]
@@ -71,7 +73,7 @@ def _as_own(task: Task, roles: Mapping[str, tuple[str, ...]], table: Table) -> O
 
 
 def _by_roles(own: OwnData, table: Table) -> list[Example]:
-    """Return examples without labels; several rows may form one example, as in training."""
+    """Convert a table to examples without labels; several rows may form an example."""
     hidden = {name for role in HIDDEN for name in own.columns.get(role, ())} | {""}
     inputs = {n for r, names in own.columns.items() if r not in HIDDEN for n in names}
     columns = {n: v for n, v in table.columns.items() if n in inputs or n not in hidden}
@@ -83,10 +85,10 @@ def _by_roles(own: OwnData, table: Table) -> list[Example]:
 
 
 def _with_plain_text(own: OwnData, table: Table) -> tuple[OwnData, Table]:
-    """Give a table with a single text per row the columns that the model was trained on.
+    """Add to a table with a single text per row the columns that the model was trained on.
 
-    The text replaces all columns that were joined, and its words a sentence of words. Other tables
-    are returned unchanged.
+    The text is used for the first of several text columns, and split into words for a tagging task.
+    Other tables are returned unchanged.
     """
     name = next((n for n in ("text", *table.columns) if n in table.columns), "")
     is_plain = len(table.columns) == 1 or name == "text"
@@ -129,7 +131,7 @@ def _is_official(task: Task, table: Table) -> bool:
     except KeyError:
         return False
     except (BenchError, TypeError, ValueError, IndexError):
-        return True  # an invalid row is reported later, with its place
+        return True  # an invalid row is reported later, with its location
     return True
 
 
@@ -144,7 +146,7 @@ def _official(task: Task, table: Table, number: int) -> Example:
 
 
 def _named_roles(task: Task, table: Table) -> dict[str, tuple[str, ...]]:
-    """Return the columns of each role; {} if a required role has no column."""
+    """Return the columns of each role by their names; {} if a required role has no column."""
     if task.kind not in KINDS or getattr(task, "classes", False):
         return {}
     by_key = {key_of(name): name for name in reversed(list(table.columns))}
@@ -175,7 +177,7 @@ def _text_roles(task: Task, table: Table, by_key: Mapping[str, str]) -> dict[str
 
 
 class _AnyRow(dict[str, Any]):
-    """A row with a text in every column."""
+    """A row that has a text in every column, to find out how many texts a task reads."""
 
     def __missing__(self, column: str) -> str:
         return "text"

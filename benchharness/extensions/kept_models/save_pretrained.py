@@ -1,4 +1,4 @@
-"""Export of a trained model to a folder in transformers' format, checked before it is published.
+"""Export a trained model to a folder in transformers' format, which is checked before it appears.
 
     DIR/config.json model.safetensors tokenizer.json tokenizer_config.json ...
     DIR/benchharness.json     the run, its task, limits and scores, and the result of the check
@@ -6,7 +6,7 @@
     DIR/modules.json sentence_bert_config.json 1_Pooling/ 2_Normalize/    for a retrieval run, in
                               the format of sentence-transformers
 
-A model that no class of transformers can represent is written as a run keeps it, for `bench
+A model that no transformers class can represent is written in the format of a kept run, for `bench
 predict` only.
 """
 
@@ -60,7 +60,7 @@ class Taken:
     def load(self) -> tuple[Any, Any]:
         """Load the model and the tokenizer with transformers.
 
-        Raises BenchError if no class of transformers represents the model.
+        Raises BenchError if no transformers class represents the model.
         """
         if self.published.lacking:
             raise BenchError(f"{self.published.sentence}: only `bench predict` loads it.")
@@ -87,7 +87,7 @@ def class_of(model: TrainedModel) -> Published:
 
 
 def _encoder_of(model: TrainedModel) -> Any:
-    """Return the encoder itself, without the wrapper that selects states of a frozen encoder."""
+    """Return the encoder without the wrapper that selects the states of a frozen encoder."""
     encoder: Any = model.network.encoder
     return encoder.encoder if isinstance(encoder, LiveEncoder) else encoder
 
@@ -95,19 +95,19 @@ def _encoder_of(model: TrainedModel) -> Any:
 def take(
     model: TrainedModel, result: Result, to: Path, dev: Sequence[Dev], *, anyway: bool = False
 ) -> Taken:
-    """Write a model's folder, complete or not at all, and check it.
+    """Write a model's folder and check it; if anything fails, no folder is left.
 
     Args:
         model: Trained model, in fp32.
         result: Result of its run.
         to: Folder to write.
-        dev: Rows that the check reads, with the run's stored predictions.
-        anyway: Accept answers that differ from the stored ones by more than rounding.
+        dev: Rows for the check, with the run's stored predictions.
+        anyway: Accept predictions that differ from the stored ones by more than rounding.
 
     Raises:
-        JobError: transformers computes something else from the folder, or answers differ by more
-            than rounding.
-        BenchError: The folder exists and is not this run's.
+        JobError: transformers computes something else from the folder, or predictions differ by
+            more than rounding.
+        BenchError: The folder exists and was not written by this run.
     """
     check_place(to, result.job.key)
     found = class_of(model)
@@ -122,7 +122,7 @@ def take(
             run.write(draft)
             checked = check_own(model, dev)
         else:
-            model.network.encoder = _encoder_of(model)  # its states are the last in fp32
+            model.network.encoder = _encoder_of(model)  # in fp32 it returns the last states
             write_published(model, draft, found.auto_class)
             if model.recipe.ranking:
                 write_modules(model, draft)
@@ -138,7 +138,7 @@ def take(
 
 
 def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
-    """Write a model's config, weights and tokenizer as the transformers class expects them."""
+    """Write a model's config, weights and tokenizer in the format of a transformers class."""
     tokenizer = _tokenizer_of(model)
     config = _config_of(model, tokenizer, auto_class)
     with torch.device("meta"):  # for names and shapes only
@@ -161,16 +161,16 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
 
 
 MODULES = (("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize"))
-"""Modules that sentence-transformers applies one after the other, and their folders."""
+"""Modules that sentence-transformers applies one after the other, with their folders."""
 
 MODES = (*POOLINGS, "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens")
 
 
 def write_modules(model: TrainedModel, folder: Path) -> None:
-    """Write the pooling of tokens' states into vectors, for sentence-transformers 2 to 6.
+    """Write the files with which sentence-transformers 2 to 6 pools token states into vectors.
 
-    The names are those that release 5 writes: 6 reads them too, but earlier releases cannot read
-    what 6 writes.
+    The names in them are those of release 5: release 6 reads them too, but earlier releases cannot
+    read the files of release 6.
     """
     assert model.recipe.ranking, "of a retrieval run"
     encoder: Any = model.network.encoder
@@ -210,7 +210,7 @@ def write_modules(model: TrainedModel, folder: Path) -> None:
 def _tokenizer_of(model: TrainedModel) -> Any:
     """Return a copy of the tokenizer with all settings that a run applies to it."""
     tokenizer: Any = deepcopy(model.tokenizer)
-    if tokenizer.is_fast:  # settings left by encoding would be saved too
+    if tokenizer.is_fast:  # encoding leaves settings that would be saved too
         tokenizer.backend_tokenizer.no_truncation()
         tokenizer.backend_tokenizer.no_padding()
     encoder: Any = model.network.encoder
@@ -226,11 +226,11 @@ def _tokenizer_of(model: TrainedModel) -> Any:
 
 
 def _pad_of_decoder(tokenizer: Any, *, is_read: bool) -> str:
-    """Return a padding token; if the class looks for it, one that does not occur around texts.
+    """Return a padding token, for some models one that never occurs around texts.
 
-    transformers' text classes for decoders read the last token of a row that is not the padding
-    token, and some tokenizers pad with the token that ends a text. Raises BenchError if no token is
-    left.
+    With `is_read`, transformers' class finds the end of a text as the last token that is not the
+    padding token; but some tokenizers pad with the token that ends a text. Raises BenchError if no
+    token is left.
     """
     around = {*tokenizer("a")["input_ids"], *tokenizer("a", "a")["input_ids"]}
     added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
@@ -259,7 +259,7 @@ def _config_of(model: TrainedModel, tokenizer: Any, auto_class: str) -> Any:
 
 
 def _shared_run(model: TrainedModel, result: Result) -> KeptRun:
-    """Return the record of the run for the folder, without local paths, as on a shared page."""
+    """Return the record of the run for the folder, without local paths, as in a shared export."""
     shared = shared_outcome(result)
     assert isinstance(shared, Result), "of a result"
     job = shared.job

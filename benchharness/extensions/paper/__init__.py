@@ -1,4 +1,4 @@
-"""Extension that runs an encoder and others on the suites of a paper and writes LaTeX tables."""
+"""Extension that compares encoders on the suites of a paper and writes LaTeX tables."""
 
 from benchharness.extension import MEASURE, Command, Extension
 

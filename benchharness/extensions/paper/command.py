@@ -1,4 +1,4 @@
-"""The command `bench paper`: the tables of an encoder paper, from the runs to LaTeX."""
+"""`bench paper`: run the experiments of an encoder paper and write its tables as LaTeX."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tables of a paper from stored runs, and the folder that they are written into."""
+"""Build a paper's tables from stored runs, and write them to a folder."""
 
 import json
 from collections import defaultdict
@@ -28,7 +28,7 @@ from benchharness.stored.report import known_sizes
 from benchharness.tasks.suites import SUITES, split_title, title_of
 
 Results = Mapping[str, Result]
-"""Finished runs by key."""
+"""Finished runs, keyed by run key."""
 
 _RECIPES = {"Model": 0.15, "Setting": 0.16, "Value": 0.12, "Tasks": 0.27, "Source": 0.3}
 _COSTS = {"Model": 0.24, "Suite": 0.13, "Seeds": 0.1, "Precision": 0.11, "Runs": 0.07}
@@ -36,7 +36,7 @@ _COSTS |= {"Device-hours": 0.1, "FLOP": 0.1, "Device": 0.15}
 _DATA = {"Split": 0.4, "Rows": 0.15, "Fingerprint": 0.45}
 _PUBLISHED = {"Model": 0.2, "Task": 0.14, "Published": 0.1, "Measured": 0.1, "Noise": 0.08}
 _PUBLISHED |= {"Verdict": 0.15, "Source": 0.23}
-"""Columns of the appendix's tables, each with its share of the line width."""
+"""Columns of the tables in the appendix, each with its share of the line width."""
 
 
 def make_paper(
@@ -46,14 +46,14 @@ def make_paper(
     left_out: Mapping[str, str],
     folder: Path,
 ) -> list[str]:
-    """Write the tables of these jobs into the folder; return notes for the user.
+    """Write the tables of these jobs to the folder; return notes for the user.
 
     Args:
         store: The store with the runs.
-        jobs: The jobs of the paper; the first job's model is compared with all others. Examples are
-            read, for intervals and tests, from the jobs' data source on this machine.
+        jobs: The jobs of the paper; the first job's model is compared with all others. For
+            intervals and tests, examples are read from the jobs' data source on this machine.
         suites: The suites that get tables.
-        left_out: The reason for each task that has no jobs.
+        left_out: The reasons why tasks have no jobs, keyed by task.
         folder: The folder to write.
 
     Raises:
@@ -101,7 +101,7 @@ def make_paper(
 def _apart(
     store: Store, board: Board, mine: str, said: dict[str, None]
 ) -> dict[str, frozenset[str]]:
-    """Return, by task and SCORE, the labels of entries that differ significantly from `mine`."""
+    """Return the labels of entries that differ significantly from `mine`, by task and SCORE."""
     ours = [entry for entry in board.entries if entry.model == mine]
     found: defaultdict[str, set[str]] = defaultdict(set)
     for one, other in ((a, b) for a in ours for b in board.entries if b not in ours):
@@ -120,7 +120,7 @@ def _apart(
 
 
 def _recipes(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]]:
-    """Yield a row per value of the encoders' recipes, with its tasks and its source."""
+    """Yield a row per value in the encoders' recipes, with its tasks and its source."""
     known: dict[tuple[str, str, str, str], dict[str, None]] = {}
     every: dict[str, dict[str, None]] = {}
     for name, entry in (row for table in tables for row in table.rows):
@@ -136,7 +136,7 @@ def _recipes(tables: Sequence[PaperTable], results: Results) -> Iterator[list[st
 
 
 def _costs(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]]:
-    """Yield a row with the compute of the runs per row of a table, as far as the store has it."""
+    """Yield a row with the compute of the runs behind each table row, as far as it is stored."""
     sizes = known_sizes()
     for title, name, entry in ((t.board.title, *row) for t in tables for row in t.rows):
         runs = [results[run.key] for run in entry.runs if run.key in results]
@@ -154,7 +154,7 @@ def _costs(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]
 
 
 def _data(results: Results) -> Iterator[tuple[str, str, str]]:
-    """Yield the title, number of rows and digest of each split of the runs."""
+    """Yield the title, number of rows and digest of each split that the runs used."""
     for result in results.values():
         rows = result.provenance.get("data", {})
         for name, digest in result.job.fingerprints.items():
@@ -178,12 +178,12 @@ def _unfinished(jobs: Sequence[Job], results: Results) -> Iterator[str]:
 
 
 def _figures(tables: Sequence[PaperTable], results: Results) -> Iterator[tuple[str, bytes]]:
-    """Yield the figures of scores against size and operations: the caption, and the PDF."""
+    """Yield the figures of scores against size and operations, as pairs of caption and PDF."""
     to_pdf = resolve_name("benchharness.leaderboard.report.plots.pdf:to_pdf")
     facts = {key: f for key, result in results.items() if (f := facts_of(result))}
     for board in (table.board for table in tables):
         points = [
-            # Training time depends on other load of the machine; the appendix has it.
+            # Training time depends on other programs on the machine; it is only in the appendix.
             replace(p, costs={name: c for name, c in p.costs.items() if name != "training-time"})
             for p in measured_points(
                 named_entries(board, ""), board.rule, None, facts, known_sizes()
@@ -198,11 +198,11 @@ def _figures(tables: Sequence[PaperTable], results: Results) -> Iterator[tuple[s
 # The folder.
 
 MANIFEST = "manifest.json"
-"""File with the current and previous digest of each file, which protects files that were edited."""
+"""File with the current and previous digest of each file, to detect files that were edited."""
 
 
 def check_paper(folder: Path) -> None:
-    """Raise BenchError if the folder cannot be written, or has files that would be lost."""
+    """Raise BenchError if the folder cannot be written, or has files that would be overwritten."""
     try:
         check_place(folder / MANIFEST)
         found = folder.iterdir() if folder.exists() else ()
@@ -236,7 +236,7 @@ def _known(folder: Path) -> dict[str, list[str]]:
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write each file atomically; delete files of an earlier paper that this one lacks."""
+    """Write each file atomically; delete files of an earlier paper that this one does not have."""
     old = _known(folder)
     digests = {name: sha256(content).hexdigest() for name, content in files.items()}
     known = {name: [*old.get(name, ())[-1:], digest] for name, digest in digests.items()}

@@ -1,4 +1,4 @@
-"""The plan of `bench paper`: a model and its competitors on the suites of an encoder paper."""
+"""Plan of `bench paper`: a model and its competitors on the suites of an encoder paper."""
 
 import math
 import time
@@ -18,17 +18,18 @@ from benchharness.models import BASELINES
 OF_PAPER = OF_WHICH - {*OF_OWN, "task", "text_to_text", "start_from", "keep_models"} | {
     *("model", "seed", "skip_missing", "dry_run"),
 }
-"""Options of a run that `bench paper` has too."""
+"""Options of `bench run` that `bench paper` has too."""
 
 
 def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> RunOptions:
-    """Return the options of a paper's run, with the models of both sides.
+    """Return the run options of a paper, with its own encoders and those to compare with.
 
     The default suites are those of the collection `paper`. Tasks of default suites are left out if
     their files are missing; a suite that the user names must be complete.
 
     Raises:
-        BenchError: A side has no encoder, or the folder cannot be written.
+        BenchError: There is no encoder, or none to compare it with, or the folder cannot be
+            written.
     """
     check_paper(folder)
     names = names_in(against)
@@ -52,7 +53,7 @@ def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class PaperRun:
-    """Jobs of a paper: the whole plan, and the `part` that runs now, with the seeds that fit."""
+    """Jobs of a paper: the `whole` plan, and the `part` with as many seeds as fit in the time."""
 
     session: Session
     whole: Plan
@@ -61,7 +62,7 @@ class PaperRun:
 
     @classmethod
     def of(cls, session: Session, against: Sequence[str], hours: float | None) -> Self:
-        """Plan the paper's jobs, with as many seeds as are expected to fit into the hours.
+        """Plan the paper's jobs, with as many seeds as are expected to fit into `hours`.
 
         Raises:
             BenchError: Not even one seed of each job is expected to fit.

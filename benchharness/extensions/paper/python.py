@@ -1,4 +1,4 @@
-"""The function `bh.paper`: the tables of an encoder paper from Python."""
+"""Python function `bh.paper`, which writes the tables of an encoder paper."""
 
 import warnings
 from collections.abc import Iterable
@@ -23,13 +23,13 @@ def paper(
 ) -> Results:
     """Run an encoder and others on a paper's suites and write its tables, as `bench paper` does.
 
-    Gaps in the tables are reported as warnings.
+    Missing results are reported as warnings.
 
     Args:
         model: The encoder of the paper, or several.
         against: The encoders and baselines to compare it with.
         to: The folder to write.
-        hours: The time limit: as many seeds run as are expected to fit.
+        hours: The time limit; as many seeds are run as are expected to fit.
         plugins: Plugin files, as in `run`.
         **options: The options of `bench paper`, listed below, with Python values as in `run`.
 

@@ -1,6 +1,6 @@
-"""The files of `bench paper`: LaTeX of boards and of an appendix, BibTeX, and a README.
+"""Files of `bench paper`: LaTeX tables of leaderboards, an appendix, BibTeX, and a README.
 
-The files do not depend on the time, place or machine: the same runs give the same bytes.
+The files do not depend on the time, folder or machine: the same runs give the same bytes.
 """
 
 import csv
@@ -25,12 +25,12 @@ from benchharness.leaderboard.text import inert
 from benchharness.tasks.suites import SUITES
 
 RUNS = "runs.csv"
-"""File that lists the runs of each cell of the tables."""
+"""File that lists the runs behind each cell of the tables."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaperTable:
-    """A board as a table of a paper, with its LaTeX label and display options."""
+    """A leaderboard as a table in a paper, with its LaTeX label and display options."""
 
     board: Board
     table: Table
@@ -39,10 +39,7 @@ class PaperTable:
 
     @property
     def rows(self) -> Iterator[tuple[str, Entry]]:
-        """Pairs of row name and board entry.
-
-        Published rows, which follow them in the table, are not included.
-        """
+        """Pairs of row name and leaderboard entry, without the published rows that follow them."""
         for row, entry in zip(self.table.rows, self.board.entries, strict=False):
             yield row.official, entry
 
@@ -55,7 +52,7 @@ class PaperTable:
 
 
 def paper_tables(boards: Iterable[tuple[Board, Choice]]) -> list[PaperTable]:
-    """Build the tables of boards, with the published rows of their models."""
+    """Build the tables of leaderboards, with the published rows of their models."""
     found: list[PaperTable] = []
     for board, choice in boards:
         published = (LIKE_OURS,) if published_rows(board, (LIKE_OURS,)) else ()
@@ -69,7 +66,7 @@ def paper_tables(boards: Iterable[tuple[Board, Choice]]) -> list[PaperTable]:
 
 @dataclass(frozen=True)
 class LongTable:
-    """A table of the appendix; `columns` maps titles to shares of the line width, 1 in total.
+    """A table in the appendix; `columns` maps titles to shares of the line width, 1 in total.
 
     Cells are plain text; a cell that begins with "$" is a formula.
     """
@@ -79,7 +76,7 @@ class LongTable:
     rows: Sequence[Sequence[str]]
 
     def latex(self) -> str:
-        """Return the table as LaTeX, over as many pages as it needs."""
+        """Return the table as LaTeX that may continue over several pages."""
         kinds = "".join(
             rf">{{\raggedright\arraybackslash}}p{{\dimexpr{share:g}\linewidth-2\tabcolsep}}"
             for share in self.columns.values()
@@ -99,7 +96,7 @@ def _line(cells: Iterable[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Paper:
-    """Content of a paper. `figures` maps captions to PDF; `missing` are sentences about gaps."""
+    """Content of a paper; `figures` maps captions to PDF, and `missing` are missing results."""
 
     models: Sequence[str]
     tables: Sequence[PaperTable]
@@ -108,7 +105,7 @@ class Paper:
     missing: Sequence[str]
 
     def files(self) -> dict[str, bytes]:
-        """Return the content of the files by name."""
+        """Return the content of the files, keyed by file name."""
         suites = list(dict.fromkeys(each.board.suite for each in self.tables))
         texts = {
             f"{suite}.tex": "\n".join(t.latex() for t in self.tables if t.board.suite == suite)
@@ -186,7 +183,7 @@ The same runs give the same tables elsewhere: `bench export --all`, then `bench 
 
 
 def citations(suites: Iterable[str]) -> dict[str, str]:
-    """Return the BibTeX entries of suites and their tasks by key, in the order of the file."""
+    """Return the BibTeX entries of suites and their tasks, keyed by citation key, in file order."""
     text = (files("benchharness.extensions.paper") / "suites.bib").read_text(encoding="utf-8")
     found = {}
     for suite in suites:

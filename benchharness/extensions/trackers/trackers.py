@@ -34,7 +34,7 @@ class TensorBoard:
             self._write(key, self._scalar.scalar_pb(name, value), step)
 
     def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:  # noqa: ARG002
-        # Numbers become scalars at step 0. A bool is an int in Python, but goes with the texts.
+        # Numbers become scalars at step 0. A bool is an int in Python, but is written as text.
         texts = {name: value for name, value in facts.items() if isinstance(value, str | bool)}
         self.log(key, 0, {name: float(v) for name, v in facts.items() if name not in texts})
         self._write_text(key, "facts", texts)
@@ -55,9 +55,9 @@ class TensorBoard:
 
 
 class Wandb:
-    """Logger with a W&B run per job, in the project of WANDB_PROJECT or "benchharness".
+    """Logger with a W&B run per job, in the project $WANDB_PROJECT or "benchharness".
 
-    It sends only the calls' data: no code, console output or facts about the machine. Without a
+    It sends only what is logged: no code, console output or facts about the machine. Without a
     login and without WANDB_MODE it writes files for `wandb sync`.
     """
 
@@ -69,7 +69,7 @@ class Wandb:
         self.place = str(self._folder / "wandb")
 
     def begin(self, run: LoggedRun) -> None:
-        # Online only if there is a key, because the user cannot be asked for one.
+        # W&B is used online only if there is a key, because the user cannot be asked for one.
         default = "online" if self._wandb.api.api_key else "offline"
         opened = self._wandb.init(
             project=os.environ.get("WANDB_PROJECT") or "benchharness",
@@ -94,7 +94,7 @@ class Wandb:
         self._runs[run.key] = opened
 
     def log(self, key: str, step: int, values: Mapping[str, float]) -> None:
-        # Numbers over "step", because W&B's own steps must not go back.
+        # Values are plotted over "step", because W&B's own steps must not decrease.
         self._runs[key].log({**values, "step": step})
 
     def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:
@@ -103,16 +103,16 @@ class Wandb:
         run.finish(exit_code=1 if failed else 0)
 
     def close(self) -> None:
-        # Also waits until W&B's own process has written everything.
+        # These calls also wait until W&B's own process has written everything.
         for run in self._runs.values():
             run.finish(exit_code=255)
         self._wandb.teardown()
 
 
 class Mlflow:
-    """Logger with an MLflow run per job, in MLFLOW_EXPERIMENT_NAME or "benchharness".
+    """Logger with an MLflow run per job, in experiment $MLFLOW_EXPERIMENT_NAME or "benchharness".
 
-    The runs go to MLFLOW_TRACKING_URI, or into mlflow.db below the folder.
+    The runs are sent to $MLFLOW_TRACKING_URI, or stored in mlflow.db in the given folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -134,7 +134,7 @@ class Mlflow:
         self._runs: dict[str, str] = {}
 
     def begin(self, run: LoggedRun) -> None:
-        # MLflow would record the user's name of this machine, which is private.
+        # Without this tag MLflow would record the user's login name, which is private.
         tags = {"mlflow.user": "benchharness", "group": run.group}
         made = self._client.create_run(self._experiment, run_name=run.name, tags=tags)
         self._runs[run.key] = made.info.run_id
@@ -159,18 +159,18 @@ class Mlflow:
 
 
 _LONGEST = 500
-"""Longest value of a parameter or tag, in characters, that older MLflow servers accept."""
+"""Maximum length, in characters, of a parameter or tag that older MLflow servers accept."""
 
 
 def _no_colon(name: str) -> str:
-    """Replace colons, which not every server accepts in names: "glue/rte:dev"."""
+    """Replace colons in a name such as "glue/rte:dev", because some servers do not accept them."""
     return name.replace(":", " ")
 
 
 class Trackio:
-    """Logger with a trackio run per job, in the project of TRACKIO_PROJECT or "benchharness".
+    """Logger with a trackio run per job, in the project $TRACKIO_PROJECT or "benchharness".
 
-    The runs are stored in TRACKIO_DIR or below the Hugging Face cache, unless TRACKIO_SPACE_ID
+    The runs are stored in $TRACKIO_DIR or below the Hugging Face cache, unless $TRACKIO_SPACE_ID
     names a Space.
     """
 

@@ -1,4 +1,4 @@
-"""Choose the best of some encoders for some tasks, within a number of minutes."""
+"""Find the best of several encoders for some tasks within a time budget."""
 
 from benchharness.extension import MEASURE, Command, Extension
 

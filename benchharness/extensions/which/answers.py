@@ -1,4 +1,7 @@
-"""Choice of the best encoder for some tasks, from the stored runs of a grid."""
+"""Choose the best encoder for some tasks from the stored runs of a grid.
+
+A grid has runs of several encoders, hyperparameter settings and seeds.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,22 +20,22 @@ from benchharness.tasks.suites import distinct_title, find_suite
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """An encoder as ranked in an answer.
+    """An encoder in the ranking of an answer, with its score and the runs behind it.
 
     Attributes:
         encoder: Name of the model.
-        score: Median over seeds at the best point of the grid, in the score's own unit; for several
-            tasks their mean.
+        score: Median over seeds with the best hyperparameter setting, in the metric's own unit; for
+            several tasks the mean of these medians.
         interval: 95 % interval of the score.
         scope: Sources of variation that the interval covers: examples and seeds, as far as known.
-        seeds: Smallest and largest number of seeds of a task at that point.
-        points: Best values of the grid, keyed by task.
-        runs: Scores of the runs at that point, keyed by task and then by key of the run.
-        gain: Gain that choosing the best of several points is expected to bring by chance; None if
-            unknown.
+        seeds: Smallest and largest number of seeds of a task with the best setting.
+        points: Best hyperparameter setting, keyed by task.
+        runs: Scores of the runs with the best setting, keyed by task and then by run key.
+        gain: Expected increase of the score by chance, because the best of several settings was
+            chosen; None if unknown.
         flags: Warnings about the scores, keyed by task: "1 of 2 seeds collapsed (constant
             predictions)".
-        has_learned: False if the runs have collapsed, as for a row of a board.
+        has_learned: False if the runs have collapsed, as for a leaderboard entry.
     """
 
     encoder: str
@@ -112,9 +115,9 @@ def find_answers(
     """Return an answer for each task and, if there are several, one for their mean at the end.
 
     `jobs` are all jobs of the grid that were run, and `majority` the keys of the majority
-    baseline's jobs. Boards, intervals and tests are those of `bench leaderboard --intervals`,
-    except that the spread over seeds of a task is pooled over its encoders, because most have too
-    few seeds for an estimate of their own.
+    baseline's jobs. Rankings, intervals and tests are computed as in `bench leaderboard
+    --intervals`, except that the spread over seeds in a task is pooled over its encoders, because
+    most encoders have too few seeds for a separate estimate.
     """
     by_key = {job.key: job for job in jobs}
     rows = [_row(row, by_key[row.key]) for row in store.runs_with(by_key)]
@@ -127,7 +130,7 @@ def find_answers(
 
 
 def _row(row: RunRow, job: Job) -> RunRow:
-    """Return the stored run relabelled as a part of this grid, whatever job it was stored by."""
+    """Label a stored run with the names and settings of its job in this grid."""
     return replace(
         row,
         model=job.model,
@@ -179,7 +182,7 @@ def _answer(
 
 
 def _suite(tasks: tuple[str, ...]) -> Suite:
-    """Return the tasks as a suite, each with the scores that its own suite counts."""
+    """Build a suite from tasks; each task has the scores that count in its own suite."""
     cells = {task: score_names(task, find_suite(task.partition("/")[0]).rule) for task in tasks}
     rule = ScoreRule(name="mean", cells=cells, cite="benchharness: all tasks have equal weight")
     return Suite(name="which", title="which", tasks=tasks, rule=rule, cite=rule.cite)
@@ -207,7 +210,7 @@ def _candidate(entry: Entry, jobs: Mapping[str, Job]) -> Candidate:
 
 
 def _point(jobs: Mapping[str, Job], key: str) -> str:
-    """Return the settings that distinguish a job from others of its encoder and task: "lr 3e-4"."""
+    """Return the settings in which a job differs from others of its encoder and task: "lr 3e-4"."""
     job = jobs[key]
     peers = [o for o in jobs.values() if (o.task, o.model) == (job.task, job.model)]
     differing = [n for n in job.values if len({peer.values.get(n) for peer in peers}) > 1]

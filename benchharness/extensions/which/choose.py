@@ -28,7 +28,8 @@ from benchharness.worker.__main__ import QUIET
 def check_tasks(tasks: Sequence[Task]) -> None:
     """Check that a single encoder can be the best one on all of these tasks.
 
-    A task that is not trained has one run per encoder and so no seeds like the other tasks.
+    Trained and untrained tasks cannot be combined, because an untrained task has one run per
+    encoder instead of several seeds.
 
     Raises:
         BenchError: There are no tasks, some are trained and some are not, or tasks of different
@@ -52,15 +53,15 @@ def check_tasks(tasks: Sequence[Task]) -> None:
 
 
 RATES = "learning_rate=x1,x2,x0.5"
-"""Sweep of each encoder by default: the recipe's learning rate, twice it and half of it."""
+"""Default sweep for each encoder: the recipe's learning rate, its double and its half."""
 
 
 def options_among(options: RunOptions, among: Sequence[str]) -> RunOptions:
-    """Return the options of `bench which`: the encoders, and `RATES` unless rates are set.
+    """Return the options with the encoders, and with `RATES` unless learning rates are set.
 
     Raises:
-        BenchError: There are fewer than two encoders, one is a baseline, or the start is the
-            multi-task model, whose job has no sweep.
+        BenchError: There are fewer than two encoders, one is a baseline, or training starts from
+            the multi-task model, whose job cannot have a sweep.
     """
     names = names_in(among)
     if len(names) < 2:
@@ -85,11 +86,11 @@ def choose(
 
     Args:
         session: Session whose request names the encoders and tasks.
-        minutes: Time budget; stored runs take none.
-        tell: Receives a line about each round.
+        minutes: Time budget; runs that are stored already take no time.
+        tell: Function that is called with a line about each round.
 
     Returns:
-        The answers of all tasks, and the search that they come from.
+        The answers for all tasks, and the search that led to them.
 
     Raises:
         BenchError: The minutes are not positive, or there are fewer than two encoders to compare.
@@ -127,12 +128,12 @@ MEASURE = (sys.executable, "-P", "-m", "benchharness.extensions.which.inference"
 
 @dataclass(frozen=True, kw_only=True)
 class Inference:
-    """Cost of inference with an encoder, measured in a process of its own.
+    """Cost of inference with an encoder, measured in a separate process.
 
     Attributes:
         tokens_per_second: Tokens per second, padding excluded.
-        peak_memory_bytes: Peak memory: of the GPU, or on a CPU of the whole process, which includes
-            about half a gigabyte of libraries.
+        peak_memory_bytes: Peak memory of the GPU; on a CPU, peak memory of the whole process, which
+            includes about half a gigabyte of libraries.
         parameters: Number of parameters.
         threads: Number of CPU threads.
     """
@@ -144,11 +145,11 @@ class Inference:
 
 
 def measured(request: Request, jobs: Sequence[Job]) -> dict[str, Inference | str]:
-    """Measure the inference cost of each encoder; return the cost, or the reason why it is unknown.
+    """Measure the inference cost of each encoder; the result is keyed by encoder.
 
-    The result is keyed by encoder name. The first job of each encoder is measured, so that all
-    predict rows of the same task. They run one after the other with nothing else in parallel, and
-    only if jobs run on this machine.
+    If the cost cannot be measured, a sentence with the reason is returned instead. The first job of
+    each encoder is measured, so that all encoders predict rows of the same task. The measurements
+    run one after the other, and only if jobs run on this machine.
     """
     # A dict keeps the last value of a key, so reversed order keeps the model's first job.
     firsts = {job.model: job for job in reversed(jobs)}
@@ -167,7 +168,7 @@ def _cost(request: Request, job: Job) -> Inference | str:
 
 
 MEASURE_SECONDS = 600.0
-"""Timeout in seconds of measuring one encoder, loading included."""
+"""Timeout in seconds for measuring one encoder, including the time to load it."""
 
 
 def measure_inference(job: Job, slot: Slot, timeout: float | None = None) -> Inference:

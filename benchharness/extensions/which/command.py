@@ -32,7 +32,7 @@ from benchharness.tasks.suites import distinct_title
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Options of the best encoder's model to write."""
+    """Options for exporting the trained model of the best encoder."""
 
     to: Path | None = option(
         None,
@@ -95,7 +95,7 @@ def which(
 def _take(
     answer: Answer, wanted: Wanted, options: RunOptions, *, as_json: bool
 ) -> list[dict[str, Any]]:
-    """Write the best encoder's model of each task; return the facts that `bench model` prints.
+    """Export the best encoder's model for each task; return the facts that `bench model` prints.
 
     Raises:
         BenchError: No encoder is better than the majority baseline, or a model has learned nothing.
@@ -114,7 +114,7 @@ def _take(
     again = RunOptions(db=options.db, trust_remote_code=options.trust_remote_code)
     for task, scores in runs.items():
         place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
-        # A model that is missing is trained again, which here and now gives the same model.
+        # A model that was not kept is trained again; this machine gives the same model.
         if not (is_kept := kept_model(options.db, keys[task])):
             train_kept(keys[task], again, anyway=True, as_json=as_json)
         with opened(options.db) as store:

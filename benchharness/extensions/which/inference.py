@@ -1,9 +1,9 @@
-"""Measure prediction speed: python -P -m benchharness.extensions.which.inference.
+"""Measure prediction speed, as a program: python -P -m benchharness.extensions.which.inference.
 
-Reads the job as JSON from stdin and prints the result of `measure_prediction`, or {"error":
-sentence}, as JSON in the last line of stdout. A process measures only one encoder, so that its peak
-memory is due to that one. The caller has to set the environment variables of `QUIET`, which
-libraries read during import.
+The program reads a job as JSON from stdin and prints the result of `measure_prediction`, or
+{"error": sentence}, as JSON in the last line of stdout. A process measures only one encoder, so
+that no other encoder contributes to its peak memory. The caller must set the environment variables
+of `QUIET`, which libraries read during import.
 """
 
 import json
@@ -22,15 +22,15 @@ from benchharness.worker.task_setup import load_run
 from benchharness.worker.technique import Work
 
 FEW_ROWS = 16
-"""Number of rows that are predicted first, so that one-time costs are not measured."""
+"""Number of rows that are predicted as a warm-up, so that one-time costs are not measured."""
 
 
 def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
     """Measure the speed and memory with which a job's network predicts its first dev split.
 
-    The checkpoint's weights are used; fine-tuned ones would take the same time. Rows are predicted
-    for about `seconds`, each at most once. Tokens are counted without padding. The memory is the
-    peak of this process, in bytes of its device.
+    The checkpoint's weights are used; fine-tuned weights would take the same time. Rows are
+    predicted for about `seconds` seconds, each at most once. Tokens are counted without padding.
+    The memory is the peak of this process on its device, in bytes.
     """
     compute = find_compute(job.precision, deterministic=False)
     run = load_run(Work.to_predict(job, compute), task=job.task)

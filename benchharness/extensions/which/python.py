@@ -1,4 +1,4 @@
-"""`bh.which`: which of some encoders is the best on some tasks."""
+"""Python function `bh.which`, which finds the best of several encoders on some tasks."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from benchharness.tasks.suites import title_of
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Answer to "which encoder is best": one per task and, for several tasks, one for their mean.
+    """Result of `bh.which`: a ranking per task and, for several tasks, one for their mean.
 
     Attributes:
-        answers: The answers in the order of the tasks; the one for the mean is the last.
-        cost: The cost of prediction on this machine by encoder: an Inference, or a sentence that
-            explains why it was not measured.
+        answers: The rankings in the order of the tasks; the one for the mean is the last.
+        cost: The cost of prediction on this machine, keyed by encoder: an Inference, or a sentence
+            that explains why it was not measured.
         runs: The number of runs that the search needed.
         of: The number of runs in the whole grid.
         left: Description of the runs that the search would do next; empty if no other run can
@@ -41,11 +41,11 @@ class Choice:
 
     @property
     def best(self) -> str:
-        """Best encoder of the last answer; empty if no encoder beats the majority baseline."""
+        """Best encoder in the last answer; empty if no encoder beats the majority baseline."""
         return next(iter(self.answers[-1].best), "")
 
     def frame(self) -> pd.DataFrame:
-        """Return a row per answer and encoder, in the columns of `answers_frame`."""
+        """Return a data frame with the columns of `answers_frame`."""
         return answers_frame(self.answers, self.cost)
 
     def __repr__(self) -> str:
@@ -97,15 +97,15 @@ def which(
 
 
 def answers_frame(answers: Iterable[Answer], cost: Mapping[str, object]) -> pd.DataFrame:
-    """Return a frame with one row per answer and encoder that it ranks, best first.
+    """Return a data frame with a row per answer and ranked encoder, best first.
 
     `task` is the task's name, or "mean" for several tasks. `score` is in the metric's own unit,
-    with its 95 % interval from `low` to `high`. `is_tied` is true for the best encoder and those
-    not significantly different from it, if they are better than the majority baseline. `gain` is
-    the gain that choosing the best of several points is expected to bring by chance. `seeds` is the
-    smallest number of seeds of a task, and `flags` are warnings by task, empty if there are none.
-    `tokens_per_second`, `peak_memory_bytes` and `parameters` are measured while predicting, NaN if
-    they were not measured.
+    with its 95 % interval from `low` to `high`. `is_tied` is true for the best encoder and all that
+    do not differ significantly from it, if they are better than the majority baseline. `gain` is
+    the expected increase by chance, because the best of several hyperparameter settings was chosen,
+    and `point` is this setting. `seeds` is the smallest number of seeds of a task. `flags` are
+    warnings about the tasks, empty if there are none. `tokens_per_second`, `peak_memory_bytes` and
+    `parameters` are measured during prediction, and NaN if they were not measured.
     """
     lines = [
         {

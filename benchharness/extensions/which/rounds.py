@@ -1,4 +1,4 @@
-"""The rounds of `bench which`: successive halving over encoders, points and seeds."""
+"""Rounds of `bench which`: successive halving over encoders, hyperparameter settings and seeds."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +21,9 @@ def encoder_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
     """Yield the rounds of a search over encoders: all first, then the better half with more seeds.
 
     After the first two rounds, each round doubles the seeds and halves the encoders and their
-    points. The candidates of a task are its best encoders and those with the best mean over all
-    tasks. The series of halvings is then repeated with twice as many encoders and points, and so
-    on, until every run that may still be the best has been tried.
+    hyperparameter settings ("points"). The candidates of a task are its best encoders and those
+    with the best mean over all tasks. The series of halvings is then repeated with twice as many
+    encoders and settings, and so on, until every run that may still be the best has been tried.
     """
     tasks, encoders = (list(dict.fromkeys(names)) for names in zip(*grid, strict=True))
     pairs = [(task, encoder) for encoder in encoders for task in tasks]
@@ -33,8 +33,8 @@ def encoder_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
     yield Round([Trial(*each, 0) for each in others], f"{every}, one seed at each of {most} points")
     halves = sizes(len(encoders), max(size.seeds for size in grid.values()))[1:]
     width = 1
-    # Doubled until the numbers drop no candidate, so that only those that cannot win any more are
-    # dropped.
+    # The width is doubled until it excludes no candidate. In the end, only candidates that cannot
+    # win any more are left out.
     while width < 2 * max(most, len(encoders)):
         points = most
         for half, seeds in halves:
@@ -55,7 +55,7 @@ def encoder_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
 def _contenders(
     scores: Mapping[Pair, Mapping[int, Score]], tasks: Sequence[str], most: int
 ) -> list[Pair]:
-    """Return the pairs of task and encoder that continue: the best per task and by the mean.
+    """Return the (task, encoder) pairs that continue: the best on each task and by the mean.
 
     At most `most` encoders continue per ranking. A ranking that only one encoder can still win
     needs no more trials.
@@ -68,7 +68,7 @@ def _contenders(
             values, errors = zip(*(best[task, encoder] for task in tasks), strict=True)
             # The mean is -inf if all runs on a task failed: then no mean over tasks is known.
             if math.isfinite(fmean(values)):
-                # The standard error of a mean of independent scores, 0 if one of them is unknown.
+                # Standard error of a mean of independent scores; 0 if any of their errors is 0.
                 error = math.hypot(*errors) / len(tasks) if all(errors) else 0.0
                 means[encoder] = Score(fmean(values), error)
         found = survivors(means, most)
