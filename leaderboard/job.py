@@ -13,8 +13,8 @@ from benchharness.tasks.suites import distinct_title
 Kind = Literal["model", "scored", "ensemble", "zero-shot", "baseline", "imported"]
 """Origin of a run: "model" is an encoder that is fine-tuned here, "scored" a file of predictions
 that is scored here, "ensemble" combines the stored predictions of several runs, "zero-shot" is a
-language model that is evaluated without training on a task that has a train split, "baseline" is a
-model without an encoder, and "imported" is a score that was measured elsewhere.
+language model that is evaluated without training on a task for which other models are fine-tuned,
+"baseline" is a model without an encoder, and "imported" is a score that was measured elsewhere.
 """
 
 SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
@@ -32,8 +32,8 @@ also the name of the table in a recipe that configures multi-task training.
 """
 
 ZERO_SHOT = "zero-shot"
-"""Recipe of a job that evaluates a model without training. It is also the kind of such a job if the
-task has a train split.
+"""Recipe of a job that evaluates a model without training. It is also the kind of such a job if
+other models are fine-tuned for its task.
 """
 
 TIMED = "timed"
@@ -142,8 +142,8 @@ class Trust:
 
     Attributes:
         remote_code: True if code that comes with the checkpoint may be run.
-        pickle: True if weights may be read from pickle files that contain other objects too. These
-            objects are not executed.
+        pickle: True if weights may be read from pickle files that contain other objects too.
+            Nothing in these files is executed.
     """
 
     remote_code: bool = False
@@ -262,7 +262,7 @@ class Job(Described):
         values are left out, so that the same weights, rows and values always give the same key. The
         start is included as `weights` and `start_from`, not as the setting "start_from".
         """
-        # If a later version adds a field, include it only if it is set: stored keys must not change.
+        # A field added by a later version is included only if it is set, so that stored keys stay.
         identity = {
             "weights": self.weights,
             "task": [self.task, self.task_version],
@@ -392,7 +392,7 @@ def recipe_digest(job: Job) -> str:
     return digest([job.values, together] if together else job.values)[:12]
 
 
-_FIELDS = frozenset(each.name for each in fields(Job)) - {"trust"}  # `Trust.to_json` stores it as two fields
+_FIELDS = frozenset(each.name for each in fields(Job)) - {"trust"}  # see Trust.to_json
 _PARTS = {"start": Start, "stage": Stage, "teacher": Teacher}
 """Fields of Job whose value is an object of the given class, or None."""
 

@@ -465,7 +465,8 @@ class RunRow(Described):
         largest_split: Number of rows in the run's largest split; 0 if unknown.
         start_task: Task of the run from which this run started (set by boards/grouping.py).
         start_variant: Variant of the run from which this run started (set by boards/grouping.py).
-        selection: How the final weights were selected; None if the run kept the last weights.
+        selection: How the final weights were selected; None if training ran to the
+            last planned step and its weights were kept.
         settings: Settings, if the name of the recipe does not determine their values; else empty.
         is_hidden: True if leaderboards leave the run out.
         is_named: True if the user renamed this leaderboard entry only, not the whole model.

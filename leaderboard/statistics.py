@@ -75,8 +75,8 @@ def pooled_deviation(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
 
 
 LEAST_SEEDS = 3
-"""Minimum number of seeds for an interval. The interval of two seeds would be useless, because it is
-more than twelve times as wide as the difference of their scores.
+"""Minimum number of seeds for an interval. The interval of two seeds would be useless: it is more
+than twelve times as wide as the difference of their scores.
 """
 
 

@@ -179,7 +179,7 @@ def _new_draft(folder: Path, start: str) -> tuple[int, Path]:
     """Create a temporary file and lock it until its descriptor is closed."""
     while True:
         handle, draft = mkstemp(dir=folder, prefix=start, suffix=_DRAFT)
-        with suppress(OSError):  # without locks in the file system, other processes cannot delete it either
+        with suppress(OSError):  # no locks on this file system: others cannot delete it
             fcntl.flock(handle, fcntl.LOCK_SH)
         if Path(draft).exists():  # another process may have deleted it before it was locked
             return handle, Path(draft)
