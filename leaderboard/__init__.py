@@ -1,1 +1,1 @@
-"""Results: jobs, the store, boards and the report. Imports no torch."""
+"""Jobs, stored results, leaderboards and reports. Nothing in this package imports torch."""

@@ -1,4 +1,4 @@
-"""Job: one fine-tuning run, described so completely that its digest identifies its result."""
+"""Complete description of one fine-tuning run; its digest identifies the result."""
 
 import math
 import re
@@ -11,40 +11,41 @@ from benchharness.leaderboard.text import digest
 from benchharness.tasks.suites import distinct_title
 
 Kind = Literal["model", "scored", "ensemble", "zero-shot", "baseline", "imported"]
-"""Origin of a run: "model" is an encoder that is trained here, "scored" a file of predictions that
-is scored here, "ensemble" combines the stored predictions of several runs, "zero-shot" is a
-language model that was not trained on a task on which others are trained, "baseline" is a model
-without an encoder, and "imported" a number that was measured elsewhere.
+"""Origin of a run: "model" is an encoder that is fine-tuned here, "scored" a file of predictions
+that is scored here, "ensemble" combines the stored predictions of several runs, "zero-shot" is a
+language model that is evaluated without training on a task for which other models are fine-tuned,
+"baseline" is a model without an encoder, and "imported" is a score that was measured elsewhere.
 """
 
 SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
-"""Kinds whose predictions come from one model, wherever it was trained."""
+"""Kinds of runs whose predictions come from one trained model, here or elsewhere."""
 
 START_FROM = "start_from"
-"""Setting that names the previous training of a job's encoder: a task, or a checkpoint."""
+"""Setting that names the task or checkpoint from which the job's encoder continues."""
 
 PRETRAINED = "pretrained"
-"""Start that is the pretrained checkpoint itself, if the recipe names another one."""
+"""Value of `start_from` for the pretrained checkpoint itself, instead of the recipe's start."""
 
 TOGETHER = "together"
-"""Start that is an encoder which one run trains on several tasks; also a recipe's table for such
-tasks.
+"""Value of `start_from` for an encoder that another run trained on several tasks at once. It is
+also the name of the table in a recipe that configures multi-task training.
 """
 
 ZERO_SHOT = "zero-shot"
-"""Recipe of a job that trains nothing; also the kind of such a job if others train on its task."""
+"""Recipe of a job that evaluates a model without training. It is also the kind of such a job if
+other models are fine-tuned for its task.
+"""
 
 TIMED = "timed"
-"""Recipe of a job that trains nothing and measures speed and memory."""
+"""Recipe of a job that measures speed and memory without training."""
 
 MACHINE, REFERENCE = "machine", "reference"
-"""Settings with the machine on which a model is timed, and the reference model that is timed with
-it.
+"""Names of two settings of a timed job: the machine, and the reference model timed for comparison.
 """
 
 METHOD = 7
-"""Version of training and prediction; raised when a change alters results, so that old results are
-not reused.
+"""Version of the code for training and prediction. It is increased when a change alters results, so
+that old results are not reused.
 """
 
 
@@ -52,7 +53,7 @@ not reused.
 class Setting:
     """Value of a hyperparameter and its source (a paper, a README, `--set`).
 
-    `one_of` has the values of a sweep, as they were written, of which this is one.
+    In a sweep, `one_of` contains all values of the sweep as the user wrote them.
     """
 
     value: str | int | float | bool
@@ -61,38 +62,38 @@ class Setting:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Setting":
-        """Create a setting from `to_json` data; raise TypeError for a wrong type."""
+        """Create a setting from the output of `to_json`; raise TypeError for a wrong type."""
         for name, kinds in (("value", str | int | float), ("source", str)):
             if not isinstance(data[name], kinds):
                 raise TypeError(f"a setting's {name} is {data[name]!r:.40}")
         return cls(**{**data, "one_of": tuple(data.get("one_of", ()))})
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; `one_of` is included only for a point of a sweep."""
+        """Return JSON data; `one_of` is included only if the setting is part of a sweep."""
         data = {"value": self.value, "source": self.source}
         return data | {"one_of": list(self.one_of)} if self.one_of else data
 
 
 _DEFAULT = "ours:"
-"""Prefix of the source of a value that benchharness chose, as recipes and stored runs have it."""
+"""Prefix of a setting's source, in recipes and stored runs, for benchharness's own defaults."""
 
 
 def shown_source(source: str) -> str:
-    """Return the source of a setting as tables show it: "benchharness default: why"."""
+    """Return a setting's source for tables, with "ours:" as "benchharness default:"."""
     reason = source.removeprefix(_DEFAULT)
     return source if reason == source else f"benchharness default:{reason}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """Previous training of a job's encoder, if its recipe or its user names one.
+    """Where a job's encoder starts, if the recipe or the user specifies it.
 
     Attributes:
-        kind: "task" continues from the run of the task `name`; "checkpoint" loads the checkpoint
-            `name` instead of the one of `model`; "together" continues from one run of several
-            tasks; "pretrained" ignores the start in the recipe.
-        name: Task, checkpoint, or several tasks separated by commas.
-        model: Name of the model that the checkpoint replaces.
+        kind: "task": continue from the run on the task `name`. "checkpoint": load the checkpoint
+            `name` instead of the checkpoint of `model`. "together": continue from one run on
+            several tasks. "pretrained": ignore the start that the recipe specifies.
+        name: Name of the task or checkpoint, or names of several tasks separated by commas.
+        model: Name of the model whose checkpoint is replaced.
     """
 
     kind: Literal["pretrained", "task", "checkpoint", "together"]
@@ -107,8 +108,8 @@ class Stage:
     Attributes:
         run: Name of the pretraining run.
         step: Number of optimizer steps before the checkpoint.
-        tokens: Number of tokens seen before it; None if unknown.
-        family: transformers' model_type; empty if unknown.
+        tokens: Number of training tokens before the checkpoint; None if unknown.
+        family: `model_type` in transformers; empty if unknown.
     """
 
     run: str
@@ -119,14 +120,14 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Teacher:
-    """Teacher whose outputs a job learns in addition to its labels (distillation).
+    """Teacher model whose outputs a job learns in addition to the labels (distillation).
 
     Attributes:
         run: Key of the teacher's job.
-        model: Model of that job.
-        variant: Digits that are equal for teachers which differ only in their seeds; the beginning
-            of `run` if one teacher teaches all seeds.
-        alone: Key of the same job without a teacher.
+        model: Name of the teacher's model.
+        variant: Hex digits that are equal for teachers that differ only in their seed. If all seeds
+            of the student have the same teacher, these are the first digits of `run`.
+        alone: Key of the student's job without a teacher.
     """
 
     run: str
@@ -137,19 +138,19 @@ class Teacher:
 
 @dataclass(frozen=True, kw_only=True)
 class Trust:
-    """Permissions of a checkpoint beyond being read.
+    """Permissions that the user grants to a checkpoint.
 
     Attributes:
-        remote_code: Code that comes with the checkpoint may be run.
-        pickle: Weights may be read from pickle files that contain more than weights. Nothing in
-            them is executed.
+        remote_code: True if code that comes with the checkpoint may be run.
+        pickle: True if weights may be read from pickle files that contain other objects too.
+            Nothing in these files is executed.
     """
 
     remote_code: bool = False
     pickle: bool = False
 
     def to_json(self) -> dict[str, bool]:
-        """Return the permissions by their names in a stored job."""
+        """Return the permissions, keyed by their names in a stored job."""
         return {name: getattr(self, own) for name, own in _TRUST.items()}
 
 
@@ -157,7 +158,7 @@ _TRUST = {"trust_remote_code": "remote_code", "allow_pickle": "pickle"}
 
 
 class Described:
-    """Base of a job and of its row in lists, with the labels that people see."""
+    """Base class of Job and RunRow with the labels that users see."""
 
     recipe: str
     overridden: bool
@@ -168,62 +169,61 @@ class Described:
 
     @property
     def recipe_label(self) -> str:
-        """Recipe as people see it: "paper+set sweep"."""
+        """Label of the recipe for users, e.g. "paper+set sweep"."""
         return recipe_label(self.recipe, overridden=self.overridden, is_sweep=self.is_sweep)
 
     @property
     def shown_recipe(self) -> str:
-        """Values that were set, or the name of the recipe if there are none."""
+        """Settings that the user changed, or the label of the recipe if none were changed."""
         return ", ".join(word.shown for word in recipe_words(self.recipe_label, [self]))
 
     @cached_property
     def trained_tasks(self) -> tuple[str, ...]:
-        """Names of the tasks that the model is trained on, mostly one."""
+        """Names of the tasks on which the model is trained; usually one."""
         return trained_tasks(self.fingerprints) or (self.task,)
 
     @property
     def title(self) -> str:
-        """Title of the tasks that the model is trained on: "RTE", "5 tasks together"."""
+        """Title of the tasks on which the model is trained, e.g. "RTE" or "5 tasks together"."""
         return training_title(self.trained_tasks)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Described):
-    """Fine-tuning of one model with one seed on one task, or on several that share its encoder.
+    """One fine-tuning run: one model with one seed on one task, or on several tasks at once.
 
     Attributes:
-        model: Name of the model on boards.
-        checkpoint: Folder or hub id from which the model is loaded.
-        weights: Identity of the checkpoint's content: a hub revision, or "sha256:..." of the files.
-        task: Name of the task; for tasks that are trained together the alphabetically first.
+        model: Name of the model on leaderboards.
+        checkpoint: Folder or Hub id from which the model is loaded.
+        weights: Identity of the checkpoint's content: a Hub revision, or "sha256:..." of the files.
+        task: Name of the task; in multi-task training, the alphabetically first task.
         task_version: Version of the task.
-        data: Source of the rows: "hub", "mini" or a folder.
-        fingerprints: Digest by "task:split" of each split used, so that changed data are another
-            job: the train split (of each task that is trained together), and every split that is
-            predicted.
+        data: Source of the data: "hub", "mini" or a folder.
+        fingerprints: Digest of each split that is used, keyed by "task:split": the train split of
+            each task, and every split that is predicted. If the data change, so does the job's key.
         recipe: Name of the recipe: "paper", or the stem of a user's own file.
-        settings: Hyperparameters.
+        settings: Hyperparameters, keyed by name.
         seed: Random seed.
-        precision: Precision of the computation.
-        limit: Number of rows kept of each split; None keeps all.
-        start_from: Key of the job from whose encoder it continues; None for the checkpoint's
-            weights.
-        plugins: Digests of the plugins that the task consists of, by their names.
-        trust: Permissions that the user gave to the checkpoint.
+        precision: Numerical precision of the computation.
+        limit: Maximum number of rows to use per split; None for all rows.
+        start_from: Key of the job whose fine-tuned encoder is the start; None to start with the
+            weights of the checkpoint.
+        plugins: Digests of the plugins that define the task, keyed by the plugins' names.
+        trust: Permissions that the user grants to the checkpoint.
         method: Version of training and prediction (`METHOD`).
         kind: Origin of the run.
         own_recipe: True if the recipe is a user's own file.
         overridden: True if the user changed some values of the recipe.
-        is_sweep: True if the job is one point of a sweep.
-        start: Previous training of the encoder, as the recipe or the user names it.
-        source: Person or publication that measured an imported number.
+        is_sweep: True if the job is one hyperparameter setting of a sweep.
+        start: Where the encoder starts, as the recipe or the user specifies it.
+        source: Person or publication that measured an imported score.
         stage: Position of the checkpoint in its pretraining run, if several checkpoints are
             evaluated.
         off: Values of the recipe that the user switched off.
-        definition: All that a custom task consists of; its digest is part of the task's name.
-        documents: Digests, by "task:split", of the documents around sentences, if the encoder reads
-            them too. They are part of the key.
-        teacher: Teacher of the job, or None.
+        definition: Complete definition of a custom task; its digest is part of the task's name.
+        documents: Digests of the documents that surround the sentences, keyed by "task:split", if
+            the encoder reads these documents too. They are part of the key.
+        teacher: Teacher for distillation, or None.
     """
 
     model: str
@@ -259,10 +259,10 @@ class Job(Described):
         """SHA-256 (hex) of everything that can change the result, and of nothing else.
 
         Names and paths (`model`, `checkpoint`, `data`), the recipe's name and the sources of its
-        values are left out: the same weights, rows and values are the same job wherever they are
-        stored. The start enters by `weights` and `start_from`, not by the setting of that name.
+        values are left out, so that the same weights, rows and values always give the same key. The
+        start is included as `weights` and `start_from`, not as the setting "start_from".
         """
-        # A field that a later version adds must enter only if it is set, so that stored keys stay.
+        # A field added by a later version is included only if it is set, so that stored keys stay.
         identity = {
             "weights": self.weights,
             "task": [self.task, self.task_version],
@@ -286,7 +286,7 @@ class Job(Described):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Keys of the jobs that must finish first: the start's and the teacher's."""
+        """Keys of the jobs that must finish first: `start_from` and the teacher's job, if any."""
         teacher = None if self.teacher is None else self.teacher.run
         return tuple(key for key in (self.start_from, teacher) if key is not None)
 
@@ -297,17 +297,23 @@ class Job(Described):
 
     @property
     def is_zero_shot(self) -> bool:
-        """True if the model is used as it is and nothing is trained."""
+        """True if the model is evaluated or timed without training."""
         return self.recipe in (ZERO_SHOT, TIMED) and not self.own_recipe
 
     @property
     def started_from(self) -> str:
-        """Previous training: "glue/mnli (run 12 digits)", or a checkpoint; empty for none."""
+        """Start of the encoder, e.g. "glue/mnli (run 0123456789ab)" or a checkpoint.
+
+        Empty if the encoder starts with the model's own checkpoint.
+        """
         return self._start(self.start.name if self.start else "")
 
     @property
     def shown_start(self) -> str:
-        """Previous training with the task's title: "MNLI (run 12 digits)"; empty for none."""
+        """Start of the encoder with the title of the task, e.g. "MNLI (run 0123456789ab)".
+
+        Empty if the encoder starts with the model's own checkpoint.
+        """
         start = self.start
         if start is not None and start.kind == "together":
             return self._start(training_title(start.name.split(",")))
@@ -323,31 +329,31 @@ class Job(Described):
 
     @property
     def shown_teacher(self) -> str:
-        """Teacher: "bert-large (run 12 digits)"; empty for none."""
+        """Label of the teacher, e.g. "bert-large (run 0123456789ab)"; empty if there is none."""
         teacher = self.teacher
         return "" if teacher is None else f"{teacher.model} (run {teacher.run[:12]})"
 
     @property
     def curve_split(self) -> str:
-        """Split of the scores of the learning curve: "dev", or "held-out" for a part of train."""
+        """Data on which the learning curve is scored: "dev", or "held-out" (a part of train)."""
         return "held-out" if "select_on" in self.settings else "dev"
 
     @property
     def predicted_splits(self) -> tuple[tuple[str, str], ...]:
-        """(task, split) pairs that the fine-tuned model predicts."""
+        """(task, split) pairs for which the fine-tuned model makes predictions."""
         pairs = (name.rsplit(":", 1) for name in self.fingerprints)
         return tuple((task, split) for task, split in pairs if split != "train")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data that `from_json` turns back into an equal job."""
-        # Field by field, because `asdict` takes ten times as long, which slows large imports down.
+        # Not `asdict`, which takes ten times as long and would slow down large imports.
         data = {name: _plain(value) for name, value in vars(self).items() if name in _FIELDS}
         settings = {name: s.to_json() for name, s in self.settings.items()}
         return data | {"settings": settings, **self.trust.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Job":
-        """Create the job that `to_json` described; raise TypeError for a wrong type."""
+        """Create a job from the output of `to_json`; raise TypeError for a wrong type."""
         data = dict(data)
         trust = {own: data.pop(name, False) for name, own in _TRUST.items()}
         if not all(isinstance(allowed, bool) for allowed in trust.values()):
@@ -377,17 +383,18 @@ class Job(Described):
 
 
 def recipe_digest(job: Job) -> str:
-    """Return twelve hex digits of a job's values, which distinguish two recipes of one name.
+    """Return a digest (12 hex digits) of a job's hyperparameter values.
 
-    If several tasks are trained together, their names enter too.
+    It distinguishes recipes that have the same name but different values. In multi-task training,
+    the digest also covers the names of the tasks.
     """
     together = job.trained_tasks if len(job.trained_tasks) > 1 else ()
     return digest([job.values, together] if together else job.values)[:12]
 
 
-_FIELDS = frozenset(each.name for each in fields(Job)) - {"trust"}  # stored as two fields
+_FIELDS = frozenset(each.name for each in fields(Job)) - {"trust"}  # see Trust.to_json
 _PARTS = {"start": Start, "stage": Stage, "teacher": Teacher}
-"""Fields whose value is an object of its own class, or None."""
+"""Fields of Job whose value is an object of the given class, or None."""
 
 _PLAIN_TYPES: Mapping[str, Any] = {
     each.name: each.type
@@ -403,57 +410,57 @@ def _plain(value: Any) -> Any:
 
 
 def trained_tasks(splits: Iterable[str]) -> tuple[str, ...]:
-    """Return the sorted names of the tasks that have a train split among these "task:split"."""
+    """Return the sorted names of the tasks whose train split is among these "task:split" names."""
     return tuple(sorted(n.removesuffix(":train") for n in splits if n.endswith(":train")))
 
 
 def training_title(tasks: Sequence[str]) -> str:
-    """Return the title of a training on these tasks: "RTE", "5 tasks together"."""
+    """Return the title for training on these tasks, e.g. "RTE" or "5 tasks together"."""
     return distinct_title(tasks[0]) if len(tasks) == 1 else f"{len(tasks)} tasks together"
 
 
-# Names of board rows: the values that were set, in words.
+# Names of leaderboard entries: the settings that were changed, in words.
 
 SET = "--set"
-"""Source of a value that the user set."""
+"""Source of a setting that the user changed."""
 
 PAPER = "paper"
-"""Recipe that is left out of a row's name."""
+"""Name of the default recipe, which is left out of the names of leaderboard entries."""
 
 FEATURES_SETTING = "features"
-"""Setting that selects which layers of a frozen encoder are read; also benchharness's recipe that
-reads one layer after the other.
+"""Setting that selects the layers of a frozen encoder that are used as features. It is also the
+name of benchharness's recipe that evaluates one layer after the other.
 """
 
 _READ = (FEATURES_SETTING, "context")
-"""Settings about the input: a row's name always contains them, whoever set them."""
+"""Settings about the input, which the name of a leaderboard entry always contains."""
 
 _SHORT = {"learning_rate": "lr", "batch_size": "batch"}
-"""Abbreviations of settings in papers."""
+"""Abbreviations of the names of settings, as used in papers."""
 
 _UNQUOTED = re.compile(r"[^\w@%+=,./-]", re.ASCII)
-"""Pattern of characters that a shell interprets, and of the colon, which separates parts of a name.
+"""Characters that a shell interprets, and the colon, which separates the parts of an entry's name.
 """
 
 _COUNTS = ("epochs", "shots")
-"""Settings that are named after what they count: "3 epochs"."""
+"""Settings that are counts, so that they are written as "3 epochs"."""
 
 _SMALL = 0.01
 """Number below which values are written with an exponent."""
 
 
 class Word(NamedTuple):
-    """Part of a row's name: as people read it ("lr 3e-4"), and as they type it ("lr=3e-4")."""
+    """Part of a leaderboard entry's name, for display ("lr 3e-4") and for typing ("lr=3e-4")."""
 
     shown: str
     typed: str
 
 
 def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
-    """Return the values that were set in jobs of one recipe, or `label` if none are known.
+    """Return the settings that were changed in jobs with the same recipe, or `label` if none were.
 
-    Several values of a setting are joined ("lr 2e-5/3e-5"); for a sweep only the names of the swept
-    settings are given.
+    Several values of a setting are joined, e.g. "lr 2e-5/3e-5". For a sweep, the swept settings are
+    given without their values.
     """
     known, chosen = list(jobs), set[str]()
     found: dict[str, dict[str | float, None]] = {}
@@ -466,7 +473,7 @@ def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
     values = {name: found[name] for name in found if name in (*chosen, *swept, *_READ)}
     recipe = known[0].recipe
     words = [] if recipe == PAPER else [Word(recipe, unquoted(recipe))]
-    if recipe == FEATURES_SETTING:  # the values describe it better
+    if recipe == FEATURES_SETTING:  # the value of `features` describes it better
         words = [] if FEATURES_SETTING in values else [Word("fine-tuned", "features=fine-tuned")]
     elif not values:
         return (Word(label, unquoted(label)),)
@@ -478,7 +485,7 @@ def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
 
 
 def setting_word(name: str, values: Iterable[str | float]) -> Word:
-    """Return the name of a setting with its values: "lr 3e-4", "3 epochs", "no best checkpoint"."""
+    """Return a setting with its values, e.g. "lr 3e-4", "3 epochs" or "no best checkpoint"."""
     found = list(values)
     short, text = _SHORT.get(name, name), "/".join(map(value_text, sorted(found, key=_order)))
     typed, said = f"{short}={unquoted(text)}", short.replace("_", " ")
@@ -494,7 +501,7 @@ def _order(value: str | float) -> tuple[bool, float, str]:
 
 
 def value_text(value: str | float) -> str:
-    """Return a value as papers write it: "3e-4", "0.1", "32", "true"."""
+    """Return a value as papers write it, e.g. "3e-4", "0.1", "32" or "true"."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
@@ -506,9 +513,9 @@ def value_text(value: str | float) -> str:
 
 
 def is_setting(word: str, settings: Mapping[str, Setting]) -> bool:
-    """Return whether "lr=3e-4" is true of the settings.
+    """Return whether `word`, such as "lr=3e-4", matches the settings.
 
-    The name may be abbreviated, and the value may be written differently.
+    The name may be abbreviated, and a number may have another notation.
     """
     given, _, text = word.partition("=")
     name = next((name for name, short in _SHORT.items() if short == given), given)
@@ -527,5 +534,5 @@ def unquoted(name: str) -> str:
 
 
 def recipe_label(recipe: str, *, overridden: bool, is_sweep: bool) -> str:
-    """Return a recipe as people see it: "paper", "paper+set sweep". It is never parsed."""
+    """Return the label of a recipe, e.g. "paper" or "paper+set sweep". It is never parsed."""
     return recipe + ("+set" if overridden else "") + (" sweep" if is_sweep else "")

@@ -26,15 +26,15 @@ from benchharness.tasks.task import ending_of, suffix_of
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """Predictions and scores of one split by the fine-tuned model.
+    """Predictions of the fine-tuned model for one split, and their scores.
 
     Attributes:
         task: Name of the task.
         split: Name of the split.
         fingerprint: Digest of the split's examples.
-        scores: Scores by name, in the metrics' own units; empty if the labels are hidden.
-        predictions: Plain rows, one per example in the split's order, with the fields of the
-            prediction class of the task.
+        scores: Scores keyed by name, on the scale of each metric; empty if the labels are hidden.
+        predictions: One dict per example, in the order of the split, with the fields of the task's
+            prediction class.
         flags: Warnings about the scores, e.g. "constant predictions".
     """
 
@@ -47,13 +47,13 @@ class Evaluation:
 
     @property
     def name(self) -> str:
-        """Split as in a job's fingerprints: "task:split"."""
+        """Name "task:split" of the split, as in the keys of `Job.fingerprints`."""
         return f"{self.task}:{self.split}"
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Evaluation":
-        """Create the evaluation that plain data describe."""
-        # The store adds "metrics" to the data.
+        """Create an evaluation from JSON data."""
+        # The store adds the key "metrics", which is not a field.
         known = {name: value for name, value in data.items() if name != "metrics"}
         plain = {"predictions": tuple(data["predictions"]), "flags": tuple(data["flags"])}
         return cls(**{**known, **plain})
@@ -61,10 +61,10 @@ class Evaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePoint:
-    """Point of the learning curve; `loss` is the mean training loss since the previous point.
+    """Point on the learning curve. `loss` is the mean training loss since the previous point.
 
-    `scores` are on the job's first dev split, or on the part of train that is held out instead;
-    empty if it was not scored at this step.
+    `scores` are computed on the job's first dev split, or on a held-out part of the train split.
+    They are empty if the model was not evaluated at this step.
     """
 
     step: int
@@ -76,7 +76,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Cost of a job: seconds of a monotonic clock, and tokens without padding."""
+    """Cost of a job. Times are measured in seconds; `train_tokens` does not count padding."""
 
     seconds: float
     train_seconds: float
@@ -91,7 +91,7 @@ class Cost:
     def without_network(
         cls, seconds: float, train_seconds: float = 0.0, predict_seconds: float = 0.0
     ) -> "Cost":
-        """Return the cost of a run without an encoder, such as a baseline or a prediction file."""
+        """Create the cost of a run without an encoder, such as a baseline or a prediction file."""
         return cls(
             seconds=seconds,
             train_seconds=train_seconds,
@@ -106,7 +106,10 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Finished job; `provenance` has the code, data, weights, versions and machine that made it."""
+    """Result of a finished job.
+
+    `provenance` records the code, data, weights, library versions and machine.
+    """
 
     job: Job
     evaluations: tuple[Evaluation, ...]
@@ -116,7 +119,10 @@ class Result:
     finished: str
 
     def evaluation(self, name: str) -> Evaluation:
-        """Return the evaluation of "task:split"; raise BenchError if the run did not predict it."""
+        """Return the evaluation of the split `name` ("task:split").
+
+        Raises BenchError if the run has no predictions for this split.
+        """
         for evaluation in self.evaluations:
             if evaluation.name == name:
                 return evaluation
@@ -127,7 +133,7 @@ class Result:
 
     @property
     def flags(self) -> dict[str, tuple[str, ...]]:
-        """Warnings about the run's scores by task; tasks without any are left out."""
+        """Warnings about the run's scores, keyed by task; tasks without warnings are left out."""
         said = ((each.task, each.flags) for each in self.evaluations)
         return flags_by_task(said, [point.loss for point in self.curve])
 
@@ -151,7 +157,7 @@ class Result:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Result":
-        """Create the result that `to_json` described."""
+        """Create a result from the output of `to_json`."""
         return cls(
             job=Job.from_json(data["job"]),
             evaluations=tuple(Evaluation.from_json(row) for row in data["evaluations"]),
@@ -169,10 +175,10 @@ class Failure:
     Attributes:
         job: The job.
         kind: "failed", "diverged", "killed", "memory", "timeout" or "interrupted".
-        error: One sentence.
-        details: Traceback, or the end of a log.
-        exit_code: Exit code of the error (see benchharness.errors).
-        finished: Time of the failure.
+        error: Error message, one sentence.
+        details: Traceback, or the last lines of a log.
+        exit_code: Exit code of the process for this error (see benchharness.errors).
+        finished: Time of the failure in UTC, as ISO 8601.
     """
 
     job: Job
@@ -184,7 +190,7 @@ class Failure:
 
     @classmethod
     def of(cls, job: Job, kind: str, error: str, details: str = "") -> "Failure":
-        """Create the failure of a job that ends now, with the exit code of a JobError."""
+        """Create the failure of a job that has just ended, with JobError's exit code."""
         finished = datetime.now(UTC).isoformat(timespec="seconds")
         return cls(
             job=job,
@@ -201,20 +207,20 @@ class Failure:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Failure":
-        """Create the failure that `to_json` described."""
+        """Create a failure from the output of `to_json`."""
         return cls(**{**data, "job": Job.from_json(data["job"])})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Selection of a run's final weights by evaluations during training.
+    """How a run's final weights were selected by evaluations during training.
 
     Attributes:
-        evaluations: Number of evaluations, on dev or on the held-out part of train.
-        step: Step of the final weights.
-        is_best: True if these are the best evaluated weights, False if training stopped early
-            there.
-        held_out: Share of train that was held out for the evaluations; 0 for dev.
+        evaluations: Number of evaluations, on the dev split or on a held-out part of train.
+        step: Training step of the final weights.
+        is_best: True if the final weights had the best score of all evaluations, False if they are
+            the weights at which early stopping ended the training.
+        held_out: Share of train that was held out for the evaluations; 0 if they used dev.
     """
 
     evaluations: int
@@ -224,7 +230,7 @@ class Selection:
 
     @classmethod
     def from_json(cls, data: Any) -> "Selection | None":
-        """Create the selection that `asdict` described; return None for other data."""
+        """Create a selection from the output of `asdict`; return None for any other data."""
         match data:
             case {
                 "evaluations": int(evaluations),
@@ -237,7 +243,7 @@ class Selection:
 
 
 def selection_labels(selections: Iterable[Selection]) -> tuple[str, ...]:
-    """Return notes on scores of selected weights: "best of 3 to 10 evaluations on dev"."""
+    """Return notes that describe these selections, e.g. "best of 3 to 10 evaluations on dev"."""
     counts: dict[str, list[int]] = {}
     for each in selections:
         rows = f"{each.held_out * 100:g} % of train" if each.held_out else "dev"
@@ -252,16 +258,19 @@ def _range(numbers: Sequence[int]) -> str:
 
 
 class Measure(NamedTuple):
-    """Definition of a score: split and metric; for a suite "dev" or "test" and its rule."""
+    """Definition of a score: its split and metric.
+
+    For the score of a whole suite, `split` is "dev" or "test" and `metric` names the suite's rule.
+    """
 
     split: str
     metric: str
 
 
 def truncated_rows(provenance: object) -> dict[str, tuple[int, int]]:
-    """Return the numbers of truncated and of all rows by "task:split", for splits with any.
+    """Return (number of truncated rows, number of all rows) for each split with truncated rows.
 
-    Empty for a run that did not count them.
+    The keys are "task:split". The dict is empty if the run did not count truncated rows.
     """
     splits = provenance.get("data") if isinstance(provenance, dict) else None
     found = splits.items() if isinstance(splits, dict) else ()
@@ -275,7 +284,10 @@ def truncated_rows(provenance: object) -> dict[str, tuple[int, int]]:
 
 
 def truncated_words(rows: Iterable["RunRow"]) -> Iterator[str]:
-    """Yield a sentence about models whose rows were truncated: "RTE dev 33 of 277 (minilm)"."""
+    """Yield a sentence per group of models, with the splits whose rows were truncated.
+
+    The sentence contains, for example, "RTE dev 33 of 277 (minilm)".
+    """
     by_split: dict[str, dict[str, None]] = {}
     for row in rows:
         for name, (lost, count) in row.truncated.items():
@@ -293,22 +305,22 @@ def truncated_words(rows: Iterable["RunRow"]) -> Iterator[str]:
 
 
 MOST_SPLITS = 20
-"""Maximum number of splits that a sentence names."""
+"""Maximum number of splits that one sentence lists."""
 
 MANY = 0.02
-"""Share of unknown tokens, or of words without a token, from which on it is reported. BERT has a
-few per mille of unknown tokens in English.
+"""Smallest share of unknown tokens, or of words without a token, that is reported. For English
+text, BERT has a few unknown tokens per thousand.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """Tokenization of a run's texts.
+    """How a run's texts were tokenized.
 
     Attributes:
-        source: Data of the worker's TokenizerSource.
-        unknown: Numbers of unknown and of all tokens by "task:split".
-        lost: Numbers of words that become no token, and of all words, by "task:split".
+        source: Fields of the worker's TokenizerSource.
+        unknown: (number of unknown tokens, number of all tokens), keyed by "task:split".
+        lost: (number of words without a token, number of all words), keyed by "task:split".
     """
 
     source: Mapping[str, Any]
@@ -317,7 +329,7 @@ class Reading:
 
     @classmethod
     def of(cls, provenance: object) -> "Reading | None":
-        """Return the tokenization that a provenance describes; None if it has none."""
+        """Return the tokenization recorded in a run's provenance; None if there is no record."""
         said = provenance if isinstance(provenance, dict) else {}
         model, data = said.get("model"), said.get("data")
         source = model.get("tokenizer_source") if isinstance(model, dict) else None
@@ -331,7 +343,7 @@ class Reading:
 
     @classmethod
     def from_json(cls, data: Any) -> "Reading | None":
-        """Create the reading that `asdict` described; return None for empty data."""
+        """Create a reading from the output of `asdict`; return None for empty data."""
         if not data:
             return None
         shares = {n: {k: tuple(v) for k, v in data[n].items()} for n in ("unknown", "lost")}
@@ -339,7 +351,10 @@ class Reading:
 
     @property
     def told(self) -> "Reading | None":
-        """Part of the tokenization to report after a run; None if everything is as expected."""
+        """The unexpected part of the tokenization, to be reported; None if nothing is unexpected.
+
+        Splits with a share below `MANY` are left out.
+        """
         unknown, lost = (
             {name: (count, of) for name, (count, of) in part.items() if count >= MANY * of}
             for part in (self.unknown, self.lost)
@@ -351,7 +366,10 @@ class Reading:
 
     @property
     def words(self) -> str:
-        """Deviation from transformers' tokenizer class, or decision about capitals, if any."""
+        """Description of differences from transformers' tokenizer class; empty if none are known.
+
+        It also states whether capitals are kept, if that had to be decided.
+        """
         said = []
         if self.source.get("texts"):
             parts = ", ".join(map(str, self.source.get("unlike", ())))
@@ -365,7 +383,7 @@ class Reading:
 
 
 def _shares(data: Mapping[str, Any], part: str, whole: str) -> dict[str, tuple[int, int]]:
-    """Return (part, whole) of the splits in which the part is not 0."""
+    """Return (`data[split][part]`, `data[split][whole]`) for each split where the part is not 0."""
     return {
         str(name): (found, of)
         for name, said in data.items()
@@ -383,7 +401,7 @@ _ADVICE = {
 
 
 def reading_words(rows: Iterable["RunRow"]) -> Iterator[str]:
-    """Yield sentences about models whose tokenizer reads texts in an unexpected way."""
+    """Yield sentences about models whose tokenizer processes texts in an unexpected way."""
     told = [(row.model, row.reading) for row in rows if row.reading is not None]
     by_words: dict[str, dict[str, None]] = {}
     for model, reading in told:
@@ -406,7 +424,14 @@ def reading_words(rows: Iterable["RunRow"]) -> Iterator[str]:
 
 
 def unread_words(tokens: int, unknown: int, lost: int, words: int) -> Iterator[str]:
-    """Yield sentences about texts with many unknown tokens or lost words, given their counts."""
+    """Yield sentences if many tokens are unknown, or if many words have no token.
+
+    Args:
+        tokens: Number of all tokens.
+        unknown: Number of unknown tokens.
+        lost: Number of words without a token.
+        words: Number of all words.
+    """
     shares = ((unknown, tokens), (lost, words))
     for (title, advice), (count, of) in zip(_ADVICE.items(), shares, strict=True):
         if count and count >= MANY * of:
@@ -419,32 +444,34 @@ def _share(count: int, of: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRow(Described):
-    """Stored run without its predictions and curves: a row of lists and boards.
+    """Stored run without its predictions and curve, as lists and leaderboards use it.
 
-    Attributes that Job has too are as in Job.
+    Attributes with the same name as an attribute of Job have the same meaning.
 
     Attributes:
         key: Key of the job.
-        model: Name of the model, or the name to which the user has changed it.
-        recipe_digest: Digits of the values of the settings.
-        limit: Number of rows kept of each split; None if no row was removed.
-        status: "finished" or the kind of the Failure.
-        scores: Scores by task, then by name, of every scored split (a run of MNLI also has AX).
-        flags: Warnings by task.
-        seconds: Duration; 0 for a failure.
-        parameters: Number of the model's parameters.
+        model: Name of the model, or the name that the user has given it since.
+        recipe_digest: Digest of the values of the settings.
+        limit: Maximum number of rows used per split; None if all rows were used.
+        status: "finished", or `Failure.kind`.
+        scores: Scores of all scored splits, keyed by task and then by score name. A run may have
+            scores for several tasks, e.g. MNLI and AX.
+        flags: Warnings, keyed by task.
+        seconds: Duration in seconds; 0 for a failure.
+        parameters: Number of parameters of the model.
         finished: Time at which the run ended.
-        error: Sentence of the failure; empty for a finished run.
-        measures: Definition of each score, by task and name.
-        largest_split: Number of rows of the run's largest split; 0 if unknown.
-        start_task: Task of the run from which this one started, for boards (see grouping.py).
-        start_variant: Variant of that run, for boards.
-        selection: Selection of the weights; None if the run ended with the last planned step.
-        settings: Settings, if the recipe's name does not imply their values; else empty.
-        is_hidden: True if boards leave the run out.
-        is_named: True if the user's name is for this row alone, not for the model.
-        truncated: Truncated rows, as from `truncated_rows`.
-        reading: Tokenization of the texts, if it is unexpected.
+        error: Error message of a failure; empty for a finished run.
+        measures: Definition of each score, keyed by task and then by score name.
+        largest_split: Number of rows in the run's largest split; 0 if unknown.
+        start_task: Task of the run from which this run started (set by boards/grouping.py).
+        start_variant: Variant of the run from which this run started (set by boards/grouping.py).
+        selection: How the final weights were selected; None if training ran to the
+            last planned step and its weights were kept.
+        settings: Settings, if the name of the recipe does not determine their values; else empty.
+        is_hidden: True if leaderboards leave the run out.
+        is_named: True if the user renamed this leaderboard entry only, not the whole model.
+        truncated: Numbers of truncated rows, as returned by `truncated_rows`.
+        reading: How the texts were tokenized; None if nothing unexpected happened.
     """
 
     key: str
@@ -499,11 +526,11 @@ class RunRow(Described):
 
     @cached_property
     def suites(self) -> tuple[str, ...]:
-        """Suites of the tasks that the model is trained on, mostly one."""
+        """Suites of the tasks on which the model was trained; usually one."""
         return tuple(dict.fromkeys(task.partition("/")[0] for task in self.trained_tasks))
 
     def score_of(self, task: str, measure: Measure) -> float | None:
-        """Return a task's score with this definition; None if the run has none."""
+        """Return the score for this task, split and metric; None if the run has no such score."""
         names = self.measures.get(task, {}).items()
         return next((self.scores[task][name] for name, known in names if known == measure), None)
 
@@ -514,10 +541,10 @@ class RunRow(Described):
 def predictions_of(
     evaluation: Evaluation, examples: Sequence[Example] | None = None
 ) -> tuple[Prediction, ...]:
-    """Return the predictions of one split, in its order; the inverse of `to_row`.
+    """Convert the stored predictions of a split to prediction objects, in the order of the split.
 
-    Raises DataError if they are not predictions of the task or not for these `examples`, because a
-    run from elsewhere may contain anything.
+    Raises DataError if the predictions do not fit the task or the given `examples`, which is
+    possible for a run from another machine.
     """
     kind = answer_type(find_task(evaluation.task))
     try:
@@ -547,11 +574,14 @@ _SELDOM: Mapping[str, Any] = {
     "classes": (),
     "facts": (),
 }
-"""Fields that only prediction files or few tasks use, with the default values that a row omits."""
+"""Default values of rarely used fields. A field with its default value is not stored."""
 
 
 def to_row(prediction: Prediction) -> dict[str, Any]:
-    """Return the fields that are stored, as JSON returns them: with lists instead of tuples."""
+    """Return the fields of a prediction that are stored, with lists instead of tuples as in JSON.
+
+    Fields with their default value in `_SELDOM` are left out. `predictions_of` is the inverse.
+    """
     return {
         name: with_lists(value)
         for name, value in vars(prediction).items()
@@ -560,7 +590,7 @@ def to_row(prediction: Prediction) -> dict[str, Any]:
 
 
 def with_lists(value: Any) -> Any:
-    """Return the value with lists instead of tuples."""
+    """Replace tuples in the value with lists, recursively."""
     return [with_lists(each) for each in value] if isinstance(value, tuple) else value
 
 
@@ -572,26 +602,32 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
 
 
-# Names of scores, which are composed of a split and a metric and never parsed.
+# Names of scores. A name is composed of a metric and a split, and is never parsed.
 
 SUITE_ENDINGS = {"dev": "", "test": "_test"}
-"""Suffixes of a suite's score names by the kind of split."""
+"""Suffix of the name of a suite's score, keyed by the kind of split."""
 
 
 def score_name(task: str, measure: Measure) -> str:
-    """Return the name of a score of a task or a suite: "accuracy_test_mm" for MNLI."""
+    """Return the name of a score of a task or a suite, e.g. "accuracy_test_mm" for MNLI."""
     known = TASKS.get(task)
     ending = ending_of(known, measure.split) if known else SUITE_ENDINGS[measure.split]
     return measure.metric + ending
 
 
 def rule_name(measure: Measure) -> str:
-    """Return a score's name in rules and papers, the same for dev and test: "accuracy_mm"."""
+    """Return the name of a score without dev or test, as in suite rules and papers.
+
+    For example, it is "accuracy_mm" for both mismatched splits of MNLI.
+    """
     return measure.metric + suffix_of(measure.split)
 
 
 def measures_of(task: str) -> Mapping[str, Measure]:
-    """Return the definitions of a task's possible scores by name; empty for an unknown task."""
+    """Return the definition of every possible score of a task, keyed by score name.
+
+    The result is empty for an unknown task.
+    """
     found = TASKS.get(task)
     if found is None:
         return {}
@@ -603,10 +639,10 @@ def measures_of(task: str) -> Mapping[str, Measure]:
     }
 
 
-# Collapsed runs: fine-tuning without progress, or with one answer for all examples.
+# Collapsed runs: the training loss did not decrease, or all examples got the same answer.
 #
 # Large encoders on small data sets collapse with some seeds and not with others (Mosbach et al., On
-# the Stability of Fine-tuning BERT, ICLR 2021): such a run counts, and a reader must see it.
+# the Stability of Fine-tuning BERT, ICLR 2021). Such a run counts as a result but is marked.
 
 NEVER_FELL = "the training loss never fell"
 
@@ -615,27 +651,30 @@ COLLAPSED = frozenset({CONSTANT, NEVER_FELL})
 
 
 def has_collapsed(kind: str, flags: Iterable[str]) -> bool:
-    """Return whether a run that should learn has learned nothing, according to its flags."""
+    """Return whether the flags of a single model's run show that it has learned nothing.
+
+    Always False for other kinds of runs, such as baselines and ensembles.
+    """
     return kind in SINGLE and not COLLAPSED.isdisjoint(flags)
 
 
 MARK = "!"
-"""Mark after a number with flags, and before the sentences that explain them."""
+"""Mark after a score that has flags, and before the sentences that explain the flags."""
 
 _FEWEST_POINTS = 4
-"""Least number of points of a curve whose first and last quarter are compared."""
+"""Minimum number of points on a learning curve for comparing its first and last quarter."""
 
 _LEAST_FALL = 0.02
-"""Least relative decrease of the loss of a run that learns: a classifier that only learns the label
-frequencies decreases by about one per cent, from its random initialization to their entropy.
+"""Minimum relative decrease of the loss of a run that learns. The loss of a classifier that only
+learns the label frequencies decreases by about one per cent from its random initialization.
 """
 
 
 def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
-    """Return the flag "the training loss never fell" if a curve ends as high as it begins.
+    """Return the flag "the training loss never fell" if the loss is as high at the end as before.
 
-    `losses` are the points of a learning curve in order; the means of its first and last quarter
-    are compared. A curve with too few points has no flag.
+    `losses` are the training losses in order. The means of the first and last quarter are compared.
+    A curve with fewer than four points gets no flag.
     """
     if len(losses) < _FEWEST_POINTS:
         return ()
@@ -647,10 +686,11 @@ def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
 def flags_by_task(
     said: Iterable[tuple[str, Iterable[str]]], losses: Sequence[float]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the flags of a run by task, without repetition.
+    """Return the flags of a run, keyed by task, without duplicates.
 
-    `said` has the flags of each split with its task, `losses` the training losses. The loss belongs
-    to the whole run, so its flag is added to every task.
+    Args:
+        said: Pairs of a task and the flags of one of its splits.
+        losses: Training losses of the run. A flag about them is added to every task.
     """
     found: dict[str, dict[str, None]] = {}
     for task, flags in said:

@@ -1,8 +1,8 @@
 """Removal of this machine's paths from everything that is written or sent.
 
-"/home/me/glue_data" becomes "glue_data#3fa2c1", whose six digits distinguish folders of that name.
-Boards, archives, trackers and model folders are shortened automatically. Exceptions are
-`--show-paths`, printed output, and copies of a store for the same machine.
+"/home/me/glue_data" becomes "glue_data#3fa2c1"; the six digits distinguish folders with the same
+name. Paths are shortened in leaderboards, archives, trackers and model folders. They are kept with
+`--show-paths`, in printed output, and in copies of a store for the same machine.
 """
 
 import hashlib
@@ -19,31 +19,31 @@ from benchharness.leaderboard.job import Job, Setting
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.tasks.custom import custom_tasks
 
-# Matches the path in "read /data/glue, then", "file:///data/glue" and "~me/glue", and nothing in
-# "glue/rte", "and/or" and "https://host/page".
+# Matches the path in "read /data/glue, then", "file:///data/glue" and "~me/glue". Matches nothing
+# in "glue/rte", "and/or" and "https://host/page".
 _START, _REST = r"(?:(?<=://)|(?<=:///)|(?<![\w./~-]))", r"/(?![/\s])[^\s'\"<>|:;,()\[\]{}`]+"
 _PATH = rf"{_START}(?:~[\w.-]*)?{_REST}"
-"""Pattern of an absolute path, also after "file://", or of one that begins in a home folder. In
-other URLs every slash follows a letter or another slash, so they do not match.
+"""Pattern for a path that is absolute (also after "file://") or begins with "~". It does not match
+in other URLs, where every slash follows a letter or another slash.
 """
 
 
 def path_label(path: str) -> str:
-    """Return the last part of a path with digits that are the same for the same path."""
+    """Return the last component of a path, followed by "#" and six digits of the path's digest."""
     digits = hashlib.sha256(path.encode("utf-8", "backslashreplace")).hexdigest()[:6]
     name = PurePath(path).name
     return f"{'folder' if name in ('', *_users()) else name}#{digits}"
 
 
 def is_label(text: str) -> bool:
-    """Return whether a path was shortened by `path_label`, so that it cannot be opened."""
+    """Return whether the text is a path shortened by `path_label`, which cannot be opened."""
     return bool(re.search("#[0-9a-f]{6}$", text))
 
 
 def without_paths(text: str, known: Iterable[str] = ()) -> str:
-    """Return the text with its paths shortened by `path_label`.
+    """Shorten all paths in a text by `path_label`.
 
-    `known` are paths that may occur in the text; they are found even if they contain spaces.
+    `known` are paths that may occur in the text. They are found even if they contain spaces.
     """
     if "/" not in text:
         return text
@@ -52,8 +52,8 @@ def without_paths(text: str, known: Iterable[str] = ()) -> str:
         text = text.replace(path, path_label(path))
     if not _is_path(home := _home()):
         return re.sub(_PATH, _labelled, text, flags=re.ASCII)
-    # Paths in the home folder match as a whole, so that their digits follow from the whole path.
-    # The home folder itself may contain a space.
+    # Paths in the home folder are matched completely, even if the home folder contains a space, so
+    # that the digits are computed from the complete path.
     in_home = rf"{_START}{re.escape(home)}(?![.-]?\w)(?:{_REST})?"
     text = re.sub(f"{in_home}|{_PATH}", _labelled, text, flags=re.ASCII)
     return text.replace(home, "~")  # after a letter, as in -I/home/me
@@ -74,7 +74,7 @@ def _home() -> str:
 
 @cache
 def _users() -> tuple[str, ...]:
-    """Return possible names of the user's own folder."""
+    """Return the possible names of the user's home folder."""
     with suppress(KeyError, OSError):  # the user has no name
         return (getuser(), PurePath(_home()).name)
     return (PurePath(_home()).name,)
@@ -85,7 +85,7 @@ def _is_path(text: str) -> bool:
 
 
 def shared_row(run: RunRow) -> RunRow:
-    """Return the row of a run without paths in its data, error, source and settings."""
+    """Shorten the paths in the data, error, source and settings of a run."""
     known = (run.data,)
     data, error, source = (without_paths(text, known) for text in (run.data, run.error, run.source))
     settings = _settings(run.settings, known, is_file=run.kind == "scored")
@@ -95,7 +95,7 @@ def shared_row(run: RunRow) -> RunRow:
 
 
 def shared_job(job: Job) -> Job:
-    """Return the job without paths; its key stays, because it does not depend on paths."""
+    """Shorten the paths in a job; its key stays the same, because it does not depend on paths."""
     known = _places_of(job)
     return replace(
         job,
@@ -110,14 +110,14 @@ def shared_job(job: Job) -> Job:
 
 
 def _definition(job: Job) -> Mapping[str, Any] | None:
-    """Return the definition of the job's task without paths of scripts; the task keeps its name."""
+    """Shorten the paths of scripts in the job's task definition; the task keeps its name."""
     if not job.definition:
         return job.definition
     return custom_tasks().without_paths(job.definition, without_paths)
 
 
 def _places_of(job: Job) -> tuple[str, ...]:
-    """Return the paths in a job: checkpoint, data, start, and the files that it scored."""
+    """Return the paths in a job: checkpoint, data, start, and files with predictions."""
     sources = [each.source for each in job.settings.values() if job.kind == "scored"]
     start = job.start.name if job.start else ""
     return tuple(filter(_is_path, (job.checkpoint, job.data, start, *sources)))
@@ -126,7 +126,7 @@ def _places_of(job: Job) -> tuple[str, ...]:
 def _settings(
     settings: Mapping[str, Setting], known: Iterable[str], *, is_file: bool
 ) -> Mapping[str, Setting]:
-    """Return the settings without paths; `is_file` is true if their sources are files."""
+    """Shorten the paths in settings; `is_file` is true if the settings' sources are files."""
     return {
         name: replace(
             each,
@@ -140,7 +140,7 @@ def _settings(
 
 
 def shared_outcome(outcome: Result | Failure) -> Result | Failure:
-    """Return the run without paths; its key, its scores and its predictions stay."""
+    """Shorten the paths in a result or failure; its key, scores and predictions do not change."""
     job, known = outcome.job, _places_of(outcome.job)
     if isinstance(outcome, Failure):
         return replace(
@@ -154,7 +154,7 @@ def shared_outcome(outcome: Result | Failure) -> Result | Failure:
 
 
 def _walked(value: Any, known: Iterable[str]) -> Any:
-    """Return plain data with the paths in every text shortened."""
+    """Shorten the paths in every string of nested plain data."""
     match value:
         case str():
             return without_paths(value, known)

@@ -1,6 +1,7 @@
-"""Confidence intervals and tests for a limited number of examples and seeds. Pure functions.
+"""Confidence intervals and significance tests over examples and seeds. Pure functions.
 
-numpy and scipy are imported on use: every board imports Interval, and scipy takes half a second.
+numpy and scipy are imported only when they are used, because every leaderboard imports Interval and
+importing scipy takes half a second.
 """
 
 import math
@@ -13,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """Interval from `low` to `high`, in the unit of its value."""
+    """Confidence interval from `low` to `high`, on the scale of the score."""
 
     low: float
     high: float
@@ -28,7 +29,7 @@ class Interval:
 
 
 def _numpy() -> Any:
-    import numpy  # noqa: PLC0415, ICN001  (a tenth of a second, which most boards do not need)
+    import numpy  # noqa: PLC0415, ICN001  (a tenth of a second; most boards do not need it)
 
     return numpy
 
@@ -40,17 +41,17 @@ def student_t(freedom: float, chance: float) -> float:
     return float(stdtrit(freedom, chance))
 
 
-# Uncertainty of the median over seeds, compared with the median over all possible seeds.
+# Uncertainty of the median over a sample of seeds, as an estimate of the median over all seeds.
 
 LOSS = math.sqrt(math.pi / 2)
-"""Ratio of the standard errors of a median and a mean, for many normal values. For three to ten
-values the ratio is 1.08 to 1.20, so the interval is rather too wide (Kenney and Keeping,
+"""Standard error of the median divided by that of the mean, for many normal values. For three to
+ten values the ratio is 1.08 to 1.20, so that intervals are slightly too wide (Kenney and Keeping,
 Mathematics of Statistics, 1962, part 1, section 14.9).
 """
 
 
 def median_error(values: Sequence[float]) -> float:
-    """Return the standard error of the median over seeds; 0 for one seed, which shows no spread."""
+    """Return the standard error of the median over seeds; 0 if there is only one seed."""
     return median_deviation(stdev(values), len(values)) if len(values) > 1 else 0.0
 
 
@@ -63,10 +64,10 @@ def median_deviation(deviation: float, count: int) -> float:
 def pooled_deviation(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
     """Return the pooled standard deviation within groups, and its degrees of freedom.
 
-    Both are 0 if no group has two values. The groups are assumed to be equally noisy, so that even
-    groups of two seeds each contribute.
+    Both are 0 if no group has two values. All groups are assumed to have the same true standard
+    deviation, so that even groups of two seeds contribute.
     """
-    # s^2 = sum((n - 1) * s_i^2) / sum(n - 1): groups weigh by their degrees of freedom.
+    # s^2 = sum((n - 1) * s_i^2) / sum(n - 1): each group is weighted by its degrees of freedom.
     several = [values for values in groups if len(values) > 1]
     freedom = sum(len(values) - 1 for values in several)
     squares = sum((len(values) - 1) * variance(values) for values in several)
@@ -74,15 +75,18 @@ def pooled_deviation(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
 
 
 LEAST_SEEDS = 3
-"""Least number of seeds for an interval: the interval of two seeds is useless, because it is more
-than twelve times as wide as their distance.
+"""Minimum number of seeds for an interval. The interval of two seeds would be useless: it is more
+than twelve times as wide as the difference of their scores.
 """
 
 
 def median_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
-    """Return the interval of the median over seeds: Student's t with n - 1 degrees of freedom."""
+    """Return the confidence interval of the median over seeds.
+
+    It uses Student's t distribution with n - 1 degrees of freedom.
+    """
     reach = median_error(values)
-    # A single value has no degree of freedom for t, but its reach is 0 anyway.
+    # Student's t has no degrees of freedom for a single value, whose standard error is 0.
     if reach:
         reach *= student_t(len(values) - 1, (1 + level) / 2)
     return Interval(low=median(values) - reach, high=median(values) + reach)
@@ -93,60 +97,61 @@ def useful_interval(values: Sequence[float]) -> Interval | None:
     return median_interval(values) if len(values) >= LEAST_SEEDS else None
 
 
-# Selection bias: the advantage that the best of several candidates has by chance alone.
+# Selection bias: the part of the best candidate's score that is due to chance.
 
 
 CONTENDERS = 3.0
-"""Number of standard errors below the best within which a candidate could have won."""
+"""Maximum distance from the best median, in standard errors, of a candidate that could have won."""
 
 GAIN_DRAWS = 4_000
-"""Number of draws, enough to estimate an expected maximum within 2 % of the noise."""
+"""Number of random draws. It is enough to estimate an expected maximum within 2 % of the noise."""
 
 
 def selection_gain(
     chosen: Sequence[float], others: Sequence[Sequence[float]], redrawn: Sequence[Any] = ()
 ) -> float | None:
-    """Estimate how much the best median exceeds what other seeds of that candidate would give.
+    """Estimate how far the median of the best candidate is above its expected value on new seeds.
 
     The best of k equal candidates exceeds their common value by the expected maximum of k errors
-    (Dodge et al., Show your work, 2019). If candidates differ the gain is smaller, because the best
-    is also better. So the medians of the candidates that could have won are shrunk to their mean by
-    the share of their variance that seeds explain (empirical Bayes, as in Efron and Morris, 1975):
-    the gain is the amount by which the best is shrunk. The standard deviation of seeds is estimated
-    from the median difference between two seeds of one candidate, which collapsed runs do not
-    change. The variance due to examples is the variance of the candidates' deviations from their
-    common mean over the draws, without the part that is due to seeds.
+    (Dodge et al., Show your work, 2019). If the candidates differ, the gain is smaller, because the
+    best candidate is also truly better. Therefore the medians of the candidates that could have won
+    are shrunk towards their mean by the share of their variance that seeds explain (empirical
+    Bayes, as in Efron and Morris, 1975), and the gain is the expected noise of the winner among
+    them. The standard deviation of seeds is estimated from the median difference between two seeds
+    of a candidate, which a few collapsed runs do not change. The variance due to examples is the
+    variance over resampled test sets of the candidates' deviations from their common mean, without
+    the part that is due to seeds.
 
-    In simulations of 8 candidates with 5 seeds the mean error is below a quarter of the standard
+    In simulations of 8 candidates with 5 seeds, the mean error is below a quarter of the standard
     deviation of seeds.
 
     Args:
-        chosen: Scores of the best candidate over its seeds.
-        others: Scores of each other candidate over its seeds.
-        redrawn: Arrays `[draws, seeds]` for the chosen and each other candidate: the same scores on
-            resampled examples. If given, the gain is over other seeds and other examples.
+        chosen: Scores of the best candidate, one per seed.
+        others: Scores of each other candidate, one per seed.
+        redrawn: Scores on resampled examples: an array `[draws, seeds]` for the chosen and each
+            other candidate. If given, the expected value is over new seeds and new examples.
 
     Returns:
-        The gain, or None if no candidate has two seeds, because one seed shows no noise.
+        The gain, or None if no candidate has two seeds, so that the noise is unknown.
     """
     candidates = [chosen, *others]
     if all(len(values) < 2 for values in candidates):
         return None
     medians = [median(values) for values in candidates]
     error = median_deviation(_deviation(candidates), len(chosen))
-    # Only contenders count, including the chosen one (place 0): a candidate far below could not
-    # have won by luck, and would widen the spread of medians with which the noise is compared.
+    # Only candidates close to the best count, including the best (index 0): a candidate far below
+    # could not have won by luck, and would increase the variance of the medians.
     near = [
         place
         for place, value in enumerate(medians)
         if abs(medians[0] - value) <= CONTENDERS * _error(error, redrawn, place)
     ]
     tried = [medians[place] for place in near]
-    # A single contender was not chosen by luck, and equal medians have no variance to divide by.
+    # A single candidate was not chosen by luck. Equal medians have variance 0: no division by it.
     if len(near) < 2 or max(tried) == min(tried):
         return 0.0
     deviation = _deviation([candidates[place] for place in near])
-    # The mean of the contenders' variances, since one may have more seeds than another.
+    # The mean of the candidates' variances, because their numbers of seeds may differ.
     noise = fmean(median_deviation(deviation, len(candidates[place])) ** 2 for place in near)
     noise += _noise_of_examples([redrawn[place] for place in near]) if redrawn else 0.0
     return _expected_gain(tried, noise)
@@ -155,60 +160,62 @@ def selection_gain(
 def _deviation(candidates: Sequence[Sequence[float]]) -> float:
     """Return the standard deviation of seeds; 0 if no candidate has two seeds."""
     pairs = [abs(a - b) for values in candidates for a, b in combinations(values, 2)]
-    # The difference of two normal values has sqrt(2) times their deviation, and the median of its
-    # size is 0.6745 of that, the third quartile of the normal distribution.
+    # The difference of two normal values has sqrt(2) times their standard deviation. The median of
+    # its absolute value is 0.6745 (the third quartile of the normal distribution) times that.
     return median(pairs) / (0.6745 * math.sqrt(2)) if pairs else 0.0
 
 
 def _expected_gain(medians: Sequence[float], noise: float) -> float:
-    """Return how much the best candidate exceeds its own value, if each has this noise variance.
+    """Return how far the best candidate's score is expected to be above its true value.
 
-    The candidates' true values are taken to be the medians, moved towards their mean until their
-    variance plus the noise variance is the variance of the medians.
+    `noise` is the variance of the noise of each score. The true values are assumed to be the
+    medians, moved towards their mean until their variance plus `noise` equals the variance of the
+    medians.
     """
     np = _numpy()
     center, spread = fmean(medians), variance(medians)
-    # var(medians) = var(values) + noise, so the values keep this share of the medians' spread. All
-    # values are equal if the noise alone explains it.
+    # var(medians) = var(values) + noise, so the values keep this share of the medians' standard
+    # deviation. If the noise alone explains the variance, all values are equal.
     kept = math.sqrt(max(0.0, 1 - noise / spread))
     values = center + kept * (np.asarray(medians) - center)
     chance = np.random.default_rng(0).normal(0, math.sqrt(noise), (GAIN_DRAWS, len(medians)))
-    # The gain is the mean over draws of the winner's noise.
+    # The gain is the noise of the winner, averaged over the draws.
     best = (values + chance).argmax(axis=1)
     return float(np.take_along_axis(chance, best[:, None], axis=1).mean())
 
 
 def _error(error: float, redrawn: Sequence[Any], place: int) -> float:
     """Return the standard error that decides whether a candidate could have been the best."""
-    # The chosen candidate (place 0) does not differ from itself, whatever the examples are.
+    # Resampling examples cannot change the difference of the best (index 0) to itself.
     if not redrawn or not place:
         return error
     return math.sqrt(error**2 + _noise_of_examples([redrawn[0], redrawn[place]]))
 
 
 def _noise_of_examples(redrawn: Sequence[Any]) -> float:
-    """Return the variance that other examples add to each candidate, without their common part.
+    """Return the variance of each candidate's score that is due to the choice of examples.
 
-    The variation of single seeds on each example is already part of the seeds' spread and is left
-    out. It follows from how much more a single seed varies over the draws than the mean over seeds
-    does. `redrawn` has an array `[draws, seeds]` per candidate.
+    Variation that all candidates share is left out. Variation of single seeds is left out too,
+    because the variance over seeds already contains it; it is estimated by comparing the variance
+    of single seeds with the variance of the mean over seeds. `redrawn` contains an array
+    `[draws, seeds]` per candidate.
     """
     np = _numpy()
     seeds = min(scores.shape[1] for scores in redrawn)
-    # [candidates, draws, seeds], each centered over the draws. The variance over candidates leaves
-    # out the effect that a draw of examples has on all of them.
+    # [candidates, draws, seeds], each centered over the draws. The variance over candidates does
+    # not contain the effect that a draw has on all candidates.
     found = np.stack([scores[:, :seeds] - scores.mean(axis=0)[:seeds] for scores in redrawn])
     single = float(found.var(axis=0, ddof=1).mean())
     together = float(found.mean(axis=2).var(axis=0, ddof=1).mean())
-    # single = shared + own and together = shared + own / seeds, where all seeds have `shared`.
+    # single = shared + own, and together = shared + own / seeds: `shared` is common to all seeds.
     own = (single - together) * seeds / (seeds - 1) if seeds > 1 else 0.0
     return float(max(0.0, together - own / seeds))
 
 
 def standing(value: float, values: Iterable[float]) -> str:
-    """Compare a score with the scores of all seeds, including its own, rounded as in tables.
+    """Compare a seed's score with the scores of all seeds, which include this one.
 
-    Returns "the best", "as good as the best" or "not the best".
+    Scores are rounded as in tables. Returns "the best", "as good as the best" or "not the best".
     """
     order = sorted((round(each, 4) for each in values), reverse=True)
     if round(value, 4) < order[0]:
@@ -220,14 +227,14 @@ def standing(value: float, values: Iterable[float]) -> str:
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Return the corrected p-values, in the given order.
+    """Return the p-values corrected by Holm's method, in the given order.
 
     If corrected p-values below alpha are called significant, the probability of even one false
     positive is at most alpha, however the tests depend on each other (Holm, A simple sequentially
     rejective multiple test procedure, Scandinavian Journal of Statistics 1979).
     """
-    # The smallest of m p-values is multiplied by m, the next by m - 1 and so on; each result is at
-    # least as large as the one before it.
+    # The smallest of m p-values is multiplied by m, the next by m - 1 and so on. A corrected value
+    # is never smaller than the previous one.
     count, highest = len(p_values), 0.0
     corrected = [1.0] * count
     for place, index in enumerate(sorted(range(count), key=lambda index: p_values[index])):

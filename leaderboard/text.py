@@ -1,4 +1,4 @@
-"""Safe display of foreign text, canonical JSON and digests, and atomically written files."""
+"""Safe display of untrusted text, canonical JSON with digests, and atomic file writes."""
 
 import fcntl
 import hashlib
@@ -20,13 +20,14 @@ from benchharness.errors import StoreError
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-# Control and format characters (U+202E reverses the text after it), lone surrogates (which no file
-# can contain), unassigned and private characters, and the two invisible line separators.
+# Unicode categories: control and format characters (U+202E reverses the text after it), lone
+# surrogates (which UTF-8 cannot encode), unassigned and private characters, and the two invisible
+# line separators.
 _UNSEEN = {"Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp"}
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""Return the text with every invisible character except those in `keep` escaped (`\u202e`)."""
+    r"""Escape the invisible characters in a text (e.g. `\u202e`), except those in `keep`."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(
@@ -38,19 +39,19 @@ def visible(text: str, keep: str = "") -> str:
 
 
 def table_cell(value: object) -> str:
-    """Return a value as a cell of a Markdown table, without unescaped "|", "<" and line breaks."""
+    """Format a value for a cell of a Markdown table: escape "|" and "<", remove line breaks."""
     text = visible(str(value).replace("\n", " "))
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def counted(number: int, noun: str, to: int | None = None) -> str:
-    """Return a number with its noun: "1 seed", "3 seeds"; with `to` a range: "1 to 3 seeds"."""
+    """Return a number with its noun, e.g. "1 seed" or "3 seeds"; with `to`, "1 to 3 seeds"."""
     numbers = str(number) if to in (None, number) else f"{number} to {to}"
     return f"{numbers} {noun}" if (to or number) == 1 else f"{numbers} {noun}s"
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """Return the values of each key; keys and values keep their order."""
+    """Collect the values of each key in a list; keys and values keep their order."""
     found: dict[Key, list[Value]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
@@ -58,34 +59,35 @@ def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
 
 
 def storable(text: str) -> str:
-    r"""Return the text with what databases refuse as escapes: NUL `\x00`, lone surrogates `\udc80`.
+    r"""Escape the characters that databases refuse: NUL as `\x00`, lone surrogates as `\udc80`.
 
-    PostgreSQL refuses NUL, every driver lone surrogates (which Python reads from file names and
-    logs that are not UTF-8).
+    PostgreSQL refuses NUL, and every driver refuses lone surrogates. Python creates lone surrogates
+    when it reads file names and logs that are not UTF-8.
     """
     if text.isascii() and "\0" not in text:
         return text
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-# Canonical JSON: one text per value, for storage and for digests that detect damage and equality.
+# Canonical JSON: equal values have equal texts, for storage and for digests.
 
 
 def to_text(data: Any) -> str:
-    """Return compact ASCII JSON in the given order; numbers of NumPy become plain ones.
+    """Return the data as compact ASCII JSON; dict keys keep their order.
 
-    Raises StoreError, with the place, for what JSON cannot represent: nan, infinity, other objects.
+    NumPy scalars become Python numbers. Raises StoreError, which names the position in the data,
+    for values that JSON cannot represent: nan, infinity and other objects.
     """
     return _dump(data, sort_keys=False)
 
 
 def plain(data: Any) -> Any:
-    """Return the data as dict, list, str, int, float, bool and None only."""
+    """Convert the data to plain JSON types: dict, list, str, int, float, bool and None."""
     return json.loads(to_text(data))
 
 
 def digest(data: Any) -> str:
-    """Return the SHA-256 (hex) of the data's JSON with sorted keys: equal data, equal digest."""
+    """Return the SHA-256 (hex) of the data as JSON with sorted keys."""
     return hashlib.sha256(_dump(data, sort_keys=True).encode("ascii")).hexdigest()
 
 
@@ -116,7 +118,7 @@ _SORTED, _ORDERED = (
 
 
 def _unstorable(data: Any, where: str = "value") -> Iterator[str]:
-    """Yield every place in the data that JSON cannot represent, e.g. "value.scores.f1 is nan"."""
+    """Yield a message per value that JSON cannot represent, e.g. "value.scores.f1 is nan"."""
     if isinstance(data, Mapping):
         for name, item in data.items():
             yield from _unstorable(item, f"{where}.{name}")
@@ -135,12 +137,13 @@ def _unstorable(data: Any, where: str = "value") -> Iterator[str]:
 
 @contextmanager
 def whole_file(path: Path, alike: str = "") -> Iterator[IO[bytes]]:
-    """Open a draft for writing that replaces `path` at the end; create missing parent folders.
+    """Context manager that yields a temporary file for writing, which replaces `path` at the end.
 
-    If writing or the power fails, the previous file stays. A draft that a killed process left
-    behind is deleted by the next call with the same name, or with the same `alike` if names differ
-    each time. A pipe or a device (/dev/stdout) is written to directly. Raises OSError, which
-    contains `path` if no file can be created there.
+    Missing parent folders are created. If writing or the power fails, the previous file stays. A
+    temporary file that a killed process left behind is deleted by the next call with the same file
+    name, or with the same `alike` if file names differ each time. A pipe or a device such as
+    /dev/stdout is written directly. Raises OSError, which contains `path` if no file can be created
+    there.
     """
     if path.exists() and (not path.is_file() or path.parent == Path("/dev")):
         with path.open("wb") as device:
@@ -151,14 +154,14 @@ def whole_file(path: Path, alike: str = "") -> Iterator[IO[bytes]]:
     _delete_left(path.parent, f"{escape(start)}{'[a-z0-9_]' * 8}{_DRAFT}")
     try:
         handle, temporary = _new_draft(path.parent, start)
-    except OSError as error:  # its file name is the draft's
+    except OSError as error:  # its file name is that of the temporary file
         raise OSError(error.errno, error.strerror, str(path)) from error
     with os.fdopen(handle, "rb"), temporary.open("w+b") as file:
         try:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            # A temporary file is private to its owner, but the result may be read by others.
+            # mkstemp makes the file private to its owner, but the result has the usual permissions.
             mask = os.umask(0)
             os.umask(mask)
             temporary.chmod(0o666 & ~mask)
@@ -173,10 +176,10 @@ _DRAFT = ".draft"
 
 
 def _new_draft(folder: Path, start: str) -> tuple[int, Path]:
-    """Create a file that this process locks until its descriptor is closed."""
+    """Create a temporary file and lock it until its descriptor is closed."""
     while True:
         handle, draft = mkstemp(dir=folder, prefix=start, suffix=_DRAFT)
-        with suppress(OSError):  # a file system without locks: others cannot delete it either
+        with suppress(OSError):  # no locks on this file system: others cannot delete it
             fcntl.flock(handle, fcntl.LOCK_SH)
         if Path(draft).exists():  # another process may have deleted it before it was locked
             return handle, Path(draft)
@@ -184,7 +187,7 @@ def _new_draft(folder: Path, start: str) -> tuple[int, Path]:
 
 
 def _delete_left(folder: Path, pattern: str) -> None:
-    """Delete the drafts that killed processes have left, i.e. those that are not locked."""
+    """Delete the temporary files of killed processes, which are those that nobody locks."""
     for draft in folder.glob(pattern):
         with suppress(OSError), draft.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -192,11 +195,11 @@ def _delete_left(folder: Path, pattern: str) -> None:
 
 
 def check_place(path: Path, also: Callable[[IO[bytes]], object] = lambda _: None) -> None:
-    """Raise OSError, with the reason, if `whole_file` could not write `path`; change nothing.
+    """Raise OSError, with the reason, if `whole_file` could not write `path`.
 
-    A temporary file is created in the first existing folder and deleted at once, because
-    permissions do not reveal a disk that is read-only or full, or /proc. `also` may try more with
-    that file.
+    For this check, a temporary file is created in the nearest existing parent folder and deleted at
+    once, because permissions do not show whether a disk is read-only or full. `also` is called with
+    this file and may try further operations.
     """
     if path.is_dir():
         raise IsADirectoryError(EISDIR, "it is a folder")
@@ -209,7 +212,7 @@ def check_place(path: Path, also: Callable[[IO[bytes]], object] = lambda _: None
 
 
 def flush_to_disk(path: Path) -> None:
-    """Wait until a file's bytes, or a folder's names, would survive a power failure."""
+    """Wait until the contents of a file or folder are on disk and survive a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -218,7 +221,7 @@ def flush_to_disk(path: Path) -> None:
 
 
 def without_apostrophe(text: str) -> str:
-    """Return the text that `inert` was given."""
+    """Undo `inert`: remove the apostrophe that it put before a formula."""
     return text[1:] if text[:1] == "'" and _computes(text[1:]) else text
 
 
@@ -227,15 +230,15 @@ def _computes(text: str) -> bool:
 
 
 FORMULA = "=+-@＝＋－＠"
-"""Characters with which formulas in spreadsheets begin, also in full width (owasp.org, CSV
-Injection).
+"""Characters with which spreadsheet formulas begin, including their full-width forms (see OWASP,
+CSV Injection).
 """
 
 
 def inert(text: str) -> str:
-    """Return the text with an apostrophe in front if a spreadsheet would compute it.
+    """Prepend an apostrophe to the text if a spreadsheet would evaluate it as a formula.
 
     A text that already begins with an apostrophe before a formula gets another one, so that
-    `without_apostrophe` is exact.
+    `without_apostrophe` restores every text exactly.
     """
     return "'" + text if _computes(text) else text

@@ -1,1 +1,1 @@
-"""Leaderboard tables: which runs form an entry and a board, next to published scores."""
+"""Leaderboard tables: grouping of runs into entries and boards, ranks, and published scores."""

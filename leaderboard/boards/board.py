@@ -1,6 +1,6 @@
-"""Boards: the stored runs of a suite, grouped into ranked entries.
+"""Leaderboards: the stored runs of a suite, grouped into ranked entries.
 
-Every function is pure: it takes run rows that were read before, and returns tables.
+All functions are pure: they take rows that were read from a store, and return tables.
 """
 
 import re
@@ -28,21 +28,30 @@ from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import Task, suffix_of
 
 _KINDS = ("model", "scored", "ensemble", "zero-shot", "baseline")
-"""Kinds of entries in the order in which a board shows them; only the first kind is ranked."""
+"""Kinds of entries in the order in which leaderboards show them; only the first kind is ranked."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """Ranked table of entries, all evaluated on the same rows of each task.
+    """Leaderboard: a ranked table of entries that were evaluated on the same examples of each task.
 
-    `tasks` are the columns; the tasks in `extras` have a column but do not count in the score.
-    `data` are the sources of the rows ("hub", "mini" or folders), `limit` is the number of rows
-    kept per split. `imported` are third-party scores on the same data, as far as can be known: they
-    are not entries, have no rank and cannot be the best of a column. `hidden` counts the entries
-    that the user has hidden. `machine` names the machine that models were timed on, and the
-    reference model that they were compared with. `parity` maps the key of a run to its text from
-    `reproduction.parity_of`, if it was asked for. `paths` is true if paths of this machine are
-    shown in full.
+    Attributes:
+        suite: Name of the suite.
+        title: Title of the suite.
+        rule: Rule by which the suite's score is computed from the tasks' scores.
+        data: Sources of the data ("hub", "mini" or folders).
+        limit: Maximum number of rows per split; None if there was no limit.
+        tasks: Tasks that have a column.
+        extras: Tasks that have a column but do not count in the suite's score.
+        entries: Ranked entries.
+        imported: Scores measured by others, probably on the same data. They are not entries, have
+            no rank and cannot be the best in a column.
+        hidden: Number of entries that the user has hidden.
+        machine: Machine on which models were timed, and the reference model; empty if the entries
+            are not timings.
+        parity: Text from `reproduction.parity_of` for each run, keyed by job key; empty if it was
+            not requested.
+        paths: True if paths of this machine are shown in full.
     """
 
     suite: str
@@ -60,12 +69,12 @@ class Board:
     paths: bool = False
 
     def parity_of(self, runs: Iterable[RunRow]) -> str:
-        """Return what the parity certificate proves about these runs, each distinct text once."""
+        """Return what the parity certificate proves about these runs, without duplicates."""
         return "; ".join(dict.fromkeys(filter(None, (self.parity.get(run.key) for run in runs))))
 
     @property
     def data_label(self) -> str:
-        """Evaluation data, for a title: "mini data, at most 100 rows per split"."""
+        """Description of the data for a title, e.g. "mini data, at most 100 rows per split"."""
         sources = {"mini": "mini data", "hub": "hub data", "imported": "imported data"}
         names = " and ".join(sources.get(source, f"files in {source}") for source in self.data)
         names += f" on {self.machine}" if self.machine else ""
@@ -73,19 +82,23 @@ class Board:
 
     @property
     def has_score(self) -> bool:
-        """True if the board shows a score: not if its only task is a user-defined one."""
+        """True if the board shows the suite's score.
+
+        False if its only task is a custom task, whose score would repeat the task's value.
+        """
         return not (len(self.tasks) == 1 and TASKS[self.tasks[0]].definition)
 
     @property
     def is_whole(self) -> bool:
-        """True if the rows are the benchmark's own data and none of them was left out."""
+        """True if the data are the complete data of the benchmark: not mini and without a limit."""
         return self.limit is None and "mini" not in self.data
 
     def best(self, task: str) -> str:
-        """Return a column's best median as displayed; empty if there is nothing to compare.
+        """Return the best median in a task's column, as displayed.
 
-        Only single models that were trained here are compared: an ensemble costs several times as
-        much, and the training data of imported predictions are unknown.
+        Only single models that were fine-tuned here are compared, because an ensemble costs several
+        times as much, and the training data of imported predictions are unknown. Empty if fewer
+        than two such models have a value.
         """
         models = [entry for entry in self.entries if entry.competes]
         cells = [entry.cells[task] for entry in models if task in entry.cells]
@@ -94,27 +107,26 @@ class Board:
 
 
 def build_boards(runs: Sequence[RunRow], suite: Suite, *, paths: bool = False) -> tuple[Board, ...]:
-    """Return the boards of a suite, one per set of evaluation data that its runs were scored on.
+    """Build the leaderboards of a suite, one per set of evaluation data.
 
-    Two runs share a board only if the fingerprints of the splits that both predicted agree, so two
-    data sets never mix in a column. Boards with the most runs come first; the order of `runs` does
-    not matter. Runs of other suites are used only to find out what the runs of this suite started
-    from.
+    Two runs are on the same board only if the splits that both predicted have equal fingerprints,
+    so scores on different data are never in one column. Boards with the most runs come first. The
+    order of `runs` does not matter.
 
     Args:
-        runs: Stored runs of any suite.
-        suite: Suite to build boards of.
-        paths: Show paths of this machine in full; by default `sharing` shortens them.
+        runs: Stored runs. Runs of other suites are used only as starting points of this suite's
+            runs.
+        suite: Suite whose boards are built.
+        paths: Show paths of this machine in full. By default they are shortened (see sharing.py).
     """
     ours = with_starts((run for run in runs if suite.name in run.suites), runs)
     ours = ours if paths else list(map(shared_row, ours))
-    # Grouping is greedy, so its result must not depend on the order of the rows.
+    # Grouping is greedy, so sort the rows to make the result independent of their order.
     ordered = sorted(ours, key=lambda run: (run.finished, run.key))
     measured = [run for run in ordered if run.kind != "imported"]
     boards = [_board(group, suite) for group in group_by_data(measured)]
-    # The fingerprints of imported rows are unknown: an imported score belongs to every board of the
-    # same limit whose data are mini if and only if the score's are. Scores that match no board get
-    # boards of their own.
+    # The data of an imported score have no fingerprints. So it belongs to every board with the same
+    # limit and the same kind of data (mini or not). Scores that match no board get their own.
     imported = grouped(
         ((run.limit, run.data == "mini"), run)
         for run in ordered
@@ -156,16 +168,16 @@ def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()
 
 
 def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the entries sorted by rank, best first, with their ranks set.
+    """Set the ranks of the entries, and yield them best first.
 
-    Entries with equal scores share the better rank (1, 2, 2, 4) and are sorted by name. Entries
-    without a score come last. Imported predictions, ensembles and baselines come after the models
-    and have no rank.
+    Entries with equal scores share the better rank (1, 2, 2, 4) and are sorted by name. Models
+    without a score come after those with one. Imported predictions, ensembles and baselines come
+    after the models and have no rank.
     """
 
     def order(entry: Entry) -> tuple[Any, ...]:
-        # Sort by the score as displayed, so that scores that look equal are a tie. Models come
-        # first, so that the place of a model among all entries is its place among the models.
+        # Sort by the displayed score, so that scores that look equal are tied. Models come first,
+        # so that the position of a model among all entries is its position among the models.
         has_none = entry.score is None
         last = len(entry.missing) if entry.score is None else -float(shown(entry.score))
         names = (entry.model, entry.recipe, entry.precision, entry.variant)
@@ -182,22 +194,22 @@ def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 
 def unranked(board: Board) -> Board:
-    """Return the board without ranks, for use when not all of its rows were read."""
+    """Remove the ranks from a board, for use if not all of its runs were read."""
     return replace(board, entries=tuple(replace(entry, rank=None) for entry in board.entries))
 
 
-# The top of a board, for use if the whole board is too long.
+# The best entries of a board, for use if the complete board is too long.
 
 TOP = 30
-"""Default number of entries of each kind that are shown."""
+"""Default for the maximum number of entries of each kind that are shown."""
 
 
 def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
-    """Return the board with its first `number` entries of each kind; order and ranks stay the same.
+    """Reduce a board to its first `number` entries of each kind, without changing order and ranks.
 
-    The best single model of each column is kept too, and the best one that was trained here, so
-    that a column's best value is always on the board. So is every entry with a run whose key is in
-    `keep`. A `number` of 0 keeps all entries.
+    The best single model of each column and the best one that was fine-tuned here are kept too, so
+    that the best value of a column is never removed. Entries with a run whose key is in `keep` are
+    also kept. `number=0` keeps all entries.
     """
     if number == 0 or len(board.entries) <= number:
         return board
@@ -215,10 +227,10 @@ def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
 
 
 def best_of(boards: Sequence[Board], most: int) -> list[Board]:
-    """Shorten all boards to the same number of best entries, so that about `most` runs remain.
+    """Reduce all boards to the same number of entries, so that about `most` runs remain in total.
 
-    Every board keeps at least one entry of each kind and the best entry of each column, even if
-    more than `most` runs remain then.
+    Each board keeps at least one entry of each kind and the best entry of each column, even if more
+    than `most` runs remain.
     """
     runs = [[len(entry.runs) for entry in board.entries] for board in boards]
     number = max((len(board.entries) for board in boards), default=0)
@@ -229,16 +241,16 @@ def best_of(boards: Sequence[Board], most: int) -> list[Board]:
 
 
 Select = Callable[[Board, str], Entry | None]
-"""Function that finds the entry with a given name on a board, None if there is none."""
+"""Function that returns the entry with a given name on a board, or None if there is none."""
 
-_MANY_NAMES = 50  # longest list of names in an error message
+_MANY_NAMES = 50  # maximum number of names in an error message
 
 
 def select_entry(board: Board, name: str) -> Entry | None:
-    """Return the entry with this name (see `naming.is_called`), None if there is none.
+    """Return the entry to which the name refers (see `naming.is_called`); None if there is none.
 
     Raises:
-        BenchError: Several entries have this name.
+        BenchError: If the name refers to several entries.
     """
     found = called(board.entries, name)
     if len(found) > 1:
@@ -248,13 +260,13 @@ def select_entry(board: Board, name: str) -> Entry | None:
 
 
 def select_entry_or_run(board: Board, name: str) -> Entry | None:
-    """Return the entry with this name, else an entry of the one run whose key starts with `name`.
+    """Return the entry to which the name refers; a name may also be the prefix of a run's key.
 
-    The beginning of a key must have 6 or more characters. The entry of a single run contains only
-    that run's values. Returns None if nothing matches.
+    A prefix must have at least 6 characters; the result is then the run's entry, reduced to this
+    run. Returns None if nothing matches.
 
     Raises:
-        BenchError: Several entries have this name, or several keys start with it.
+        BenchError: If the name refers to several entries, or several keys have this prefix.
     """
     entry, prefix = select_entry(board, name), name.lower()
     if entry or not re.fullmatch("[0-9a-f]{6,64}", prefix):
@@ -287,17 +299,17 @@ def boards_with(
     *,
     known: Callable[[], Iterable[str]] | None = None,
 ) -> list[tuple[Board, list[Entry]]]:
-    """Return the boards on which every name has an entry, with these entries in order of names.
+    """Return the boards that have an entry for each name, with these entries in order of names.
 
     Args:
         boards: Boards to search.
-        names: Names that must all be on the same board.
-        select: Function that finds the entry with a name on a board.
-        known: Function that returns the stored names for the error message; needed if `boards` do
-            not contain everything that is stored.
+        names: Names of entries.
+        select: Function that returns the entry with a name on a board.
+        known: Function that returns the names of all stored models for the error message; needed if
+            `boards` do not contain all of them.
 
     Raises:
-        BenchError: No board has all the names; the message lists the names that exist.
+        BenchError: If no board has an entry for each name. The message lists existing names.
     """
     wanted, listed = list(names), list(boards)
     found: list[tuple[Board, list[Entry]]] = []
@@ -339,7 +351,7 @@ def boards_of(keys: Set[str], boards: Iterable[Board]) -> list[Board]:
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageTable:
-    """Results of a task by language: column heads, and each entry's name and texts."""
+    """Results of one task per language: column heads, and rows with an entry's name and values."""
 
     title: str
     heads: tuple[str, ...]
@@ -347,9 +359,9 @@ class LanguageTable:
 
 
 def language_tables(board: Board) -> Iterator[LanguageTable]:
-    """Yield a table for each task that has a test split per language and a result.
+    """Yield a table per task that has one test split per language, if it has results.
 
-    A value is the median over seeds of the mean of the task's metrics, times 100.
+    Each value is the mean of the task's metrics, its median over seeds, times 100.
     """
     for task in map(find_task, board.tasks):
         cells = [(e.name, e.cells[task.name]) for e in board.entries if task.name in e.cells]

@@ -1,4 +1,4 @@
-"""Cells of a board: an entry's runs of one task, with their values and notes."""
+"""Cells of a leaderboard: an entry's runs on one task, with their values and warnings."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,15 +15,19 @@ from benchharness.tasks.task import Task, ending_of, suffix_of
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """Runs of one entry on one task: one value per seed, in the score's unit (mostly 0..1).
+    """Runs of one entry on one task, with one value per seed on the score's scale (mostly 0 to 1).
 
-    The headline is the median, because a fine-tuning run that fails to learn is an outlier that
-    would move a mean; papers report the median too (RoBERTa: of five seeds).
+    Tables show the median, because a fine-tuning run that fails to learn is an outlier that would
+    distort a mean. Papers report the median too (RoBERTa: of five seeds).
 
-    `gain` is how much the best point of a sweep is expected to lose, in the unit of the values,
-    when the same point is run with other seeds, or on other examples too if `gain_scope` says so.
-    It is None if nothing was selected, or if one seed shows no noise. `others` are the cells of the
-    sweep's other points.
+    Attributes:
+        task: Name of the task.
+        runs: Finished runs, one per seed.
+        values: Score of each run.
+        others: For a sweep, the cells of the hyperparameter settings that were not selected.
+        gain: For a sweep, the expected decrease of the score if the selected setting is run again
+            with other seeds; None if nothing was selected or no setting has two seeds.
+        gain_scope: What is assumed to change in the new run: "seeds" or "seeds and examples".
     """
 
     task: str
@@ -45,32 +49,32 @@ class Cell:
 
     @property
     def spread(self) -> float | None:
-        """Sample standard deviation over seeds (divided by n - 1), None for one seed."""
+        """Sample standard deviation over seeds (divided by n - 1); None for one seed."""
         return spread_of(self.values)
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Warnings about these scores, each once."""
+        """Warnings about these scores, without duplicates."""
         return _flags_of(self.task, self.runs)
 
     @property
     def selections(self) -> tuple[Selection, ...]:
-        """Checkpoint selections of the runs; empty if another task's run predicted this task."""
+        """How the runs' weights were selected; empty if the runs were trained on another task."""
         return tuple(r.selection for r in self.runs if r.selection and self.task in r.trained_tasks)
 
     @property
     def selection(self) -> str:
-        """Checkpoint selection in words, "best of 10 evaluations on dev"; may be empty."""
+        """How the weights were selected, e.g. "best of 10 evaluations on dev"; may be empty."""
         return ", ".join(selection_labels(self.selections))
 
     @property
     def collapsed(self) -> int:
-        """Number of runs that learned nothing; 0 for a baseline, which has nothing to learn."""
+        """Number of runs that have learned nothing; always 0 for a baseline."""
         return sum(run.has_collapsed(self.task) for run in self.runs)
 
     @property
     def has_learned(self) -> bool:
-        """True if the median comes from runs that have learned; otherwise it is never the best.
+        """True if the run with the median score has learned. If not, the score is never the best.
 
         For an even number of seeds, both runs in the middle must have learned.
         """
@@ -82,17 +86,17 @@ class Cell:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings as sentences: "1 of 5 seeds collapsed (constant predictions)"."""
+        """Warnings as text, e.g. "1 of 5 seeds collapsed (constant predictions)"."""
         return notes_of(self.task, self.runs)
 
     @property
     def text(self) -> str:
-        """Median as every table shows it, with a mark if there are notes on it."""
+        """Median as tables show it, with a mark if there are warnings."""
         return marked(shown(self.median), self.notes)
 
     @property
     def choice(self) -> str:
-        """Sentence on the selection bias of a sweep's best point; empty if nothing was selected."""
+        """Sentence about the selection bias of a sweep; empty if nothing was selected."""
         if self.gain is None:
             return ""
         gain = shown(self.gain)
@@ -101,11 +105,11 @@ class Cell:
         )
 
 
-# The mark of a number that needs a note, and the notes.
+# Warnings about scores: the mark after a score, and the notes in the legend.
 
 
 def notes_of(task: str, runs: Sequence[RunRow]) -> tuple[str, ...]:
-    """Return the warnings about some runs of a task as sentences; collapsed runs are counted."""
+    """Return the warnings about these runs on a task as text, with the number of collapsed runs."""
     flags, collapsed = _flags_of(task, runs), sum(run.has_collapsed(task) for run in runs)
     reasons = [flag for flag in flags if flag in COLLAPSED and collapsed]
     seeds = counted(len(runs), "seed")
@@ -118,14 +122,15 @@ def _flags_of(task: str, runs: Iterable[RunRow]) -> tuple[str, ...]:
 
 
 def marked(text: str, notes: Iterable[str]) -> str:
-    """Return the text of a number, with a mark if there are notes on it."""
+    """Append the mark "!" to a number if there are notes on it."""
     return text + MARK if any(notes) else text
 
 
 def note_lines(noted: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
-    """Yield the legend of a table's marks: each note with the names of the numbers it is on.
+    """Yield a line of the legend per note, with the names of all numbers to which it applies.
 
     Example: "!: 3 of 3 seeds collapsed (constant predictions): tiny, 3 epochs RTE; tiny RTE."
+    `noted` contains pairs of a number's name and its notes.
     """
     found = grouped((note, name) for name, notes in noted for note in notes)
     for note, names in found.items():
@@ -133,7 +138,7 @@ def note_lines(noted: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
 
 
 def build_cell(task: str, finished: Sequence[RunRow], rule: ScoreRule) -> Cell | None:
-    """Return the cell of a task, None if no run has a finite score for it."""
+    """Create the cell for a task; return None if no run has a finite score for it."""
     pairs = [(run, _value(task, run.scores[task], rule)) for run in finished if task in run.scores]
     valid = [(run, value) for run, value in pairs if value is not None and math.isfinite(value)]
     if not valid:
@@ -149,15 +154,19 @@ def _value(task: str, scores: Mapping[str, float], rule: ScoreRule) -> float | N
 
 
 def score_names(task: str, rule: ScoreRule) -> tuple[str, ...]:
-    """Return the scores that a task's value averages: the rule's, or an extra's first metric."""
+    """Return the names of the scores whose mean is the task's value on a board.
+
+    The suite's rule specifies them. For a task that does not count in the suite's score, it is the
+    first metric.
+    """
     return rule.cells.get(task) or (find_task(task).metrics[0].name,)
 
 
 def score_bounds(task: Task, names: Sequence[str], values: Iterable[float]) -> Interval:
-    """Return the lowest and the highest value that the mean of these scores can have.
+    """Return the lowest and the highest possible value of the mean of these scores.
 
-    The bounds are infinite if a metric is unknown, or if a measured value is outside of them (a
-    plugin's score in percent without declared bounds).
+    The bounds are infinite if a metric is unknown. They are also infinite if one of `values` is out
+    of bounds, e.g. because a plugin's score is in percent.
     """
     every = {
         metric.name + suffix_of(split): metric.bounds
@@ -171,7 +180,11 @@ def score_bounds(task: Task, names: Sequence[str], values: Iterable[float]) -> I
 
 
 def column_title(task: str, rule: ScoreRule, between: str = "-") -> str:
-    """Return the title of a task's column: "MNLI-m/mm" if its value is the mean of both splits."""
+    """Return the title of a task's column.
+
+    It contains the titles of the splits, e.g. "MNLI-m/mm" if the value is the mean of both splits.
+    `between` separates the task's title from those of the splits.
+    """
     found = find_task(task)
     scores = set(score_names(task, rule))
     splits = [
@@ -180,41 +193,46 @@ def column_title(task: str, rule: ScoreRule, between: str = "-") -> str:
         if any(metric.name + ending_of(found, split) in scores for metric in found.metrics)
     ]
     parts = [found.split_titles[split] for split in splits if split in found.split_titles]
-    # Three or more splits (languages) are not named.
+    # Three or more splits (e.g. languages) are not listed.
     return between.join(filter(None, (found.title, "/".join(parts) if len(parts) < 3 else "")))
 
 
 def spread_of(values: Sequence[float]) -> float | None:
-    """Return the sample standard deviation (divided by n - 1), None for fewer than two values."""
+    """Return the sample standard deviation (divided by n - 1); None for fewer than two values."""
     return stdev(values) if len(values) > 1 else None
 
 
 def shown(value: float) -> str:
-    """Return a score as every board displays it: times 100, with one decimal."""
+    """Return a score as leaderboards display it: times 100, with one decimal."""
     # A correlation of -0.0004 would be displayed as "-0.0".
     text = f"{value * 100:.1f}"
     return "0.0" if text == "-0.0" else text
 
 
-# Sweeps: several points of a grid tried on a task, of which a board shows the best on dev.
+# Sweeps: several hyperparameter settings ("points" of a grid) are run on a task, and the board
+# shows the one with the best dev score, as papers do.
 #
-# Papers report "the best of a grid on dev". The label of an entry contains the number of points,
-# because the best of several points is higher than any one of them by chance alone.
+# The label of an entry contains the number of points, because the best of several points has a
+# higher score by chance alone.
 
 
 def count_points(runs: Iterable[RunRow]) -> int:
-    """Return the number of sweep points that have finished, for the task with the most."""
+    """Return the number of a sweep's hyperparameter settings with a finished run.
+
+    If it differs between tasks, the largest number is returned.
+    """
     finished = [run for run in runs if run.status == "finished"]
     return max((len(points) for points in _points(finished).values()), default=0)
 
 
 def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
-    """Return the runs of a sweep's best point for each task; all runs if they are not a sweep.
+    """Return the runs of a sweep's best hyperparameter setting for each task.
 
-    The best point has the best median over seeds of the task's own score; among equal ones, the one
-    with more seeds is taken. Only points with the largest number of seeds, finished or not, can be
-    the best: successive halving stops points that fall behind, and one lucky seed of such a point
-    proves nothing. A point without a score is the best only if no other point has one.
+    All runs are returned if they are not a sweep. The best setting has the highest median of the
+    task's score over seeds; among equal medians, more scored seeds win. Only settings with the
+    largest number of seeds (finished or not) are compared, because successive halving stops bad
+    settings early, and one of them may have a lucky seed. A setting without a score is chosen only
+    if none has a score.
     """
     if not runs[0].is_sweep:
         return list(runs)
@@ -228,7 +246,7 @@ def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
 
 
 def beside_others(cell: Cell, runs: Sequence[RunRow], rule: ScoreRule) -> Cell:
-    """Return the cell of a sweep's best point with the other points and the selection gain.
+    """Add the other hyperparameter settings and the selection gain to the cell of a sweep's best.
 
     `runs` are all runs of the sweep. The cell is returned unchanged if they are not a sweep.
     """

@@ -1,4 +1,4 @@
-"""Entries of a board: one model's runs with one recipe, task by task."""
+"""Entries of a leaderboard: the runs of one model with one recipe on each task."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,20 +34,22 @@ from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suite import ScoreRule, Suite
 from benchharness.tasks.suites import distinct_title, title_of
 
-# Uncertainty of an entry: the intervals of its cells, its score and its rank.
+# Uncertainty of an entry: intervals for its cells, its score and its rank.
 
 LEVEL = 0.95
-"""Confidence level of every interval on a board."""
+"""Confidence level of all intervals on leaderboards."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Intervals:
-    """95 % confidence intervals of a median over seeds, in the unit of the score.
+    """95 % confidence intervals for a median over seeds, on the score's scale.
 
-    `examples` is the interval for these trained models on other examples of the same kind, None if
-    the examples could not be read (`reason` explains why). `seeds` is the interval for other seeds
-    on these examples, None for one run. `both` covers every source of noise that is known, and is
-    None if none is.
+    Attributes:
+        both: Interval over all known sources of noise; None if no source is known.
+        examples: Interval over other examples of the same kind, for these trained models; None if
+            the examples could not be read.
+        seeds: Interval over other seeds, on these examples; None if there is only one run.
+        reason: Reason why the examples could not be read; may be empty.
     """
 
     both: Interval | None = None
@@ -57,18 +59,21 @@ class Intervals:
 
     @property
     def scope(self) -> str:
-        """Sources of noise that `both` covers: "examples and seeds"."""
+        """Sources of noise that `both` covers, e.g. "examples and seeds"."""
         parts = (("examples", self.examples), ("seeds", self.seeds))
         return " and ".join(name for name, interval in parts if interval is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Uncertainty:
-    """Confidence intervals of an entry's cells (keyed by task), of its score and of its rank.
+    """Confidence intervals for an entry's cells, its score and its rank.
 
-    `ranks` are the best and the worst rank that the entry may have, None for an entry without a
-    rank or if the noise of a task is unknown. `tied` are the names of the ranked entries that do
-    not differ significantly from this one.
+    Attributes:
+        cells: Intervals for the cells, keyed by task.
+        score: Intervals for the suite's score.
+        ranks: Best and worst possible rank; None if the entry has no rank, or if the noise of a
+            task is unknown.
+        tied: Names of the ranked entries that do not differ significantly from this entry.
     """
 
     cells: Mapping[str, Intervals]
@@ -78,7 +83,7 @@ class Uncertainty:
 
     @property
     def rank_label(self) -> str:
-        """Ranks as text: "2-4", "1" if both are equal, empty if they are unknown."""
+        """Possible ranks as text: "2-4", or "1" if both are equal; empty if they are unknown."""
         if self.ranks is None:
             return ""
         first, last = self.ranks
@@ -87,11 +92,11 @@ class Uncertainty:
 
 @dataclass(frozen=True, kw_only=True)
 class Gain:
-    """Gain of a distilled student over the same model trained without its teacher, on one task.
+    """Gain of a distilled student over the same model trained without a teacher, on one task.
 
-    `difference` and `interval` are in the unit of the score, over the seeds that both have.
-    `p_value` is the p-value of the paired test, corrected for the number of tasks; see
-    comparing/contrast.py. `is_shown` is true if the difference is significant.
+    `difference` and `interval` are on the score's scale, over the seeds that both models have.
+    `p_value` is from a paired test, corrected for the number of tasks (see comparing/contrast.py).
+    `is_shown` is true if the difference is significant.
     """
 
     difference: float
@@ -103,24 +108,33 @@ class Gain:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Row of a board: a model, fine-tuned with one recipe in one precision, over its seeds.
+    """Leaderboard entry: the runs of one model with one recipe and precision.
 
-    `score` is the suite's score, computed from the medians of the tasks that count in it
-    (`counted`), and None if one of them is missing. `seed_scores` are the suite's scores of single
-    seeds, for the seeds that have every task. Entries whose scores look equal share a `rank`. An
-    entry has no rank if it has no score or does not compete: an ensemble, a baseline (`kind`) or
-    imported predictions.
-
-    `words` are the settings and whatever else distinguishes the entry from others of its model (see
-    naming.py). The entry's name leaves out the first `unsaid` of them: the paper's recipe, or all
-    words if the user has named the row. `says_precision` is true if the name includes the
-    precision, because another row differs in nothing else. `variant` is four hex digits that
-    distinguished rows in earlier versions and that scripts may still use.
-
-    `points` is the number of points of a sweep, of which this entry has the best one for each task;
-    it is 0 if there was no sweep. `uncertainty` has the confidence intervals, if they were asked
-    for. `gains` are the gains of a distilled student, keyed by task, for the tasks that the same
-    model was trained on without its teacher.
+    Attributes:
+        model: Name of the model.
+        recipe: Label of the recipe.
+        precision: Numerical precision.
+        kind: Origin of the runs.
+        cells: Finished runs with their values, keyed by task.
+        failures: Failed runs that no finished run has replaced.
+        counted: Tasks that count in the suite's score.
+        score: The suite's score, computed from the medians of the tasks in `counted`; None if one
+            of them is missing.
+        seed_scores: The suite's score for each seed that has all tasks.
+        missing: Tasks in `counted` without a value.
+        words: Settings that were changed, and words that distinguish the entry from others of its
+            model (see naming.py).
+        unsaid: Number of words, at the beginning of `words`, that the entry's name leaves out.
+        says_precision: True if the name includes the precision to distinguish the entry.
+        rank: Rank; entries whose displayed scores are equal have the same rank. None if the entry
+            has no score, or is an ensemble, a baseline or a file of predictions.
+        variant: Four hex digits that distinguished entries in earlier versions; scripts may still
+            use them.
+        points: Number of hyperparameter settings in a sweep, of which the entry shows the best one
+            per task; 0 if there was no sweep.
+        uncertainty: Confidence intervals, if they were requested.
+        gains: Gains of a distilled student, keyed by task, for the tasks on which the same model
+            was also trained without a teacher.
     """
 
     model: str
@@ -144,12 +158,12 @@ class Entry:
 
     @property
     def is_single(self) -> bool:
-        """True if the entry is a single model, whoever trained it."""
+        """True if the entry is a single trained model, fine-tuned here or elsewhere."""
         return self.kind in SINGLE
 
     @property
     def competes(self) -> bool:
-        """True if the entry is ranked: only single models that were fine-tuned here are."""
+        """True if the entry can have a rank: it is a single model that was fine-tuned here."""
         return self.kind == "model"
 
     @property
@@ -158,58 +172,61 @@ class Entry:
         return any(cell.has_learned for cell in self.cells.values())
 
     def notes(self, tasks: Iterable[str]) -> tuple[str, ...]:
-        """Return the warnings about these tasks' values: "RTE: 1 of 2 seeds collapsed ..."."""
+        """Return the warnings for these tasks, e.g. "RTE: 1 of 2 seeds collapsed (...)"."""
         cells = (self.cells[task] for task in tasks if task in self.cells)
         return tuple(f"{title_of(cell.task)}: {note}" for cell in cells for note in cell.notes)
 
     @property
     def score_notes(self) -> tuple[str, ...]:
-        """Warnings about the score: the warnings about every task that counts in it."""
+        """Warnings about the suite's score: the warnings for every task that counts in it."""
         return self.notes(self.counted)
 
     @property
     def score_text(self) -> str:
-        """Score as every table shows it, marked if there are notes on it; empty without a score."""
+        """The suite's score as tables show it, with a mark if there are warnings; may be empty."""
         return "" if self.score is None else marked(shown(self.score), self.score_notes)
 
     @property
     def noted(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Name of each task's value, "tiny, 3 epochs RTE", with the value's notes."""
+        """Pairs of the name of a task's value (e.g. "tiny, 3 epochs RTE") and its warnings."""
         for task, cell in self.cells.items():
             yield f"{self.name} {title_of(task)}", cell.notes
 
     @property
     def shown_kind(self) -> str:
-        """Kind as JSON and exports contain it: every single model is a "model" there."""
+        """Kind as JSON and exports contain it: "model" for every single model."""
         return "model" if self.is_single else self.kind
 
     @property
     def spread(self) -> float | None:
-        """Sample standard deviation of the score over seeds, None for fewer than two."""
+        """Sample standard deviation of the suite's score over seeds; None for fewer than two."""
         return spread_of(self.seed_scores)
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """Smallest and largest number of seeds of a task; (0, 0) without any result."""
+        """Smallest and largest number of seeds per task; (0, 0) if there are no results."""
         counts = [len(cell.values) for cell in self.cells.values()] or [0]
         return min(counts), max(counts)
 
     @property
     def name(self) -> str:
-        """Name of the row in every table: "minilm", "minilm, lr 3e-4, 3 epochs"."""
+        """Name of the entry in tables, e.g. "minilm" or "minilm, lr 3e-4, 3 epochs"."""
         precision = (self.precision,) if self.says_precision else ()
         words = (word.shown for word in self.words[self.unsaid :])
         return ", ".join((self.model, *words, *precision))
 
     def name_but_for(self, setting: str) -> str:
-        """Return the model, its settings except this one, and the precision."""
+        """Return the entry's name without the given setting, and with the precision."""
         words = self.words[self.unsaid :]
         shown = (word.shown for word in words if not word.typed.startswith(f"{setting}="))
         return ", ".join((self.model, *shown, self.precision))
 
     @property
     def beside_name(self) -> str:
-        """Words of the recipe that the name leaves out: "paper", "baseline", "best of 3 on dev"."""
+        """Text next to the name in tables: words that the name leaves out.
+
+        Examples: "paper", "baseline" and "best of 3 on dev".
+        """
         words = [word.shown for word in self.words[: self.unsaid]]
         return ", ".join(filter(None, (*words, self._chosen)))
 
@@ -219,7 +236,7 @@ class Entry:
 
     @property
     def recipe_label(self) -> str:
-        """Settings, or the recipe's name, with the number of points of a sweep.
+        """Settings that were changed, or the recipe's name, and the size of a sweep.
 
         Examples: "lr 3e-4, 3 epochs" and "sweep of lr, best of 3 on dev".
         """
@@ -227,13 +244,16 @@ class Entry:
 
     @property
     def starts(self) -> dict[str, str]:
-        """Task that each task's runs started from, keyed by task; only tasks with such a start."""
+        """Task from whose run each task's runs started, keyed by task.
+
+        Tasks whose runs started with the pretrained checkpoint are left out.
+        """
         found = {task: cell.runs[0].start_task for task, cell in self.cells.items()}
         return {task: start for task, start in found.items() if start}
 
     @property
     def start_labels(self) -> tuple[str, ...]:
-        """Starting points as text: "MRPC, RTE from MNLI"."""
+        """Starting points as text, e.g. "MRPC, RTE from MNLI"."""
         tasks = grouped((start, title_of(task)) for task, start in sorted(self.starts.items()))
         return tuple(
             f"{', '.join(names)} from {distinct_title(start)}" for start, names in tasks.items()
@@ -241,7 +261,10 @@ class Entry:
 
     @property
     def gain_labels(self) -> tuple[str, ...]:
-        """Gains of a student as text: "RTE +1.2 (p 0.04) over the same model without a teacher"."""
+        """Gains from distillation as text; empty if there are none.
+
+        Example: "RTE +1.2 (p 0.04) over the same model without a teacher".
+        """
         found = [
             f"{title_of(task)} {gain.difference * 100:+.1f}"
             + ("" if gain.p_value is None else f" (p {gain.p_value:.2g})")
@@ -251,9 +274,8 @@ class Entry:
 
     @property
     def selection_labels(self) -> tuple[str, ...]:
-        """Checkpoint selections as text: "best of 10 evaluations on dev", "RTE: best of ..."."""
-        # A task that another task's run predicts (AX, predicted by MNLI's) has no selection of its
-        # own.
+        """How weights were selected, as text, e.g. "best of 10 evaluations on dev"."""
+        # A task that is predicted by another task's run (AX by MNLI's) has no selection itself.
         own = [cell for cell in self.cells.values() if cell.task in cell.runs[0].trained_tasks]
         chosen = [cell for cell in own if cell.selections]
         labels = selection_labels(each for cell in chosen for each in cell.selections)
@@ -264,30 +286,30 @@ class Entry:
 
     @property
     def stage(self) -> Stage | None:
-        """Stage of a pretraining run at which the checkpoint was saved, None if there is none."""
+        """Position of the checkpoint in its pretraining run; None if it is not known."""
         return next((run.stage for run in self.runs if run.stage is not None), None)
 
     @cached_property
     def runs(self) -> tuple[RunRow, ...]:
-        """Runs of the entry, each once, failed ones last."""
+        """All runs of the entry without duplicates; failed runs come last."""
         finished = {run.key: run for cell in self.cells.values() for run in cell.runs}
         return (*finished.values(), *self.failures)
 
 
 def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
-    """Return the unranked entry of these runs, which are all of one model and recipe."""
+    """Create an entry without a rank from runs of one model with one recipe."""
     words, first = recipe_words(runs[0].recipe_label, runs), runs[0]
     if first.teacher is not None:
         name = first.teacher.model
         words = (*words, Word(f"student of {name}", f"student={unquoted(name)}"))
     elif len(first.trained_tasks) > 1:  # the encoder is shared
         words = (*words, Word(first.title, TOGETHER))
-    # The row's name leaves out all words if the user has named the row, else the usual recipe.
+    # The entry's name leaves out all words if the user has named it, else the default recipe.
     is_said = first.kind in ("model", ZERO_SHOT) and first.recipe != TIMED
     usual = PAPER if is_said else first.recipe_label
     unsaid = len(words) if first.is_named else int(words[0].shown == usual)
     points = count_points(runs) if runs[0].is_sweep else 0
-    # From here on `runs` are the runs of the best points, and `tried` are all runs of the sweep.
+    # From here on, `runs` are the runs of the best settings, and `tried` all runs of the sweep.
     tried, runs = runs, best_points(runs, suite.rule)
     finished = _latest(run for run in runs if run.status == "finished")
     done = {(run.task, run.seed) for run in finished}
@@ -328,10 +350,10 @@ def _latest(runs: Iterable[RunRow]) -> list[RunRow]:
 
 
 def _rule_score(rule: ScoreRule, by_task: Mapping[str, float]) -> float | None:
-    """Apply the score rule to one value per task; return None if a task is missing.
+    """Compute the suite's score from one value per task; return None if a task is missing.
 
-    Every score name of a task is given the task's value, and the rule's average of these is that
-    value again. So the score can be computed from the numbers that the board shows.
+    If a task has several scores, all of them are set to the task's value, so that their mean is
+    this value. So the score is computed from the numbers that the board shows.
     """
     if any(task not in by_task for task in rule.cells):
         return None

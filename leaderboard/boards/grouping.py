@@ -1,4 +1,4 @@
-"""Grouping of runs: into boards by evaluation data, into entries by checkpoint and recipe."""
+"""Grouping of runs into leaderboards (by evaluation data) and entries (by model and recipe)."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,14 +11,16 @@ from benchharness.leaderboard.text import storable
 
 _Names = tuple[object, ...]
 
-_SWEPT = "any values"  # stands for the hyperparameters of a sweep's points
+_SWEPT = "any values"  # replaces the digest of the hyperparameters for runs of a sweep
 
 
 @dataclass(kw_only=True)
 class _DataGroup:
-    """Runs of one limit, all on mini data or none, whose evaluation fingerprints agree.
+    """Runs that can be on one board, because they were evaluated on the same data.
 
-    If the runs are timings, all were measured on one `machine` with one reference model.
+    They have the same limit, their fingerprints do not contradict each other, and either all or
+    none of them used mini data. Timings in a group were all measured on one `machine` with one
+    reference model.
     """
 
     limit: int | None
@@ -29,10 +31,10 @@ class _DataGroup:
     runs: list[RunRow] = field(default_factory=list)
 
     def admits(self, run: RunRow) -> bool:
-        """Return whether the run fits: same limit, no conflict, and something in common.
+        """Return whether the run can join the group.
 
-        The run must have a data source or the fingerprint of a split in common with the group, and
-        no fingerprint that differs from the group's.
+        It must have the same limit, kind of data and machine, no fingerprint that differs from the
+        group's, and a data source or a split in common with the group.
         """
         if not (self.limits(run) and self.mini == (run.data == "mini")):
             return False
@@ -44,21 +46,21 @@ class _DataGroup:
         return agrees and (run.data in self.sources or bool(shared))
 
     def limits(self, run: RunRow) -> bool:
-        """Return whether the run has the group's limit, or too few rows to be changed by it."""
+        """Return whether the run has the group's limit, or so few rows that it has no effect."""
         if run.limit is None and self.limit is not None:
             return 0 < _largest_split(run) <= self.limit
         return run.limit == self.limit
 
     def widen(self, run: RunRow) -> None:
-        """Make the group admit, from now on, runs that share a source or a split with this run."""
+        """Add the run's data source and fingerprints, so that similar runs can join the group."""
         self.sources.add(run.data)
         self.fingerprints.update(evaluation_fingerprints(run))
 
 
 def _largest_split(run: RunRow) -> int:
-    """Return the number of rows of the run's largest split, 0 if unknown or if the run is few-shot.
+    """Return the number of rows in the run's largest split; 0 if it is unknown.
 
-    A few-shot run records only the number of rows that it has drawn.
+    It is unknown for a few-shot run too, which records only the number of rows that it has drawn.
     """
     return 0 if _value(run, "shots") else run.largest_split
 
@@ -69,18 +71,18 @@ def evaluation_fingerprints(run: RunRow) -> Mapping[str, str]:
 
 
 def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
-    """Group the runs by evaluation data, so that a group shares the same rows of each task.
+    """Group the runs so that all runs of a group were evaluated on the same rows of each task.
 
-    Grouping is greedy in the given order: a run joins the first group that admits it, preferring
-    groups of its own data source, or starts a new group. A run on all rows of a small task also
-    joins the groups with a limit, because the limit would have removed none of its rows. An
-    unlimited group is dropped if all of its runs are in one group with a limit.
+    Grouping is greedy: each run joins the first group that it fits, preferably one with its own
+    data source, or starts a new group. A run without a limit on a small task also joins groups with
+    a limit that is larger than the task's splits. A group without a limit is dropped if all of its
+    runs are in one group with a limit.
     """
     groups: list[_DataGroup] = []
     homes: dict[object, list[_DataGroup]] = {}
-    # Limited runs come first, so that unlimited runs of small tasks find groups to join.
+    # Runs with a limit come first, so that runs without one on small tasks find groups to join.
     for run in sorted(runs, key=lambda run: run.limit is None):
-        # Other seeds and models with the same rows join the groups that the first one has joined.
+        # Other runs on the same data join the groups that the first such run has joined.
         rows = (run.limit, run.data, _largest_split(run), tuple(run.fingerprints.items()))
         alike = (*rows, timed_on(run))
         if alike not in homes:
@@ -97,7 +99,7 @@ def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
 
 
 def _homes(run: RunRow, groups: list[_DataGroup]) -> list[_DataGroup]:
-    """Return the groups that the run joins, with a new one if none of the run's limit admits it."""
+    """Return the groups that the run joins; create one if it fits no group with its own limit."""
     open_to_it = [group for group in groups if group.admits(run)]
     open_to_it.sort(key=lambda group: run.data not in group.sources)
     own = [group for group in open_to_it if group.limit == run.limit]
@@ -111,20 +113,20 @@ def _homes(run: RunRow, groups: list[_DataGroup]) -> list[_DataGroup]:
 
 
 def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
-    """Group the runs of one board into the runs of each entry.
+    """Group the runs of one board into entries.
 
-    Entries differ in model, weights, number of layers, recipe name, precision or number of shots.
-    Within these, the seeds of a task belong together only if all hyperparameters, the training rows
-    and the starting point agree; in a sweep the hyperparameters may differ. If a task was run with
-    several features of a frozen encoder, each feature has entries of its own. A recipe may have
-    other hyperparameters for other tasks, so runs of several tasks are joined by equal
-    hyperparameters first, and otherwise in the order in which they were run.
+    All runs of an entry have the same model, weights, number of layers, recipe name, precision and
+    number of shots. Its runs on one task also have the same hyperparameters (except in a sweep),
+    training data and starting point, so that they differ only in the seed. If a task was run with
+    several layers of a frozen encoder as features, each choice of layers is an entry. A recipe may
+    have different hyperparameters for different tasks. So runs on different tasks are combined
+    by equal hyperparameters if possible, else in the order in which they were run.
     """
-    # Runs of one task that differ only in the seed, or that are points of one sweep.
+    # Runs on one task that differ only in the seed, or that belong to one sweep.
     groups: dict[tuple[_Names, str, tuple[str, ...]], list[RunRow]] = {}
     for run in runs:
         groups.setdefault((_names(run), run.task, _training(run)), []).append(run)
-    # If a task was run with several features, entries with these names are split by feature.
+    # Entries are split by features if a task was run with several features.
     probed: dict[tuple[_Names, str], set[object]] = {}
     for (names, task, _), alike in groups.items():
         probed.setdefault((names, task), set()).update(_by_features(alike))
@@ -136,8 +138,7 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
         for features, runs_alike in parts.items():
             rivals, first = named.setdefault((*names, features), []), runs_alike[0]
             free = [e for e in rivals if all(run.task != first.task for run in e)]
-            # Prefer an entry with the same hyperparameters on another task to one that only lacks
-            # the task.
+            # Prefer an entry that has the same hyperparameters on another task.
             free.sort(key=lambda e: all(run.recipe_digest != first.recipe_digest for run in e))
             if not free:
                 free.append([])
@@ -148,7 +149,7 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
 
 
 def _by_features(runs: Iterable[RunRow]) -> dict[object, list[RunRow]]:
-    """Group the runs by the layers of a frozen encoder that they read."""
+    """Group the runs by the layers of a frozen encoder that they use as features."""
     found: dict[object, list[RunRow]] = {}
     for run in runs:
         found.setdefault(_value(run, FEATURES_SETTING), []).append(run)
@@ -156,19 +157,19 @@ def _by_features(runs: Iterable[RunRow]) -> dict[object, list[RunRow]]:
 
 
 def _value(run: RunRow, name: str) -> object:
-    """Return the value of a run's setting, None if the run has no such setting."""
+    """Return the value of a run's setting; None if the run has no such setting."""
     setting = run.settings.get(name)
     return None if setting is None else setting.value
 
 
 def timed_on(run: RunRow) -> str:
-    """Return the machine and the reference of a timing run; empty for any other run."""
+    """Return the machine and the reference model of a timing; empty for any other run."""
     machine = _value(run, MACHINE)
     return f"{machine}, reference {_value(run, REFERENCE)}" if machine else ""
 
 
 def variant_of(run: RunRow) -> str:
-    """Return four hex digits that identify the run's weights, hyperparameters and training rows."""
+    """Return a digest (4 hex digits) of the run's weights, hyperparameters and training data."""
     text = " ".join((run.weights, *_training(run)))
     return hashlib.sha256(storable(text).encode()).hexdigest()[:4]
 
@@ -182,14 +183,14 @@ def _training(run: RunRow) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def trained_on(fingerprints: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the digests of the training rows among these fingerprints, sorted."""
+    """Return the sorted digests of the train splits among these (name, digest) pairs."""
     return sorted(digest for name, digest in fingerprints if name.endswith(":train"))
 
 
 def _names(run: RunRow) -> _Names:
-    """Return the properties that all runs of an entry share.
+    """Return the properties that are equal in all runs of an entry.
 
-    The weights are one of them, because one model name may have two checkpoints.
+    They include the weights, because two checkpoints may have the same model name.
     """
     recipe = (run.recipe, run.overridden, run.is_sweep)
     together = run.trained_tasks if len(run.trained_tasks) > 1 else ()
@@ -199,16 +200,16 @@ def _names(run: RunRow) -> _Names:
     return run.model, run.weights, run.kind, *recipe, run.precision, *form
 
 
-# Starting points of runs, found among the runs that they started from.
+# Starting points of runs, which are looked up by the key of the run that they started from.
 
 UNKNOWN = "another run"
 
 
 def with_starts(runs: Iterable[RunRow], known: Iterable[RunRow]) -> list[RunRow]:
-    """Return the runs with their starting points: the task, and four digits for how it was trained.
+    """Set the starting points of the runs: `start_task` and `start_variant`.
 
-    Each seed of a task may start from a run of the same seed; the result is the same for all of
-    them.
+    They are equal for all seeds, even if each seed started from a run with the same seed. `known`
+    are the runs among which starting points are looked up.
     """
     by_key = {run.key: run for run in known}
     return [_with_start(run, by_key) for run in runs]
@@ -220,7 +221,7 @@ def _with_start(run: RunRow, by_key: Mapping[str, RunRow]) -> RunRow:
     start = by_key.get(run.start_from)
     if start is None:
         return replace(run, start_task=UNKNOWN)
-    # The variant of the start covers its own start, so the digits identify the whole chain.
+    # The variant of the start includes its own start, so it identifies the whole chain of runs.
     variant = variant_of(_with_start(start, by_key))
     name = start.task if len(start.trained_tasks) == 1 else start.title
     return replace(run, start_task=name, start_variant=variant)

@@ -1,4 +1,4 @@
-"""Imported scores: rows that were measured elsewhere, read from CSV or JSON files."""
+"""Import of scores that were measured elsewhere, from CSV or JSON files."""
 
 import csv
 import io
@@ -31,19 +31,19 @@ from benchharness.leaderboard.result import (
 from benchharness.leaderboard.text import without_apostrophe
 from benchharness.tasks.suites import RULES, SUITES, TASKS, title_of
 
-# Scores that were measured elsewhere: CSV or JSON in the layout of benchharness's own export.
+# Reading the files, which have the layout of benchharness's own CSV or JSON export.
 
 _NEEDED = ("model", "task", "metric", "split", "score", "source")
-_LARGEST = 64 * 2**20  # bytes of a file; a hundred thousand rows are a quarter of it
+_LARGEST = 64 * 2**20  # maximum size of a file in bytes; 100,000 rows have a quarter of this size
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedScore:
-    """Score that was measured elsewhere, in the unit of the metric.
+    """Score that was measured elsewhere, on the metric's scale (mostly 0 to 1).
 
-    `source` names the publication and its authors. `data` is "mini" for the packaged rows and empty
-    for the official ones; `limit` is as in Job. `recipe`, `precision`, `date` and `flags` (warnings
-    about the score) are copied from the source, or empty.
+    `source` names the publication and its authors. `data` is "mini" for the packaged mini data and
+    empty for official data; `limit` is the maximum number of rows per split. `recipe`, `precision`,
+    `date` and `flags` (warnings about the score) are copied from the file and may be empty.
     """
 
     model: str
@@ -61,18 +61,21 @@ class ImportedScore:
 
     @property
     def name(self) -> tuple[object, ...]:
-        """Fields that identify the score: two rows with equal names contradict each other."""
+        """All fields except score, date and flags.
+
+        A file may not contain two scores for which these fields are equal.
+        """
         said = ("score", "date", "flags")
         return tuple(value for field, value in vars(self).items() if field not in said)
 
 
 def read_rows(path: Path) -> Iterator[ImportedScore]:
-    """Yield the scores of a .csv or .json file.
+    """Read a .csv or .json file and yield its scores.
 
     Raises:
-        DataError: The file cannot be read, or a row is incomplete, has no valid number, names an
-            unknown task, metric or split, or repeats a score; the message contains the row's
-            number.
+        DataError: If the file cannot be read, or a row is incomplete, has an invalid number, names
+            an unknown task, metric or split, or repeats a score. The message contains the number of
+            the row.
     """
     text = _text(path)
     rows = _from_json(path, text) if path.suffix.lower() == ".json" else _from_csv(path, text)
@@ -105,7 +108,8 @@ def _text(path: Path) -> str:
     try:
         if path.stat().st_size > _LARGEST:
             raise DataError(f"{path} is too large for a file of rows: expected at most 64 MB.")
-        # Excel writes a byte order mark, which would become a part of the first column's name.
+        # utf-8-sig skips the byte order mark of Excel, which would be part of the first column's
+        # name.
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text: save it as UTF-8.") from error
@@ -129,8 +133,8 @@ def _from_csv(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
         if missing := [name for name in _NEEDED if name not in (reader.fieldnames or ())]:
             raise DataError(f"{path} has no column {missing[0]!r}: it needs {', '.join(_NEEDED)}.")
         for row in reader:
-            # DictReader gives cells beyond the header the key None, and missing cells the value
-            # None.
+            # DictReader uses the key None for cells without a header, and the value None for
+            # missing cells.
             if None in row or None in row.values():
                 raise DataError(
                     f"line {reader.line_num} of {path} has a different number of cells than its "
@@ -153,7 +157,7 @@ def _word(row: Mapping[str, Any], name: str, *, needed: bool = True) -> str:
 def _number(row: Mapping[str, Any], metric: str) -> float:
     value = row.get("score")
     try:
-        # `float` would turn True into 1.0.
+        # `float` would convert True to 1.0.
         score = math.nan if isinstance(value, bool | None) else float(value)
     except (TypeError, ValueError, OverflowError):
         score = math.nan
@@ -176,7 +180,7 @@ def _limit(value: object) -> int | None:
 
 
 def _check_names(task: str, metric: str, split: str) -> None:
-    """Raise BenchError unless the task has the metric and split, or the suite has the rule."""
+    """Raise BenchError if the task, or suite, does not have this metric and split."""
     if task in TASKS:
         found = TASKS[task]
         metrics = [known.name for known in found.metrics + found.details]
@@ -190,15 +194,15 @@ def _check_names(task: str, metric: str, split: str) -> None:
             raise BenchError(f"{task} has no {kind} {name!r}: it has {', '.join(known)}.")
 
 
-# An imported score as a result that a store keeps, marked so that it never counts as a local run.
+# Imported scores are stored as results of kind "imported", which are never treated as local runs.
 
 
 def to_result(score: ImportedScore) -> Result:
-    """Return the score as the result of an imported job; equal scores give equal results.
+    """Convert an imported score to a result that can be stored; equal scores give equal results.
 
-    The job has no fingerprints, because the evaluated rows are unknown. Its key covers everything
-    that identifies the score but not the number, so a corrected score is a newer attempt at the
-    same job and replaces the old one.
+    Its job has no fingerprints, because the evaluated rows are unknown. The job's key covers all
+    fields that identify the score, but not the number. So a corrected score is a newer attempt at
+    the same job, and lists show it instead of the old one.
     """
     name = score_name(score.task, Measure(score.split, score.metric))
     told: dict[str, str | int] = {
@@ -247,12 +251,12 @@ def to_result(score: ImportedScore) -> Result:
 
 
 def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
-    """Return the blocks of a board's imported scores, dev before test; their rows have no rank."""
-    # One row per model, recipe, precision, source and split, with all its scores.
+    """Group the imported scores of a board by split into blocks, dev before test."""
+    # There is one row per model, recipe, precision, source and split.
     rows = []
     groups: dict[tuple[str, ...], list[RunRow]] = {}
     for run in board.imported:
-        # Dev or test only: a second dev split is recognised by the names of its scores.
+        # `split` is only "dev" or "test"; the name of a score shows if it is for a second split.
         (measure,) = run.measures[run.task].values()
         tests = TASKS[run.task].test_splits if run.task in TASKS else ("test",)
         split = "test" if measure.split in tests else "dev"

@@ -1,4 +1,4 @@
-"""Names of a board's rows: the model, its settings, and whatever else distinguishes rows."""
+"""Names of leaderboard entries: the model, and words that distinguish entries of one model."""
 
 import re
 from collections import Counter
@@ -12,15 +12,15 @@ from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suites import distinct_title, title_of
 
-_MOST = 4  # longest list of differing settings in a name
+_MOST = 4  # maximum number of differing settings in a name
 
-_DIGITS = 7  # length of an abbreviated digest; git abbreviates to as many
+_DIGITS = 7  # number of digits of an abbreviated digest, the same as in git
 
 
 def told_apart(entries: Iterable[Entry]) -> list[Entry]:
-    """Return the entries with distinct names: entries that share one are named by what differs.
+    """Give the entries distinct names: words for the differences are added to equal names.
 
-    An entry keeps its `variant` only if another one has the same model, recipe and precision.
+    An entry keeps its `variant` only if another entry has the same model, recipe and precision.
     """
     listed = list(entries)
     for _ in range(_ROUNDS):
@@ -32,11 +32,11 @@ def told_apart(entries: Iterable[Entry]) -> list[Entry]:
     ]
 
 
-_ROUNDS = 2  # a name that distinguishes a row from a second may be the name of a third
+_ROUNDS = 2  # words that distinguish an entry from a second may make it equal to a third
 
 
 def _apart(entries: Sequence[Entry]) -> list[Entry]:
-    """Return the entries, with words for the differences added to entries that share a name."""
+    """Add words for the differences to entries that have the same name; return all entries."""
     named = list(entries)
     for numbers in grouped((entry.name, n) for n, entry in enumerate(entries)).values():
         if len(numbers) > 1:
@@ -57,9 +57,9 @@ def _precision(entry: Entry) -> Word:
 
 
 def _differences(entries: Sequence[Entry]) -> list[tuple[Word, ...]]:
-    """Return, for entries that share a name, words for each entry that no other one has."""
+    """Return words for each of these entries, so that no two entries have the same words."""
     words: list[tuple[Word, ...]] = [()] * len(entries)
-    # Add one kind of fact after another until no two entries have the same words.
+    # Add words from one function after another until no two entries have the same words.
     for find in _FACTS:
         found = find(entries)
         if len(set(found)) > 1:
@@ -77,9 +77,9 @@ def _plain(run: RunRow) -> Mapping[str, str | float]:
 
 
 def _differing(by_task: Sequence[Mapping[str, Mapping[str, str | float]]]) -> _Words:
-    """Return words for the settings in which the items differ on a task that several of them have.
+    """Return words per entry for the settings that differ between entries on the same task.
 
-    `by_task` has one mapping per item, from task to the item's settings on this task.
+    `by_task` contains one mapping per entry, from each task to the entry's settings on this task.
     """
     differing: dict[str, None] = {}
     for task in dict.fromkeys(task for tasks in by_task for task in tasks):
@@ -106,7 +106,7 @@ def _setting_words(
 def _of_each(
     found: Callable[[Entry], Iterable[str]], word: Callable[[str], Word]
 ) -> Callable[[Sequence[Entry]], _Words]:
-    """Return a function that finds the texts of each entry and makes a word of each, sorted."""
+    """Return a function that applies `found` to each entry and `word` to each resulting text."""
     return lambda entries: [tuple(map(word, sorted(set(found(entry))))) for entry in entries]
 
 
@@ -120,7 +120,7 @@ def _task_word(name: str) -> Word:
 
 
 def _weight_word(weights: str) -> Word:
-    """Return a word for a commit on the hub, or for the beginning of a folder's digest."""
+    """Return a word for the commit on the Hub or, for a folder, for the digest of its weights."""
     # "hub:owner/name@COMMIT" or "sha256:DIGEST".
     revision = weights.rpartition("@")[2] if weights.startswith("hub:") else ""
     name, text = ("revision", revision) if revision else ("weights", weights.rpartition(":")[2])
@@ -129,7 +129,7 @@ def _weight_word(weights: str) -> Word:
 
 
 def _rows(entries: Sequence[Entry]) -> _Words:
-    """Return words for the training rows of the first task on which the entries' rows differ."""
+    """Return words for the training data of the first task on which the entries' data differ."""
     by_task = [
         {run.task: " ".join(trained_on(tuple(run.fingerprints.items()))) for run in entry.runs}
         for entry in entries
@@ -142,7 +142,7 @@ def _rows(entries: Sequence[Entry]) -> _Words:
 
 
 def _by_digest(name: str, digest: Callable[[Entry], str]) -> Callable[[Sequence[Entry]], _Words]:
-    """Return a function that makes a word of each entry's digest, and none if it is empty."""
+    """Return a function that makes a word of each entry's digest; none if the digest is empty."""
     return lambda entries: [_digest_word(name, name, digest(entry)) for entry in entries]
 
 
@@ -153,31 +153,31 @@ def _digest_word(shown: str, typed: str, digest: str) -> tuple[Word, ...]:
 
 _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
     lambda entries: [(Word(e.shown_kind, e.shown_kind),) for e in entries],
-    # The settings that differ on a task that several entries have.
+    # Settings that differ on a task that several entries have.
     lambda entries: _differing([{r.task: _plain(r) for r in e.runs} for e in entries]),
     lambda entries: [(_precision(entry),) for entry in entries],
     _of_each(lambda e: e.starts.values() or ["pretrained"], _start_word),
-    # The tasks with a starting point, for entries whose starting points are the same.
+    # Tasks that start from another run, for entries that have the same starting points.
     _of_each(lambda e: map(title_of, e.starts), _task_word),
     _of_each(lambda e: (run.weights for run in e.runs), _weight_word),
     _rows,
-    # Hyperparameters of which only the digest is known.
+    # Digests of the hyperparameters, for entries whose differing settings are not known.
     _by_digest("values", lambda e: min(run.recipe_digest for run in e.runs)),
-    # How the starting points, and the teachers of one model, were trained.
+    # How the starting points were trained, and how the teachers of the same model were trained.
     _by_digest("start", lambda e: max((run.start_variant for run in e.runs), default="")),
     _by_digest(
         "teacher", lambda e: max((r.teacher.variant for r in e.runs if r.teacher), default="")
     ),
 )
-"""Functions that find words to distinguish rows of one model, in order of preference."""
+"""Functions that find words to distinguish entries of one model, in order of preference."""
 
 
 def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return column heads for these entries: what differs between them."""
+    """Return a column head per entry, with the words that distinguish it from the others."""
     models = [entry.model for entry in entries]
     if len(set(models)) == len(models):
         return tuple(models)
-    # Leave out what all of them share; if nothing else remains, keep the model.
+    # Leave out the words that all entries share. If nothing remains, use the model.
     said = [(e.model, *(word.shown for word in e.words), e.precision) for e in entries]
     shared = set.intersection(*map(set, said))
     found = [", ".join(w for w in words if w not in shared) or words[0] for words in said]
@@ -188,20 +188,21 @@ def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
     return tuple(found)
 
 
-# Names of a row on the command line.
+# Names of entries on the command line.
 
 
 def is_called(entry: Entry, name: str) -> bool:
-    """Return whether the name refers to the entry: its model, then any part of its other words.
+    """Return whether the name refers to the entry.
 
-    Examples: "minilm", "minilm:lr=3e-4", "minilm:fast:bf16".
+    A name is the model, optionally followed by settings, recipe and precision after colons, e.g.
+    "minilm", "minilm:lr=3e-4" or "minilm:fast:bf16".
     """
     for model in dict.fromkeys((entry.model, unquoted(entry.model))):
         if name == model:
             return True
         if name.startswith(f"{model}:"):
             rest = name[len(model) + 1 :]
-            # A part is the entry's precision, its recipe, or words of its own.
+            # Each part is the precision, the recipe, or some of the entry's words.
             known = (entry.precision, entry.recipe, unquoted(entry.recipe), entry.recipe_label)
             return all(
                 part in known or all(_is_word(entry, word.strip()) for word in part.split(","))
@@ -220,20 +221,20 @@ def _is_word(entry: Entry, word: str) -> bool:
 def typed_names(entry: Entry) -> tuple[str, ...]:
     """Return the entry's names for the command line, shortest first.
 
-    Example: "minilm", "minilm:lr=3e-4", "minilm:lr=3e-4:fp32".
+    For example: "minilm", "minilm:lr=3e-4", "minilm:lr=3e-4:fp32".
     """
     model, words = unquoted(entry.model), ",".join(word.typed for word in entry.words)
     return model, f"{model}:{words}", f"{model}:{words}:{unquoted(entry.precision)}"
 
 
 def full_label(entry: Entry) -> str:
-    """Return the label that identifies an entry of a board: "minilm:lr=3e-4:bf16"."""
+    """Return the label that identifies an entry on its board, e.g. "minilm:lr=3e-4:bf16"."""
     words = ",".join(word.typed for word in entry.words)
     return f"{entry.model}:{words}:{entry.precision}"
 
 
 def short_name(entry: Entry, others: Iterable[Entry]) -> str:
-    """Return the shortest name that refers to this entry only."""
+    """Return the shortest command-line name that refers to this entry and to none of `others`."""
     listed = [entry, *(other for other in others if other is not entry)]
     model, *whole = typed_names(entry)
     names = (model, *(f"{model}:{word.typed}" for word in entry.words), *whole)
@@ -241,7 +242,10 @@ def short_name(entry: Entry, others: Iterable[Entry]) -> str:
 
 
 def called(entries: Iterable[Entry], name: str) -> list[Entry]:
-    """Return the entries that the name refers to; only the one whose full name it is, if any."""
+    """Return the entries that the name refers to.
+
+    If it is the full name of exactly one entry, only this entry is returned.
+    """
     found = [entry for entry in entries if is_called(entry, name)]
     whole = [e for e in found if name in (*typed_names(e)[1:], full_label(e))]
     return whole if len(whole) == 1 else found

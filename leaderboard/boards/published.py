@@ -1,4 +1,4 @@
-"""Published scores of papers, model cards and leaderboards, and the model of each system."""
+"""Published scores from papers, model cards and leaderboards, and the checkpoint of each system."""
 
 import csv
 import math
@@ -13,18 +13,18 @@ from typing import Literal
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.text import grouped
 
-# The published tables: one CSV file each, with one line per printed number.
+# Published tables: one CSV file per table, with one line per number.
 
-_OR = " or "  # between the names of scores if a source does not specify which of them it prints
+_OR = " or "  # separates score names if a source does not specify which of them it printed
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedCell:
-    """Published number, in percent.
+    """Published score of a system on one task, in percent.
 
-    `scores` are names of the task's scores: one name, or several if the source does not specify
-    which of them it prints. For an average, `task` is the name of the suite and `scores` has the
-    name of its rule.
+    `printed` is the number as the source prints it. `scores` are names of the task's scores: one
+    name, or several if the source does not specify which of them it printed. For an average over
+    tasks, `task` is the name of the suite and `scores` contains the name of the suite's rule.
     """
 
     task: str
@@ -33,25 +33,34 @@ class PublishedCell:
 
     @property
     def value(self) -> float:
-        """Published number, in percent."""
+        """Published score in percent, as a number."""
         return float(self.printed)
 
     @property
     def half_unit(self) -> float:
-        """Largest error of the number due to rounding to the printed digits."""
-        # "57.0" may have been anything from 56.95 to 57.05, "57" from 56.5 to 57.5.
+        """Largest possible rounding error of the printed number."""
+        # "57.0" may be any number from 56.95 to 57.05, and "57" any from 56.5 to 57.5.
         decimals = len(self.printed.partition(".")[2])
         return 0.5 * 10.0**-decimals
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedRow:
-    """Numbers that one table prints for one system on one split of a suite.
+    """Published scores of one system on one split of a suite, from one table.
 
-    `table` is the name of the file. `by` is the team that submitted the system, `protocol`
-    describes how the numbers came about ("median of 5", "ensemble") and is "unsaid" if the source
-    does not specify it. `date` is as exact as the source, empty if there is none. `source` is the
-    paper or site, and `place` is the table in it.
+    Attributes:
+        table: Name of the packaged file with the table.
+        suite: Name of the suite.
+        split: "dev" or "test".
+        system: Name of the system in the table.
+        by: Team that submitted the system; may be empty.
+        protocol: How the scores were obtained, e.g. "median of 5" or "ensemble"; "unsaid" if the
+            source does not specify it.
+        parameters: Printed number of parameters, e.g. "110M"; may be empty.
+        date: Date as precise as in the source; empty if there is none.
+        source: Paper or site that contains the table.
+        place: Name of the table in the source.
+        cells: Scores.
     """
 
     table: str
@@ -73,23 +82,23 @@ class PublishedRow:
 
     @property
     def said_protocol(self) -> str:
-        """Protocol, empty if the source does not specify it."""
+        """Protocol; empty if the source does not specify it."""
         return "" if self.protocol == "unsaid" else self.protocol
 
     def of(self, task: str) -> tuple[PublishedCell, ...]:
-        """Return the cells of a task; given the name of the suite, the cells of its averages."""
+        """Return the scores for a task or, given the name of the suite, its averages."""
         return tuple(cell for cell in self.cells if cell.task == task)
 
 
 def published(suite: str) -> tuple[PublishedRow, ...]:
-    """Return the published rows of a suite: human baselines first, else in printed order."""
+    """Return the published rows for a suite: human baselines first, then in the tables' order."""
     rows = [row for row in every_row() if row.suite == suite]
     return tuple(sorted(rows, key=lambda row: not row.is_human))
 
 
 @cache
 def every_row() -> tuple[PublishedRow, ...]:
-    """Return the rows of all published tables, in the order in which they are printed."""
+    """Return the rows of all published tables, in the order of the tables."""
     folder = files("benchharness.leaderboard") / "published"
     tables = (file for file in folder.iterdir() if file.name.endswith(".csv"))
     return tuple(
@@ -102,13 +111,13 @@ def every_row() -> tuple[PublishedRow, ...]:
 
 
 _ROW = ("split", "system", "by", "protocol", "parameters", "date", "source", "place")
-"""Columns that all cells of a row have in common."""
+"""Columns of the CSV files whose values are equal for all scores in a row."""
 
 
 def _read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
-    """Yield the rows of one table."""
-    # The columns are system, by, task, metric, split, score and the rest of _ROW. Example of a
-    # line: "ELECTRA-Small,,glue/cola,mcc,dev,57.0,median of many seeds,14M,,README.md,Results".
+    """Parse the lines of one CSV file and yield its rows."""
+    # The columns are system, by, task, metric, split, score, and the others in _ROW. For example:
+    # "ELECTRA-Small,,glue/cola,mcc,dev,57.0,median of many seeds,14M,,README.md,Results".
     groups = grouped(
         (
             (line["task"].partition("/")[0], *(line[column] for column in _ROW)),
@@ -125,10 +134,10 @@ def _read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedBlock:
-    """Published or imported rows of a suite on one split.
+    """Published or imported rows for one split of a suite.
 
-    `tasks` are the tasks that have a number. `origin` is "published" for packaged tables,
-    "imported" for numbers that a user has imported.
+    `tasks` are the tasks for which a row has a score. `origin` is "published" for rows of the
+    packaged tables and "imported" for scores that the user has imported.
     """
 
     title: str
@@ -140,10 +149,10 @@ class PublishedBlock:
 
 
 def published_blocks(board: Board) -> tuple[PublishedBlock, ...]:
-    """Return the published rows that belong under a board, dev before test.
+    """Return the published rows for a board's suite as blocks, dev before test.
 
-    Empty if the board's data are incomplete or synthetic: published numbers cannot be compared with
-    these.
+    Empty if the board's data are incomplete or synthetic, because scores on such data cannot be
+    compared with published scores.
     """
     return blocks_of(board, published(board.suite)) if board.is_whole else ()
 
@@ -153,13 +162,13 @@ def blocks_of(
     rows: Sequence[PublishedRow],
     origin: Literal["published", "imported"] = "published",
 ) -> tuple[PublishedBlock, ...]:
-    """Return these rows as blocks that belong under a board, dev before test."""
+    """Group the rows for a board's suite by split into blocks, dev before test."""
     blocks = []
     for split in ("dev", "test"):
         known = tuple(row for row in rows if row.split == split)
-        # A board has columns only for tasks that were run; these rows may have more tasks.
+        # A board has columns only for tasks that were run, but the rows may have other tasks too.
         tasks = dict.fromkeys((*board.tasks, *(c.task for row in known for c in row.cells)))
-        # "glue" is the suite's average, which belongs in the score's column.
+        # A name without "/", such as "glue", is the suite's average, which is not a task.
         columns = tuple(t for t in tasks if "/" in t and any(row.of(t) for row in known))
         block = PublishedBlock(
             title=board.title,
@@ -173,17 +182,21 @@ def blocks_of(
     return tuple(blocks)
 
 
-# The checkpoint of each published system, or the reason why there is none.
+# Checkpoints of the published systems, or the reasons why there are none.
 
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """Published system. `table` is empty if the name means the same system in every table.
+    """System that has published scores, or that the lectures behind the tables mention.
 
-    `model` is the name of the checkpoint that benchharness can run. If it is empty, `reason`
-    explains why there is none or, if `runs` is true nevertheless, how the system can be run. `rows`
-    is the number of its published rows. `in_lectures` is true if the lectures that the tables were
-    collected from mention it.
+    Attributes:
+        name: Name of the system.
+        table: Table in which the name refers to this system; empty if it does so in every table.
+        model: Name of the checkpoint that benchharness can run; may be empty.
+        reason: If there is no checkpoint, the reason; or, if `runs` is true, how to run the system.
+        runs: True if benchharness can run the system.
+        rows: Number of published rows of the system.
+        in_lectures: True if the lectures from which the tables were collected mention the system.
     """
 
     name: str
@@ -196,7 +209,7 @@ class System:
 
     @property
     def status(self) -> str:
-        """Status in words: runs here, has published rows only, or is in a lecture only."""
+        """Whether the system can be run, has published rows only, or is in a lecture only."""
         if self.runs:
             return "runs here"
         return "published row only" if self.rows else "named in a lecture only"
@@ -204,10 +217,10 @@ class System:
 
 @cache
 def systems() -> tuple[System, ...]:
-    """Return every system of the published tables and of the lectures, sorted by name."""
+    """Return all systems in the published tables and the lectures, sorted by name."""
     file = files("benchharness.leaderboard") / "published" / "systems.toml"
     document = tomllib.loads(file.read_text(encoding="utf-8"))
-    # Model, reason (why there is no model, or how the system is run) and whether it runs.
+    # (model, reason why there is no model or how the system is run, whether it can be run)
     known: dict[str, tuple[str, str, bool]] = {}
     for key, model in document["runs"].items():
         known[key] = (model, "", True)
@@ -216,8 +229,8 @@ def systems() -> tuple[System, ...]:
             known |= dict.fromkeys(keys, ("", reason, part == "ways"))
     tables, found = {row.table for row in every_row()}, []
     for key, (model, reason, runs) in known.items():
-        # "superglue_leaderboard_2021: BERT" is the meaning of a name in one table. If no table has
-        # this name, the colon is a part of the system's name.
+        # "superglue_leaderboard_2021: BERT" is the system called BERT in this table. If the text
+        # before the colon is not the name of a table, it is part of the system's name.
         table, _, name = key.partition(": ")
         if table not in tables or not name:
             table, name = "", key
@@ -236,7 +249,7 @@ def systems() -> tuple[System, ...]:
 
 
 def find_system(name: str, table: str) -> System | None:
-    """Return the system that a table means by a name, None if the system is not known."""
+    """Return the system that has this name in a table; None if it is not known."""
     named = _by_name()
     return named.get((name, table), named.get((name, "")))
 
@@ -247,19 +260,19 @@ def _by_name() -> Mapping[tuple[str, str], System]:
 
 
 def rows_of_model(model: str) -> tuple[PublishedRow, ...]:
-    """Return the published rows of a model that benchharness can run, in order of the tables."""
+    """Return the published rows of a checkpoint, in the order of the tables."""
     return _by_model().get(model, ())
 
 
-# Published rows of similar models: the same model first, then models of a similar size.
+# Selection of published rows of similar models: the same model, or models of a similar size.
 
-_MOST = 8  # most rows of a block
+_MOST = 8  # maximum number of selected rows
 
-_FARTHEST = 1.5  # largest ratio of two models' sizes that counts as similar
+_FARTHEST = 1.5  # largest ratio of the sizes of two similar models
 
 
 def printed_size(text: str) -> float | None:
-    """Return the number of parameters from a printed size such as "110M" or "1.5B", else None."""
+    """Parse a number of parameters such as "110M" or "1.5B"; return None for any other text."""
     found = re.fullmatch(r"([\d.]+)([MB])", text)
     return float(found[1]) * (1e9 if found[2] == "B" else 1e6) if found else None
 
@@ -267,10 +280,10 @@ def printed_size(text: str) -> float | None:
 def like_those_of(
     board: Board, block: PublishedBlock, sizes: Mapping[str, float]
 ) -> PublishedBlock:
-    """Return the block with the rows closest to the board's models and with the board's tasks.
+    """Reduce a block to the rows most similar to the board's models, and to the board's tasks.
 
-    Rows of the same model are closest, then rows of a similar size. Rows without a number for any
-    task of the board are left out.
+    Rows of the same model are most similar, then rows of models of a similar size. Rows without a
+    score for any of the board's tasks are left out.
 
     Args:
         board: Board whose models and tasks are compared.
@@ -290,7 +303,7 @@ def like_those_of(
         system = find_system(row.system, row.table)
         model = system.model if system else ""
         size = printed_size(row.parameters) or sizes.get(model)
-        # Distance of the row's size from the closest model of the board, as a logarithm.
+        # Logarithm of the ratio of the row's size to that of the most similar model on the board.
         apart = [abs(math.log(size / other)) for other in own if size and other]
         far = 0.0 if model in names and model else min(apart, default=math.inf)
         if any(map(row.of, tasks)) and far <= math.log(_FARTHEST):

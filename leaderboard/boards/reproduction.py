@@ -1,4 +1,4 @@
-"""Comparison of measured scores with published ones, and the parity certificate of runs."""
+"""Comparison of measured with published scores, and the certificate of parity with transformers."""
 
 import json
 import math
@@ -28,12 +28,12 @@ from benchharness.leaderboard.statistics import student_t
 from benchharness.tasks.suites import find_task
 
 LIKE_OURS = ("single", "one", "median", "mean", "unsaid")
-"""Beginnings of the protocols whose numbers can be compared with benchharness's medians: single
-runs, or the middle of several. An ensemble or the best of several runs scores higher by
+"""Prefixes of published protocols that can be compared with benchharness's median over seeds:
+single runs, and medians or means of several. Ensembles and the best of several runs score higher by
 construction."""
 
 BEST_OF_GRID = "best of"
-"""Beginning of the protocols that can be compared with the best point of a sweep on dev."""
+"""Prefix of published protocols that can be compared with the best setting of a sweep on dev."""
 
 _Verdict = Literal["within noise", "below", "above", "not comparable"]
 
@@ -47,18 +47,25 @@ REFERENCES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         for model, rows in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
     }
 )
-"""Published dev rows (table, system) that each model is compared with, keyed by its lower-case
-name. For frozen features the key contains the features too: "bert-base-cased, features=last"."""
+"""Published dev rows, as (table, system), with which each model is compared. The key is the model's
+lower-case name, for frozen features followed by these: "bert-base-cased, features=last"."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """Published number, and the same score of an entry, both in percent.
+    """Comparison of an entry's score with a published score, in percent.
 
-    `theirs` is the published number and `ours` the entry's median over seeds, None if there is no
-    score to compare. `noise` is the largest difference that chance explains, None if the two cannot
-    be compared; `reason` explains why they cannot. `run` is the key of the run closest to the
-    median, if there is a verdict. `flags` are warnings about the entry's score.
+    Attributes:
+        task: Name of the task.
+        row: Published row that contains the published score.
+        theirs: Published score.
+        ours: Median of the entry's scores over seeds; None if it cannot be compared.
+        noise: Largest difference that can be explained by chance; None if the scores cannot be
+            compared.
+        reason: Reason why the scores cannot be compared; empty if they can.
+        run: Key of the entry's run whose score is closest to the median; empty if the scores cannot
+            be compared.
+        flags: Warnings about the entry's score.
     """
 
     task: str
@@ -72,12 +79,13 @@ class Reproduction:
 
     @property
     def text(self) -> str:
-        """Entry's score as tables show it, marked if it has flags; empty if there is none."""
+        """The entry's score as tables show it, with a mark if it has flags; empty without a score.
+        """
         return "" if self.ours is None else marked(f"{self.ours:.1f}", self.flags)
 
     @property
     def command(self) -> str:
-        """Shell command that explains why the score is below or above; empty for other verdicts."""
+        """Shell command that explains the difference, if the verdict is "below" or "above"."""
         if self.verdict not in ("below", "above"):
             return ""
         row = f"{self.row.table}: {self.row.system}"
@@ -85,12 +93,12 @@ class Reproduction:
 
     @property
     def difference(self) -> float | None:
-        """Entry's score minus the published number, None if there is no score."""
+        """The entry's score minus the published score; None without a score."""
         return None if self.ours is None else self.ours - self.theirs.value
 
     @property
     def verdict(self) -> _Verdict:
-        """Verdict on the difference: within noise, below, above, or not comparable."""
+        """Verdict: whether the entry's score is below or above the published score beyond noise."""
         if self.noise is None or self.difference is None:
             return "not comparable"
         if abs(self.difference) <= self.noise:
@@ -99,12 +107,13 @@ class Reproduction:
 
 
 def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
-    """Return the entry's scores next to the published scores of its model.
+    """Compare the entry's scores with the published scores of its model.
 
-    Tasks with a reference come first. Every other task with a dev split follows with the first
-    published number of another split or protocol, which is not comparable. Models are matched by
-    name (the last part of a folder). Empty if no published row of the model is known, or if the
-    board's data are synthetic or incomplete.
+    Tasks with published dev scores to compare with (see `REFERENCES`) come first. For each other
+    task with a dev split, the first published score on another split or with another protocol
+    follows, which is not comparable. The model is identified by its name, or the last component of
+    its path. Empty if there are no published scores of the model, or if the board's data are
+    synthetic or incomplete.
     """
     if not board.is_whole:
         return ()
@@ -131,9 +140,9 @@ def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
 
 
 def _unlikeness(row: PublishedRow, points: int) -> str:
-    """Return why a row's numbers cannot be compared with single models on dev; "" if they can.
+    """Return why a published row cannot be compared with an entry's dev scores; "" if it can.
 
-    If `points` is not 0, benchharness's score is the best of this number of points of a sweep.
+    `points` is the number of settings in the entry's sweep, or 0 if there was no sweep.
     """
     if row.split != "dev":
         return f"different split: the published score is on {row.split}"
@@ -157,8 +166,8 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
     ours = median(values)
     if len(values) == 1:
         return _incomparable(row, cell, "one seed gives no spread to compare with", ours)
-    # Student's prediction interval: one more seed lies in it 19 times in 20. The published number
-    # is treated as one more run of the same spread. A published median of several runs varies less,
+    # Student's prediction interval contains the score of one more seed with a probability of 95 %.
+    # The published score is treated as such a seed. A published median of several runs varies less,
     # so the verdicts "below" and "above" are conservative.
     count = len(values)
     bound = student_t(count - 1, 0.975) * stdev(values) * math.sqrt(1 + 1 / count)
@@ -170,7 +179,7 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
 
 
 def _less_than_whole(run: RunRow) -> str:
-    """Return why a run is not of the whole model trained on all rows; "" if it is."""
+    """Return why a run is not a fine-tuning of the complete model on all rows; "" if it is."""
     if run.kind == ZERO_SHOT and find_task(run.task).is_trained:
         return "different protocol: this model was not trained on the task"
     if shots := run.settings.get("shots"):
@@ -186,7 +195,8 @@ def _incomparable(
     return Reproduction(task=cell.task, row=row, theirs=cell, ours=ours, reason=reason)
 
 
-# The parity certificate: which combinations of family, head, precision and device were proved.
+# The parity certificate: the combinations of model family, head, precision and device for which
+# training with benchharness was proved to be equal to training with transformers.
 #
 # `make parity` trains small networks with benchharness and with the classes of transformers
 # (docs/parity.md), and writes the results to certificate.json.
@@ -194,11 +204,12 @@ def _incomparable(
 
 @cache
 def certificate() -> Mapping[str, Any]:
-    """Return the parity certificate: its date (`measured`), `version`, `method` and results.
+    """Load the parity certificate.
 
-    `families` maps each model family to its head types, and these to whether each precision was
-    proved; a combination that was not compared is absent. `settings` are the settings that were
-    varied; all others had their defaults.
+    Its fields `measured` (date), `version` and `method` describe when it was made and with which
+    code. `families[family][head][precision]` is true if parity was proved for this combination;
+    combinations that were not compared are absent. `settings` are the settings that it covers; all
+    others had their default values.
     """
     text = (files("benchharness.leaderboard") / "certificate.json").read_text(encoding="utf-8")
     found: Mapping[str, Any] = json.loads(text)
@@ -206,7 +217,7 @@ def certificate() -> Mapping[str, Any]:
 
 
 def made_by() -> str:
-    """Return the certificate in words: its date, its device and the versions that it covers."""
+    """Describe the certificate: its date, its device and the versions that it covers."""
     known = certificate()
     return (
         f"{known['measured']}, benchharness {known['version']} (method {known['method']}), "
@@ -215,10 +226,11 @@ def made_by() -> str:
 
 
 def parity_of(run: Result | Failure) -> str:
-    """Return what the certificate proves about a run: "proved, fp32 CPU", or "none" and why.
+    """Return what the certificate proves about a run.
 
-    Empty if the run trained nothing. If the run's code is not the certificate's version, the text
-    names the version that was proved.
+    The text is, for example, "proved, fp32 CPU", or "none" and a reason. If the run was made by
+    another version of benchharness, the text names the version that was proved. Empty if the run
+    did not train anything.
     """
     job, known = run.job, certificate()
     if isinstance(run, Failure) or job.kind != "model" or not run.cost.steps:
@@ -240,7 +252,7 @@ def parity_of(run: Result | Failure) -> str:
 
 
 def _lack(job: Job) -> str:
-    """Return which part of a job the certificate does not cover, empty if it covers all."""
+    """Return which properties of a job the certificate does not cover; empty if it covers all."""
     if len(job.trained_tasks) > 1:
         return "for tasks that are trained together"
     others = sorted(job.settings.keys() - {*certificate()["settings"]})
@@ -249,12 +261,12 @@ def _lack(job: Job) -> str:
 
 
 def _unknown(family: str, device: str) -> str:
-    """Return which fact is missing in a run that was imported or made by an older version."""
+    """Return which of family and device the run does not record; empty if it records both."""
     lost = [name for name, value in (("family", family), ("device", device)) if not value]
     return f"without its {' and '.join(lost)}, which the run does not state" if lost else ""
 
 
 def _part(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return a part of a run's provenance; {} if it is missing or malformed (imported)."""
+    """Return `said[name]` from a run's provenance; {} if it is missing or malformed."""
     part = said.get(name) if isinstance(said, Mapping) else None
     return part if isinstance(part, Mapping) else {}

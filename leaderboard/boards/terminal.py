@@ -1,4 +1,4 @@
-"""Boards as tables in the terminal."""
+"""Printing of leaderboards as tables in the terminal."""
 
 import math
 import re
@@ -30,14 +30,15 @@ from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.text import counted, grouped, visible
 from benchharness.tasks.suites import title_of
 
-_NAMES = 1  # index of the column of names, the only one that may be folded
+_NAMES = 1  # index of the column of names, the only column whose cells may be wrapped
 
 _FIRST_TASK = 3  # index of the first task's column, after rank, name and score
 
-_NAME_WIDTH = 14  # smallest width of folded names
+_NAME_WIDTH = 14  # minimum width of the column of names
 
 _WHOLE_NAMES = 0.75
-"""Share of names that must stay on one line, as long as leaving out columns or spreads achieves it.
+"""Share of the names that should stay on one line: spreads and columns are left out before more
+names are wrapped.
 """
 
 _STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
@@ -45,21 +46,21 @@ _STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "min": min,
     "max": max,
 }
-"""Statistics over seeds that --details adds to the median and the spread."""
+"""Statistics over seeds that --details shows in addition to the median and the spread."""
 
 
 def render(board: Board, console: Console, *, details: bool = False) -> None:
-    """Print the board: one line per entry with rank, score and each task's median, then a legend.
+    """Print a leaderboard: a line per entry with rank, score and each task's median, and a legend.
 
-    A score has its spread over seeds; so has a task's value if the line is long enough. Columns
-    without a value are left out. If a line is too narrow, spreads and tasks outside of the score
-    are left out, then long names are folded, then the tasks are spread over several tables. Names
-    are printed literally: rich markup in them has no effect, and control characters are escaped.
-    Without colours (a pipe, NO_COLOR) the same table is plain.
+    Scores and, if there is room, task values are printed with their spread over seeds. Columns
+    without a value are left out. If the console is too narrow, spreads and tasks that do not count
+    in the score are left out, then long names are wrapped, then the tasks are distributed over
+    several tables. Names are printed literally: rich markup has no effect, and control characters
+    are escaped. Without colours (in a pipe or with NO_COLOR), the table is plain text.
 
     Args:
-        board: Board to print; its confidence intervals are printed if it has any.
-        console: Console to print on.
+        board: Leaderboard to print, with its confidence intervals if it has any.
+        console: Console to print to.
         details: Add lines with each entry's spread, mean, minimum, maximum and number of seeds.
     """
     console.print(Text(f"{board.title} on {visible(board.data_label)}", style="bold"))
@@ -77,7 +78,11 @@ def render(board: Board, console: Console, *, details: bool = False) -> None:
 
 
 class _Grid(NamedTuple):
-    """Cells of a board as text: the lines of each entry together, and the width of each column."""
+    """Cells of a leaderboard as text, before columns are selected.
+
+    `groups` contains the lines of each entry, `widths` the width of each column, and `kinds` the
+    kind of each entry.
+    """
 
     heads: list[Text]
     groups: list[list[list[Text]]]
@@ -86,14 +91,17 @@ class _Grid(NamedTuple):
 
 
 class _Spreads(NamedTuple):
-    """Numbers that are printed with their spread: scores, tasks' values, or both."""
+    """Whether scores, and whether task values, are printed with their spread."""
 
     score: bool
     tasks: bool
 
 
 class _Fitting(NamedTuple):
-    """Tables that fit the console, the tasks left out, and whether a score has its spread."""
+    """Tables that fit the console.
+
+    `left_out` are the tasks without a column, and `has_spread` is true if scores have their spread.
+    """
 
     tables: list[Table]
     left_out: tuple[str, ...]
@@ -103,9 +111,9 @@ class _Fitting(NamedTuple):
 def _fitting(board: Board, console: Console, *, details: bool) -> _Fitting:
     run = [n for n, task in enumerate(board.tasks) if any(task in e.cells for e in board.entries)]
     counted = [n for n in run if board.tasks[n] not in board.extras] or run
-    # Choices in order of preference: leave out the tasks' spreads, the tasks outside of the score,
-    # the score's spread. The first pass keeps the share _WHOLE_NAMES of names on one line, the
-    # second folds them.
+    # In order of preference, leave out: the tasks' spreads, the tasks that do not count in the
+    # score, and the score's spread. The first pass keeps the share _WHOLE_NAMES of the names on one
+    # line; the second pass wraps names.
     every, scores, none = _Spreads(True, True), _Spreads(True, False), _Spreads(False, False)
     choices = [(every, run), (scores, run), (scores, counted), (none, run), (none, counted)]
     grids = {spreads: _grid(board, spreads, details=details) for spreads in (every, scores, none)}
@@ -122,7 +130,7 @@ def _fitting(board: Board, console: Console, *, details: bool) -> _Fitting:
 
 
 def _tables(grid: _Grid, tasks: Sequence[int], console: Console) -> Iterator[Table]:
-    """Yield tables with as many tasks as fit in each, at least one."""
+    """Yield tables, each with as many tasks as fit the console, but at least one."""
     while tasks:
         count = 1
         while count < len(tasks) and _name_room(grid, tasks[: count + 1], console) >= _NAME_WIDTH:
@@ -132,13 +140,13 @@ def _tables(grid: _Grid, tasks: Sequence[int], console: Console) -> Iterator[Tab
 
 
 def _name_room(grid: _Grid, tasks: Sequence[int], console: Console) -> int:
-    """Return how wide a name may be next to these columns, with one space between two columns."""
+    """Return the width that remains for names if these tasks have columns."""
     widths = [grid.widths[number] for number in _places(grid, tasks) if number != _NAMES]
     return console.width - sum(widths) - len(widths)
 
 
 def _places(grid: _Grid, tasks: Sequence[int]) -> list[int]:
-    """Return the indexes of a table's columns: rank, name and score if not empty, and the tasks."""
+    """Return the indices of a table's columns: name, rank and score if not empty, and `tasks`."""
     filled = [
         number
         for number in range(_FIRST_TASK)
@@ -147,7 +155,7 @@ def _places(grid: _Grid, tasks: Sequence[int]) -> list[int]:
     return [*filled, *(_FIRST_TASK + task for task in tasks)]
 
 
-# Matches "7" and "84.2" but not "3 of 9": a column that contains only such cells is left out.
+# Matches "7" and "84.2" but not "3 of 9". A column without a match is left out.
 _IS_NUMBER = re.compile(r"\d(?!.* of )").match
 
 
@@ -167,7 +175,7 @@ def _grid(board: Board, spreads: _Spreads, *, details: bool) -> _Grid:
 
 
 def _folded(name: Text, width: int) -> Text:
-    """Return the name folded to this width, broken at spaces and hyphens if possible."""
+    """Wrap the name to this width, at spaces and hyphens if possible."""
     fits = cell_len(name.plain) <= width or name.plain.startswith(" ")
     is_wide = len(name.plain) != cell_len(name.plain)  # `wrap` counts characters, not cells
     return name if fits or is_wide else Text("\n".join(wrap(name.plain, width)))
@@ -189,7 +197,7 @@ def _table(grid: _Grid, tasks: Sequence[int], console: Console) -> Table:
             cells = [
                 _folded(row[n], max(_NAME_WIDTH, room)) if n == _NAMES else row[n] for n in places
             ]
-            # Skip a statistic that is empty for all tasks of this table.
+            # Skip lines of statistics that are empty for all tasks of this table.
             if row is group[0] or any(row[n].plain for n in places if n != _NAMES):
                 table.add_row(*cells)
         if following not in (kind, None):
@@ -200,10 +208,9 @@ def _table(grid: _Grid, tasks: Sequence[int], console: Console) -> Table:
 def _lines(
     board: Board, entry: Entry, best: Mapping[str, str], spreads: _Spreads, *, details: bool
 ) -> Iterator[list[Text]]:
-    """Yield an entry's lines: the medians, then details and confidence intervals if there are any.
+    """Yield an entry's lines: its medians, its statistics if `details`, and its intervals if known.
 
-    `best` has the value of each column that is printed bold; only ranked kinds of entries can have
-    it.
+    `best` contains the best value of each column, which is printed in bold for ranked entries.
     """
     tasks, cells = board.tasks, [entry.cells.get(task) for task in board.tasks]
     values = []
@@ -227,8 +234,8 @@ def _lines(
         yield from _detail_lines([entry.seed_scores, *(c.values if c else () for c in cells)])
     if entry.uncertainty is None:
         return
-    # Ends of the confidence intervals; the first of the two lines also has the interval of the
-    # rank.
+    # Two lines with the lower and upper ends of the confidence intervals. The first line also
+    # contains the range of possible ranks.
     known = [entry.uncertainty.cells.get(task, Intervals()) for task in tasks]
     intervals = [each.both for each in (entry.uncertainty.score, *known)]
     for label, name, end in ((entry.uncertainty.rank_label, "from", "low"), ("", "to", "high")):
@@ -237,7 +244,10 @@ def _lines(
 
 
 def _detail_lines(samples: Sequence[Sequence[float]]) -> Iterator[list[Text]]:
-    """Yield lines with statistics over seeds, if there are several, and the number of seeds."""
+    """Yield lines with statistics over seeds (if there are several) and with the number of seeds.
+
+    `samples` contains the values of each column over seeds.
+    """
     if max(map(len, samples)) > 1:
         spreads = ["" if (s := spread_of(sample)) is None else f"±{shown(s)}" for sample in samples]
         yield _dim("", "  spread", *spreads)
@@ -304,7 +314,7 @@ def _details(entry: Entry) -> Iterator[str]:
 
 
 def _choices(board: Board) -> Iterator[str]:
-    """Yield a sentence per sweep and scope with the expected selection gain of each task."""
+    """Yield a sentence per sweep and source of noise with the expected selection bias per task."""
     for entry in board.entries:
         chosen = [
             (cell.gain_scope, f"{title_of(task)} by {shown(cell.gain)}")
@@ -320,7 +330,7 @@ def _choices(board: Board) -> Iterator[str]:
 
 
 def over_seeds_alone(board: Board) -> Iterator[str]:
-    """Yield each distinct reason why a board's intervals cover seeds alone, as a sentence."""
+    """Yield a sentence for each reason why intervals on the board do not cover examples."""
     found = [e.uncertainty for e in board.entries if e.uncertainty is not None]
     reasons = (cell.reason for uncertainty in found for cell in uncertainty.cells.values())
     yield from (
@@ -329,7 +339,7 @@ def over_seeds_alone(board: Board) -> Iterator[str]:
 
 
 def _intervals(board: Board) -> Iterator[str]:
-    """Yield sentences on what the intervals cover and which entries do not differ significantly."""
+    """Yield sentences about the sources of noise in the intervals, and about similar entries."""
     found = [(e, e.uncertainty) for e in board.entries if e.uncertainty is not None]
     if not found:
         return
@@ -359,14 +369,14 @@ def _seeds(board: Board, found: _Fitting) -> str:
     return f"values: times 100, the median of {seeds}{meaning}{more}."
 
 
-_FEW = 10  # most comparisons that are printed without --details
+_FEW = 10  # maximum number of comparisons that are printed without --details
 
 
 def render_reproductions(board: Board, console: Console, *, details: bool = False) -> None:
-    """Print a line for each score that an entry shares with a published row of its model.
+    """Print a comparison with published scores: a line per task and published row of each model.
 
-    Prints nothing if there is no such score. If there are many, only the numbers of verdicts are
-    printed, unless `details` is true.
+    Nothing is printed if there are no such scores. If there are many, only the number of each
+    verdict is printed, unless `details` is true.
     """
     rows = [
         (
@@ -406,9 +416,9 @@ def render_reproductions(board: Board, console: Console, *, details: bool = Fals
     console.print()
 
 
-_PUBLISHED_NAME_WIDTH = 16  # smallest width of folded names
+_PUBLISHED_NAME_WIDTH = 16  # minimum width of the column of names
 
-_FEW_COLUMNS = 4  # most columns with which protocol and date fit on the line of the name
+_FEW_COLUMNS = 4  # maximum number of columns that leave room for protocol and date after the name
 
 _LEGENDS = {
     "published": "as printed, in percent, unranked; sources and metrics: `bench show published`.",
@@ -418,14 +428,14 @@ _LEGENDS = {
 
 
 def render_published(block: PublishedBlock, console: Console, *, left_out: int = 0) -> None:
-    """Print a block: one line per published row, as printed, in the order of its sources.
+    """Print published or imported scores: one line per system, in the order of the sources.
 
-    If a line is too narrow, the numbers of a task are stacked, then the tasks are spread over
-    several tables.
+    Numbers are printed as in the source. If the console is too narrow, several numbers for one task
+    are stacked, then the tasks are distributed over several tables.
 
     Args:
-        block: Rows to print.
-        console: Console to print on.
+        block: Published or imported scores.
+        console: Console to print to.
         left_out: Number of published rows that are not in `block`; it is printed below the table.
     """
     console.print(Text(f"{block.title}, {block.origin} ({block.split})", style="bold"))
@@ -443,7 +453,7 @@ def render_published(block: PublishedBlock, console: Console, *, left_out: int =
 
 
 def _published_tables(block: PublishedBlock, columns: range, console: Console) -> Iterator[Table]:
-    """Yield tables with as many columns as fit in each, at least one."""
+    """Yield tables, each with as many columns as fit the console, but at least one."""
     count = len(columns)
     while count > 1 and not _published_fits(
         _published_table(block, columns[:count], "\n"), console
@@ -455,8 +465,8 @@ def _published_tables(block: PublishedBlock, columns: range, console: Console) -
 
 
 def _published_fits(table: Table, console: Console) -> bool:
-    """Return whether the table fits the console with only long names folded."""
-    # Measured within the console's own width, every table would seem to fit.
+    """Return whether the table fits the console if nothing but long names is wrapped."""
+    # Measure with a large width: within the console's width every table would seem to fit.
     unbounded = console.options.update(width=1000)
     return Measurement.get(console, unbounded, table).minimum <= console.width
 
@@ -484,7 +494,10 @@ def _published_table(block: PublishedBlock, columns: range, gap: str) -> Table:
 
 
 def render_languages(board: Board, console: Console) -> None:
-    """Print the results by language of each task that has any, in as many parts as needed."""
+    """Print the results per language for each task that has some.
+
+    If the console is too narrow, the languages are distributed over several tables.
+    """
     for table in language_tables(board):
         console.print(Text(f"{table.title} by language", style="bold"))
         names = min(max(len(name) for name, _ in table.rows), console.width // 3)
@@ -504,12 +517,13 @@ def print_boards(
     published: Literal["none", "like", "all"] = "none",
     sizes: Mapping[str, float] | None = None,
 ) -> None:
-    """Print boards, each with its reproductions, imported scores and published scores.
+    """Print leaderboards, each with comparisons, imported scores and published scores.
 
     Args:
-        boards: Boards to print.
-        details: Print more statistics, results by language and every reproduction.
-        published: Published rows to print: none, the rows of models like the board's, or all.
+        boards: Leaderboards to print.
+        details: Print more statistics, results per language, and every comparison with a published
+            score.
+        published: Published rows to print: none, those of models similar to the board's, or all.
         sizes: Numbers of parameters of known models, keyed by lower-case name.
     """
     for board in boards:

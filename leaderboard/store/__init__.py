@@ -1,16 +1,16 @@
-"""Tables of the store, an SQLite file or PostgreSQL schema with complete results.
+"""Database schema of the store, which is an SQLite file or a PostgreSQL schema.
 
-A new store is created from these tables; leaderboard/store/migrations upgrades an older one to the
-same schema.
+A new store is created from these tables; the migrations in leaderboard/store/migrations upgrade an
+older store to the same schema.
 
     runs          one row per attempt at a job: a result, or a failure with its reason
     scores        one row per metric of a scored split
-    predictions   one row per predicted split, the predictions in one compressed column
-    headlines     one row per job: the fields that lists show of its listed run (see record.py)
-    annotations   names that the user gives to rows, and rows that boards hide (see below)
+    predictions   one row per predicted split, with all predictions in one compressed column
+    headlines     one row per job: the fields of a run that lists need (see record.py)
+    annotations   names that the user gave to leaderboard entries, and hidden entries (see below)
 
-One transaction writes a result to the first four. JSON is kept as text, not in a database's own
-JSON type, so that every database returns the same characters.
+One transaction writes a result to the first four tables. JSON is stored as text, not in a
+database's JSON type, so that every database returns the same characters.
 """
 
 import json
@@ -44,15 +44,18 @@ from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.text import digest, storable, to_text
 
 FINISHED = "finished"
-"""Status of a run with a result; any other status is the kind of a failure."""
+"""Status of a run that has a result. The status of a failed run is `Failure.kind`."""
 
 
 class DamagedError(Exception):
-    """Error: a column does not contain what was written into it."""
+    """Exception for a stored value that is damaged: it is not what the store wrote."""
 
 
 class _Words(TypeDecorator[str]):
-    """Text from outside (names, paths, messages), with characters that databases refuse escaped."""
+    """Column type for arbitrary text (names, paths, messages).
+
+    Characters that databases refuse are escaped.
+    """
 
     impl = Text
     cache_ok = True
@@ -63,7 +66,7 @@ class _Words(TypeDecorator[str]):
 
 
 class _Json(TypeDecorator[Any]):
-    """Plain data as JSON text."""
+    """Column type that stores plain data as JSON text."""
 
     impl = Text
     cache_ok = True
@@ -78,11 +81,14 @@ class _Json(TypeDecorator[Any]):
 
 
 _SMALL = 512
-"""Smallest window of zlib in bytes, which every reader supports (RFC 1950, 2.2)."""
+"""Size in bytes of zlib's smallest window, which every decompressor supports (RFC 1950, 2.2)."""
 
 
 class PackedJson(TypeDecorator[Any]):
-    """Plain data as JSON text, compressed by zlib: predictions shrink to about a fifth."""
+    """Column type that stores plain data as JSON text compressed by zlib.
+
+    Predictions shrink to about a fifth of their size.
+    """
 
     impl = LargeBinary
     cache_ok = True
@@ -92,8 +98,8 @@ class PackedJson(TypeDecorator[Any]):
         text = to_text(value).encode("ascii")
         if len(text) >= _SMALL:
             return zlib.compress(text)
-        # Clearing zlib's usual window (a quarter of a megabyte) takes longer than all other steps
-        # of storing an imported score, which has no predictions.
+        # Allocating zlib's default window (a quarter of a megabyte) would take longer than all
+        # other steps of storing an imported score, which has no predictions.
         packing = zlib.compressobj(wbits=_SMALL.bit_length() - 1, memLevel=1)
         return packing.compress(text) + packing.flush()
 
@@ -148,7 +154,7 @@ RUNS = Table(
     UniqueConstraint("job_key", "attempt", name="runs_attempt"),
     Index("runs_newest", "job_key", "status", "attempt"),
 )
-"""Attempts at jobs."""
+"""Table with one row per attempt at a job."""
 
 
 def _run_id(**more: Any) -> Column[int]:
@@ -162,12 +168,12 @@ SCORES = Table(
     _run_id(),
     _needed("task", Text),
     _needed("split", Text),
-    _needed("name", Text),  # as people see it: "accuracy_test_mm"
+    _needed("name", Text),  # as shown to users: "accuracy_test_mm"
     _needed("value", Double),
     _needed("metric", Text),  # "accuracy"
     UniqueConstraint("run_id", "task", "split", "name", name="scores_metric"),
 )
-"""Metrics of scored splits, in the metrics' own units; ids keep the order of the metrics."""
+"""Table with one row per score of a split, on the metric's scale. Ids follow the task's metrics."""
 
 PREDICTIONS = Table(
     "predictions",
@@ -176,12 +182,12 @@ PREDICTIONS = Table(
     _run_id(),
     _needed("task", Text),
     _needed("split", Text),
-    _needed("fingerprint", Text),  # of the split's examples
+    _needed("fingerprint", Text),  # digest of the split's examples
     _needed("flags", _Json),  # warnings
     _needed("rows", PackedJson),  # one object per example, in order
     UniqueConstraint("run_id", "task", "split", name="predictions_split"),
 )
-"""Predicted splits."""
+"""Table with one row per split that a run predicted."""
 
 BETWEEN_NAMES = "\n"
 """Separator of the names in a headline's `suite` and `task`, if there are several."""
@@ -202,52 +208,62 @@ HEADLINES = Table(
     Index("headlines_task", "task"),
     Index("headlines_model", "model"),
 )
-"""Listed run of each job: its newest result, or its newest failure if it has no result."""
+"""Table with the run of each job that lists show: its newest result, else its newest failure."""
 
 ANNOTATIONS = Table(
     "annotations",
     SCHEMA,
     Column("id", Integer, primary_key=True),
     _needed("kind", Text),  # "name" or "hidden"
-    _needed("runs", Text),  # JSON: the conditions on its runs, as pairs of a field and a value
+    _needed("runs", Text),  # JSON: conditions on runs, as pairs of a field and a value
     _needed("value", Text),  # the name; "" if kind is "hidden"
     UniqueConstraint("kind", "runs", name="annotations_runs"),
 )
-"""Annotations with the conditions on the runs that they are for."""
+"""Table with one row per annotation, with conditions that select the annotated runs."""
 
 
-# An annotation is for all runs that fulfil its conditions, including those stored later: a new seed
-# of a row gets the row's name.
+# An annotation applies to all runs that fulfil its conditions, including runs that are stored
+# later: a run with a new seed gets the same name as the other seeds.
 
 AnnotationKind = Literal["name", "hidden"]
 
 _ROW = ("model", "weights", "kind", "recipe", "overridden", "is_sweep", "precision")
-"""Fields that all runs of a row share; the points of a sweep share only these."""
+"""Fields that are equal in all runs of a leaderboard entry. In a sweep, only these are equal."""
 
 
 class Annotation(NamedTuple):
-    """Annotation: a name (`value`), and conditions on runs as pairs of a field and a value."""
+    """Name that the user gave to runs, or mark that hides them.
+
+    `fields` are the conditions that the runs fulfil, as pairs of a field and a value. `value` is
+    the name; it is empty if `kind` is "hidden".
+    """
 
     kind: AnnotationKind
     fields: tuple[tuple[str, str | bool], ...]
     value: str
 
     def fits(self, run: RunRow) -> bool:
-        """Return whether a run, as it was stored, fulfils the conditions."""
+        """Return whether a run, with its stored field values, fulfils the conditions."""
         return all(getattr(run, name) == value for name, value in self.fields)
 
 
 def fields_of(run: RunRow, *, whole_model: bool) -> tuple[tuple[str, str | bool], ...]:
-    """Return the conditions of an annotation for a run's row, or for all rows of its model."""
+    """Return the conditions that select all runs of the run's leaderboard entry.
+
+    With `whole_model`, the conditions select all runs of its model instead.
+    """
     names: tuple[str, ...] = ("model",) if whole_model else _ROW
-    # The points of a sweep have different values and form one row.
+    # The runs of a sweep have different hyperparameter values but form one entry.
     if not whole_model and not run.is_sweep:
         names += ("recipe_digest",)
     return tuple((name, getattr(run, name)) for name in names)
 
 
 def read_annotations(db: Connection) -> list[Annotation]:
-    """Return every annotation, first those for models, so that those for rows override them."""
+    """Return all annotations.
+
+    Annotations for models come first, so that annotations for single entries override them.
+    """
     rows = db.execute(select(ANNOTATIONS).order_by(ANNOTATIONS.c.id))
     found = [
         Annotation("hidden" if row.kind == "hidden" else "name", _fields(row.runs), row.value)
@@ -261,14 +277,14 @@ def _fields(text: str) -> tuple[tuple[str, str | bool], ...]:
 
 
 def put_annotation(db: Connection, annotation: Annotation) -> None:
-    """Write an annotation; replace one for the same runs."""
+    """Write an annotation. It replaces an annotation of the same kind for the same runs."""
     take_annotations(db, [annotation])
     row = {"kind": annotation.kind, "runs": _text(annotation), "value": storable(annotation.value)}
     db.execute(insert(ANNOTATIONS), row)
 
 
 def take_annotations(db: Connection, annotations: Iterable[Annotation]) -> None:
-    """Delete the annotations of the same kinds and for the same runs."""
+    """Delete the stored annotations that have the same kind and conditions as one of these."""
     for annotation in annotations:
         of_runs = ANNOTATIONS.c.runs == _text(annotation)
         same = delete(ANNOTATIONS).where(ANNOTATIONS.c.kind == annotation.kind, of_runs)
@@ -280,7 +296,7 @@ def _text(annotation: Annotation) -> str:
 
 
 def annotated(runs: Sequence[RunRow], annotations: Sequence[Annotation]) -> list[RunRow]:
-    """Return the runs with the names that the user gave them, and marked if boards hide them."""
+    """Apply the annotations: set the names that the user gave, and `is_hidden` of hidden runs."""
     return [_annotated(run, annotations) for run in runs] if annotations else list(runs)
 
 
@@ -288,8 +304,8 @@ def _annotated(run: RunRow, annotations: Iterable[Annotation]) -> RunRow:
     fitting = [annotation for annotation in annotations if annotation.fits(run)]
     if not fitting:
         return run
-    # The last name counts, because names of whole models are first; only these have the model as
-    # their single condition.
+    # The last name counts, because names for whole models come first. Only annotations of whole
+    # models have a single condition, the model.
     names = [annotation for annotation in fitting if annotation.kind == "name"]
     return replace(
         run,
@@ -300,11 +316,15 @@ def _annotated(run: RunRow, annotations: Iterable[Annotation]) -> RunRow:
 
 
 def stored_names(names: Collection[str], annotations: Iterable[Annotation]) -> set[str]:
-    """Return the stored names of the models that may now have one of these names."""
+    """Return the stored names of all models that may be called by one of `names`.
+
+    These are `names` themselves and the stored names of models that the user renamed to one of
+    them.
+    """
     named = (each for each in annotations if each.kind == "name" and each.value in names)
     return {*names, *(str(dict(each.fields)["model"]) for each in named)}
 
 
 def annotations_digest(annotations: Iterable[Annotation]) -> str:
-    """Return a digest of the annotations: equal annotations have an equal digest."""
+    """Return a digest of the annotations, to detect changes."""
     return digest([list(annotation) for annotation in annotations])

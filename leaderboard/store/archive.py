@@ -1,4 +1,4 @@
-"""Files outside of a store: archives of stores, unstored runs, and the code that users named."""
+"""Files outside of the database: archives, outcomes that could not be stored, and named code."""
 
 import gzip
 import hashlib
@@ -29,19 +29,20 @@ from benchharness.leaderboard.text import flush_to_disk, to_text, whole_file
 _FORMAT = "benchharness archive"
 
 _VERSION = 2
-"""Format version; raised when a reader of the previous version would misread an archive. Version 1
-was written before 0.1.0.
+"""Version of the archive format. It is increased when older readers would misread new archives.
+Version 1 was written before benchharness 0.1.0.
 """
 
 
-# Archives: a store as gzipped JSON lines, i.e. a header, a line per run, and an end with a digest.
+# Archives: gzipped JSON lines, i.e. a header, one line per run, and a last line with a digest.
 
 
 def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the archive's lines with their line ends; docs/exports.md describes the content."""
+    """Yield the lines of an archive with their line ends (see docs/exports.md)."""
     digest, count = hashlib.sha256(), 0
     # First {"format":"benchharness archive","version":2}, then for each run {"key":..,"attempt":1,
-    # "status":"finished","digest":..,"data":{..}}, and last {"runs":2,"sha256":..} of all lines.
+    # "status":"finished","digest":..,"data":{..}}, and last {"runs":2,"sha256":..}, the digest of
+    # all lines before it.
     header = to_text({"format": _FORMAT, "version": _VERSION, **facts}) + "\n"
     digest.update(header.encode("ascii"))
     yield header
@@ -58,14 +59,18 @@ def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Itera
 def write_archive(
     file: IO[bytes], runs: Iterable[StoredRun], *, paths: bool = False, **facts: Any
 ) -> int:
-    """Write the archive of these runs and return their number. Equal runs give equal bytes.
+    """Write runs to an archive; return their number. Equal runs give equal bytes.
 
-    This machine's paths are removed (see `sharing`), unless `paths` is true, for a copy that stays
-    here. `facts` are added to the first line; readers of archives ignore them.
+    Args:
+        file: File to write to.
+        runs: Runs to write.
+        paths: Keep the paths of this machine, for a copy that stays here. By default they are
+            shortened (see sharing.py).
+        facts: Fields to add to the first line; `read_archive` ignores them.
     """
     runs = runs if paths else map(shared_stored, runs)
     count = -2  # excludes the header and the end
-    # gzip's own header has no name and no time, so that equal runs give equal bytes.
+    # Without a name and a time in gzip's header, equal runs give equal bytes.
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
         for line in _archive_lines(runs, facts):
             packed.write(line.encode("ascii"))
@@ -74,17 +79,18 @@ def write_archive(
 
 
 LONGEST_LINE = 2**27
-"""Maximum length of a line in bytes: the predictions of a million rows, twice QQP's dev and test
-splits. A longer line is taken for a decompression bomb and refused before it is parsed, so that
-at most twice as much memory is used.
+"""Maximum length of a line in bytes. It is enough for the predictions of a million examples, twice
+as many as QQP's dev and test splits have. A longer line may be a decompression bomb and is refused
+before it is parsed.
 """
 
 
 def check_archive(path: Path, known: Known | None = None) -> int:
-    """Read the archive to its end without storing anything; return the number of its runs.
+    """Check a complete archive without storing anything; return the number of its runs.
 
-    The rows of the runs are added to `known`, to be compared with the rows in a store. Raises
-    DataError if a line is missing, repeated, or was changed after the store wrote it.
+    If `known` is given, the example ids of the runs' predictions are added to it, for comparison
+    with a store. Raises DataError if a line is missing, repeated, or was changed after the store
+    wrote it.
     """
     seen: set[tuple[str, int]] = set()
     try:
@@ -101,9 +107,9 @@ def check_archive(path: Path, known: Known | None = None) -> int:
 
 
 def read_archive(path: Path) -> Iterator[StoredRun]:
-    """Yield the archive's runs in the order in which they were stored; check the end at last.
+    """Yield the runs of an archive in order. After the last run, the digest is checked.
 
-    Raises DataError if the file is no archive, has another version, or is truncated or damaged.
+    Raises DataError if the file is not an archive, has another version, or is truncated or damaged.
     """
     try:
         yield from _runs(path)
@@ -115,7 +121,7 @@ def read_archive(path: Path) -> Iterator[StoredRun]:
 
 
 def archive_facts(path: Path) -> dict[str, Any]:
-    """Return the first line of an archive that `read_archive` has checked."""
+    """Return the first line of an archive as a dict; call it after `read_archive`."""
     with gzip.open(path, "rb") as file:
         return _parsed(path, _next_line(path, file, 1), 1)
 
@@ -137,7 +143,7 @@ def _runs(path: Path) -> Iterator[StoredRun]:
                 "import it into a store of the code that wrote it."
             )
         digest.update(line)
-        # The header is line 1, so the next run after `count` runs is on line count + 2.
+        # The header is line 1, so after `count` runs the next line is number count + 2.
         while line := _next_line(path, file, count + 2):
             data = _parsed(path, line, count + 2)
             if "sha256" in data:
@@ -146,7 +152,7 @@ def _runs(path: Path) -> Iterator[StoredRun]:
             digest.update(line)
             count += 1
             kinds = {"key": str, "attempt": int, "status": str, "digest": str, "data": dict}
-            # Compared by `type`: true is an int too, but no number of an attempt.
+            # Types must be equal: isinstance would accept `true` as the number of an attempt.
             if data.keys() != kinds.keys() or any(type(data[n]) is not kinds[n] for n in kinds):
                 raise DataError(
                     f"line {count + 1} of {path} is not a run: it needs "
@@ -187,32 +193,35 @@ def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: b
         )
 
 
-# Outcomes that could not be stored: each is an archive of one run, in a folder next to the store.
+# Outcomes that could not be stored. Each is an archive of one run in a folder next to the store.
 
 _KEPT = ".jsonl.gz"
 
 
 def kept_elsewhere(name: str) -> list[Path]:
-    """Return folders for outcomes if the store's disk is full, in the user's data and in TMPDIR."""
+    """Return the folders for unstored outcomes if there is no room next to the store.
+
+    They are in the user's data folder and in TMPDIR.
+    """
     roots = (user_data_path("benchharness"), Path(gettempdir()))
     name = f"benchharness-unstored-{os.geteuid()}-{name}"
     return [root / name for root in roots if root.is_absolute()]
 
 
 def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
-    """Write a run to a file of its own, in the first folder with room; return the file's path.
+    """Write a run to a file in the first folder that can be written; return the file's path.
 
-    The file is written completely or not at all. With `force` the run becomes another attempt, even
-    if its job has a result. All folders except the first are private to the user, so that results
-    which others put there are not taken for the user's own. Raises OSError if no folder has room.
+    The file is written completely or not at all. With `force`, the run will be stored as another
+    attempt even if its job has a result. All folders except the first are private to the user, so
+    that nobody else can add results there. Raises OSError if no folder can be written.
     """
-    # The store that takes the run in will number the attempt.
+    # The store will assign the real number of the attempt.
     run.attempt = 1
     failed = OSError()
     for folder in folders:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            # Next to the store the umask decides who else has access; elsewhere nobody has.
+            # Next to the store, the umask decides who has access; elsewhere only the user has.
             folder.mkdir(mode=0o777 if folder == folders[0] else 0o700, exist_ok=True)
             if folder != folders[0] and not is_private(folder):
                 continue
@@ -228,18 +237,18 @@ def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
 
 
 def is_private(folder: Path) -> bool:
-    """Return whether a folder exists, belongs to this user, and is writable by nobody else."""
+    """Return whether a folder exists and belongs to this user, and nobody else can write to it."""
     try:
         found = folder.lstat()
     except OSError:
         return False
-    # `found` is from lstat, which does not follow a link that others may have put there; neither
-    # the group nor others may write to the folder (0o022).
+    # lstat does not follow a link, which others may have created. 0o022 are the rights of the group
+    # and of others to write.
     return S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 def own_folders(folders: Sequence[Path]) -> list[Path]:
-    """Return the folders that may be read and emptied: the store's own, and private ones."""
+    """Return the folders that can be trusted: the first (next to the store) and private ones."""
     return [
         folder
         for number, folder in enumerate(folders)
@@ -248,12 +257,12 @@ def own_folders(folders: Sequence[Path]) -> list[Path]:
 
 
 def kept_files(folders: Sequence[Path]) -> list[Path]:
-    """Return the files that `write_kept` has written, the oldest first."""
+    """Return the files that `write_kept` has written to these folders, oldest first."""
 
     def written(path: Path) -> int:
         try:
             return path.stat().st_mtime_ns
-        except OSError:  # another process has stored it meanwhile
+        except OSError:  # another process has stored and deleted it
             return 0
 
     named = "[0-9a-f]" * 12
@@ -262,13 +271,13 @@ def kept_files(folders: Sequence[Path]) -> list[Path]:
 
 
 def read_kept(path: Path) -> tuple[Run, bool]:
-    """Return the run in a file of `write_kept`, and whether it is to become another attempt anyway.
+    """Return the run in a file that `write_kept` has written, and whether `force` was given.
 
-    Raises FileNotFoundError if another process has stored it meanwhile, and StoreError if the file
-    is damaged.
+    Raises FileNotFoundError if another process has stored the run and deleted the file, and
+    StoreError if the file is damaged.
     """
     try:
-        # Reads to the end, where the digest is checked; ValueError if it has not exactly one run.
+        # Reading to the end checks the digest; ValueError if there is not exactly one run.
         (stored,) = read_archive(path)
         return stored_to_run(stored), bool(archive_facts(path).get("force"))
     except (BenchError, OSError, ValueError) as error:
@@ -281,12 +290,12 @@ def read_kept(path: Path) -> tuple[Run, bool]:
 
 
 class Taken(NamedTuple):
-    """Outcome of taking kept runs into a store.
+    """What happened to the files with unstored outcomes when a store was opened.
 
     Attributes:
         added: Number of runs that were stored.
-        needless: Number of runs that were dropped, because their jobs had results meanwhile.
-        faults: A sentence per damaged file.
+        needless: Number of runs that were dropped because their jobs had a result by then.
+        faults: One message per damaged file.
     """
 
     added: int = 0
@@ -294,7 +303,7 @@ class Taken(NamedTuple):
     faults: tuple[str, ...] = ()
 
     def sentences(self, name: str) -> Iterator[str]:
-        """Yield the sentences for the user; `name` is the store's."""
+        """Yield messages for the user; `name` is the name of the store."""
         if self.added:
             runs = "1 run that was" if self.added == 1 else f"{self.added} runs that were"
             yield f"{runs} kept while {name} could not be written {_are(self.added)} stored now."
@@ -310,9 +319,9 @@ def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-# Record of the code that this user's commands have named for a store. It is kept on this machine
-# and not in the store, because the author of a store, an archive or a server's rows can write
-# anything into them. The record is an empty file per piece of code.
+# Record of the code (scripts, plugins) that the user has named on the command line for a store. It
+# is kept outside of the store: otherwise anyone who can write to the store could add code that this
+# user then runs. The record consists of one empty file per piece of code.
 
 
 def _code_folder(store: str) -> Path:
@@ -320,7 +329,7 @@ def _code_folder(store: str) -> Path:
 
 
 def code_named_for(store: str) -> list[str]:
-    """Return the keys of the code that was named for a store, given the store's `place_digest`."""
+    """Return the recorded keys of named code for a store; `store` is its `place_digest`."""
     folder = _code_folder(store)
     with suppress(OSError):
         return [path.name for path in folder.iterdir()] if is_private(folder) else []
@@ -328,12 +337,15 @@ def code_named_for(store: str) -> list[str]:
 
 
 def forget_code_named(store: str) -> None:
-    """Delete the record of named code, for a store that is about to be deleted."""
+    """Delete the record of named code for a store; `store` is its `place_digest`."""
     shutil.rmtree(_code_folder(store), ignore_errors=True)
 
 
 def keep_code_named(store: str, keys: Iterable[str]) -> None:
-    """Record the keys of named code if possible; otherwise later commands must name it again."""
+    """Record the keys of named code for a store; `store` is its `place_digest`.
+
+    If this fails, there is no error, and users must name the code again in later commands.
+    """
     for key in keys:
         with suppress(OSError):
             _code_folder(store).mkdir(mode=0o700, parents=True, exist_ok=True)

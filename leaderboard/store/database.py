@@ -1,4 +1,4 @@
-"""Database under the store: its place, its transactions, and explanations of its errors."""
+"""Database of the store: opening, transactions, upgrades, and explanations of errors."""
 
 import errno
 import fcntl
@@ -51,20 +51,20 @@ from benchharness.leaderboard.store.record import StoredRun
 from benchharness.leaderboard.text import check_place, flush_to_disk, whole_file
 
 BUSY_SECONDS = 300
-"""Seconds that a transaction waits for another one. 64 simultaneous writers waited 3.8 s at most,
-and more than a minute on a machine with fifty times too much work. A result that is not stored
-is lost.
+"""Maximum number of seconds that a transaction waits for others. It is long, because waiting is
+better than losing a result. 64 simultaneous writers waited at most 3.8 s, but more than a minute on
+a machine with fifty times too much work.
 """
 
 _WRITERS_LOCK = 5_230_842_017
-"""Number of the advisory lock with which writers take turns in PostgreSQL; arbitrary."""
+"""Arbitrary id of the advisory lock that serializes writers in PostgreSQL."""
 
 
 def open_engine(url_or_path: str | Path) -> Engine:
     """Return an engine for a path or a SQLAlchemy URL; nothing is opened or created yet.
 
-    Raises StoreError for an unusable URL, and for a database in memory, which would lose its runs
-    at the end.
+    Raises StoreError for an unusable URL, and for an in-memory database, which would lose its runs
+    when the process ends.
     """
     url = _parse(url_or_path)
     try:
@@ -88,9 +88,10 @@ def name_of(engine: Engine) -> str:
 
 
 def hurried(engine: Engine, seconds: float, since: float | None = None) -> Engine:
-    """Return the same database with transactions that wait at most `seconds` for others.
+    """Return an engine for the same database whose transactions wait at most `seconds` for a lock.
 
-    `since` is the time of the monotonic clock since which others have held it, for messages.
+    `since` is the time, on the monotonic clock, since which the database has been locked. It is
+    used in error messages.
     """
     return engine.execution_options(bench_patience=seconds, bench_since=since)
 
@@ -101,18 +102,22 @@ def _patience(options: Mapping[str, Any]) -> float:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """Open a connection that reads one snapshot of the database, whatever others write."""
+    """Context manager that yields a connection for reading.
+
+    It sees one snapshot of the database, even if other processes write meanwhile.
+    """
     with _explained(engine), engine.connect() as connection:
         yield connection
 
 
 @contextmanager
 def writing(engine: Engine, *, check_keys: bool = True) -> Iterator[Connection]:
-    """Open a connection in a write transaction: its work is stored completely or not at all.
+    """Context manager that yields a connection in a write transaction.
 
-    The write lock is taken at the beginning: under SQLite, a transaction that reads first and wants
-    to write later fails if another has written meanwhile, however long it waits. `check_keys=False`
-    is for migrations, which replace tables to which others refer.
+    Changes are stored completely or not at all. The write lock is taken at the beginning, because
+    an SQLite transaction that reads first and writes later fails if another process has written in
+    between. `check_keys=False` switches off foreign keys for migrations, which replace tables that
+    other tables refer to.
     """
     options = engine.execution_options(bench_writes=True, bench_checks_keys=check_keys)
     with _explained(engine), options.begin() as connection:
@@ -121,8 +126,8 @@ def writing(engine: Engine, *, check_keys: bool = True) -> Iterator[Connection]:
 
 def _parse(url_or_path: str | Path) -> URL:
     text = str(url_or_path)
-    # A text without "://" is a path, unless it may contain a password: "postgresql:/me:secret@host"
-    # is a mistyped URL, and no file should get that name.
+    # A text without "://" is a path, unless it may contain a password. "postgresql:/me:secret@host"
+    # is a mistyped URL, and no file should be created with this name.
     if isinstance(url_or_path, Path) or ("://" not in text and shown_place(text) == text):
         return URL.create("sqlite", database=str(_path(text)))
     try:
@@ -130,7 +135,7 @@ def _parse(url_or_path: str | Path) -> URL:
         url.get_dialect()
     except (ArgumentError, ImportError) as error:
         raise _unusable(text, error) from error
-    except ValueError:  # its message has the port, which may be a part of a password
+    except ValueError:  # its message contains the port, which may be a part of a password
         raise _unusable(text, ValueError("what follows the host's : is no port")) from None
     if url.get_backend_name() == "postgresql":
         _check_server(url, text)
@@ -145,15 +150,16 @@ def _parse(url_or_path: str | Path) -> URL:
 
 
 def _check_server(url: URL, text: str) -> None:
-    """Raise StoreError for a URL that the driver would misread, or reject with its secrets."""
-    # The driver takes everything before the first @ as user and password: "server:5432/b?user=me@x"
-    # would have the user "server" and a password, and "me:p@ss@host" the host "ss@host".
+    """Raise StoreError for a URL that the driver would misread, or quote with its secrets."""
+    # The driver takes everything before the first @ as user and password. So it would read
+    # "server:5432/b?user=me@x" as user "server" with a password, and "me:p@ss@host" as host
+    # "ss@host".
     user, before = text.partition("://")[2].partition(":")[0], text.partition("@")[0]
     is_misread = url.password is not None and ("@" in user or re.search(r"\?[\w%]+=", before))
     if is_misread or "@" in str(url.host):
         raise _unusable(text, ValueError("in a password @ is written %40, and ? is %3F"))
     if unknown := sorted(url.query.keys() - LIBPQ - SECRET):
-        # An unknown name may be part of a password: it is repeated only if it is shown anyway.
+        # An unknown name may be part of a password. It is repeated only if `shown_place` shows it.
         shown = re.split("[?&=]", shown_place(text))
         named = " or ".join(repr(name) for name in unknown if name in shown) or "of a name in it"
         raise _unusable(text, ValueError(f"PostgreSQL has no option {named}"))
@@ -181,9 +187,10 @@ def _path(text: str) -> Path:
 
 @lru_cache(maxsize=8)
 def _engine(url: URL) -> Engine:
-    """Return an engine that connects for each transaction, so that no connection crosses a fork.
+    """Return an engine that opens a new connection for each transaction.
 
-    The engine is cached with its compiled statements, because a run opens its store three times.
+    So no connection is shared with a forked process. The engine is cached with its compiled
+    statements, because a run opens its store three times.
     """
     if _file(url) is None:
         engine = create_engine(url, poolclass=NullPool)
@@ -197,7 +204,7 @@ def _engine(url: URL) -> Engine:
 
 
 class _Asked(threading.local):
-    """Time of this thread's last request to a database, which may have to wait for a lock."""
+    """Thread-local time of the last statement sent to a database, which may wait for a lock."""
 
     moment = 0.0
 
@@ -210,19 +217,19 @@ def _note_moment(*_: object) -> None:
 
 
 def _begin_on_sqlite(connection: Connection) -> None:
-    """Begin a transaction, which the driver does not do itself with isolation_level=None."""
+    """Begin a transaction; with isolation_level=None the driver does not begin one itself."""
     options = connection.get_execution_options()
-    # First, because `synchronous` takes a lock, for which the driver would wait 5 seconds.
+    # This is first, because `synchronous` takes a lock, for which the driver waits only 5 seconds.
     connection.exec_driver_sql(f"PRAGMA busy_timeout={_patience(options) * 1000:.0f}")
     connection.exec_driver_sql("PRAGMA synchronous=FULL")
-    # Off by default; with it, deleting a run also deletes its scores and predictions.
+    # Foreign keys are off by default. With them, deleting a run deletes its scores and predictions.
     connection.exec_driver_sql("PRAGMA foreign_keys=ON")
     if not options.get("bench_writes"):
         connection.exec_driver_sql("BEGIN")
         return
     # SQLite before 3.51.3 can lose pages in WAL mode (sqlite.org/wal.html#walresetbug).
     connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
-    # Inside a transaction the pragma would do nothing, so it comes before BEGIN.
+    # This pragma has no effect inside a transaction, so it comes before BEGIN.
     if not options.get("bench_checks_keys"):
         connection.exec_driver_sql("PRAGMA foreign_keys=OFF")
     connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -238,35 +245,40 @@ def _begin_on_server(connection: Connection) -> None:
 
 @contextmanager
 def _explained(engine: Engine) -> Iterator[None]:
-    """Turn errors that the user can fix into StoreErrors; a violated constraint is a bug."""
+    """Context manager that turns database errors which the user can fix into StoreErrors.
+
+    Other errors, such as a violated constraint, are bugs and are raised unchanged.
+    """
     try:
         yield
     except DatabaseError as error:
         code = str(getattr(error.orig, "sqlstate", None) or "")
-        # An error without a statement is the driver's message about the URL.
+        # An error without a statement comes from connecting, so it is about the URL.
         is_ours = isinstance(error, ProgrammingError) and error.statement is not None
         if isinstance(error, IntegrityError) or (is_ours and code not in _CHANGED_BY_OTHERS):
             raise
         is_away = isinstance(error, OperationalError) and file_of(engine) is None
         said = _store_error(engine, str(error.orig), code=code, is_away=is_away)
-        # A driver may repeat its input, and a traceback would show it.
+        # The driver's message may contain a password, which a traceback would show.
         raise said from (None if _repeats_a_secret(engine.url, str(error)) else error)
     except sqlite3.DatabaseError as error:
         raise _store_error(engine, str(error)) from error
     except (DamagedError, NoResultFound, UnicodeDecodeError) as error:
-        # NoResultFound: an index has a row that its table lacks. UnicodeDecodeError: SQLite's own
-        # message repeats bytes of a damaged schema.
+        # NoResultFound: an index has a row that is missing in its table. UnicodeDecodeError:
+        # SQLite's own message contains bytes of a damaged schema.
         raise _store_error(engine, str(error), damaged=True) from error
 
 
 _NO_RIGHT, _FULL = "42501", "53100"
 _CHANGED_BY_OTHERS = {_NO_RIGHT, "42P01", "42703", "3F000"}
-"""Codes of missing rights, tables, columns and schemas (PostgreSQL, appendix A)."""
+"""PostgreSQL's error codes for missing rights, tables, columns and schemas (its appendix A), which
+are caused by other users of the database.
+"""
 
 
 def _repeats_a_secret(url: URL, text: str) -> bool:
-    # An option that is given twice has a tuple as its value. A driver may show a secret decoded or
-    # as in the URL, percent-encoded.
+    # An option that is given twice has a tuple as its value. A driver may show a secret decoded, or
+    # percent-encoded as in the URL.
     secrets = [url.password, *(url.query.get(name) for name in SECRET)]
     given = [one for each in secrets for one in ([each] if isinstance(each, str) else each or ())]
     return any(form in text for each in given if each for form in (each, quote(each, safe="")))
@@ -306,26 +318,26 @@ def _store_error(
 
 
 def copy_sqlite(engine: Engine, target: Path) -> None:
-    """Copy an SQLite store to another file by SQLite's online backup.
+    """Copy an SQLite store to another file with SQLite's backup API.
 
-    Writers wait meanwhile (readers do not), so that the copy is a consistent snapshot. Raises
+    The copy is a consistent snapshot: writers wait until it is finished, readers do not. Raises
     StoreError if the store is damaged or the copy cannot be written.
     """
     source = file_of(engine)
     assert source is not None, "a server has no file"
     try:
         with _explained(engine), whole_file(target) as file:
-            # isolation_level=None: the driver opens no transactions.
+            # With isolation_level=None the driver does not open transactions itself.
             with (
                 closing(sqlite3.connect(source, BUSY_SECONDS, isolation_level=None)) as here,
                 closing(sqlite3.connect(Path(file.name), isolation_level=None)) as there,
             ):
-                # Without a lock of its own a backup waits forever for another process's lock.
+                # Take a read lock first: the backup itself would wait for a locked store forever.
                 _note_moment()
                 here.execute("BEGIN")
                 here.execute("SELECT count(*) FROM sqlite_master")
-                # The default copies all pages in one step; a writer between two steps would make
-                # the backup start again. Then the copy is checked up to its first fault.
+                # By default all pages are copied in one step, so that no writer can interrupt the
+                # backup. Then the copy is checked until the first error.
                 here.backup(there)
                 (found,) = there.execute("PRAGMA quick_check(1)").fetchone()
             if found != "ok":
@@ -335,7 +347,7 @@ def copy_sqlite(engine: Engine, target: Path) -> None:
 
 
 def archive_runs(runs: Iterable[StoredRun], target: Path) -> None:
-    """Write the runs of a server's store as an archive; see docs/exports.md."""
+    """Write runs from a store on a database server to an archive file (see docs/exports.md)."""
     if target.suffix != ".gz":
         raise BenchError(
             f"the backup of a database server is an archive: name {target.name!r} .jsonl.gz."
@@ -348,8 +360,8 @@ def archive_runs(runs: Iterable[StoredRun], target: Path) -> None:
 
 
 def check_new(path: Path) -> None:
-    """Raise BenchError if a file that is to be created exists already."""
-    # A broken link does not "exist", but must not be replaced either.
+    """Raise BenchError if there is already a file at the path of a new file."""
+    # `exists` is False for a broken link, which must not be replaced either.
     if path.exists() or path.is_symlink():
         raise BenchError(f"{path} exists already and is not overwritten: give a new name.")
 
@@ -369,9 +381,9 @@ _SQLITE_MAGIC = b"SQLite format 3\0"
 def prepare(engine: Engine, *, create: bool, upgrade: bool = True) -> None:
     """Make the database usable: create a missing one (if `create`) and upgrade an older one.
 
-    An SQLite file is copied next to itself before an upgrade; without `upgrade` an older database
-    is refused. Raises StoreError, and leaves the file unchanged, if it is missing, damaged, not a
-    leaderboard, or has a newer schema.
+    Before an upgrade, an SQLite file is copied to a backup next to it. With `upgrade=False`, a
+    database with an older schema is an error. Raises StoreError, without changing the file, if the
+    database is missing, damaged, not a leaderboard, or has a newer schema.
     """
     path = file_of(engine)
     if path is not None and not _is_there(path):
@@ -383,21 +395,21 @@ def prepare(engine: Engine, *, create: bool, upgrade: bool = True) -> None:
 
 
 def is_there(url_or_path: str | Path) -> bool:
-    """Return whether the file of that path exists; always true for a database server.
+    """Return whether the database file exists; always True for a database server.
 
     Raises StoreError for an unusable URL.
     """
     path = _file(_parse(url_or_path))
     if path is None:
-        open_engine(url_or_path)  # raises an error if something is missing
+        open_engine(url_or_path)  # raises StoreError if the driver is missing
     return path is None or _is_there(path)
 
 
 def check_writable(url_or_path: str | Path) -> None:
     """Raise StoreError, with the reason, if the database could not be created or written.
 
-    Nothing is changed. A server is asked for the user's rights. For SQLite, the journal next to the
-    file must be writable too.
+    Nothing is changed. For a database server, the user's rights are checked. For SQLite, the
+    journal file next to the database must be writable too.
     """
     engine = open_engine(url_or_path)
     path = file_of(engine)
@@ -430,13 +442,13 @@ def _check_rights(engine: Engine) -> None:
 
 
 def revisions() -> tuple[str, ...]:
-    """Return the schema revisions that this version knows, oldest first."""
+    """Return the schema revisions that this version of benchharness knows, oldest first."""
     return tuple(sorted(path.stem[1:] for path in (MIGRATIONS / "versions").glob("r[0-9]*.py")))
 
 
 def _is_there(path: Path) -> bool:
     try:
-        # A broken link counts as existing: no store is created at its target.
+        # A broken link counts as existing, so that no store is created at its target.
         path.lstat()
     except FileNotFoundError:
         return False
@@ -456,9 +468,9 @@ _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 def _check_locks(path: Path, file: IO[bytes]) -> None:
     """Raise StoreError if the file system of a database does not support locks.
 
-    SQLite takes some of the resulting errors for another process that holds the file, and would
-    wait. `file` is another file in the same folder: closing the database file would release this
-    process's own locks on it.
+    SQLite would mistake some of the resulting errors for a lock of another process, and wait.
+    `file` is another file in the same folder, because opening and closing the database file itself
+    would release this process's locks on it.
     """
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # used by SQLite
@@ -485,8 +497,8 @@ def _check_file(path: Path) -> None:
         raise StoreError(f"the leaderboard {path} cannot be read: {error.strerror}.") from error
     if start == _SQLITE_MAGIC:
         return
-    # A leaderboard gets its name when it is complete (see _create_file): an empty one has lost its
-    # content, and filling it would hide that.
+    # A leaderboard gets its name when it is complete (see _create_file). So an empty file is one
+    # that has lost its content, and filling it would hide the loss.
     found = "is empty (0 bytes)" if not start else "is not an SQLite database"
     raise StoreError(
         f"the leaderboard {path} {found} and was not changed: restore a backup, or save what can "
@@ -495,23 +507,24 @@ def _check_file(path: Path) -> None:
 
 
 def _create_file(path: Path) -> None:
-    """Create an empty leaderboard under a temporary name and rename it, so it is never partial.
+    """Create an empty leaderboard under a temporary name, then rename it: it is never incomplete.
 
-    If several processes start at once, one creates it and the others find it.
+    If several processes do this at the same time, one creates the leaderboard and the others use
+    it.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # filelock would wait for a read-only folder as if for another process.
+        # In a read-only folder, filelock would wait as if another process had the lock.
         check_place(path, partial(_check_locks, path))
         with _locked(path):
-            # Another process may have created it while this one waited for the lock.
+            # Another process may have created the file while this one waited for the lock.
             if not _is_there(path):
                 new = path.with_name(f".{path.name}.new")
                 leftovers = (new, new.with_name(f"{new.name}-journal"))
                 try:
                     for leftover in leftovers:  # from a process that was killed here
                         leftover.unlink(missing_ok=True)
-                    new.touch()  # permissions by the umask; SQLite's would exclude other writers
+                    new.touch()  # umask permissions; SQLite's own would exclude other writers
                     with writing(open_engine(new), check_keys=False) as connection:
                         _make_tables(connection)
                     new.rename(path)
@@ -528,7 +541,7 @@ def _create_file(path: Path) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock file next to a database, with which creations and upgrades take turns."""
+    """Context manager that holds the lock file for creating or upgrading a database."""
     lock = FileLock(path.with_name(f".{path.name}.lock"), timeout=_LOCK_SECONDS)
     try:
         lock.acquire()
@@ -550,8 +563,8 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _bring_up(engine: Engine, path: Path | None, *, create: bool, upgrade: bool) -> None:
     """Upgrade an older schema, and create the schema on a server that has none."""
-    # Most stores are up to date, which one read without a lock shows; `_upgrade` checks again when
-    # it has the lock.
+    # First read the revision without a lock, because most stores are up to date. `_upgrade` reads
+    # it again when it has the lock.
     with reading(engine) as connection:
         found = _revision(connection, name_of(engine))
     # An empty schema on a server gets its tables; a file always has them (see _create_file).
@@ -581,7 +594,7 @@ def _bring_up(engine: Engine, path: Path | None, *, create: bool, upgrade: bool)
 
 
 def _upgrade(engine: Engine, path: Path | None) -> None:
-    """Upgrade in one transaction; nobody else can write between the copy and the change."""
+    """Back up and upgrade the database in one transaction, so that nobody else writes meanwhile."""
     with writing(engine, check_keys=False) as connection:
         found = _revision(connection, name_of(engine))
         if found == revisions()[-1]:  # another process was first
@@ -597,18 +610,19 @@ def _upgrade(engine: Engine, path: Path | None) -> None:
 
 
 def _revision(connection: Connection, name: str) -> str | None:
-    """Return the schema's revision; None if the database has none.
+    """Return the revision of the database's schema; None if no revision is recorded.
 
-    Raises StoreError for another program's database, an outdated development version, or a newer
-    schema.
+    Raises StoreError if the database belongs to another program, was made by a development version
+    before the first release, or has a newer schema.
     """
     if not inspect(connection).has_table("alembic_version"):
         return None
     found = connection.scalars(text("SELECT version_num FROM alembic_version")).all()
-    # "0010". Alembic's own names have twelve hex digits: such a table is another program's.
+    # benchharness's revisions have four digits, e.g. "0010". Alembic's default is twelve hex
+    # digits, so a table with such a revision belongs to another program.
     if len(found) != 1 or not re.fullmatch("[0-9]{4}", str(found[0])):
         raise _foreign(name)
-    # All have four digits, so they can be compared as texts.
+    # All revisions have four digits, so they can be compared as strings.
     if found[0] < revisions()[0]:
         raise StoreError(
             f"the leaderboard {name} was made by a development version, before the first whose "
@@ -630,7 +644,7 @@ def _foreign(name: str) -> StoreError:
 
 
 def _make_tables(connection: Connection) -> None:
-    """Create the newest schema directly, and mark it as Alembic does after the last migration."""
+    """Create the newest schema directly, and record its revision as Alembic does."""
     SCHEMA.create_all(connection, checkfirst=False)
     column = "version_num VARCHAR(32) NOT NULL"
     key = "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)"
@@ -641,10 +655,10 @@ def _make_tables(connection: Connection) -> None:
 
 def _run_migrations(connection: Connection) -> None:
     """Run the missing migrations inside the connection's transaction."""
-    from alembic import command, config  # noqa: PLC0415  (0.2 s that a ready database need not pay)
+    from alembic import command, config  # noqa: PLC0415  (0.2 s, saved if no upgrade is needed)
 
     settings = config.Config()
-    # Alembic reads its options by configparser, where a % begins a reference.
+    # Alembic reads its options with configparser, where "%" begins a reference.
     settings.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     settings.attributes["connection"] = connection
     command.upgrade(settings, "head")

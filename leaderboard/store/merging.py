@@ -1,4 +1,4 @@
-"""Operations on many runs: storing and merging, deleting, iterating, and checking a store."""
+"""Operations on many runs: storing and merging, deleting, iterating, and checking the store."""
 
 import time
 from collections import Counter, defaultdict
@@ -44,26 +44,30 @@ from benchharness.leaderboard.store.record import (
 from benchharness.leaderboard.text import plain
 
 _UNFIT = (IntegrityError, InterfaceError, ProgrammingError)
-"""Exceptions of a database for a row that does not fit its schema."""
+"""Exceptions that a database raises for a row that does not fit the schema."""
 
 
 class Merged(NamedTuple):
-    """Result of a merge: number of added runs, and keys of the jobs that both stores had tried."""
+    """Result of a merge.
+
+    `added` is the number of added runs. `shared` are the keys of the jobs with added runs that had
+    attempts here before.
+    """
 
     added: int
     shared: tuple[str, ...]
 
 
 def append_run(db: Connection, run: Run) -> int:
-    """Store one more attempt at the run's job; return the number of the attempt."""
+    """Store a run as another attempt at its job; return the number of the attempt."""
     _append(db, [run], _attempts_at(db, [run.job_key]))
     return run.attempt
 
 
 def append_missing(db: Connection, run: Run, *, force: bool = False) -> bool:
-    """Store a run unless it is stored already or its job has a result; return whether it was new.
+    """Store a run unless it is already stored or its job has a result; return whether it was added.
 
-    With `force` it is stored even if its job has a result.
+    With `force`, the run is stored even if its job has a result.
     """
     there = _attempts_at(db, [run.job_key])
     tried = there.get(run.job_key, [])
@@ -74,19 +78,18 @@ def append_missing(db: Connection, run: Run, *, force: bool = False) -> bool:
 
 
 PIECE_SECONDS, GAP_SECONDS = 2.0, 0.1
-"""Seconds for which a bulk operation may block other writers, and seconds of the pause after that.
-SQLite checks ten times a second whether it may write.
+"""Maximum number of seconds per transaction of a bulk operation, and pause in seconds after each,
+in which other processes may write. SQLite checks ten times per second whether it may write.
 """
 
 
 def merge_runs(engine: Engine, runs: Iterable[Run]) -> Merged:
-    """Store the runs of another store; skip an attempt that is stored already.
+    """Store the runs of another store; skip attempts that are already stored.
 
-    If both stores have attempts at a job, all attempts are renumbered in the order in which they
-    ended, and the newest result counts, as after a rerun. Many runs take several transactions.
-    After each of them the store is consistent, and repeating the merge adds the rest. Raises
-    StoreError if a run cannot have been written by a store; the message contains the number of runs
-    stored before it.
+    If both stores have attempts at a job, all its attempts are renumbered by the time at which they
+    ended, and lists show the newest result. Many runs are stored in several transactions. The store
+    is consistent after each of them, and after an interruption the merge can be repeated. Raises
+    StoreError if a run cannot be stored; the message contains the number of runs stored before.
     """
     merging = _Merging()
     added = in_pieces(engine, portions(runs), merging.take, "stored")
@@ -99,19 +102,19 @@ def in_pieces(
     take: Callable[[Connection, Sequence[Thing]], int],
     done: str,
 ) -> int:
-    """Process many things in several transactions, between which others may write.
+    """Process many items in several transactions, between which other processes may write.
 
     Args:
         engine: Database.
-        left: Portions of things to process.
-        take: Function that processes a portion in a transaction and returns a count.
+        left: Items to process, in portions.
+        take: Function that processes a portion in a transaction and returns a count of runs.
         done: Participle for the error message, e.g. "stored".
 
     Returns:
-        Sum of the counts.
+        Sum of the counts that `take` returned.
 
     Raises:
-        StoreError: If `take` fails; the message contains the count of earlier transactions.
+        StoreError: If `take` fails; the message contains the sum for the earlier transactions.
     """
     portion, count = next(left, ()), 0
     while portion:
@@ -133,10 +136,11 @@ def in_pieces(
 
 
 class _Merging:
-    """State of a merge over its portions of runs.
+    """State that a merge keeps from one portion of runs to the next.
 
-    `shared` are the keys of the jobs that were stored before; `_ours` are the ids of the added
-    runs, and `_met` counts the runs of the other store that are stored already.
+    `shared` are the keys of jobs with added runs that had attempts before the merge. `_ours` are
+    the ids of the runs that the merge has added. `_met` counts the runs of the other store that
+    were already stored, keyed by job key and digest.
     """
 
     def __init__(self) -> None:
@@ -144,10 +148,10 @@ class _Merging:
         self._ours, self._met = set[int](), Counter[tuple[str, str]]()
 
     def take(self, db: Connection, portion: Sequence[Run]) -> int:
-        """Store the runs of a portion that are not stored yet; return their number."""
+        """Store those runs of a portion that are not stored yet; return their number."""
         there = _attempts_at(db, [run.job_key for run in portion])
-        # `there` includes runs that earlier portions added, after which new attempts are numbered.
-        # Only runs stored before the merge can be the same as a run of the other store.
+        # `there` includes runs that earlier portions added, because new attempts get the next
+        # numbers. Only runs that were stored before the merge can equal a run of the other store.
         before = {key: [a for a in tried if a.id not in self._ours] for key, tried in there.items()}
         known = Counter((key, one.digest) for key, tried in before.items() for one in tried)
         names = _names(db, portion, known, self._ours)
@@ -165,7 +169,7 @@ class _Merging:
 
 
 class _Attempt(NamedTuple):
-    """Attempt that is stored already."""
+    """Attempt that is already stored."""
 
     id: int
     number: int
@@ -174,7 +178,7 @@ class _Attempt(NamedTuple):
 
 
 def _attempts_at(db: Connection, keys: Iterable[str]) -> dict[str, list[_Attempt]]:
-    """Return the stored attempts at these jobs, by the jobs' keys."""
+    """Return the stored attempts at these jobs, keyed by job key."""
     columns = (RUNS.c.job_key, RUNS.c.id, RUNS.c.attempt, RUNS.c.digest, RUNS.c.status)
     found = defaultdict[str, list[_Attempt]](list)
     query = select(*columns).where(RUNS.c.job_key.in_(sorted(set(keys))))
@@ -186,9 +190,10 @@ def _attempts_at(db: Connection, keys: Iterable[str]) -> dict[str, list[_Attempt
 def _names(
     db: Connection, runs: Sequence[Run], known: Counter[tuple[str, str]], ours: Set[int]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the key and digest of each run; if a stored run differs only in paths, its digest.
+    """Yield the job key and the digest of each run, as they are or would be in this store.
 
-    `ours` are the ids of runs added by this merge, which are not compared.
+    If a run without paths equals a stored run except for the paths, the digest is that of the
+    stored run. `ours` are the ids of runs that this merge has added; they are not compared.
     """
     here: dict[str, str] = {}
     odd = {run.job_key for run in runs if (run.job_key, run.digest) not in known}
@@ -196,7 +201,7 @@ def _names(
     if odd:
         found = read_runs(db, RUNS.c.job_key.in_(sorted(odd)))
         for run in (each for each in found if each.id not in ours):
-            with suppress(StoreError):  # a damaged run equals no other
+            with suppress(StoreError):  # a damaged run does not equal any other
                 here[shared_stored(run_to_stored(run)).digest] = run.digest
     for run in runs:
         alike = shared_stored(run_to_stored(run)).digest if run.job_key in odd else ""
@@ -206,9 +211,10 @@ def _names(
 def _is_known(
     name: tuple[str, str], known: Counter[tuple[str, str]], met: Counter[tuple[str, str]]
 ) -> bool:
-    """Return whether a run is stored already; each stored run accounts for one equal run.
+    """Return whether a run is already stored.
 
-    `met` counts the runs that are stored already, so it only grows with runs that both stores have.
+    If the other store has a run twice, each of the two needs its own stored run. Therefore `met`
+    counts the equal runs of the other store so far.
     """
     if name not in known:
         return False
@@ -219,28 +225,28 @@ def _is_known(
 def _append_or_name(
     db: Connection, runs: Sequence[Run], there: Mapping[str, Sequence[_Attempt]]
 ) -> None:
-    """Store the runs of another store; raise a StoreError about the one that the schema rejects."""
+    """Store the runs of another store; if the schema rejects one, raise StoreError with its key."""
     names = [(run.job_key, run.attempt) for run in runs]
     try:
-        # A savepoint, because PostgreSQL rejects all statements of a transaction after an error.
+        # Use a savepoint, because after an error PostgreSQL rejects the rest of a transaction.
         with db.begin_nested():
             _append(db, runs, there)
     except (StatementError, OverflowError) as error:
         if isinstance(error, DatabaseError) and not isinstance(error, _UNFIT):
-            raise  # locked, full or damaged
+            raise  # the database is locked, full or damaged
         if len(runs) > 1:
-            # Storing the runs one by one finds the one that does not fit. `_append` has changed the
-            # numbers of the attempts, but the error should have those of the other store.
+            # Store the runs one by one to find the one that does not fit. `_append` has changed the
+            # attempt numbers, but the error message needs those of the other store.
             for run, (key, attempt) in zip(runs, names, strict=True):
                 run.attempt = attempt
                 _append_or_name(db, [run], _attempts_at(db, [key]))
             return
-        # The digest is right, but the schema cannot contain such a run.
+        # The digest is correct, but the run does not fit the schema, so no store has written it.
         raise not_as_written(*names[0]) from error
 
 
 def _append(db: Connection, runs: Sequence[Run], there: Mapping[str, Sequence[_Attempt]]) -> None:
-    """Store attempts after the existing ones of their jobs, and update the headlines."""
+    """Store runs with the next attempt numbers of their jobs, and update the headlines."""
     if not runs:
         return
     numbers = {key: max(one.number for one in tried) for key, tried in there.items() if tried}
@@ -249,13 +255,13 @@ def _append(db: Connection, runs: Sequence[Run], there: Mapping[str, Sequence[_A
     for run in runs:
         key = run.job_key
         run.attempt = numbers[key] = numbers.get(key, 0) + 1
-        # A result stays listed if a newer attempt fails.
+        # Lists still show a result if a newer attempt has failed.
         if run.status == FINISHED or key not in finished:
             shown[key] = run
         if run.status == FINISHED:
             finished.add(key)
     _insert(db, runs)
-    # The old headline is deleted first, because a job has only one.
+    # The old headlines are deleted first, because a job has only one.
     if replaced := [key for key in shown if there.get(key)]:
         db.execute(delete(HEADLINES).where(HEADLINES.c.job_key.in_(replaced)))
     if shown:
@@ -268,7 +274,7 @@ def _insert(db: Connection, runs: Sequence[Run]) -> None:
         run.id = number
         for row in (*run.scores, *run.predictions):
             row.run_id = number
-    # Runs first, because the others refer to them.
+    # Runs come first, because scores and predictions refer to them.
     for table, rows in (
         (RUNS, runs),
         (SCORES, [score for run in runs for score in run.scores]),
@@ -282,35 +288,36 @@ def _insert(db: Connection, runs: Sequence[Run]) -> None:
 
 
 def _free_numbers(db: Connection, count: int) -> Sequence[int]:
-    """Return ids for new runs, as the database would assign them; the caller holds the write lock.
+    """Return ids for `count` new runs, as the database would assign them.
 
-    Letting the database assign them takes a statement per row.
+    Letting the database assign the ids would take one statement per row. The caller must hold the
+    write lock.
     """
     if db.dialect.name == "sqlite":
         last = db.scalar(select(func.max(RUNS.c.id))) or 0
         return range(last + 1, last + 1 + count)
-    # From the table's own sequence, which then continues after them.
+    # Take the ids from the table's own sequence, which then continues after them.
     numbers = func.nextval(func.pg_get_serial_sequence("runs", "id"))
     series = func.generate_series(1, count).table_valued("number")
     return db.scalars(select(numbers).select_from(series)).all()
 
 
 def _order_attempts(db: Connection, key: str, theirs: Set[int]) -> None:
-    """Number the attempts at a job by the time at which they ended; each store's order is kept.
+    """Renumber the attempts at a job by the time at which they ended.
 
-    A clock may have jumped, so times never change the order of one store's attempts. `theirs` are
-    the ids of the runs of the other store.
+    The order of attempts from the same store does not change, even if their times do not increase,
+    because a clock may have been set back. `theirs` are the ids of the other store's runs.
     """
     columns = (RUNS.c.id, RUNS.c.attempt, RUNS.c.finished, RUNS.c.status)
     query = select(*columns).where(RUNS.c.job_key == key).order_by(RUNS.c.attempt)
     found = db.execute(query).all()
     sides = ([r for r in found if r.id not in theirs], [r for r in found if r.id in theirs])
-    # `merge` compares only the first remaining rows of both sides, so each side keeps its order
+    # `merge` compares only the first remaining rows of both lists, so each list keeps its order
     # even if its times do not increase.
     ordered = list(merge(*sides, key=lambda row: row.finished))
     if ordered == found:
         return
-    # Two passes, because at no time may two attempts have the same number.
+    # Negative numbers first, because two attempts may never have the same number.
     for sign in (-1, 1):
         for attempt, number in enumerate([row.id for row in ordered], start=1):
             statement = update(RUNS).where(RUNS.c.id == number).values(attempt=sign * attempt)
@@ -319,9 +326,9 @@ def _order_attempts(db: Connection, key: str, theirs: Set[int]) -> None:
 
 
 def delete_attempts(db: Connection, keys: Sequence[str], digests: Set[str] | None) -> int:
-    """Delete the attempts at these jobs that have one of the digests (None: all attempts).
+    """Delete attempts at these jobs; return the number of jobs with a deleted attempt.
 
-    Returns the number of jobs with a deleted attempt.
+    Only attempts with one of the digests are deleted; if `digests` is None, all attempts are.
     """
     there = _attempts_at(db, keys)
     gone = {
@@ -337,7 +344,7 @@ def delete_attempts(db: Connection, keys: Sequence[str], digests: Set[str] | Non
 
 
 def _list_newest(db: Connection, key: str) -> None:
-    """Update a job's headline to its newest result, or to its newest attempt if it has none."""
+    """Update a job's headline to its newest result or, without a result, its newest attempt."""
     tried = sorted(_attempts_at(db, [key])[key], key=lambda one: one.number)
     listed = [one.id for one in tried if one.status == FINISHED] or [tried[-1].id]
     if not (shown := read_runs(db, RUNS.c.id == listed[-1])):
@@ -346,13 +353,13 @@ def _list_newest(db: Connection, key: str) -> None:
     db.execute(insert(HEADLINES), headline_columns(shown[0]))
 
 
-# Iteration over the complete runs of a store, some at a time.
+# Iteration over the complete runs of a store, in portions.
 
 
 def run_ids(db: Connection, keys: Collection[str] | None = None) -> Sequence[int]:
-    """Return the ids of all attempts: jobs in the order of their first run, then by attempt.
+    """Return the ids of all attempts at the jobs with these keys (None: all jobs).
 
-    With `keys`, only the attempts at the jobs with these keys.
+    Jobs come in the order of their first run; the attempts at a job come in order.
     """
     first = func.min(RUNS.c.id).over(partition_by=RUNS.c.job_key)
     query = select(RUNS.c.id, RUNS.c.job_key).order_by(first, RUNS.c.attempt)
@@ -361,17 +368,17 @@ def run_ids(db: Connection, keys: Collection[str] | None = None) -> Sequence[int
 
 
 def whole_runs(engine: Engine, ids: Iterable[int]) -> Iterator[tuple[int, Run | StoreError]]:
-    """Yield the runs with these ids, in their order; an unreadable run is replaced by its error.
+    """Yield each id with its run, or with an error if the run cannot be read.
 
-    A transaction reads a hundred runs, so that others may write meanwhile; runs that they delete
-    are skipped.
+    Each transaction reads a hundred runs, so that others may write meanwhile. Runs that are deleted
+    meanwhile are skipped.
     """
     for portion in portions(ids):
         found: dict[int, Run | StoreError]
         try:
             found = {**_read(engine, portion)}
         except StoreError:
-            # A damaged run makes the whole portion fail; the others can be read one by one.
+            # One damaged run makes the query fail for all, so read the runs one by one.
             found = {n: run for number in portion for n, run in _read_alone(engine, number).items()}
         if lost := set(portion) - found.keys():
             with reading(engine) as db:
@@ -397,18 +404,18 @@ def _missing(engine: Engine) -> StoreError:
     )
 
 
-# Faults of a store: its file, its schema, rows without their run, runs that changed.
+# Checks of a store: its file, its schema, rows without a run, and changed runs.
 
 
 def faults_in(engine: Engine) -> Iterator[str]:
-    """Yield a sentence for each fault; reads every byte of every run."""
+    """Check the complete store and yield a message for each problem found."""
     for find in (_file_faults, _schema_faults, _orphans, _lists):
         yield from _said(engine, find)
     yield from _runs(engine)
 
 
 def _said(engine: Engine, find: Callable[[Connection], Iterable[str]]) -> Iterator[str]:
-    """Yield the faults that `find` finds, or the reason if the search itself fails."""
+    """Yield the messages of `find`, or the error message if `find` itself fails."""
     try:
         with reading(engine) as db:
             found = list(find(db))
@@ -418,7 +425,7 @@ def _said(engine: Engine, find: Callable[[Connection], Iterable[str]]) -> Iterat
 
 
 def _file_faults(db: Connection) -> Iterator[str]:
-    """Yield the faults that SQLite finds in its own pages and references; nothing for a server."""
+    """Run SQLite's integrity check and yield a message per problem; do nothing for a server."""
     if db.dialect.name != "sqlite":
         return
     for (line,) in db.execute(text("PRAGMA integrity_check")):
@@ -435,15 +442,15 @@ def _schema_faults(db: Connection) -> Iterator[str]:
 
 
 def _named(change: object) -> str:
-    """Return the Alembic operation that would repair the schema, as text."""
-    # Changes within a column come as a list, all others as a tuple.
+    """Describe the Alembic operation that would repair the schema."""
+    # Alembic gives changes of a column as a list, and all other changes as a tuple.
     operation, *what = change if isinstance(change, tuple) else ("change", change)
     things = [getattr(thing, "name", thing) for thing in what if thing is not None]
     return " ".join([str(operation), *map(str, things)])
 
 
 def _orphans(db: Connection) -> Iterator[str]:
-    """Yield a sentence for rows whose run does not exist."""
+    """Yield a message per table and run id if the table has rows of a run that does not exist."""
     for table in (SCORES, PREDICTIONS, HEADLINES):
         owner = table.c.run_id
         lost = select(owner, func.count()).where(~exists().where(RUNS.c.id == owner))
@@ -452,8 +459,8 @@ def _orphans(db: Connection) -> Iterator[str]:
 
 
 def _lists(db: Connection) -> Iterator[str]:
-    """Yield a sentence for each job that lists do not show by its newest result."""
-    # Results before failures, then the newest attempt: the listed run has place 1.
+    """Yield a message for each job whose headline is missing or not for the right run."""
+    # Results come before failures, and newer attempts first: the headline is for row number 1.
     order = ((RUNS.c.status == FINISHED).desc(), RUNS.c.attempt.desc())
     place = func.row_number().over(partition_by=RUNS.c.job_key, order_by=order).label("place")
     ranked = select(RUNS.c.id, RUNS.c.job_key, place).subquery()
@@ -466,7 +473,7 @@ def _lists(db: Connection) -> Iterator[str]:
 
 
 def _runs(engine: Engine) -> Iterator[str]:
-    """Yield sentences on runs with changed bytes, on wrong headlines, and on contradictory runs."""
+    """Yield a message for each damaged run, wrong headline, and contradiction between runs."""
     known: Known = {}
     try:
         with reading(engine) as db:
@@ -497,12 +504,12 @@ def _fault_of(run: Run | StoreError) -> str:
 
 
 def _headlines(runs: Sequence[Run], db: Connection) -> Iterator[str]:
-    """Yield a sentence for each run whose headline differs from the run."""
+    """Yield a message for each run whose headline does not match the run."""
     columns = (HEADLINES.c.run_id, HEADLINES.c.shared, HEADLINES.c.content)
     query = select(*columns).where(HEADLINES.c.run_id.in_([run.id for run in runs]))
     shown = {row.run_id: [row.shared, row.content] for row in db.execute(query)}
     for run in runs:
         now = headline_columns(run)
-        # A run without a headline is an older attempt, or `_lists` reports its job.
+        # A run without a headline is an older attempt, or `_lists` reports the missing headline.
         if run.id in shown and plain(shown[run.id]) != plain([now["shared"], now["content"]]):
             yield f"the lists' entry of run {run.job_key[:12]} differs from the run"

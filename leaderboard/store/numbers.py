@@ -1,4 +1,7 @@
-"""Consistency checks of runs from elsewhere, whose digests fit whatever numbers they contain."""
+"""Consistency checks for external runs, i.e. runs from an archive or another store.
+
+Their digests do not prove anything, because whoever changes a number can compute a new digest.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +18,7 @@ _ROUNDING = 1e-9
 
 
 class Rows(NamedTuple):
-    """Run that has predicted the rows of a split."""
+    """Identity of a run that has predicted the examples of a split."""
 
     job_key: str
     attempt: int
@@ -27,19 +30,19 @@ class Rows(NamedTuple):
 
 
 Place = tuple[str, str, str]
-"""Task, split and fingerprint of the split's rows."""
+"""A split: its task, its name and the fingerprint of its examples."""
 
 Known = dict[Place, dict[str, list[Rows]]]
-"""Runs of each place by a digest of the ids of their rows; consistent runs of a place have one
-digest.
+"""Runs that predicted each split, keyed by the digest of the predicted example ids. Consistent runs
+on the same split have the same digest.
 """
 
 
 def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
-    """Yield the runs, each after a check of its numbers; raise StoreError if they are impossible.
+    """Check the scores and the number of predictions of each run, then yield the run.
 
-    Rows are identified by their fingerprint and are not read. The rows that the runs predicted are
-    added to `known`.
+    The data set itself is not read. If `known` is given, the example ids of each run's predictions
+    are added to it. Raises StoreError if numbers are impossible.
     """
     for run in runs:
         for split in run.predictions:
@@ -59,12 +62,16 @@ def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
 
 
 def check_runs(runs: Iterable[StoredRun], known: Known) -> None:
-    """Check runs from elsewhere before any is stored; raise StoreError like `fitting`."""
+    """Check external runs before any of them is stored.
+
+    Raises StoreError if a run has impossible numbers. The example ids of the runs' predictions are
+    added to `known`.
+    """
     deque(fitting(map(stored_to_run, runs), known), maxlen=0)
 
 
 def note_rows(run: Run, known: Known) -> None:
-    """Add the rows that a run has predicted to `known`."""
+    """Add the example ids of a run's predictions to `known`."""
     for split in run.predictions:
         if not _is_score_alone(run, split):
             rows = Rows(run.job_key, run.attempt, run.model, run.finished)
@@ -73,10 +80,16 @@ def note_rows(run: Run, known: Known) -> None:
 
 
 def differing(known: Known, here: Known) -> dict[Place, tuple[Rows, Rows]]:
-    """Return the places where runs from elsewhere contradict all stored runs.
+    """Return the splits on which an external run contradicts all stored runs.
 
-    The values are one run of each side. Places are left out if a run from elsewhere is also stored:
-    both then come from one store, which had them all.
+    Args:
+        known: Splits predicted by external runs.
+        here: Splits predicted by stored runs.
+
+    Returns:
+        An external run and a stored run that contradict each other, keyed by split. Splits on which
+        a run is both external and stored are left out, because the contradictory runs were then
+        already together in one store.
     """
     found: dict[Place, tuple[Rows, Rows]] = {}
     for place, theirs in known.items():
@@ -88,12 +101,12 @@ def differing(known: Known, here: Known) -> dict[Place, tuple[Rows, Rows]]:
 
 
 def _names(runs: Mapping[str, Sequence[Rows]]) -> set[tuple[str, str]]:
-    """Return the identities of runs that do not depend on the number of the attempt in a store."""
+    """Return (job key, end time) of each run, which are the same in every store."""
     return {(run.job_key, run.finished) for some in runs.values() for run in some}
 
 
 def contradictions(known: Known) -> Iterator[str]:
-    """Yield a sentence for each run that contradicts another one, which their own store has too."""
+    """Yield a message for each run that contradicts another run on the same split."""
     for place, runs in known.items():
         (first, *_), *others = runs.values()
         for other, *_ in others:
@@ -104,7 +117,7 @@ def contradictions(known: Known) -> Iterator[str]:
 
 
 def contradict(place: Place) -> str:
-    """Return the predicate of a sentence about two contradictory runs."""
+    """Return the end of a sentence that begins with the names of two contradictory runs."""
     task, split, _ = place
     return (
         f"contradict each other: both say that they have predicted the same rows of {task} {split},"
@@ -120,12 +133,12 @@ def _refused(run: Run, what: str) -> StoreError:
 
 
 def _is_score_alone(run: Run, split: SimpleNamespace) -> bool:
-    """Return whether the run is an imported score without predictions."""
+    """Return whether the run is only an imported score, without predictions."""
     return bool(run.job["kind"] == "imported" and not split.rows)
 
 
 def _faults_of_split(run: Run, split: SimpleNamespace) -> Iterator[str]:
-    """Yield the faults of a split's predictions, as predicates of a sentence."""
+    """Check the predictions of a split and yield the end of a sentence for each problem found."""
     if _is_score_alone(run, split):
         return
     name = f"{split.task}:{split.split}"
@@ -146,7 +159,10 @@ def _ids(split: SimpleNamespace) -> list[Any]:
 
 
 def _rows_said(provenance: object, name: str, fingerprint: str) -> int | None:
-    """Return the number of a split's rows with that fingerprint, if the run recorded it."""
+    """Return the number of examples in a split according to the run's provenance.
+
+    None if the run did not record it, or recorded it for another fingerprint.
+    """
     splits: Any = provenance.get("data") if isinstance(provenance, Mapping) else None
     said: Any = splits.get(name) if isinstance(splits, Mapping) else None
     if not isinstance(said, Mapping) or said.get("fingerprint") != fingerprint:
@@ -156,7 +172,7 @@ def _rows_said(provenance: object, name: str, fingerprint: str) -> int | None:
 
 
 def _bounds(task: str, name: str) -> tuple[float, float]:
-    """Return the bounds of a task's score; infinite for an unknown score."""
+    """Return the lowest and highest possible value of a task's score; infinite if unknown."""
     measure = measures_of(task).get(name)
     if measure is None:
         return _ANY

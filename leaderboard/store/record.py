@@ -1,4 +1,4 @@
-"""Conversion of a Result or a Failure to rows of the schema and back, with a digest check."""
+"""Conversion of a Result or a Failure to database rows and back, with a digest against damage."""
 
 import json
 from collections import defaultdict
@@ -40,7 +40,10 @@ from benchharness.tasks.custom import define_task
 
 
 class Run(SimpleNamespace):
-    """Row of `runs` with its rows of `scores` and `predictions`; columns are attributes."""
+    """Row of the table `runs`, with its rows of the tables `scores` and `predictions`.
+
+    The columns are attributes.
+    """
 
     id: int = 0  # 0 until it is stored
     attempt: int = 0  # 0 until it is stored
@@ -52,16 +55,18 @@ class Run(SimpleNamespace):
 
 
 KEYS_AT_ONCE = 500
-"""Number of keys per statement; SQLite accepts at least 999 (sqlite.org/limits.html, 9)."""
+"""Maximum number of keys per SQL statement. SQLite accepts at least 999 parameters
+(sqlite.org/limits.html, section 9).
+"""
 
 _RUNS_AT_ONCE = 100
-"""Number of runs in memory at a time; the predictions of one may be megabytes."""
+"""Maximum number of runs in memory. The predictions of one run may take megabytes."""
 
 Thing = TypeVar("Thing")
 
 
 def portions(things: Iterable[Thing], most: int = _RUNS_AT_ONCE) -> Iterator[Sequence[Thing]]:
-    """Yield the things in portions of at most `most`, to be read or written together."""
+    """Split an iterable into sequences of at most `most` items."""
     remaining = iter(things)
     while portion := list(islice(remaining, most)):
         yield portion
@@ -72,7 +77,7 @@ def read_runs(
 ) -> list[Run]:
     """Return the runs that fulfil the conditions, oldest first.
 
-    Without `with_rows` the predicted rows are left out, which saves memory.
+    With `with_rows=False`, the predictions are not read, which saves memory.
     """
     query = select(RUNS).where(*conditions).order_by(RUNS.c.id)
     found = {row["id"]: Run(**row) for row in db.execute(query).mappings()}
@@ -87,23 +92,23 @@ def read_runs(
     return list(found.values())
 
 
-# Headlines: the fields of each job's listed run that lists and boards need, in one short row.
+# Headlines: one short database row per job, with the fields that lists and leaderboards need.
 #
-# Runs are stored completely and most jobs have one; a headline is a small part of its run, so that
-# a list of ten thousand reads a few megabytes. It is written with its run in one transaction and
-# contains nothing that the run does not contain. The fields that seeds share are a separate text,
-# which is parsed once for all of them.
+# A headline is a small part of a complete run, so that listing ten thousand jobs reads only a few
+# megabytes. It is written in the same transaction as its run and contains nothing that the run does
+# not contain. The fields that are equal for all seeds are stored as a separate text, which is
+# parsed only once for all of these runs.
 
 _COPIES = ("model", "weights", "recipe", "recipe_digest", "task", "data", "limit", "precision")
 _OWN_COPIES = ("seed", "finished", "error", "start_from")
 _OWN = frozenset({*_OWN_COPIES, "seconds", "parameters", "scores", "flags"})
-"""Fields in the content of every headline; `more` has fields that few runs have."""
+"""Fields in the column `content` of every headline. Rarely used fields are in its field "more"."""
 
 
 def headline_columns(run: Run) -> dict[str, Any]:
     """Return the columns of a stored run's headline.
 
-    For tasks that were trained together it has the names of all tasks and suites.
+    For a multi-task run, `task` and `suite` contain the names of all tasks and suites.
     """
     tasks = trained_tasks(run.fingerprints) or (run.task,)
     suites = dict.fromkeys(name.partition("/")[0] for name in tasks)
@@ -120,8 +125,8 @@ def headline_columns(run: Run) -> dict[str, Any]:
 
 
 def _shared(run: Run) -> dict[str, Any]:
-    """Return the fields of a RunRow that runs share which differ only in the seed."""
-    # A failure has no provenance, and a run from elsewhere may have any value.
+    """Return the fields of a RunRow that are equal for runs that differ only in the seed."""
+    # A failure has no provenance, and in an external run it may be anything.
     said = run.provenance if isinstance(run.provenance, dict) else {}
     splits = said.get("data")
     counts = splits.values() if isinstance(splits, dict) else ()
@@ -139,7 +144,7 @@ def _shared(run: Run) -> dict[str, Any]:
 
 
 def _content(run: Run) -> dict[str, Any]:
-    """Return the other fields of a RunRow; the seconds of a failure are 0."""
+    """Return the fields of a RunRow that are not in `_shared`; a failure has 0 seconds."""
     scores = defaultdict[str, dict[str, float]](dict)
     for score in run.scores:
         scores[score.task][score.name] = score.value
@@ -172,15 +177,16 @@ def _words(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rows_of(headlines: Sequence[tuple[Any, Any, Any]]) -> list[RunRow]:
-    """Return the rows of lists for headlines (key, shared fields, content), all as text.
+    """Convert headlines to RunRows.
 
-    All contents are parsed at once: ten thousand one by one take several times as long. Raises
-    StoreError for a damaged one.
+    A headline is given as job key, shared fields and content; the latter two are JSON text. All
+    contents are parsed in one call, because parsing ten thousand separately takes several times as
+    long. Raises StoreError if a headline is damaged.
     """
-    # SQLite keeps a value of any type in any column, so a damaged file may have no text there.
+    # SQLite accepts a value of any type in any column, so in a damaged file it may not be text.
     texts = [text if isinstance(text, str) else "" for *_, text in headlines]
     contents = _parsed(f"[{','.join(texts)}]") or []
-    if len(contents) != len(texts):  # one is damaged, which `row_of` reports
+    if len(contents) != len(texts):  # one content is damaged; `row_of` reports which
         contents = [_parsed(text) for text in texts]
     return [row_of(key, shared, c) for (key, shared, _), c in zip(headlines, contents, strict=True)]
 
@@ -193,13 +199,13 @@ def _parsed(text: str) -> Any:
 
 
 def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
-    """Return the row of a list that a headline describes; raise StoreError if it is damaged."""
+    """Convert a headline to a RunRow; raise StoreError if the headline is damaged."""
     try:
         known, definition = _in_common(shared)
         define_task(definition)
         own = {**content, "key": key}
         scores, flags, more = own["scores"], own["flags"], own.pop("more", None)
-        # The row is created without __init__, so a missing field would fail only when it is read.
+        # The row is created without __init__, so check here that no field is missing.
         if own.keys() - {"key"} != _OWN or not all(type(each) is dict for each in scores.values()):
             raise TypeError(f"it has {', '.join(own)}")
         own["flags"] = {task: tuple(said) for task, said in flags.items()}
@@ -213,8 +219,7 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
             f"the lists' entry of the stored run {str(key)[:12]} is damaged ({error}): `bench db "
             "check` lists every fault, and docs/store.md explains how to save the rest."
         ) from error
-    # Without __init__, which sets the fields one by one: it would be most of the cost of a large
-    # board.
+    # __init__ sets the fields one by one, which would take most of the time of a large leaderboard.
     row = object.__new__(RunRow)
     vars(row).update(known)
     vars(row).update(own)
@@ -223,7 +228,10 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
 
 @lru_cache(maxsize=4096)
 def _in_common(shared: str) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
-    """Return the fields of a row that seeds share, as shared objects, and the task's definition."""
+    """Return the RunRow fields in a headline's column `shared`, and the definition of the task.
+
+    The result is cached, so that runs which differ only in the seed share these objects.
+    """
     found = json.loads(shared)
     definition, stage = found.pop("definition"), found.pop("stage")
     measures = defaultdict[str, dict[str, Measure]](dict)
@@ -232,17 +240,20 @@ def _in_common(shared: str) -> tuple[Mapping[str, Any], Mapping[str, Any] | None
     for name, value in found.items():
         found[name] = intern(value) if isinstance(value, str) else value
     prints = {intern(name): intern(value) for name, value in found.pop("fingerprints").items()}
-    # RunRow needs every field; `row_of` overwrites these with the fields of each run.
+    # RunRow needs every field. `row_of` replaces these with the fields of the run.
     own: dict[str, Any] = dict.fromkeys(_OWN) | {"key": "", "scores": {}, "flags": {}}
     row = RunRow(
         **found, **own, fingerprints=prints, measures=dict(measures), stage=stage and Stage(**stage)
     )
-    _ = row.suites  # cached with the fields, like the properties that it uses
+    _ = row.suites  # caches this property and those that it uses with the fields
     return vars(row), definition
 
 
 def define_task_of(shared: str) -> None:
-    """Register the task of a headline if it is a custom one; ignore a damaged headline."""
+    """Register the task of a headline if it is a custom task.
+
+    `shared` is the headline's column of this name. A damaged headline is ignored.
+    """
     with suppress(AttributeError, KeyError, TypeError, ValueError, DataError):
         define_task(_in_common(shared)[1])
 
@@ -264,19 +275,19 @@ COPIES = (
     "parameters",
     "fingerprints",
 )
-"""Columns that repeat, for lists, values of the job or the cost; the digest covers them too."""
+"""Columns of `runs` that are copies of values in the job or the cost. The digest covers them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRun:
-    """Attempt at a job with all that a store has of it, for transfer to another store.
+    """Complete stored attempt at a job, in a form that can be transferred to another store.
 
     Attributes:
         key: Key of the job.
         attempt: Number of the attempt.
-        status: "finished" or a failure's kind.
+        status: "finished", or `Failure.kind`.
         digest: Digest that detects damage; it is the same in every store.
-        data: JSON data of the Result or Failure when it was stored, with the metric of each score.
+        data: JSON data of the Result or Failure, with the metric of each score in addition.
     """
 
     key: str
@@ -287,15 +298,15 @@ class StoredRun:
 
 
 def outcome_to_run(outcome: Result | Failure) -> Run:
-    """Return the rows of a finished or failed job; the attempt's number is not set.
+    """Convert an outcome to database rows; the number of the attempt is not set.
 
-    NUL and lone surrogates in the message and details of a failure are escaped. Raises StoreError
-    for what no database can store unchanged.
+    NUL and lone surrogates in a failure's message and details are escaped. Raises StoreError if the
+    outcome contains values that no database can store unchanged.
     """
     data = plain(outcome.to_json())
     define_task(outcome.job.definition)
     for evaluation in data.get("evaluations", ()):
-        # {"accuracy_mm": "accuracy"}; for a score that the task does not list, its own name.
+        # E.g. {"accuracy_mm": "accuracy"}. A score that the task does not list is its own metric.
         measures = measures_of(evaluation["task"])
         evaluation["metrics"] = {
             name: measures[name].metric if name in measures else name
@@ -305,7 +316,7 @@ def outcome_to_run(outcome: Result | Failure) -> Run:
 
 
 def _run_of(data: Mapping[str, Any]) -> Run:
-    """Return the rows of the data that `_data_of` gives."""
+    """Return the database rows for an outcome's JSON data; the inverse of `_data_of`."""
     more = _result_columns(data) if "evaluations" in data else _failure_columns(data)
     run = Run(**_job_columns(data["job"]), finished=storable(data["finished"]), **more)
     run.digest = _digest(run)
@@ -318,7 +329,7 @@ def _result_columns(data: Mapping[str, Any]) -> dict[str, Any]:
         task, split = each["task"], each["split"]
         _check_names(task, split, *each["scores"], *each["metrics"].values())
         where = {"task": task, "split": split}
-        # Adding 0.0 turns an integer into a float and -0.0 into 0.0, like the column.
+        # Adding 0.0 converts integers to floats and -0.0 to 0.0, as the database does.
         scores += [
             SimpleNamespace(**where, name=name, value=value + 0.0, metric=each["metrics"][name])
             for name, value in each["scores"].items()
@@ -328,7 +339,7 @@ def _result_columns(data: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "status": FINISHED,
         "exit_code": None,
-        # A float, like the column's: 12 and 12.0 have different digests.
+        # Converted to a float as in the database, because 12 and 12.0 have different digests.
         "seconds": float(data["cost"]["seconds"]),
         "parameters": data["cost"]["parameters"],
         "error": "",
@@ -354,7 +365,7 @@ def _failure_columns(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_to_outcome(run: Run) -> Result | Failure:
-    """Return the stored outcome; raise StoreError if any byte of it has changed."""
+    """Convert database rows to the outcome; raise StoreError if they do not match their digest."""
     _require_whole(run)
     return _outcome(run)
 
@@ -365,9 +376,9 @@ def _outcome(run: Run) -> Result | Failure:
 
 
 def without_evaluations(row: Mapping[str, Any]) -> Result:
-    """Return the result in these columns of a run, without evaluations and curve.
+    """Create a result without evaluations and curve from the other columns of a run.
 
-    Raises DamagedError if the columns do not describe a result.
+    Raises DamagedError if the columns do not contain a valid result.
     """
     try:
         return Result.from_json({**row, "evaluations": (), "curve": ()})
@@ -376,7 +387,7 @@ def without_evaluations(row: Mapping[str, Any]) -> Result:
 
 
 def run_to_stored(run: Run) -> StoredRun:
-    """Return the run for another store; raise StoreError if any byte of it has changed."""
+    """Convert database rows for transfer; raise StoreError if they do not match their digest."""
     _require_whole(run)
     return StoredRun(
         key=run.job_key,
@@ -388,7 +399,7 @@ def run_to_stored(run: Run) -> StoredRun:
 
 
 def shared_stored(stored: StoredRun) -> StoredRun:
-    """Return the run without this machine's paths, with a new digest if there were any."""
+    """Shorten the paths of this machine in a run; compute a new digest if there were any."""
     read = Result if stored.status == FINISHED else Failure
     outcome: Result | Failure = read.from_json(stored.data)
     shared = shared_outcome(outcome)
@@ -400,18 +411,18 @@ def shared_stored(stored: StoredRun) -> StoredRun:
 
 
 _WITH_PLACES = ("job", "provenance", "error", "details")
-"""Parts of a run that may contain paths of the machine where it ran."""
+"""Fields of a run's data that may contain paths of the machine on which it ran."""
 
 
 def stored_to_run(stored: StoredRun) -> Run:
-    """Return the rows of a run from another store; the attempt's number is that of the other store.
+    """Convert a run from another store to database rows, with the other store's attempt number.
 
-    Raises StoreError if that store cannot have written it.
+    Raises StoreError if the run differs from what a store would have written.
     """
-    # Data that were changed by hand may be anything, so reading them may raise any of these errors.
+    # The data may have been changed by hand, so reading them may raise any of these errors.
     try:
-        # The outcome and the headline are made only to raise errors: a store accepts only what it
-        # can return.
+        # The outcome and the headline are created only to find errors, so that everything that is
+        # stored can be read again.
         run = _run_of(stored.data)
         run.attempt = stored.attempt
         _outcome(run)
@@ -431,7 +442,7 @@ def stored_to_run(stored: StoredRun) -> Run:
 
 
 def not_as_written(key: str, attempt: int) -> StoreError:
-    """Return the error for a run that no store can have written."""
+    """Return the error for an external run that differs from what its store wrote."""
     return StoreError(
         f"the run {key[:12]} (attempt {attempt}) differs from what its store wrote: export that "
         "store again."
@@ -453,7 +464,7 @@ def _damaged(run: Run) -> StoreError:
 def _is_whole(run: Run) -> bool:
     try:
         return _digest(run) == run.digest
-    except StoreError:  # e.g. a flipped bit made a number infinite
+    except StoreError:  # e.g. a damaged number has become infinite
         return False
 
 
@@ -489,7 +500,7 @@ def _check_names(*names: str) -> None:
 
 
 def _data_of(run: Run) -> dict[str, Any]:
-    """Return the data of the outcome's `to_json`, with the metrics, from the rows."""
+    """Return the outcome's JSON data (see `StoredRun.data`) from the database rows."""
     if run.status != FINISHED:
         return {
             "job": run.job,

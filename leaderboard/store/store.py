@@ -1,4 +1,4 @@
-"""Store of results and failures, which are written completely and read as list rows or complete."""
+"""Store of results and failures. Runs can be read completely, or as short rows for lists."""
 
 import json
 import re
@@ -107,31 +107,31 @@ from benchharness.leaderboard.text import digest, plain, storable
 from benchharness.tasks.foreign_code import named_code, remember_code
 from benchharness.tasks.suites import SUITES
 
-# Queries for lists and boards: runs with their scores, without predictions and curves.
+# Queries for lists and leaderboards: runs with their scores, without predictions and curves.
 
 
 def _listed_rows(
     db: Connection, annotations: Sequence[Annotation], *conditions: ColumnElement[bool]
 ) -> list[RunRow]:
-    """Return one row per job, oldest first: its newest result, or its newest failure."""
+    """Return one row per job, oldest first: its newest result, else its newest failure."""
     return annotated(_with_settings(db, _stored_rows(db, *conditions)), annotations)
 
 
 def _stored_rows(db: Connection, *conditions: ColumnElement[bool]) -> list[RunRow]:
-    """Return the rows of these headlines as they were stored."""
-    # Unparsed texts, because parsing ten thousand one by one is slow.
+    """Return the rows of the headlines that fulfil the conditions, without annotations."""
+    # JSON is read as text, because `rows_of` parses all of it at once, which is faster.
     columns = (HEADLINES.c.job_key, HEADLINES.c.shared, type_coerce(HEADLINES.c.content, Text))
     query = select(*columns).where(*conditions).order_by(HEADLINES.c.run_id)
     return rows_of([tuple(found) for found in db.execute(query)])
 
 
 def _with_settings(db: Connection, rows: Sequence[RunRow]) -> list[RunRow]:
-    """Return the rows; those whose recipe name does not determine their values get their settings.
+    """Add the settings to the rows whose recipe name does not determine the settings' values.
 
-    Settings are read once per set of values, from one run's job.
+    Settings are read once per set of values, from the job of one run.
     """
-    # A name that stands for several sets of values determines none: "paper" is enough only if all
-    # rows of a model on a task have one digest.
+    # The recipe name "paper" determines the values only if all rows of a model and task with this
+    # name have the same digest of their values.
     digests: defaultdict[tuple[object, ...], set[str]] = defaultdict(set)
     for row in rows:
         digests[_named(row)].add(row.recipe_digest)
@@ -155,15 +155,19 @@ def _named(row: RunRow) -> tuple[object, ...]:
 
 
 def _values_of_row(row: RunRow) -> tuple[object, ...]:
-    """Return a key that is equal for rows with the same values from the same sources."""
+    """Return a key that is equal for rows whose settings have the same values and sources."""
     return row.kind, row.recipe, row.overridden, row.recipe_digest
 
 
 def _settings_of(db: Connection, keys: Iterable[str]) -> dict[str, dict[str, Setting]]:
-    """Return the settings of these jobs without damaged ones, which `bench db check` reports."""
+    """Return the settings of these jobs, keyed by job key.
+
+    Damaged jobs are left out; `bench db check` reports them.
+    """
     found = {}
     for some in _portions(keys):
-        # Read as text, because the column's own type would raise DamagedError for all rows.
+        # JSON is read as text, because the column's own type raises DamagedError for the whole
+        # query if one row is damaged.
         query = select(RUNS.c.job_key, type_coerce(RUNS.c.job, Text))
         for key, text in db.execute(query.where(RUNS.c.job_key.in_(some))):
             with suppress(ValueError, TypeError, KeyError, AttributeError):
@@ -186,7 +190,7 @@ def _row_of_run(run: Run) -> RunRow:
 
 
 def _finished_among(db: Connection, keys: Iterable[str]) -> set[str]:
-    """Return the job keys that have a result."""
+    """Return those of the job keys that have a result."""
     found: set[str] = set()
     for some in _portions(keys):
         query = select(RUNS.c.job_key).where(RUNS.c.job_key.in_(some), RUNS.c.status == FINISHED)
@@ -195,9 +199,9 @@ def _finished_among(db: Connection, keys: Iterable[str]) -> set[str]:
 
 
 def _values_of(column: Column[str]) -> Subquery:
-    """Select the distinct values of an indexed column, with one step in the index per value."""
-    # The first step gives the smallest value, each further one the next larger value, and NULL
-    # after the largest.
+    """Return a query for the distinct values of an indexed column: one index lookup per value."""
+    # The first lookup gives the smallest value, each further one the next larger value, and the
+    # last one NULL.
     known = select(func.min(column).label("value")).cte(recursive=True)
     following = select(func.min(column)).where(column > known.c.value).scalar_subquery()
     steps = known.union_all(select(following).where(known.c.value.is_not(None)))
@@ -205,12 +209,12 @@ def _values_of(column: Column[str]) -> Subquery:
 
 
 def _count_rows(db: Connection, *conditions: ColumnElement[bool]) -> int:
-    """Return the number of listed jobs."""
+    """Return the number of jobs whose headlines fulfil the conditions."""
     return db.scalar(select(func.count()).select_from(HEADLINES).where(*conditions)) or 0
 
 
 def _portions(keys: Iterable[str]) -> Iterator[Sequence[str]]:
-    """Yield the distinct keys in portions that fit into a statement."""
+    """Yield the distinct keys in portions that are small enough for one SQL statement."""
     return portions(sorted(set(keys)), KEYS_AT_ONCE)
 
 
@@ -222,14 +226,14 @@ def open_store(url_or_path: str | Path, *, create: bool = True, upgrade: bool = 
     """Open the store at a path or a SQLAlchemy URL; create a missing one, upgrade an older one.
 
     Args:
-        url_or_path: Path of an SQLite file, or URL.
-        create: Open for writing: create a missing store, and store the outcomes that jobs kept in
-            files while it could not be written (see `Store.keep`).
-        upgrade: Upgrade an older store; else it is refused.
+        url_or_path: Path of an SQLite file, or SQLAlchemy URL.
+        create: Open the store for writing: create it if it is missing, and add the outcomes that
+            were saved in files while the store could not be written (see `Store.keep`).
+        upgrade: Upgrade a store with an older schema; if False, such a store is an error.
 
     Raises:
         StoreError: If the store is missing (with `create=False`), damaged, not a leaderboard, or
-            written by a newer version. The file stays as it was.
+            written by a newer version. The file is not changed.
     """
     engine = open_engine(url_or_path)
     prepare(engine, create=create, upgrade=upgrade)
@@ -241,9 +245,10 @@ def open_store(url_or_path: str | Path, *, create: bool = True, upgrade: bool = 
 
 @contextmanager
 def as_store_error(left: str) -> Iterator[None]:
-    """Turn any database error about an outcome into a StoreError, so that the outcome is kept.
+    """Context manager that turns any error into a StoreError.
 
-    `left` names the outcome in the message.
+    Callers that store an outcome can then save it in a file instead. `left` names the outcome in
+    the error message.
     """
     try:
         yield
@@ -257,11 +262,11 @@ def as_store_error(left: str) -> Iterator[None]:
 
 
 class Store:
-    """Leaderboard database; open it with `open_store`, in a `with` statement.
+    """Leaderboard database. Open it with `open_store`, in a `with` statement.
 
-    Every method is one transaction, unless its description differs, and may be called from many
-    processes at once. All raise StoreError if the database is locked, full or damaged. `taken`
-    reports the kept outcomes that were stored when it was opened.
+    Unless documented otherwise, every method is one transaction. Many processes may use a store at
+    the same time. All methods raise StoreError if the database is locked, full or damaged. `taken`
+    counts the outcomes from files that were added to the store when it was opened.
     """
 
     _data = ""
@@ -283,7 +288,7 @@ class Store:
 
     @property
     def name(self) -> str:
-        """Path of the file, or the URL without its password."""
+        """Path of the SQLite file, or URL without passwords."""
         return name_of(self._engine)
 
     def close(self) -> None:
@@ -295,14 +300,17 @@ class Store:
         return self._add(outcome_to_run(result))
 
     def add_failure(self, failure: Failure) -> int:
-        """Store the failure of a job; return the number of the attempt. It hides no result."""
+        """Store the failure of a job; return the number of the attempt.
+
+        If the job has a result, lists still show the result.
+        """
         return self._add(outcome_to_run(failure))
 
     def add_missing(self, outcome: Result | Failure) -> bool:
-        """Store an outcome unless its job has a result; return whether it was stored.
+        """Store an outcome unless its job already has a result; return whether it was stored.
 
-        Check and write are one transaction. So several drivers may run the same jobs, and a late
-        outcome neither duplicates nor replaces anything.
+        The check and the write are one transaction. So several drivers may run the same jobs: an
+        outcome that comes too late is not stored.
         """
         run = outcome_to_run(outcome)
         with writing(self._engine) as db:
@@ -312,16 +320,17 @@ class Store:
             return True
 
     def hurried(self, seconds: float, since: float | None = None) -> "Store":
-        """Return the same store, which waits at most `seconds` while another process locks it.
+        """Return an object for the same store that waits at most `seconds` for a lock.
 
-        It then raises StoreError. `since` is the monotonic time since which it has been locked.
+        After that, its methods raise StoreError. `since` is the time, on the monotonic clock, since
+        which the store has been locked; it is used in the error message.
         """
         return Store(hurried(self._engine, seconds, since))
 
     def reading_from(self, data: str) -> "Store":
-        """Return the same store with `data` as the place of the rows of all its results.
+        """Return an object for the same store whose results all have `data` as `Job.data`.
 
-        Used for an archive, whose runs were made elsewhere.
+        It is used for an archive, whose runs were made on another machine.
         """
         found = Store(self._engine, self.taken)
         found._data = data
@@ -329,18 +338,21 @@ class Store:
 
     @property
     def kept_folder(self) -> Path:
-        """Folder for outcomes that cannot be stored: next to the store's file."""
+        """Folder for outcomes that cannot be stored, next to the store's file.
+
+        For a database server, it is in the folder "results".
+        """
         file = file_of(self._engine)
         if file is not None:
-            # Links are resolved, so that all links to one file share a folder.
+            # Links are resolved, so that all links to the same file share a folder.
             file = file.resolve()
             return file.with_name(f"{file.name}.unstored")
-        # A server has no folder, so the digest of host, port and database is the folder's name.
+        # A server has no file: the folder is named after the digest of host, port and database.
         return Path("results").absolute() / f"{self.place_digest}.unstored"
 
     @property
     def place_digest(self) -> str:
-        """Digits that identify the store's file, or its server's host, port and database."""
+        """Hex digits that identify the store: its path, or its server's host, port and database."""
         url, file = self._engine.url, file_of(self._engine)
         return digest([str(file.resolve())] if file else [url.host, url.port, url.database])[:12]
 
@@ -349,29 +361,36 @@ class Store:
         return [self.kept_folder, *kept_elsewhere(self.place_digest)]
 
     def keep_named_code(self) -> None:
-        """Record on this machine the code that this command named, so that later commands load it.
+        """Record the code (plugins, scripts) that the user named on this command line.
 
-        The code of runs that come from an archive or another store is not recorded.
+        The record is kept on this machine, so that later commands load the code again. Code of runs
+        from an archive or another store is not recorded.
         """
         keep_code_named(self.place_digest, named_code())
 
     def forget_named_code(self) -> None:
-        """Delete the record of named code: the store is about to be deleted."""
+        """Delete the record of `keep_named_code`, because the store is about to be deleted."""
         forget_code_named(self.place_digest)
 
     def keep(self, outcome: Result | Failure, *, force: bool = False) -> Path:
-        """Write an outcome that cannot be stored now to a file; return the path.
+        """Save an outcome that cannot be stored now in a file; return the file's path.
 
-        The file is written completely or not at all. It is next to the store, or if that has no
-        room in the user's data or TMPDIR. The next process that opens the store for writing stores
-        it like `add_missing`, or with `force` as another attempt. Raises OSError if no folder has
-        room, DataError for an outcome that is too large for an archive, and StoreError for what no
-        database can store unchanged.
+        The file is written completely or not at all. It is next to the store or, if the file cannot
+        be written there, in the user's data folder or TMPDIR. The next process that opens the store
+        for writing adds the outcome like `add_missing`, or with `force` as another attempt.
+
+        Raises:
+            OSError: If the file cannot be written in any of these folders.
+            DataError: If the outcome is too large for an archive.
+            StoreError: If the outcome contains values that no database can store unchanged.
         """
         return write_kept(self._kept_folders, outcome_to_run(outcome), force=force)
 
     def take_kept(self) -> Taken:
-        """Store the outcomes that were kept in files, and delete these files; damaged ones stay."""
+        """Store the outcomes that `keep` saved in files, and delete the files.
+
+        Damaged files are not deleted.
+        """
         added, needless, faults = 0, 0, list[str]()
         for path in kept_files(self._kept_folders):
             try:
@@ -384,16 +403,16 @@ class Store:
             with as_store_error(str(path)), writing(self._engine) as db:
                 is_new = append_missing(db, run, force=force)
             added, needless = added + is_new, needless + (not is_new)
-            # If it cannot be deleted, the next time it is found to be stored already.
+            # If the file cannot be deleted, the next call finds that its run is stored already.
             with suppress(OSError):
                 path.unlink()
         for folder in own_folders(self._kept_folders):
-            with suppress(OSError):  # it contains damaged files, or does not exist
+            with suppress(OSError):  # the folder contains damaged files, or does not exist
                 folder.rmdir()
         return Taken(added, needless, tuple(faults))
 
     def kept_faults(self) -> Iterator[str]:
-        """Yield a sentence for each damaged file with a kept outcome."""
+        """Check the files that `keep` has written and yield a message for each damaged one."""
         for path in kept_files(self._kept_folders):
             try:
                 read_kept(path)
@@ -403,7 +422,7 @@ class Store:
                 yield str(error)
 
     def finished_keys(self, keys: Iterable[str]) -> set[str]:
-        """Return the job keys that have a result."""
+        """Return those of the job keys that have a result."""
         with reading(self._engine) as db:
             return _finished_among(db, keys)
 
@@ -415,10 +434,14 @@ class Store:
         task: Names = None,
         key: str | None = None,
     ) -> list[RunRow]:
-        """Return one row per job, oldest first: its newest result, or its newest failure.
+        """Return one row per job, oldest first: its newest result, else its newest failure.
 
-        `model`, `suite` and `task` are a name or several, which must match exactly; `key` is the
-        beginning of a job key. A run on several tasks belongs to each of them and to their suites.
+        Args:
+            model: Names of models to select, or one name; None selects all.
+            suite: Names of suites to select, or one name.
+            task: Names of tasks to select, or one name. A multi-task run is selected by each of
+                its tasks and their suites.
+            key: Prefix of the job keys to select.
         """
         with reading(self._engine) as db:
             annotations = read_annotations(db)
@@ -430,16 +453,16 @@ class Store:
     def newest_runs(
         self, most: int, *, model: Names = None, suite: Names = None, task: Names = None
     ) -> Iterator[list[RunRow]]:
-        """Yield the newest `most` rows of `runs` (0: all), oldest first, in portions.
+        """Yield the newest `most` rows that `runs` would return, oldest first, in portions.
 
-        Each portion is a transaction of its own; runs that others write meanwhile cause no
-        repetition.
+        `most=0` yields all rows. Each portion is read in its own transaction. If others write
+        meanwhile, no run is repeated.
         """
         with reading(self._engine) as db:
             annotations = read_annotations(db)
             conditions = _conditions(db, annotations, model, suite, task)
             ids = select(HEADLINES.c.run_id).where(*conditions).order_by(HEADLINES.c.run_id.desc())
-            # Newest first for the limit, but yielded in the reverse order.
+            # Sorted newest first because of the limit; yielded in the reverse order.
             wanted = db.scalars(ids.limit(most) if most else ids).all()
         for some in portions(reversed(wanted), KEYS_AT_ONCE):
             with reading(self._engine) as db:
@@ -447,7 +470,7 @@ class Store:
             yield _called(rows, model)
 
     def runs_with(self, keys: Iterable[str]) -> list[RunRow]:
-        """Return the rows of the stored ones among these jobs."""
+        """Return the rows of the jobs with these keys; jobs that are not stored are left out."""
         with reading(self._engine) as db:
             annotations = read_annotations(db)
             return [
@@ -457,7 +480,7 @@ class Store:
             ]
 
     def define_tasks(self) -> None:
-        """Register the custom tasks whose runs are stored here."""
+        """Register the custom tasks that have runs in this store."""
         unknown = [name for name in self.suites() if name not in SUITES]
         with reading(self._engine) as db:
             for suite in unknown:
@@ -480,38 +503,44 @@ class Store:
             names = list(db.scalars(select(known.c.value).order_by(known.c.value)))
             annotations = read_annotations(db)
             named = [each for each in annotations if each.kind == "name"]
-            # An annotation may rename one row of a model while others keep their stored name, so
-            # the remaining names follow from the rows.
+            # An annotation may rename some runs of a model while others keep the stored name, so
+            # the names of such models are read from their rows.
             renamed = {str(dict(each.fields)["model"]) for each in named}
             rows = _listed_rows(db, annotations, HEADLINES.c.model.in_(renamed)) if renamed else []
             return sorted({*names} - renamed | {row.model for row in rows})
 
     def count(self, *, model: Names = None, suite: Names = None, task: Names = None) -> int:
-        """Return the number of jobs with a run, of a model, a suite, a task or all."""
+        """Return the number of stored jobs that match; the arguments are those of `runs`."""
         with reading(self._engine) as db:
             annotations = [] if model is None else read_annotations(db)
             return _count_rows(db, *_conditions(db, annotations, model, suite, task))
 
     def attempt_count(self) -> int:
-        """Return the number of attempts at all jobs."""
+        """Return the total number of attempts at all jobs."""
         with reading(self._engine) as db:
             return db.scalar(select(func.count(RUNS.c.id))) or 0
 
     def newest(self) -> str:
-        """Return a digest that changes with every change of the runs or the annotations."""
-        # A deleted run need not be the last one, so the number of runs counts too.
+        """Return a digest that changes whenever runs or annotations change."""
+        # The digest of the newest run does not change if another run is deleted, but the number of
+        # runs does.
         query = select(RUNS.c.digest).order_by(RUNS.c.id.desc()).limit(1)
         with reading(self._engine) as db:
             count = db.scalar(select(func.count(RUNS.c.id))) or 0
             return digest([db.scalar(query), count, annotations_digest(read_annotations(db))])
 
     def attempts(self, key_prefix: str) -> list[RunRow]:
-        """Return every attempt at one job, oldest first; raise BenchError like `result`."""
+        """Return every attempt at the one job whose key has this prefix, oldest first.
+
+        Raises BenchError if no job key, or more than one, has this prefix.
+        """
         with reading(self._engine) as db:
             return _attempts_at(db, _find_key(db, key_prefix))
 
     def result(self, key_prefix: str) -> Result | Failure:
-        """Return a job's complete newest result, or its newest failure if it has no result.
+        """Return the newest result of the job whose key has this prefix, with its predictions.
+
+        If the job has no result, its newest failure is returned.
 
         Raises BenchError if no job key, or more than one, has this prefix, and StoreError if any
         byte of the run has changed.
@@ -521,7 +550,10 @@ class Store:
         return next(self.results([key]))
 
     def results(self, keys: Iterable[str]) -> Iterator[Result | Failure]:
-        """Yield the `result` of each of these complete keys, in order, read in portions."""
+        """Yield the newest result, or else failure, of the job with each of these complete keys.
+
+        Outcomes are in the order of the keys and are read in portions.
+        """
         for some in portions(keys):
             listed = select(HEADLINES.c.run_id).where(HEADLINES.c.job_key.in_(some))
             with reading(self._engine) as db:
@@ -534,9 +566,10 @@ class Store:
             yield from (found[key] for key in some)
 
     def origins(self, keys: Iterable[str]) -> Iterator[Result]:
-        """Yield the results of these complete keys without evaluations and curves, in any order.
+        """Yield the results of the jobs with these complete keys, without evaluations and curves.
 
-        Their digests, which cover everything, are not checked. Failures are left out.
+        The order is arbitrary, and failures are left out. Damage is not detected, because a run's
+        digest covers its evaluations too.
         """
         columns = (RUNS.c.job, RUNS.c.cost, RUNS.c.provenance, RUNS.c.finished)
         for some in portions(keys, KEYS_AT_ONCE):
@@ -550,7 +583,7 @@ class Store:
         return replace(found, job=replace(found.job, data=self._data)) if self._data else found
 
     def annotations(self) -> list[Annotation]:
-        """Return the user's annotations of rows and models."""
+        """Return all annotations: names that the user gave, and hidden entries."""
         with reading(self._engine) as db:
             return read_annotations(db)
 
@@ -562,9 +595,10 @@ class Store:
         *,
         whole_model: bool = False,
     ) -> None:
-        """Rename or hide the rows of these jobs, or with `whole_model` all rows of their models.
+        """Rename or hide the leaderboard entries that contain these jobs.
 
-        A name equal to the stored one removes the annotation.
+        With `whole_model`, all entries of their models are renamed or hidden. A name that equals
+        the stored name of the model removes the annotation.
         """
         with writing(self._engine) as db:
             for fields in _fields_of_rows(db, keys, whole_model=whole_model):
@@ -575,26 +609,28 @@ class Store:
                     put_annotation(db, annotation)
 
     def remove_annotation(self, keys: Collection[str], kind: AnnotationKind) -> None:
-        """Remove the annotations of the rows of these jobs, and of their models."""
+        """Remove the annotations of the entries that contain these jobs, and of their models."""
         with writing(self._engine) as db:
             for whole in (False, True):
                 fields = _fields_of_rows(db, keys, whole_model=whole)
                 take_annotations(db, [Annotation(kind, each, "") for each in fields])
 
     def delete(self, keys: Collection[str], digests: Set[str] | None = None) -> int:
-        """Delete every attempt at these jobs, or those with the digests; return the number of jobs.
+        """Delete the attempts at these jobs; return the number of jobs with a deleted attempt.
 
-        Jobs that started from them stay. Many jobs take several transactions, as in `merge`; after
-        each of them the store is consistent.
+        If `digests` is given, only attempts with these digests are deleted. Jobs that started from
+        a deleted one stay. Many jobs are deleted in several transactions, and the store is
+        consistent after each of them.
         """
         drop = partial(delete_attempts, digests=digests)
         return in_pieces(self._engine, portions(sorted(keys)), drop, "deleted")
 
     def stored_runs(self, keys: Collection[str] | None = None) -> Iterator[StoredRun]:
-        """Yield every attempt at every job, or at these jobs, oldest first, for another store.
+        """Yield every attempt at the jobs with these keys (None: all jobs), for another store.
 
-        Runs are read in portions, so that others may write meanwhile; runs that they add are left
-        out. Raises StoreError for a damaged run.
+        Jobs come in the order of their first run. Runs are read in portions, so that others may
+        write meanwhile; runs that are added meanwhile are left out. Raises StoreError for a damaged
+        run.
         """
         with reading(self._engine) as db:
             ids = run_ids(db, keys)
@@ -604,41 +640,42 @@ class Store:
             yield run_to_stored(run)
 
     def add_stored(self, runs: Iterable[StoredRun], *, are_checked: bool = False) -> int:
-        """Store the runs of another store like `merge`; return the number of new ones."""
+        """Store the runs of another store like `merge`; return the number of added runs."""
         return self.merge(runs, are_checked=are_checked).added
 
     def add_results(self, results: Iterable[Result]) -> int:
-        """Store many results like `merge`; return the number of new ones."""
+        """Store many results like `merge`; return the number of added runs."""
         return merge_runs(self._engine, map(outcome_to_run, results)).added
 
     def merge(self, runs: Iterable[StoredRun], *, are_checked: bool = False) -> Merged:
-        """Store the runs of another store; others may write meanwhile (see `merging.merge_runs`).
+        """Store the runs of another store (see `merging.merge_runs`).
 
-        Raises StoreError if a run is not what its store has written, or has impossible numbers. To
-        store all runs or none, check them first (`check_runs` or `check_archive`, then
-        `check_rows`) and pass `are_checked=True`, which skips the check of the numbers.
+        Others may write meanwhile. Raises StoreError if a run differs from what its store wrote, or
+        if its numbers are impossible; runs before it stay stored. To store all runs or none, check
+        them first (`check_runs` or `check_archive`, then `check_rows`) and pass `are_checked=True`,
+        which skips the check of the numbers.
         """
         found = map(stored_to_run, runs)
         return merge_runs(self._engine, found if are_checked else fitting(found))
 
     def check_rows(self, known: Known, source: str, *, is_own: bool = False) -> list[str]:
-        """Compare the rows of runs from elsewhere with the rows of the stored runs.
+        """Check whether external runs and stored runs predicted the same examples of each split.
 
         Args:
-            known: Rows of the runs from elsewhere.
-            source: Name of their file or store.
-            is_own: True if the runs come from this store.
+            known: Splits predicted by the external runs, with the example ids (see numbers.py).
+            source: Name of the external file or store, for messages.
+            is_own: True if the external runs come from this store.
 
         Returns:
-            A sentence for each run that contradicts another one.
+            A message for each run that contradicts another one.
 
         Raises:
-            StoreError: If a run from elsewhere contradicts all stored ones, unless `is_own` is true
-                or some of them are stored here too.
+            StoreError: If an external run contradicts all stored runs on a split. No error is
+                raised if `is_own` is true, or if an external run on this split is stored here too.
         """
         here: Known = {}
         self._note_rows(known, here, most=1)
-        # If the one run read first is wrong, others may be right.
+        # One stored run per split is compared first. If it differs, all stored runs are compared.
         self._note_rows(differing(known, here), here)
         for place, (theirs, ours) in {} if is_own else differing(known, here).items():
             remove = shlex.join(["bench", "db", "delete", ours.job_key[:12], "--db", self.name])
@@ -651,7 +688,10 @@ class Store:
         return list(contradictions(both))
 
     def _note_rows(self, places: Iterable[Place], here: Known, most: int | None = None) -> None:
-        """Add to `here` the rows that stored runs predicted at these places, `most` per place."""
+        """Add the example ids of stored runs on these splits to `here`.
+
+        `most` is the maximum number of runs per split; None means all runs.
+        """
         ids = set[int]()
         with reading(self._engine) as db:
             for task, split, fingerprint in places:
@@ -669,15 +709,15 @@ class Store:
                 note_rows(run, here)
 
     def faults(self) -> Iterator[str]:
-        """Yield a sentence for each fault of the store; reads every byte of it."""
+        """Check the complete store and yield a message for each problem found."""
         return faults_in(self._engine)
 
     def back_up(self, target: Path) -> None:
-        """Copy the store to a file while others use it, completely or not at all.
+        """Copy the store to a file. Others may use the store meanwhile.
 
-        The copy of an SQLite store is a store; the copy of a server's store is an archive as from
-        `bench export --all`. Raises BenchError if the file exists already, and StoreError if a run
-        is damaged.
+        The file is written completely or not at all. For an SQLite store it is another SQLite
+        store; for a store on a server it is an archive like that of `bench export --all`. Raises
+        BenchError if the file exists already, and StoreError if a run is damaged.
         """
         check_new(target)
         if file_of(self._engine) is not None:
@@ -693,7 +733,7 @@ class Store:
 def _fields_of_rows(
     db: Connection, keys: Collection[str], *, whole_model: bool
 ) -> Iterator[tuple[tuple[str, str | bool], ...]]:
-    """Yield the conditions of annotations for these jobs, by their stored names."""
+    """Yield the conditions that select the entries, or whole models, of these jobs."""
     found: dict[tuple[tuple[str, str | bool], ...], None] = {}
     for some in _portions(keys):
         for row in _stored_rows(db, HEADLINES.c.job_key.in_(some)):
@@ -704,7 +744,11 @@ def _fields_of_rows(
 def _conditions(
     db: Connection, annotations: Sequence[Annotation], model: Names, suite: Names, task: Names
 ) -> list[_Condition]:
-    """Return the conditions on headlines with these names; `_called` then removes renamed rows."""
+    """Return the conditions on headlines that select these models, suites and tasks.
+
+    The condition on models uses stored names, so callers must apply `_called` to the annotated
+    rows.
+    """
     names = ((HEADLINES.c.suite, suite), (HEADLINES.c.task, task))
     found: list[_Condition] = [_has_one_of(db, *each) for each in names if each[1] is not None]
     if model is not None:
@@ -723,8 +767,8 @@ def _wanted(model: str | Collection[str]) -> set[str]:
 def _has_one_of(
     db: Connection, column: Column[str], names: str | Collection[str] | None
 ) -> _Condition:
-    """Return the condition that a column has one of these names, alone or among others."""
-    # For tasks trained together the column is "glue/mrpc\nglue/rte", which equality would miss.
+    """Return the condition that a column contains one of these names, alone or with others."""
+    # For a multi-task run the column is "glue/mrpc\nglue/rte", so comparing it is not enough.
     wanted = {names} if isinstance(names, str) else {*names} if names else set()
     values = db.scalars(select(_values_of(column).c.value))
     return column.in_([value for value in values if wanted.intersection(_names_in(value))])
@@ -735,20 +779,21 @@ def _names_in(value: str) -> list[str]:
 
 
 def _begins_with(column: Column[str], prefix: str) -> _Condition:
-    """Return the condition for keys with this prefix, as a range, because LIKE uses no index.
+    """Return the condition that a key has this prefix.
 
-    The range ends at "g", which is greater than any hex digit.
+    It is a range, because LIKE would not use the index. The range ends with "g", which is greater
+    than any hex digit.
     """
     start = storable(prefix.lower())
     return column.between(start, start + "g")
 
 
 def _find_key(db: Connection, prefix: str) -> str:
-    """Return the only job key with this prefix; raise BenchError for none or several."""
-    # An empty prefix would fit every key.
+    """Return the only job key with this prefix; raise BenchError if there are none or several."""
+    # An empty prefix would match every key.
     is_key = re.fullmatch("[0-9a-f]{1,64}", prefix.lower())
     query = select(RUNS.c.job_key).where(_begins_with(RUNS.c.job_key, prefix)).distinct()
-    # Three are shown; a fourth shows that there are more.
+    # The message shows three keys; a fourth means that there are more.
     some = query.order_by(RUNS.c.job_key).limit(4)
     found = db.scalars(some).all() if is_key else ()
     if not found:

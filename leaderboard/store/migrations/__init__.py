@@ -1,1 +1,1 @@
-"""History of the schema: one file per revision in `versions`, numbered 0001, 0002, ..."""
+"""Alembic migrations of the schema: one file per revision in `versions`, such as r0010.py."""

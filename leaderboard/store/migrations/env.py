@@ -1,6 +1,7 @@
-"""Script that Alembic runs: the migrations, on the given connection and in its transaction.
+"""Script that Alembic executes to run the migrations.
 
-leaderboard.store.database opens both, so that the old schema stays complete if a migration fails.
+It uses the connection and transaction that leaderboard.store.database has opened, so that the old
+schema stays complete if a migration fails.
 """
 
 from alembic import context
@@ -10,6 +11,6 @@ from benchharness.leaderboard.store import SCHEMA
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=SCHEMA,
-    render_as_batch=True,  # SQLite alters a table by creating it again
+    render_as_batch=True,  # SQLite can alter most tables only by creating them again
 )
 context.run_migrations()
