@@ -1,4 +1,4 @@
-"""Entry point of `bench`: its parser, its help, and the exit codes of errors."""
+"""Entry point of the command `bench`, with its parser, its help texts and its exit codes."""
 
 import atexit
 import gc
@@ -34,33 +34,36 @@ EXIT_CODES = (
 )
 
 OBJECTS_TO_COLLECT = 500_000
-"""Number of new objects that trigger Python's garbage collection. With the default of 700, a
-command that lists ten thousand runs spends a tenth of its time on it, although none of them is
-garbage."""
+"""Number of new objects that trigger Python's garbage collection. With Python's default of 700, a
+command that lists ten thousand runs spends a tenth of its time on garbage collection, although it
+creates no garbage."""
 
 
 UsageError: type[Any] = typer.BadParameter.__bases__[0]
-"""Base class of the parser's errors: click's own, or typer's copy of it, depending on typer's
-version."""
+"""Base class of the parser's errors. Depending on typer's version, it is click's class or a copy of
+it in typer."""
 
 
 @contextmanager
 def _in_our_words(words: Sequence[str]) -> Iterator[None]:
-    """Replace the parser's errors about the words after `bench` by benchharness's own."""
+    """Context manager that replaces the parser's errors by BenchErrors.
+
+    `words` are the command-line arguments after `bench`.
+    """
     try:
         yield
     except UsageError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # shows the help
+        if type(error).__name__ == "NoArgsIsHelpError":  # the parser then shows the help
             raise
         raise import_module("benchharness.cli.usage").usage_error(error, words) from error
 
 
 @contextmanager
 def _without_abort() -> Iterator[None]:
-    """Explain an unexpected end of a file or a lack of memory that no other code has handled."""
+    """Context manager that turns an unhandled EOFError or MemoryError into a BenchError."""
     try:
         yield
-    except EOFError as error:  # click would take it for Ctrl-D and say "Aborted!", and no more
+    except EOFError as error:  # click would take it for Ctrl-D and only print "Aborted!"
         raise DataError(f"a file ended too early ({error}): is it complete?") from error
     except MemoryError as error:
         raise JobError(
@@ -70,7 +73,10 @@ def _without_abort() -> Iterator[None]:
 
 
 def _quick(params: list[Any]) -> list[Any]:
-    """Make a command's parameters of simple types bypass typer's reader; return the parameters."""
+    """Make a command's parameters of simple types bypass typer's conversion of values.
+
+    The parameters are changed in place and returned.
+    """
     for param in params:
         if hasattr(param, "type_descriptor") and "process_value" not in vars(param):
             param.process_value = partial(_read_value, param, param.process_value)
@@ -78,10 +84,10 @@ def _quick(params: list[Any]) -> list[Any]:
 
 
 def _read_value(param: Any, typers: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
-    """Read an option's value if its type is simple, else call typer's reader.
+    """Convert an option's value if its type is simple, else call typer's conversion `typers`.
 
-    From version 0.29 on typer's reader imports pydantic, even for a string. That took a fifth of
-    the processor time of a `bench run` with nothing to do.
+    Since version 0.29, typer's conversion imports pydantic even for a string. The import took a
+    fifth of the CPU time of a `bench run` whose jobs were all finished.
     """
     kind, info = param.type_descriptor.annotation, param.type_descriptor.parameter_info
     values = [value]
@@ -95,7 +101,10 @@ def _read_value(param: Any, typers: Callable[[Any, Any], Any], ctx: Any, value: 
 
 
 def _plain_value(value: Any, kind: Any, info: Any) -> Any:
-    """Convert a value to a simple type, or return None if only typer can convert it."""
+    """Convert a value to its declared type; return None if the type is not simple.
+
+    None is also returned for a value that does not fit the type, so that typer reports the error.
+    """
     if info.parser or info.exists or info.resolve_path:
         return None
     if get_origin(kind) is Literal:
@@ -110,7 +119,7 @@ def _plain_value(value: Any, kind: Any, info: Any) -> Any:
 
 
 class InnerGroup(TyperGroup):
-    """Command that consists only of subcommands."""
+    """Command that consists only of subcommands, such as `bench db`."""
 
     def __init__(self, name: str) -> None:
         words = {
@@ -120,7 +129,7 @@ class InnerGroup(TyperGroup):
         super().__init__(name=name, no_args_is_help=True, rich_markup_mode=None, **facts)
 
     def format_epilog(self, _: Any, formatter: Any) -> None:
-        """Write the command's example."""
+        """Write the example of the command at the end of its help."""
         _write_example(self.name or "", formatter)
 
 
@@ -131,13 +140,13 @@ def _line(name: str) -> Command:
 
 
 def _write_example(name: str, formatter: Any) -> None:
-    """End a command's help with its example, on one line so that it can be copied."""
+    """Write a command's example to its help, on one line so that it can be copied."""
     with formatter.section("Example"):
         formatter.write(f"{'':{formatter.current_indent}}bench {_line(name).example}\n")
 
 
 class LazyGroup(TyperGroup):
-    """Group of all commands; a command's module is imported only when its name is resolved."""
+    """Group of all commands of `bench`, which imports only the module of the called command."""
 
     words: tuple[str, ...] = ()
 
@@ -151,32 +160,33 @@ class LazyGroup(TyperGroup):
         return list(self.commands)
 
     def make_context(self, info_name: Any, args: list[str], *rest: Any, **options: Any) -> Any:
-        """Parse the words before the command's name."""
+        """Parse the options before the command's name."""
         self.words = tuple(args)
         with _in_our_words(self.words):
             return super().make_context(info_name, args, *rest, **options)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options that come before the command's name."""
+        """Return the parameters that may come before the command's name, such as --version."""
         return _quick(super().get_params(ctx))
 
     def format_commands(self, _: Any, formatter: Any) -> None:
-        """Write the commands under the headings of their groups."""
+        """Write the list of commands to the help, under a heading per section."""
         for group in GROUPS:
             with formatter.section(group):
                 found = [(name, line) for name, line in commands().items() if line.group == group]
                 formatter.write_dl([(f"{name:11}", line.help) for name, line in found])
 
     def invoke(self, ctx: Any) -> Any:
-        """Parse the words after the command's name, and call the command."""
+        """Parse the arguments after the command's name, and call the command."""
         with _in_our_words(self.words), _without_abort():
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the called command's name, the loaded command and the remaining words.
+        """Return the called command's name, the loaded command and its arguments.
 
         Raises:
-            BenchError: The word is only the second word of a command, or a word typed from habit.
+            BenchError: The first argument is not a command, but it is known which one is meant: it
+                is the second word of a command or is listed in ELSEWHERE.
         """
         name, rest = named(args)
         if command(name):
@@ -184,21 +194,21 @@ class LazyGroup(TyperGroup):
         seconds = {words.partition(" ")[2]: words for words in commands()} | ELSEWHERE
         if now := seconds.get(name):
             raise BenchError(f"no command of `bench` is called {name!r}: it is `bench {now}`.")
-        self.list_commands(ctx)  # so that the error proposes similar names
+        self.list_commands(ctx)  # sets `self.commands`, so that the error can suggest a name
         return super().resolve_command(ctx, args)
 
 
 FEW_OPTIONS = 15
-"""Number of options up to which a help text needs no headings."""
+"""Largest number of options for which a command's help has no headings."""
 
 
 class GroupedCommand(TyperCommand):
-    """Command whose help lists many options under headings.
+    """Command whose help groups its options under headings if there are many.
 
-    Typer does so only with rich, whose import takes longer than the rest of the help.
+    Typer can group options only with rich, whose import takes longer than the rest of the help.
 
     Attributes:
-        rare: Names of the options that only --help-all shows.
+        rare: The names of the options that only --help-all shows.
     """
 
     rare: Collection[str] = ()
@@ -209,9 +219,9 @@ class GroupedCommand(TyperCommand):
         return _quick([*params, self._help_all(params[-1])] if self.rare else params)
 
     def _help_all(self, help_option: Any) -> Any:
-        """Return the option --help-all, made from --help."""
+        """Build the option --help-all as a modified copy of --help."""
         made = copy(help_option)
-        vars(made).pop("process_value", None)  # left by an earlier call on --help
+        vars(made).pop("process_value", None)  # set by an earlier call of `_quick` on --help
         made.name, made.opts = "help_all", ["--help-all"]
         made.help = f"Show {len(self.rare)} more options too."
 
@@ -224,7 +234,7 @@ class GroupedCommand(TyperCommand):
         return made
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options under their headings, options without a heading last."""
+        """Write the options to the help, under their headings; other options come last."""
         found: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             if param.name in self.rare:
@@ -244,7 +254,7 @@ class GroupedCommand(TyperCommand):
                 formatter.write_dl(records)
 
     def format_epilog(self, _: Any, formatter: Any) -> None:
-        """Write the subcommands of this command and its example."""
+        """Write the subcommands and the example of this command at the end of its help."""
         name = self.name or ""
         if words := [(w, line.help) for w, line in inner(name).items() if not w.startswith("-")]:
             with formatter.section("Commands"):
@@ -252,7 +262,7 @@ class GroupedCommand(TyperCommand):
         _write_example(name, formatter)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Propose options, and the words that select a subcommand."""
+        """Return completions: the command's options and arguments, and its subcommands."""
         behind = copy(ctx)
         behind.command = InnerGroup(self.name or "")
         words = behind.command.shell_complete(behind, incomplete)
@@ -261,7 +271,10 @@ class GroupedCommand(TyperCommand):
 
 
 def load_command(name: str) -> Any:
-    """Return a command as a click object; a command without a function is a group."""
+    """Import a command's function and return the command as a click object.
+
+    A command that has only subcommands is returned as an InnerGroup.
+    """
     place = _line(name).place
     if not place:
         return InnerGroup(name)
@@ -283,9 +296,9 @@ app = typer.Typer(
     help="Fine-tune text encoders on benchmarks, score them officially, keep a leaderboard.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
-    # Rich help takes twice as long to appear.
+    # Help that is formatted with rich takes twice as long to appear.
     rich_markup_mode=None,
-    # Typer's tracebacks would show the values of variables, tokens among them.
+    # Typer's tracebacks would show the values of variables, which may include access tokens.
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -308,20 +321,20 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; an error that the user can fix is printed without a traceback."""
+    """Run the command line and exit; a BenchError is printed without a traceback."""
     signal.signal(signal.SIGTERM, _terminate)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup sets SIG_IGN
         signal.signal(signal.SIGHUP, _terminate)
     gc.set_threshold(OBJECTS_TO_COLLECT)
-    atexit.register(gc.freeze)  # leaves nothing to the garbage collection at exit
+    atexit.register(gc.freeze)  # makes the garbage collection at exit ignore all objects
     _open_what_is_closed()
-    if isinstance(sys.stdout, TextIOWrapper):  # the encoding may lack ± or a name's letters
+    if isinstance(sys.stdout, TextIOWrapper):  # its encoding may lack ± or letters of a name
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
             app(prog_name="bench")
         except OSError:
-            _finish_output("\n")  # fails again if stdout was the cause
+            _finish_output("\n")  # raises a BenchError if stdout caused the error
             raise
         finally:
             _finish_output()
@@ -334,10 +347,11 @@ def main() -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Open /dev/null for closed standard streams: stdin reads nothing, and writing to stdout fails.
+    """Open /dev/null in place of each standard stream that is closed.
 
-    They are opened in order, so that no other file gets a number that child processes use for a
-    stream.
+    Then stdin is empty, writing to stdout fails, and output to stderr is lost. The streams are
+    opened in the order of their file descriptors, so that no other file gets descriptor 0, 1 or 2,
+    which child processes use as standard streams.
     """
     for name, mode, way in (
         ("stdin", "r", os.O_RDONLY),
@@ -349,19 +363,19 @@ def _open_what_is_closed() -> None:
 
 
 def _finish_output(more: str = "") -> None:
-    """Flush stdout; raise BenchError if the output could not be written, by whichever call."""
+    """Write `more` to stdout and flush it; raise BenchError if any output could not be written."""
     try:
         sys.stdout.write(more)
         sys.stdout.flush()
     except OSError as error:
-        # Otherwise the interpreter would fail to flush stdout at exit as well.
+        # Replace stdout, because flushing it would fail again when the interpreter exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if error.errno != EPIPE:  # with EPIPE the reader has simply stopped reading
+        if error.errno != EPIPE:  # EPIPE: the reader, such as `head`, has stopped reading
             raise BenchError(
                 f"the output could not be written ({error.strerror}): give stdout another file."
             ) from error
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
-    """Exit by an exception, so that running jobs are ended on the way out."""
+    """Handle a signal by raising SystemExit, so that cleanup code ends the running jobs."""
     sys.exit(128 + number)

@@ -1,4 +1,4 @@
-"""Selection of stored results: the options and first output lines that reading commands share."""
+"""Selection of stored results, which several commands share."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ System = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """Options that select stored results; empty suites, tasks and data select all."""
+    """Options that select stored results; an option that is not given selects everything."""
 
     suite: Annotated[tuple[str, ...], declared("suite")] = ()
     task: Annotated[tuple[str, ...], declared("task")] = ()
@@ -49,21 +49,22 @@ class Chosen:
     trust_remote_code: TrustCode = False
 
     def open(self) -> Store:
-        """Open the store, which must exist."""
+        """Open the store; raise an error if it does not exist."""
         return opened(self.db)
 
     @property
     def within(self) -> Within:
-        """Selected boards and tasks."""
+        """Filter for the selected suites, tasks and data."""
         return Within(suites=self.suite, tasks=self.task, data=self.data)
 
     def rows(self, store: Store, systems: Sequence[str], *, paths: bool = True) -> list[Rows]:
-        """Return the named rows or single runs, on every board that has all of them.
+        """Return the named entries or runs from every leaderboard that contains all of them.
 
         Args:
             store: Store to read.
-            systems: Names of rows, or beginnings of run keys.
-            paths: Whether to show paths of this machine in full, as output on this machine may.
+            systems: Names of leaderboard entries, or beginnings of run keys.
+            paths: Whether to show full local paths; output that stays on this machine may show
+                them.
         """
         return find_rows(store, systems, self.within, select=select_entry_or_run, paths=paths)
 
@@ -74,24 +75,27 @@ def is_there(db: str) -> bool:
 
 
 def opened(db: str) -> Store:
-    """Open the store, which must exist."""
+    """Open the store; raise an error if it does not exist."""
     return open_store(db, create=False)
 
 
 def stored_run(name: str, db: str) -> tuple[Result | Failure, Path | None]:
-    """Return the run whose key begins with `name`, and its kept model's folder or None."""
+    """Return the run whose key begins with `name`, and the folder of its kept model.
+
+    The folder is None if the model was not kept.
+    """
     with opened(db) as store:
         found = with_family(store.result(name))
     return found, kept_model(db, found.job.key)
 
 
 def find_runs(store: Store, of: OfRuns) -> list[RunRow]:
-    """Return the stored runs that the options select."""
+    """Return the stored runs that the options in `of` select."""
     return store.runs(**names_of_runs(store, of))
 
 
 class _Names(TypedDict):
-    """Arguments of a store's queries for runs."""
+    """Keyword arguments for store queries that select runs; None selects all."""
 
     model: str | None
     suite: Collection[str] | None
@@ -99,7 +103,7 @@ class _Names(TypedDict):
 
 
 def names_of_runs(store: Store, of: OfRuns) -> _Names:
-    """Return the options that select runs as arguments of a store's queries."""
+    """Convert options that select runs to keyword arguments for store queries."""
     names = {chosen.name for name in of.suite for chosen in find_suites(name)}
     return {
         "model": None if of.model is None else stored_name(store, of.model),
@@ -109,11 +113,11 @@ def names_of_runs(store: Store, of: OfRuns) -> _Names:
 
 
 def board_facts(board: Board) -> dict[str, Any]:
-    """Return the facts of a board that JSON output includes."""
+    """Return the properties of a leaderboard that JSON output includes."""
     return {"suite": board.suite, "data": list(board.data), "limit": board.limit}
 
 
 def print_heading(board: Board, of: str, split: str = "") -> None:
-    """Print the line above a table: the board, its split and data, and the table's subject."""
+    """Print the heading of a table: its suite, split and data, and the subject `of` the table."""
     title = f"{board.title} {split}".rstrip()
     typer.echo(visible(f"{title} on {board.data_label}: {of}"))

@@ -1,4 +1,4 @@
-"""Commands of `bench` by name: the core's table, and the commands of extensions."""
+"""Table of all commands of `bench`, including the commands of extensions."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -95,11 +95,11 @@ CORE: Mapping[str, Command] = {
         "doctor:doctor", "Check this machine, its caches and the hub.", "doctor", KEEP
     ),
 }
-"""Commands of the core, keyed by the words that call them; the second word may be a flag.
+"""Commands of benchharness itself, keyed by the words that call them.
 
-`bench --help` and shell completion read only the tables. A command's module imports everything at
-its top, and only the module of the called command is imported. The order is the order of the help:
-sections by purpose, and in each section the common commands first."""
+`bench --help` and shell completion use only this table and those of extensions. The module of a
+command is imported only when the command is called. The order is that of the help, in which the
+commands are in sections by purpose; in each section, the most common commands come first."""
 
 
 @cache
@@ -107,8 +107,8 @@ def commands() -> Mapping[str, Command]:
     """Return all commands in the order of the help, keyed by the words that call them.
 
     Raises:
-        BenchError: An extension's command has the name of another command, or has no section of
-            the help.
+        BenchError: A command of an extension has the name of another command, or its section of the
+            help does not exist.
     """
     found = _placed(CORE, __name__.rpartition(".")[0])
     for extension in extensions():
@@ -130,12 +130,12 @@ def commands() -> Mapping[str, Command]:
 
 
 def command(name: str) -> Command | None:
-    """Return the command with this name, or None."""
+    """Return the command that these words call, such as "db check"; None if there is none."""
     return commands().get(name)
 
 
 def _placed(lines: Mapping[str, Command], package: str) -> dict[str, Command]:
-    """Prefix the paths of the commands' functions with their package."""
+    """Return the commands with the package name put before the `place` of each function."""
     return {
         name: line._replace(place=line.place and f"{package}.{line.place}")
         for name, line in lines.items()
@@ -143,7 +143,11 @@ def _placed(lines: Mapping[str, Command], package: str) -> dict[str, Command]:
 
 
 def _listed(known: Mapping[str, Command], name: str, line: Command) -> dict[str, Command]:
-    """Insert a command after the one that it should follow, or at the end of its section."""
+    """Return the commands with one more command inserted.
+
+    A subcommand is inserted after its command, and a command after the one that its `after` names
+    or at the end of its section.
+    """
     lines = list(known.items())
     first, _, second = name.partition(" ")
     before = first if second else line.after
@@ -155,16 +159,22 @@ def _listed(known: Mapping[str, Command], name: str, line: Command) -> dict[str,
 
 
 def old_words() -> dict[str, str]:
-    """Return the commands' names by their former names, which help and completion do not show."""
+    """Return the names of renamed commands, keyed by their former names.
+
+    Former names still work, but help and completion do not show them.
+    """
     return {line.old: name for name, line in commands().items() if line.old}
 
 
 ELSEWHERE = {"list": "show", "baseline": "check --write", "task": "run --write-task"}
-"""Words that users may type from habit, and the commands that they mean."""
+"""Names that are not commands but that users may try, and the commands that they mean."""
 
 
 def named(words: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the name of the command that the words after `bench` call, and its arguments."""
+    """Split the words after `bench` into the name of the called command and its arguments.
+
+    The name of a subcommand has two words, such as "db check".
+    """
     first, *rest = words
     is_word = bool(rest) and not rest[0].startswith("-")
     if is_word and (now := old_words().get(" ".join(words[:2]))):

@@ -1,4 +1,7 @@
-"""`bench compare` and `bench plan`: test two systems, and estimate the seeds that a test needs."""
+"""The commands `bench compare` and `bench plan`.
+
+The first tests whether two systems differ, and the second estimates how many seeds a test needs.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -34,7 +37,7 @@ Split = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """Options for details in addition to the difference of each task."""
+    """Options of `bench compare` that show details for each task."""
 
     by_category: bool = option(False, "Also show the difference on slices of each task's examples.")
     examples: int = option(0, "Also show N examples per task that flipped.", metavar="N", least=0)
@@ -91,7 +94,10 @@ def compare(
 def _print_systems(
     rows: Rows, columns: Sequence[str], lines: Iterable[Sequence[str]], split: str = ""
 ) -> None:
-    """Print a table with a row per task and a column per system, before the given columns."""
+    """Print a heading and a table with a row per task.
+
+    The columns are the task, the two systems, and then `columns`.
+    """
     print_heading(rows.board, " and ".join(entry.name for entry in rows.entries), split)
     names = ("task", *map(visible, heads(rows.entries)), *columns)
     listed = [dict(zip(names, line, strict=True)) for line in lines]
@@ -99,7 +105,7 @@ def _print_systems(
 
 
 def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
-    """Yield the sentences that explain the table."""
+    """Yield sentences that explain the columns and marks of the table."""
     yield "only NAME: examples that NAME gets right more often than the other system."
     counts = sorted({found.corrected_for for found in contrasts if found.corrected_for})
     if counts:
@@ -128,7 +134,7 @@ def _cells(found: Contrast) -> tuple[str, ...]:
 
 
 def _tell_marks(names: Sequence[str], found: Iterable[Contrast | Comparison]) -> None:
-    """Print the reasons for the marks on the scores of two systems."""
+    """Print an explanation of each mark that warns about a score of one of the two systems."""
     tell_marks(
         (f"{name} {title_of(each.task)}", flags)
         for each in found
@@ -145,7 +151,7 @@ def _interval(interval: Interval | None) -> str:
 def _chance(p_value: float | None) -> str:
     if p_value is None:
         return ""
-    # A smaller value would be printed as 0.0000.
+    # A smaller p-value would be printed as 0.0000.
     return f"{p_value:.4f}" if p_value >= 0.00005 else "<0.0001"
 
 
@@ -203,7 +209,7 @@ def _facts(found: Contrast, examples: int) -> dict[str, Any]:
     }
 
 
-# `bench plan`
+# The command `bench plan`.
 
 
 @with_options()

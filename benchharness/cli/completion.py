@@ -1,8 +1,7 @@
-"""Shell completion of names: models, tasks, suites, recipes, hyperparameters and stored runs.
+"""Shell completion of names of models, tasks, suites, recipes, hyperparameters and stored runs.
 
-An option names one of these functions (`completed_by` in options.py). This module is imported only
-for a completion. Names that cannot be looked up, such as names in a damaged store, are silently
-omitted.
+An option names one of these functions (`completed_by` in options.py), and this module is imported
+only when the shell asks for a completion. Errors, such as a damaged store, are ignored.
 """
 
 import os
@@ -28,15 +27,18 @@ from benchharness.recipes.recipe import SETTINGS
 from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS, find_suites, title_of
 
 Proposal = tuple[str, str]
-"""Proposed word, and the description that some shells show next to it."""
+"""Proposed word and its description, which some shells show next to the word."""
 
 MANY_RUNS = 200
-"""Number of runs up to which all keys are proposed; in a larger store at least one digit is
-needed."""
+"""Largest number of stored runs for which all keys are proposed. In a larger store, keys are
+proposed only after the user has typed at least one digit."""
 
 
 def complete(name: str, ctx: typer.Context, incomplete: str) -> list[Proposal]:
-    """Return the proposals of the named function that begin with `incomplete`, each word once."""
+    """Return the proposals that begin with `incomplete`, without duplicates.
+
+    `name` is the name of a function in PROPOSERS.
+    """
     found: dict[str, str] = {}
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         with suppress(BenchError):
@@ -51,7 +53,7 @@ def complete(name: str, ctx: typer.Context, incomplete: str) -> list[Proposal]:
 
 
 def models(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Yield the known models, and their aliases if no model's own name begins with the word."""
+    """Yield the known models; if none begins with `incomplete`, also yield their aliases."""
     for spec in MODELS.values():
         yield spec.name, spec.title
     if incomplete and not any(name.startswith(incomplete.lower()) for name in MODELS):
@@ -60,15 +62,16 @@ def models(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def suites(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """Yield the suites and the collections of suites."""
+    """Yield the suites, and the names that stand for several suites."""
     yield from ((suite.name, suite.title) for suite in SUITES.values())
     yield from ((name, "several suites") for name in COLLECTIONS)
 
 
 def tasks(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Yield the tasks by full name, or by short name within the suites that the command line names.
+    """Yield the names of tasks.
 
-    If a word has begun, unambiguous short names are included.
+    If the command line names suites, these are the short names of the suites' tasks. Otherwise they
+    are the full names of all tasks and, if `incomplete` is not empty, unambiguous short names.
     """
     chosen = ctx.params.get("suite") or ()
     names = [chosen] if isinstance(chosen, str) else list(chosen)
@@ -83,7 +86,7 @@ def tasks(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def recipes(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """Yield the recipes that apply to every model, and the TOML files of the current folder."""
+    """Yield the recipes that apply to every model, and the TOML files in the current folder."""
     yield "paper", "the recipe of the model's paper"
     yield "fast", "one epoch of short texts"
     yield "checkpoints", "for many checkpoints of one pretraining run"
@@ -97,9 +100,10 @@ def _toml_files() -> Iterator[Proposal]:
 
 
 def settings(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Yield hyperparameters followed by `=`, and common values if only one hyperparameter matches.
+    """Yield matching hyperparameters as "NAME=".
 
-    With several proposals a shell appends no space to their common beginning.
+    If only one matches, its common values are added as "NAME=VALUE". With several proposals, the
+    shell does not append a space after "NAME=".
     """
     begun = incomplete.partition("=")[0].lower()
     names = [name for name in SETTINGS if name.startswith(begun)]
@@ -113,7 +117,7 @@ def settings(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def starts(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """Yield initial weights, including the multi-task model if the command supports it."""
+    """Yield values of --start-from, including "multi-task" if the command has --multi-task."""
     yield "paper", "the choice of the recipe"
     yield "pretrained", "the pretrained weights"
     if any(parameter.name == "multi_task" for parameter in ctx.command.params):
@@ -122,7 +126,7 @@ def starts(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
 
 
 def multi_task(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """Yield suites, and tasks with training rows, which can share an encoder."""
+    """Yield values of --multi-task: suites, and tasks that have training examples."""
     yield from ((suite.name, suite.title) for suite in SUITES.values())
     yield from _trained()
 
@@ -132,18 +136,18 @@ def _trained() -> Iterator[Proposal]:
 
 
 def trackers(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """Yield benchharness's loggers and those of plugins."""
+    """Yield the names of all loggers, including those of plugins."""
     yield from ((name, "") for name in (*places("loggers"), *plugin_loggers()))
 
 
 def stored_models(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """Yield the models with runs in the store."""
+    """Yield the models that have runs in the store."""
     with _store(ctx) as store:
         yield from ((name, "") for name in store.models())
 
 
 def keys(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Yield the beginnings of stored runs' keys."""
+    """Yield the first 12 characters of the keys of stored runs."""
     with _store(ctx) as store:
         if incomplete or store.count() <= MANY_RUNS:
             for run in store.runs(key=incomplete.lower() or None):
@@ -151,13 +155,13 @@ def keys(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def stored_systems(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Yield the models with stored runs, and the runs' keys."""
+    """Yield the models that have stored runs, and the keys of the runs."""
     yield from stored_models(ctx, incomplete)
     yield from keys(ctx, incomplete)
 
 
 def shown(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Yield the arguments of `bench show`."""
+    """Yield what `bench show` accepts as its next argument."""
     before = ctx.params.get("names") or ()
     if "recipe" in before[:1]:
         yield from models(ctx, incomplete)
@@ -173,7 +177,7 @@ def shown(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def _store(ctx: typer.Context) -> Store:
-    """Open the store that the command would open, without upgrading it."""
+    """Open the store that the command would use, without upgrading its schema."""
     db = ctx.params.get("db") or os.environ.get("BENCH_DB") or DATABASE
     return open_store(db, create=False, upgrade=False)
 

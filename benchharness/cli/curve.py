@@ -1,4 +1,4 @@
-"""`bench curve`: scores by checkpoint of a pretraining run, or by layer of a model."""
+"""The command `bench curve`: scores over the checkpoints of a pretraining run, or over layers."""
 
 from collections.abc import Iterable, Mapping, Sized
 from dataclasses import asdict
@@ -113,13 +113,16 @@ def _title(curve: StageCurve) -> str:
 
 
 def _add(row: dict[str, Any], title: str, score: str, values: Sized) -> None:
-    """Add a score to a row; the row's number of seeds is the smallest of its scores."""
+    """Add a score to a row of the table.
+
+    The row's number of seeds becomes the smallest number of seeds of any of its scores.
+    """
     row[title] = score
     row["seeds"] = min(row.get("seeds", len(values)), len(values))
 
 
 def _print_rows(rows: Mapping[int, Mapping[str, Any]], columns: tuple[str, ...]) -> None:
-    """Print a row for each layer or checkpoint with at least one score, in ascending order."""
+    """Print a table row for each layer or checkpoint, in ascending order."""
     nothing = dict.fromkeys(columns, "")
     print_table([{**nothing, **rows[place]} for place in sorted(rows)], columns, "")
 

@@ -1,4 +1,4 @@
-"""`bench doctor`: check this machine, its caches and the leaderboard before a run."""
+"""The command `bench doctor`, which checks this machine, its caches and the database."""
 
 import os
 import platform
@@ -25,7 +25,7 @@ from benchharness.machine import OF_GPUS, cpu_has_bf16, cpu_model, library_versi
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 
 FULL_BYTES = 2 * 2**30
-"""Free disk space in bytes below which a warning is given; a large checkpoint alone has 1.4 GB."""
+"""Free disk space in bytes below which a warning is given. A single large checkpoint has 1.4 GB."""
 
 
 class Finding(NamedTuple):
@@ -75,7 +75,10 @@ def _versions() -> Iterator[Finding]:
 
 
 def _hub() -> Iterator[Finding]:
-    """Yield whether the hub is reachable; if not, that is only a warning: local data still work."""
+    """Check whether the hub can be reached.
+
+    An unreachable hub is only a warning, because local data and cached files can still be used.
+    """
     if os.environ.get("HF_HUB_OFFLINE"):
         yield Finding("hub", "warning", "switched off by HF_HUB_OFFLINE; the cache is used")
         return
@@ -96,7 +99,7 @@ def _caches() -> Iterator[Finding]:
 
 
 def cache_folders() -> dict[str, Path]:
-    """Return the folders of the Hugging Face caches without importing these libraries."""
+    """Return the folders of the Hugging Face caches, without importing Hugging Face libraries."""
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     return {
         "checkpoint cache": Path(os.environ.get("HF_HUB_CACHE") or home / "hub"),
@@ -105,7 +108,7 @@ def cache_folders() -> dict[str, Path]:
 
 
 def _folder(name: str, folder: Path) -> Finding:
-    """Return whether a folder can be created or written to, and its free space."""
+    """Check whether a folder can be created or written to, and how much space is free."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     if not (existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)):
         return Finding(name, "problem", f"{folder} cannot be written to")
@@ -129,7 +132,7 @@ def _gpus() -> Iterator[Finding]:
 
 
 def _database(db: str) -> Iterator[Finding]:
-    """Yield the state of the leaderboard; an older database is upgraded, as by every command."""
+    """Check the leaderboard's database; an older schema is upgraded, as by other commands."""
     path = Path(db).expanduser()
     if "://" not in db:
         yield _folder("results", path.absolute().parent)
@@ -144,7 +147,7 @@ def _database(db: str) -> Iterator[Finding]:
 
 
 def _models(db: str) -> Iterator[Finding]:
-    """Yield the state of the kept models next to the database; reads every byte of them."""
+    """Check the kept models next to the database; this reads all of their files."""
     root = folder_beside(db) / KEPT_MODELS.name
     sizes = checkpoints_in(root)
     if not sizes:

@@ -1,4 +1,7 @@
-"""`bench export` and `bench db import`: scores, predictions and whole stores as files."""
+"""The commands `bench export` and `bench db import`.
+
+They write scores, predictions or a whole store to files, and read stored runs or scores from files.
+"""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,7 +54,7 @@ from benchharness.stored.predictions import ties_of
 
 
 class Format(StrEnum):
-    """Format of an export."""
+    """File format that `bench export` can write."""
 
     CSV = "csv"
     JSON = "json"
@@ -64,10 +67,10 @@ class Format(StrEnum):
 
 
 TABLES = (Format.MARKDOWN, Format.LATEX)
-"""Formats for readers, with a table per board."""
+"""Formats for human readers, with one table per leaderboard."""
 
 WITH_COLUMNS = (Format.CSV, Format.JSON, *TABLES)
-"""Formats with selectable columns."""
+"""Formats whose columns can be selected with --columns."""
 
 CARDS: dict[Format, Callable[[Sequence[Board]], str]] = {
     Format.MODEL_INDEX: to_model_index,
@@ -75,7 +78,7 @@ CARDS: dict[Format, Callable[[Sequence[Board]], str]] = {
 }
 
 PUSHED = (Format.MODEL_INDEX, Format.EVAL_RESULTS)
-"""Formats that can be sent to a repository of the hub."""
+"""Formats that can be sent to a model repository on the hub."""
 
 PREDICTIONS: dict[Format, Callable[[IO[bytes], Iterable[ExportedSplit]], int]] = {
     Format.CSV: write_csv,
@@ -89,7 +92,7 @@ _TABLE = "Table layout"
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Options of an export's content and file."""
+    """Options of `bench export` that set the content and the file."""
 
     form: Format = option(
         Format.CSV, "Format of the file.", flag="--format", metavar="|".join(Format), head=OUTPUT
@@ -123,7 +126,7 @@ class Written:
 
 @dataclass(frozen=True, kw_only=True)
 class Style:
-    """Options of a table's layout."""
+    """Options of `bench export` that set the layout of a table."""
 
     columns: str | None = option(
         None,
@@ -179,7 +182,8 @@ def export(
     if everything is None:
         with chosen.open() as store:
             found = _boards(store, chosen, model or (), written)
-            # Boards may be read while they are written, if no error can come after the header.
+            # If there surely is a leaderboard, no error can follow after the header is written, so
+            # leaderboards are read one by one while they are written.
             boards = found if not model and has_boards(store, chosen.within) else list(found)
             if form is Format.CSV and not written.predictions:
                 _put(to_csv(score_lines(boards), columns), out)
@@ -211,11 +215,11 @@ def export(
 def _boards(
     store: Store, chosen: Chosen, models: Sequence[str], written: Written
 ) -> Iterator[Board]:
-    """Yield the boards to export; they are read lazily, unless a model card is pushed.
+    """Yield the leaderboards to export.
 
     Raises:
-        BenchError: A model card would include runs that have learned nothing, without
-            `collapsed_too`.
+        BenchError: The scores of a model card include runs that have learned nothing, and the
+            option `collapsed_too` is not set.
     """
     without_parity = (*TABLES, *(PREDICTIONS if written.predictions else ()))
     found = exported_boards(store, chosen.within, models, paths=written.show_paths)
@@ -227,7 +231,7 @@ def _boards(
 
 
 def _archive(chosen: Chosen, everything: Path, *, paths: bool) -> None:
-    """Write all that is stored to an archive."""
+    """Write all stored runs to an archive file."""
     if everything.suffix != ".gz":
         raise BenchError(
             f"an archive is a .jsonl.gz file, found {everything.name!r}: give a name with this "
@@ -304,7 +308,7 @@ def _put(texts: Iterable[str], out: Path | None) -> None:
     typer.echo(visible(f"export: {out}"))
 
 
-# `bench db import`
+# The command `bench db import`.
 
 File = Annotated[
     Path,

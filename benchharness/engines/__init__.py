@@ -1,1 +1,1 @@
-"""Engines, which start jobs and return their results. They do not import torch."""
+"""Engines, which run jobs in worker processes and return their results, without importing torch."""

@@ -1,4 +1,7 @@
-"""Workers that are forked from a process with loaded libraries, instead of new interpreters."""
+"""Fork server: workers are forked from a process that has already imported their libraries.
+
+This is faster than starting a new Python interpreter for each worker.
+"""
 
 import json
 import os
@@ -17,13 +20,14 @@ from benchharness.worker import DIES_WITH
 from benchharness.worker.fork_server import NUMBER_BYTES
 
 ANSWER_SECONDS = 3.0
-"""Time limit for the server to report the end of a killed fork, which takes it milliseconds."""
+"""Time limit for the server to report that a killed worker has ended; it normally takes
+milliseconds."""
 
 COMMAND = (sys.executable, "-P", "-m", "benchharness.worker.fork_server")
 
 
 def can_fork() -> bool:
-    """Return whether the kernel has the system calls that the server needs (Linux 5.3)."""
+    """Return whether the kernel has the system calls that the fork server needs (Linux 5.3)."""
     return sys.platform == "linux" and hasattr(os, "pidfd_open")
 
 
@@ -34,10 +38,14 @@ def spawn(
     output: int,
     held: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a process that leads its own session, dies with this process and inherits `held`.
+    """Start a process in a session of its own that the kernel ends when this process ends.
 
-    `environment` is added to the environment of this process. `held` are file descriptors; `output`
-    is the descriptor of both stdout and stderr.
+    Args:
+        command: The command and its arguments.
+        environment: Environment variables that are added to those of this process.
+        stdin: File descriptor for stdin.
+        output: File descriptor for both stdout and stderr.
+        held: Further file descriptors that the process inherits.
     """
     return subprocess.Popen(  # noqa: S603  (our own command, no shell)
         command,
@@ -52,10 +60,10 @@ def spawn(
 
 
 class ForkServer:
-    """Process from which workers are forked; it starts on first use, and they die with it.
+    """Process from which workers are forked; all workers end when it ends.
 
-    If the process was killed, the next worker gets a new one. The object must be used by one thread
-    only, because the process ends with the thread that started it.
+    The process starts on first use. If it was killed, it is started again for the next worker. Use
+    this object from one thread only, because the process ends with the thread that started it.
     """
 
     def __init__(self) -> None:
@@ -63,7 +71,10 @@ class ForkServer:
         self._socket: socket.socket | None = None
 
     def prepare(self, environment: Mapping[str, str], modules: Sequence[str]) -> None:
-        """Let the process import modules that workers will need, which takes seconds."""
+        """Let the server import the modules that workers will need; the import takes seconds.
+
+        This method does not wait for the import.
+        """
         self._ask({"modules": modules, "environment": dict(environment)})
 
     def start(
@@ -73,33 +84,34 @@ class ForkServer:
         modules: Sequence[str],
         held: Sequence[int] = (),
     ) -> "Fork":
-        """Fork a worker with these command-line options that has the modules loaded.
+        """Fork a worker that has `modules` already imported, and run it with options `words`.
 
-        The worker may take seconds to begin. It inherits the file descriptors `held`.
+        The worker may take seconds to begin. It inherits the file descriptors in `held`.
         """
         pipes = [os.pipe() for _ in range(4)]
         (job, to_job), (output, to_output), (errors, to_errors), (status, to_status) = pipes
         theirs = (job, to_output, to_errors, to_status)
         request = {"modules": modules, "words": words, "environment": dict(environment)}
         self._ask(request, (*theirs, *held))
-        # The server has these descriptors now. A pipe that is also open here would never reach EOF.
+        # The server has its own copies of these descriptors. If they stayed open here as well, the
+        # pipes would never reach EOF.
         for descriptor in theirs:
             os.close(descriptor)
         return Fork(to_job, output, errors, status, self.close)
 
     def close(self) -> None:
-        """End the process and every fork that is left; a later `start` begins a new process."""
+        """End the server and all workers that still run; a later `start` begins a new server."""
         if self._process is not None and self._socket is not None:
             self._socket.close()
             if self._process.poll() is None:
-                # A fork that was stopped before it could ask the kernel to die with the server
-                # would survive it. proc_pid_task_children(5):
+                # Kill the workers directly: a worker that was stopped before it could ask the
+                # kernel to die with the server would survive. See proc_pid_task_children(5).
                 path = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
                 with suppress(OSError):
                     for pid in path.read_text(encoding="ascii").split():
                         os.kill(int(pid), signal.SIGKILL)
             self._process.kill()
-            with suppress(subprocess.TimeoutExpired):  # the kernel may not be able to end it yet
+            with suppress(subprocess.TimeoutExpired):  # it may be waiting for a disk in the kernel
                 self._process.wait(ANSWER_SECONDS)
         self._process = self._socket = None
 
@@ -113,17 +125,18 @@ class ForkServer:
             with theirs:
                 own, nowhere = request["environment"], subprocess.DEVNULL
                 self._process = spawn(COMMAND, own, theirs.fileno(), nowhere)
-        # If the server is gone, the status pipe will show it; if it is stopped, nothing does.
+        # If the server has ended, the worker's status pipe shows it. A server that is only stopped
+        # is noticed by its silence.
         with suppress(ConnectionError, BlockingIOError):
             socket.send_fds(self._socket, [json.dumps(request).encode()], pipes)
 
 
 class Fork:
-    """A forked worker, with the part of the interface of subprocess.Popen that is used.
+    """A forked worker process, with those methods of subprocess.Popen that engines use.
 
-    Its server writes two numbers into the pipe `status`: the process id, and the exit status.
-    `end_server` ends a server that does not report. `is_orphan` is True if the fork ended with its
-    server.
+    The fork server writes two numbers into the pipe `status`: the worker's process id, and later
+    its exit status. `end_server` ends a server that does not report the exit status. `is_orphan` is
+    True if the worker ended because its server ended.
     """
 
     def __init__(
@@ -140,7 +153,10 @@ class Fork:
 
     @property
     def pid(self) -> int:
-        """Process id, also the id of its session; raises ProcessLookupError if there is none."""
+        """Process id of the worker, which is also its session id.
+
+        Raises ProcessLookupError if the worker has not been forked.
+        """
         self.poll()
         if self._pid is None:
             raise ProcessLookupError
@@ -153,11 +169,14 @@ class Fork:
         return self._pid is not None or self._status is not None
 
     def poll(self) -> int | None:
-        """Return the exit status, negative for a signal's number; None while the process runs."""
+        """Return the exit status, or None while the process runs.
+
+        If a signal ended the process, the status is the negative number of the signal.
+        """
         while self._status is None and select([self._numbers], (), (), 0.0)[0]:
             number = self._numbers.read(NUMBER_BYTES)
             if not number:
-                # The kernel kills forks whose server has ended.
+                # The pipe is closed because the server ended, and the kernel then kills its forks.
                 self._status, self.is_orphan = -signal.SIGKILL, True
             elif self._pid is None:
                 self._pid = int.from_bytes(number, signed=True)
@@ -181,7 +200,7 @@ class Fork:
         return status
 
     def give_up(self) -> None:
-        """End the server, which does not report the end of a fork that was killed."""
+        """End the fork server, because it does not report the end of this killed worker."""
         self._end_server()
         try:
             self.wait(ANSWER_SECONDS)

@@ -1,6 +1,6 @@
-"""The local engine: every job in a supervised process of this machine, one per slot at a time.
+"""The local engine, which runs each job in a supervised process on this machine.
 
-The end of the module selects the engine for `--engine`: this one, or the module of another name.
+Each slot runs one job at a time. The end of this module chooses the engine that `--engine` names.
 """
 
 import subprocess
@@ -39,22 +39,26 @@ POLL_SECONDS = 0.1
 ALONE = "ran out of memory next to others and starts over; from now on each GPU has one at a time"
 
 STARTERS = 2
-"""Number of fork servers that are tried in turn before workers start without forking."""
+"""Number of fork servers that are tried, one after another, before workers are started without
+forking."""
 
 
 class LocalEngine:
-    """Engine that runs jobs on this machine's slots.
+    """Engine that runs jobs in worker processes on this machine.
 
-    `command` starts a worker; the path of its result file and its options are appended. Without a
-    command, workers are `forks` of a process that has loaded their libraries, if the kernel allows
-    it.
+    A job that hangs is ended and run once more from its newest snapshot. The same is done with a
+    job that exits with status 0 but without a result. A job that was killed is not run again,
+    because if memory ran out, it would be killed again. If the fork server hangs or was killed, its
+    workers are started again: first from a second fork server, and if that fails too, without
+    forking. If slots share a GPU, `Sharing` decides how many of them are used. If a job runs out of
+    memory while it shares a GPU, it starts over, and from then on each GPU has one job at a time.
 
-    A job that hangs is ended and run once more, from its newest snapshot, and so is a job that
-    exits with status 0 but without a result. A job that was killed is not run again: if memory ran
-    out, it would be killed again. If the process that workers are forked from hangs or was killed,
-    all workers are started again, first from a second such process, and after that without forking.
-    If slots share a GPU, `Sharing` decides how many of them are used. A job that runs out of memory
-    next to others starts over, and from then on each GPU has one job at a time.
+    Args:
+        slots: Slots that jobs run in.
+        orders: Options from the driver.
+        command: Command that starts a worker; the path of the result file and the worker's options
+            are appended. If it is empty, workers are forked if the kernel allows it.
+        forks: Fork server to use; by default, a new one.
     """
 
     def __init__(
@@ -76,52 +80,56 @@ class LocalEngine:
         """Yield the Result or Failure of each job, in the order in which jobs end.
 
         A job is taken from `jobs` only when a slot is free, so the caller can still leave out jobs
-        that have become unnecessary; None in `jobs` means that the rest must wait for a running
-        job. Closing the iterator, or an exception in it, ends every process.
+        that have become unnecessary. None in `jobs` means that all remaining jobs must wait until a
+        running job ends. All worker processes are ended when the iterator is closed or raises an
+        exception.
         """
-        self._report, self._again = report, deque[Job]()  # jobs that lacked memory
+        self._report, self._again = report, deque[Job]()  # jobs to repeat: they ran out of memory
         self._free, self._running = list(self._slots), list[WorkerProcess]()
-        self._crowded, self._failed_to_end = set[str](), dict[str, str]()  # keyed by job
+        self._crowded, self._failed_to_end = set[str](), dict[str, str]()  # contain keys of jobs
         queue = iter(jobs)
         with scratch_folder() as self._folder, closing(self._forks):
             try:
                 while self._start(queue):
-                    # Wait until a worker writes or closes its pipe, but with a limit, because a
-                    # worker that hangs does neither.
+                    # Wait until a worker writes or closes its pipe. A worker that hangs does
+                    # neither, so the wait has a time limit.
                     wait([d for worker in self._running for d in worker.descriptors], POLL_SECONDS)
                     if any(w.misses_its_starter(self._timeout) for w in self._running):
                         self._replace_starter()
                     for worker in tuple(self._running):
                         worker.read(report)
                         if worker.misses_its_starter(self._timeout):
-                            continue  # the next round replaces the starter of all workers
+                            continue  # the next iteration replaces the fork server
                         if worker.has_ended or worker.silent_seconds > self._timeout:
                             yield from self._finish(worker)
             finally:
                 end_processes(self._running, self._forks.close)
 
     def _start(self, queue: Iterator[Job | None]) -> bool:
-        """Fill the free slots; return False if no job is left to start or to wait for."""
+        """Start jobs in the free slots; return False if then no job is running."""
         for slot in tuple(self._free):
             beside = [worker for worker in self._running if worker.slot.device == slot.device]
             if not self._sharing.has_room(slot, [worker.is_computing for worker in beside]):
                 continue
-            # No job is left, or all others must wait: the queue is asked again in a moment.
+            # None means that no jobs are left or that they must wait; the next call tries again.
             job = self._again.popleft() if self._again else next(queue, None)
             if job is None:
                 break
             if slot.is_shared and beside:
-                # Each of these jobs, if it runs out of memory, may have enough memory alone.
+                # Remember these jobs: one that runs out of memory may have enough when run alone.
                 self._crowded.update((job.key, *(worker.job.key for worker in beside)))
             self._free.remove(slot)
             self._begin(job, slot)
         return bool(self._running)
 
     def _begin(self, job: Job, slot: Slot, note: str = "") -> None:
-        """Start the process of a job, which may be a second one for the job."""
+        """Start a worker process for a job, for the first time or again.
+
+        `note` is a message for the user.
+        """
         file = self._folder / f"{job.key}.json"
-        file.parent.mkdir(exist_ok=True)  # if the folder was deleted meanwhile
-        file.unlink(missing_ok=True)  # left by an attempt that hung
+        file.parent.mkdir(exist_ok=True)  # the folder may have been deleted meanwhile
+        file.unlink(missing_ok=True)  # an earlier attempt that hung may have left the file
         holds = self._orders.holds
         held = None if holds is None else holds.descriptor(job.key)
         options = (str(file), *self._options(job))
@@ -142,7 +150,10 @@ class LocalEngine:
         self._report(job, Progress(phase="loading", note=note))
 
     def _replace_starter(self) -> None:
-        """Start all jobs without a result again, after they have saved their states."""
+        """Replace the fork server, and start all running jobs again that have no result yet.
+
+        The workers are first asked to save their states and to end.
+        """
         self._starters -= 1
         end_processes(self._running, self._forks.close)
         cause = "the process that workers are forked from hangs or was killed"
@@ -153,7 +164,7 @@ class LocalEngine:
                 self._begin(worker.job, worker.slot, f"is started again, because {cause}{rest}")
 
     def _options(self, job: Job) -> list[str]:
-        """Return the worker's options: paths of snapshots and of encoders to read or keep."""
+        """Return the worker's options: folders for snapshots, and for encoders to load or save."""
         snapshots, folder = self._orders.snapshots, self._orders.checkpoints.absolute()
         options = snapshots.options(job.key) if snapshots else []
         if job.start_from is not None:
@@ -165,7 +176,7 @@ class LocalEngine:
         return options
 
     def _finish(self, worker: WorkerProcess) -> Iterator[Outcome]:
-        """Handle a job that has ended or hangs; yield its outcome unless it is run again."""
+        """Handle a job that has ended or hangs; yield its outcome unless the job is run again."""
         self._running.remove(worker)
         hangs = not worker.has_ended
         if hangs:
@@ -173,7 +184,8 @@ class LocalEngine:
         worker.close(self._report)
         outcome = worker.outcome(timeout=self._timeout if hangs else None)
         job, kind = worker.job, outcome.kind if isinstance(outcome, Failure) else ""
-        # A result is read only once: it may have the predictions of a million rows.
+        # Check this only for a Failure. A Result may contain the predictions for a million
+        # examples, so its file is not read a second time.
         is_lost = isinstance(outcome, Failure) and not hangs and worker.has_lost_its_result
         if (kind == "timeout" or is_lost) and job.key not in self._failed_to_end:
             self._failed_to_end[job.key] = "lost" if is_lost else "hung"
@@ -183,7 +195,7 @@ class LocalEngine:
             return
         self._free.append(worker.slot)
         if kind == "memory" and job.key in self._crowded:
-            # It needs more memory than others left; from now on it has the GPU to itself.
+            # The job needs more memory than the others left free. From now on, GPUs are not shared.
             self._crowded.discard(job.key)
             self._sharing.is_over = True
             self._report(job, Progress(phase="waiting", note=ALONE))
@@ -197,7 +209,7 @@ class LocalEngine:
             yield replace(outcome, provenance={**outcome.provenance, how: 1})
 
 
-# Choice of the engine and its slots, from `--engine` and related options.
+# Choosing the engine and its slots according to `--engine` and related options.
 
 LOCAL = "local"
 """Name of the engine that runs jobs on this machine; extensions add others."""
@@ -205,9 +217,12 @@ LOCAL = "local"
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """The slots that jobs will run on, as far as they are known beforehand, and their engine.
+    """Choice of the engine and the slots for the jobs of a run.
 
-    `forks` is set if jobs are forked on this machine.
+    Attributes:
+        slots: The slots, as far as they are known before the run.
+        engine: The function that makes the engine from the driver's options.
+        forks: The fork server; None if workers are not forked on this machine.
     """
 
     slots: tuple[Slot, ...]
@@ -216,7 +231,10 @@ class Placement:
 
     @contextmanager
     def prepared(self, modules: Sequence[str]) -> Iterator[None]:
-        """Let the fork server, if any, import modules that jobs will need, during the block."""
+        """Context manager in which the fork server imports the modules that jobs will need.
+
+        The fork server is ended after the block. Without a fork server, nothing is done.
+        """
         with nullcontext() if self.forks is None else closing(self.forks) as forks:
             if forks and modules:
                 forks.prepare(self.slots[0].environment, modules)
@@ -225,18 +243,19 @@ class Placement:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineChoice:
-    """Options of the command line that choose an engine and its slots.
+    """Command-line options that choose an engine and its slots.
 
     Attributes:
         name: The name of the engine.
         address: The address of the cluster.
-        words: The engine's options, NAME=VALUE each.
+        words: The engine's own options, each in the form NAME=VALUE.
         device: The device, as for `--device`.
-        jobs: The number of jobs at once; None leaves the choice to the engine.
+        jobs: The number of concurrent jobs; None leaves the choice to the engine.
         processes: The number of processes that train one job.
-        small: Whether jobs start up for longer than they compute.
-        fit: The number of jobs that can run here at once, given their number and memory.
-        folder: The folder next to the database that holds what a run keeps.
+        small: Whether the jobs are so small that start-up takes longer than the computation.
+        fit: The number of jobs that can run here concurrently: no more than there are jobs, and
+            than fit into memory.
+        folder: The folder next to the database in which a run keeps models and snapshots.
     """
 
     name: str = LOCAL
@@ -251,7 +270,10 @@ class EngineChoice:
 
     @cached_property
     def options(self) -> dict[str, str]:
-        """Options of the engine as a mapping; raises BenchError if a word is not NAME=VALUE."""
+        """The engine's own options as a mapping from name to value.
+
+        Raises BenchError if an option is not of the form NAME=VALUE or is given twice.
+        """
         parsed: dict[str, str] = {}
         for word in self.words:
             name, equals, value = (part.strip() for part in word.partition("="))
@@ -264,7 +286,10 @@ class EngineChoice:
 
 
 def find_placement(choice: EngineChoice) -> Placement:
-    """Return the chosen placement; raise BenchError if it is not available or lacks an option."""
+    """Return the placement for the chosen engine.
+
+    Raises BenchError if the engine is unknown or not available, or if it needs another option.
+    """
     if choice.name == LOCAL:
         return place(choice)
     if choice.name not in (others := places("engines")):
@@ -276,7 +301,7 @@ def find_placement(choice: EngineChoice) -> Placement:
 def place(choice: EngineChoice) -> Placement:
     """Return the placement of jobs on this machine.
 
-    Raise BenchError for another engine's options.
+    Raises BenchError if options are given that only other engines have.
     """
     if choice.address is not None or choice.options:
         raise BenchError("--address and --engine-option belong to --engine ray and slurm.")

@@ -1,4 +1,4 @@
-"""A job in a process of its own, which reports progress and leaves a Result or a Failure."""
+"""Worker processes, each of which runs one job, reports its progress and writes its outcome."""
 
 import json
 import math
@@ -29,15 +29,15 @@ Report = Callable[[Job, Progress], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Orders:
-    """Options that a driver passes to any engine.
+    """Options that the driver passes to every engine.
 
     Attributes:
-        timeout: The seconds without progress after which a job counts as hanging.
-        checkpoints: The folder where jobs leave their encoders for other jobs.
-        keep: The keys of the jobs that leave their encoder.
-        snapshots: The folder where jobs save their states; None for no snapshots.
-        holds: The locks that a job is held by. A worker of this machine inherits its job's lock; a
-            worker on another node cannot.
+        timeout: The number of seconds without progress after which a job counts as hanging.
+        checkpoints: The folder in which jobs save their trained encoders.
+        keep: The keys of the jobs that save their trained encoder.
+        snapshots: The folder in which running jobs save their states; None for no snapshots.
+        holds: The locks on jobs that this process holds. A worker on this machine inherits the lock
+            of its job; a worker on another node cannot.
     """
 
     timeout: float = math.inf
@@ -48,18 +48,21 @@ class Orders:
 
 
 class Engine(Protocol):
-    """Object that starts jobs, here or on other machines, and returns their outcomes."""
+    """Interface of an engine, which runs jobs on some machines and yields their outcomes."""
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
-        """Yield the Result or Failure of each job as the jobs end; see the local engine."""
+        """Yield the Result or Failure of each job when it ends; see `LocalEngine.run`."""
 
 
 WORKER = (sys.executable, "-P", "-m", "benchharness.worker")
-"""Command of a worker; -P keeps a `tasks.py` in the current folder from being imported."""
+"""Command that starts a worker.
+
+The option -P prevents the import of modules from the current folder, such as a user's `tasks.py`.
+"""
 
 
 def worker_command(processes: int) -> tuple[str, ...]:
-    """Return the command of a worker that trains in `processes` processes."""
+    """Return the command that starts a worker whose job is trained by `processes` processes."""
     if processes == 1:
         return WORKER
     return (*WORKER[:-1], "benchharness.worker.ranks", str(processes))
@@ -68,33 +71,35 @@ def worker_command(processes: int) -> tuple[str, ...]:
 CHUNK_BYTES = 64 * 1024
 LOG_BYTES = 64 * 1024
 GRACE_SECONDS = 5.0
-"""Time that a process has to end when it is asked to."""
+"""Time that a process has to end after SIGTERM."""
 
 SAVING_SECONDS = 120.0
-"""Time for a process that reports that it is saving its state, while it computes or waits for a
-disk: DeBERTa-xxlarge's 18 GB at 150 MB/s."""
+"""Time that a process has to end after SIGTERM if it is saving its state, provided that it computes
+or waits for a disk. It is enough for the 18 GB of DeBERTa-xxlarge at 150 MB/s."""
 
 IDLE_SECONDS = 5.0
-"""Time that a saving process may do neither, before it counts as hanging or stopped."""
+"""Time after which a process that is saving its state, but neither computes nor waits for a disk,
+counts as hanging or stopped."""
 
 LAST_SECONDS = 8.0
-"""Time that this process has to end after a final signal, unless states are being saved."""
+"""Time that this process has to end after one of the FINAL signals or a second Ctrl-C, unless
+workers are saving their states."""
 
 POLL_SECONDS = 0.02
 
 FINAL = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end this process for good; Ctrl-C has to come twice."""
+"""Signals of which a single one ends this process; Ctrl-C has to be pressed twice."""
 
 
 Child = subprocess.Popen[bytes] | Fork
 
 
 class WorkerProcess:
-    """A running job.
+    """Worker process that runs one job.
 
-    The process leads its own session, so that Ctrl-C reaches only the driver, and the processes
-    that it starts end with it. The worker asks the kernel to die with the thread that started it,
-    so the thread that starts workers must be the thread that watches them.
+    The process has a session of its own, so that Ctrl-C reaches only the driver, and so that the
+    worker can be signalled together with its child processes. The kernel ends the worker when the
+    thread that started it ends, so the same thread must start and watch all workers.
     """
 
     def __init__(self, job: Job, slot: Slot, result_file: Path, process: Child) -> None:
@@ -110,35 +115,35 @@ class WorkerProcess:
         self._is_saving = False
         self.is_computing = False
         self._process = process
-        # One thread reads the output of all workers: a silent one must not block the others.
+        # One thread reads the output of all workers, so reading from a silent one must not block.
         self._pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
         for pipe in self._pipes:
             os.set_blocking(pipe.fileno(), False)
         assert process.stdin
-        # If the process is already gone, its exit status will show why.
+        # If the process has already ended, its exit status will show the reason.
         with suppress(BrokenPipeError), process.stdin as stdin:
             stdin.write(json.dumps(job.to_json()).encode())
 
     @property
     def descriptors(self) -> list[int]:
-        """File descriptors of the pipes that may still have data."""
+        """File descriptors of the process's output pipes that are still open."""
         return [pipe.fileno() for pipe in self._pipes if not pipe.closed]
 
     @property
     def silent_seconds(self) -> float:
-        """Seconds since the worker last printed progress."""
+        """Seconds since the worker last reported progress."""
         return time.monotonic() - self._last_sign
 
     @property
     def has_ended(self) -> bool:
-        """True if the process is gone, for any reason."""
+        """True if the process has ended, for any reason."""
         return self._process.poll() is not None
 
     def misses_its_starter(self, timeout: float) -> bool:
-        """Return whether the worker has no result and its fork server is gone or does not respond.
+        """Return whether the worker's fork server has ended or hangs, and there is no result yet.
 
-        A server that does not respond has not forked the worker after `timeout` seconds, or does
-        not report the worker's end.
+        The fork server counts as hanging if it has not forked the worker after `timeout` seconds,
+        or if it does not report that the worker has ended.
         """
         if not isinstance(self._process, Fork):
             return False
@@ -147,26 +152,30 @@ class WorkerProcess:
             return is_orphan and not isinstance(_read_outcome(self._result_file), Result)
         if not self._process.has_begun:
             return self.silent_seconds > timeout
-        # The worker's pipes are closed and it is a zombie: only its parent, the server, knows its
-        # exit status.
+        # The worker is a zombie and its pipes are closed, so the fork server should report its exit
+        # status.
         if not self.descriptors and (own := _stat_of(self._process.pid))[0] == "Z":
             state, *rest = _stat_of(int(own[1]))
-            # A server that computes, or waits for a processor or a disk, will still report it.
+            # A server that is running, or waits for a processor or a disk, will still report it.
             if state in ("R", "D") or rest[10:12] != self._parents_life:
                 self._parents_life, self._seen_dead = rest[10:12], math.inf
             self._seen_dead = min(self._seen_dead, time.monotonic())
         return time.monotonic() - self._seen_dead > GRACE_SECONDS
 
     def read(self, report: Report = lambda *_: None) -> bool:
-        """Report the progress lines that have arrived; return False if nothing was read."""
+        """Read the output that has arrived and report the progress lines in it.
+
+        Returns False if there was nothing to read.
+        """
         output, errors = map(_read_chunk, self._pipes)
         *lines, rest = (self._line + output).split(b"\n")
-        # The rest has no newline yet. A library that prints without newlines must not fill memory.
+        # `rest` is an incomplete line. Its length is limited, because a library that prints without
+        # newlines must not fill the memory.
         self._line = rest[-LOG_BYTES:]
         self._log = (self._log + errors)[-LOG_BYTES:]
         for line in lines:
             progress = _parse_progress(line)
-            if progress is None:  # printed by a library
+            if progress is None:  # the line was printed by a library
                 self._log = (self._log + line + b"\n")[-LOG_BYTES:]
             else:
                 self._last_sign = time.monotonic()
@@ -176,33 +185,37 @@ class WorkerProcess:
         return bool(output or errors)
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process and to all processes that it has started."""
+        """Send a signal to the process and its child processes."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
     def is_awaited(self, seconds: float) -> bool:
-        """Return whether to wait longer for the process, `seconds` after it was asked to end."""
+        """Return whether to wait longer for the end of the process.
+
+        `seconds` is the time since it was asked to end.
+        """
         if self.has_ended or (isinstance(self._process, Fork) and not self._process.has_begun):
             return False
         if not self._is_saving:
             return seconds < GRACE_SECONDS
         state, *rest = _stat_of(self._process.pid)
-        # The CPU time changes while the process computes: `rest` begins with the fourth field, so
-        # these are utime and stime, the 14th and 15th of proc_pid_stat(5). "D" waits for a disk.
+        # The CPU time changes while the process computes. `rest` begins with the 4th field of
+        # proc_pid_stat(5), so `life` contains the 14th and 15th, utime and stime. In state "D" the
+        # process waits for a disk.
         life = rest[10:12]
         if state in ("D", "") or life != self._life:
             self._life, self._last_life = life, time.monotonic()
         return seconds < SAVING_SECONDS and time.monotonic() - self._last_life < IDLE_SECONDS
 
     def close(self, report: Report = lambda *_: None) -> None:
-        """Kill the process and its children, and read the rest of their output."""
+        """Kill the process and its child processes, and read the rest of their output."""
         self.signal(signal.SIGKILL)
         try:
             self._process.wait(ANSWER_SECONDS)
         except subprocess.TimeoutExpired:
             if isinstance(self._process, Fork):
                 self._process.give_up()
-        # The last lines are still in the pipes, even if the process was killed.
+        # Even after a process was killed, its last lines are still in the pipes.
         while self.read(report):
             pass
         for pipe in self._pipes:
@@ -214,13 +227,16 @@ class WorkerProcess:
         return self._process.poll() == 0 and isinstance(_read_outcome(self._result_file), str)
 
     def outcome(self, timeout: float | None = None) -> Outcome:
-        """Return the outcome of the ended process; `timeout` is set if it ended for silence."""
+        """Return the outcome of the process, which has ended.
+
+        `timeout` is given if the process was ended because it printed nothing for so many seconds.
+        """
         left = _read_outcome(self._result_file)
-        # A worker that this process has ended may have reported itself as interrupted.
+        # After a time-out, the worker's own Failure says only that it was interrupted: ignore it.
         if isinstance(left, Result) or (isinstance(left, Failure) and timeout is None):
             return left
         lost, status = str(left), self._process.poll()
-        # A killed process that has not ended waits in the kernel for a disk that does not answer.
+        # Without a status, the process was killed but still waits in the kernel for a disk.
         kind, error = _explain(-signal.SIGKILL if status is None else status, timeout, lost)
         return Failure.of(self.job, kind, error, self._log.decode(errors="replace"))
 
@@ -228,11 +244,12 @@ class WorkerProcess:
 def end_processes(
     workers: Iterable[WorkerProcess], end_starter: Callable[[], None] = lambda: None
 ) -> None:
-    """Ask the processes to end, and kill those that are still running after some seconds.
+    """Ask the processes to end, and kill those that still run after some seconds.
 
-    Processes that save their state have longer. An exception meanwhile (a second Ctrl-C) kills them
-    at once. `end_starter` ends the process that they were forked from before they are killed,
-    because it may hang and not report their ends.
+    Processes that are saving their state have more time. If an exception is raised meanwhile, for
+    example by a second Ctrl-C, all processes are killed at once. Before any process is killed,
+    `end_starter` is called, which ends the fork server: it may hang and would then not report that
+    the processes have ended.
     """
     workers = list(workers)
     asked = time.monotonic()
@@ -251,24 +268,25 @@ def end_processes(
 
 
 STATES_AWAITED = threading.Lock()
-"""Lock of code that waits, for a limited time, for workers to save their states and end."""
+"""Lock that is held while this process waits, for a limited time, until workers have saved their
+states and ended."""
 
 
 @contextmanager
 def ended_at_last() -> Iterator[None]:
-    """Let SIGTERM, SIGHUP or a second Ctrl-C in the block end this process within LAST_SECONDS.
+    """Context manager in which SIGTERM, SIGHUP or a second Ctrl-C surely ends this process.
 
-    This is for a process that hangs in a library that blocks exceptions, as SQLite does while it
-    waits for a lock, or in a cleanup. After a single signal, code that holds STATES_AWAITED gets
-    the time that it needs. Workers end with this process.
+    The process ends LAST_SECONDS after the signal, even if it hangs in a library that blocks
+    exceptions (as SQLite does while it waits for a lock) or in cleanup code. After a single signal,
+    code that holds STATES_AWAITED is given the time that it needs. Workers end with this process.
     """
-    if threading.current_thread() is not threading.main_thread():  # no signal is handled there
+    if threading.current_thread() is not threading.main_thread():  # signals need the main thread
         yield
         return
     told, tells = os.pipe()
     os.set_blocking(tells, False)
-    # Python runs signal handlers between bytecodes, so never while a library hangs. The number of a
-    # signal is written into this pipe at once, and a thread reads it.
+    # Python runs signal handlers only between bytecodes, so never while a library hangs. But it
+    # writes the number of each signal into this pipe at once, and a thread reads it from there.
     before = signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
     threading.Thread(target=_end_at_last, args=(told,), name="last", daemon=True).start()
     try:
@@ -279,43 +297,46 @@ def ended_at_last() -> Iterator[None]:
 
 
 def _end_at_last(told: int) -> None:
-    """Read signal numbers, and end this process LAST_SECONDS after the last relevant one."""
+    """Read signal numbers from a pipe, and end this process some time after a final signal.
+
+    Returns if the pipe is closed before that. `told` is the file descriptor of the pipe.
+    """
     seen, deadline = b"", math.inf
     with os.fdopen(told, "rb", buffering=0) as numbers:
         while time.monotonic() < deadline:
-            # Without a deadline there is nothing to do before the next signal.
+            # Without a deadline, wait for the next signal without a time limit.
             if select([numbers], (), (), None if deadline == math.inf else POLL_SECONDS)[0]:
                 number = numbers.read(1)
                 if not number:  # the block has ended
                     return
                 seen += number if number[0] in (signal.SIGINT, *FINAL) else b""
-            # While states are being saved, the deadline moves on, until a second signal comes.
+            # While states are being saved, the deadline is extended until a second signal arrives.
             is_final = len(seen) > 1 or any(number in seen for number in FINAL)
             if is_final and (deadline == math.inf or (STATES_AWAITED.locked() and len(seen) == 1)):
                 deadline = time.monotonic() + LAST_SECONDS
     sys.stderr.write("bench: ended, though something hangs.\n")
-    # Shells' exit status for a signal, 143 for SIGTERM. An exception would end only this thread.
+    # Exit as shells do after a signal: 143 for SIGTERM. An exception would end only this thread.
     os._exit(128 + seen[-1])
 
 
 def _stat_of(pid: int) -> Sequence[str]:
-    """Return a process's state and later fields of proc_pid_stat(5).
+    """Return the fields of /proc/PID/stat from the state on; see proc_pid_stat(5).
 
-    The state is empty if the process is gone.
+    Returns ("",) if the process does not exist.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ("",)
-    # "4711 (a (b) c) S 1 4711 ...": a name may contain brackets, so the last bracket ends it.
+    # In "4711 (a (b) c) S 1 4711 ...", the process name is "a (b) c": the last ")" ends it.
     return stat.rpartition(")")[2].split()
 
 
 def _read_chunk(pipe: IO[bytes]) -> bytes:
-    """Read the bytes that are in a pipe now, at most CHUNK_BYTES; close the pipe at its end."""
+    """Read the bytes that are in a pipe now, at most CHUNK_BYTES; close the pipe at EOF."""
     if pipe.closed:
         return b""
-    # None means that the pipe is empty now, b"" that it is at its end.
+    # `read` returns None if the pipe is empty now, and b"" at EOF.
     chunk = pipe.read(CHUNK_BYTES)
     if chunk == b"":
         pipe.close()
@@ -330,12 +351,15 @@ def _parse_progress(line: bytes) -> Progress | None:
 
 
 def outcome_of(left: Mapping[str, Any]) -> Outcome:
-    """Build a Result or a Failure from plain data."""
+    """Build a Result or a Failure from its JSON data."""
     return Result.from_json(left) if "evaluations" in left else Failure.from_json(left)
 
 
 def _read_outcome(file: Path) -> Outcome | str:
-    """Read the outcome that a worker wrote; return a clause with the reason if there is none."""
+    """Read the outcome that a worker wrote.
+
+    If there is none, returns a clause that states the reason, such as "left no result".
+    """
     try:
         return outcome_of(json.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -346,7 +370,11 @@ def _read_outcome(file: Path) -> Outcome | str:
 
 
 def _explain(status: int, timeout: float | None, lost: str) -> tuple[str, str]:
-    """Return the kind and the error text for a process without a result, described by `lost`."""
+    """Return the kind and the error message of the Failure of a process that left no outcome.
+
+    `status` is its exit status, `timeout` its time limit if it was ended for silence, and `lost` a
+    clause that states why there is no outcome.
+    """
     if timeout is not None:
         return "timeout", (
             f"the job printed no progress for {timeout:g} seconds and was ended: "

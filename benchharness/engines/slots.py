@@ -1,4 +1,4 @@
-"""Slots, in which jobs run at the same time: each has a GPU or a share of the CPU's cores."""
+"""Slots for concurrent jobs: each runs one job at a time on GPUs or on a share of the CPU cores."""
 
 import itertools
 import math
@@ -17,9 +17,13 @@ from benchharness.machine import is_instance, machine_name
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """A slot for one job at a time: the device's name, and environment variables of its process.
+    """A slot, which runs one job at a time.
 
-    A slot that `is_shared` is used only while its GPU has room for a job next to the running ones.
+    Attributes:
+        device: "cpu", or "cuda:" followed by the GPUs, as in "cuda:0,1".
+        environment: The environment variables that the job's process gets.
+        is_shared: Whether the slot shares its GPU with other slots. Such a slot is used only while
+            the GPU has enough free memory.
     """
 
     device: str
@@ -28,28 +32,28 @@ class Slot:
 
     @property
     def is_gpu(self) -> bool:
-        """True if the slot has a GPU."""
+        """True if the slot has GPUs."""
         return self.device != "cpu"
 
     @property
     def gpus(self) -> tuple[str, ...]:
-        """GPUs of the slot, as in CUDA_VISIBLE_DEVICES.
+        """Names of the slot's GPUs, as in CUDA_VISIBLE_DEVICES.
 
-        A slot of a cluster, whose GPUs are not known yet, has ("cuda",).
+        They are ("cuda",) for a slot on a cluster, whose GPUs are not known yet.
         """
         return tuple(self.device.removeprefix("cuda:").split(",")) if self.is_gpu else ()
 
 
 AT_ONCE = 8
-"""Default for the most jobs that share a CPU: with fewer cores per job, the longest job of a suite
-would run alone at the end."""
+"""Largest number of concurrent jobs on a CPU by default. With more jobs, each would have so few
+cores that the longest job of a suite would still run, alone, long after the others."""
 
 
 AMPERE = 8.0
 """Lowest compute capability with native bf16; older GPUs emulate it."""
 
 DEVICES = Path("/dev")
-"""Folder in which the driver has a file per GPU, numbered from 0."""
+"""Folder in which the GPU driver has a file per GPU (nvidia0, nvidia1)."""
 
 WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 """Environment variables that control how the threads of a job wait for each other."""
@@ -57,8 +61,8 @@ WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 SPINS = "500"
 """Default number of times that libgomp's threads spin before they sleep.
 
-libgomp's own default is to spin for milliseconds: if another process uses one of the cores,
-training was 3 to 14 times slower. Without any spinning it is 1.4 times slower on an idle machine
+By default, libgomp spins for milliseconds, which made training 3 to 14 times slower when another
+process used one of the cores. Without spinning, training is 1.4 times slower on an idle machine
 (docs/log.md).
 """
 
@@ -73,17 +77,17 @@ def find_slots(
 ) -> tuple[Slot, ...]:
     """Return the slots of this machine.
 
-    Without `jobs` there is one job at a time per core, but at most `fit` jobs and at most AT_ONCE,
-    because the threads of a job wait for each other. If there are GPUs, these jobs share them as
-    far as their memory allows; a MIG instance, whose memory cannot be read, takes one job. With
-    `jobs`, the jobs are assigned to the GPUs in turn. The cores are divided evenly unless
-    OMP_NUM_THREADS is set.
+    By default, there is a slot per core, but at most `fit` slots, and at most AT_ONCE on a CPU or
+    per GPU. The slots share the GPUs as far as their memory allows; a MIG instance, whose memory
+    cannot be read, has one slot. If `jobs` is given, there are so many slots, which are assigned to
+    the GPUs in turn. The cores are divided evenly among the slots unless OMP_NUM_THREADS is set.
 
     Args:
-        device: "auto", "cpu", "cuda" (every visible GPU) or "cuda:N" (the N-th visible GPU).
-        jobs: The number of jobs at once.
-        fit: The number of jobs that are there and fit into memory.
-        processes: The number of processes of a job; each has a GPU or a part of the job's cores.
+        device: "auto", "cpu", "cuda" (all visible GPUs) or "cuda:N" (the visible GPU with index N).
+        jobs: The number of concurrent jobs; None to determine it.
+        fit: The number of jobs that can run concurrently, given how many there are and how many fit
+            into memory.
+        processes: The number of processes per job; each has its own GPU or part of the job's cores.
         small: Whether jobs are so small that each needs only one thread on a CPU.
 
     Raises:
@@ -99,19 +103,22 @@ def find_slots(
     count = jobs or (len(gpus) // processes if gpus and not shared else max(most, len(gpus)))
     cores = 1 if small and not gpus else max(1, _count_cores() // (count * processes))
     threads = os.environ.get("OMP_NUM_THREADS") or cores
-    # Jobs take GPUs in a cycle: with 2 GPUs, 4 jobs of one process have GPU 0, 1, 0 and 1.
+    # GPUs are assigned in a cycle: with 2 GPUs, 4 slots for one process each get GPU 0, 1, 0 and 1.
     turns = itertools.cycle(gpus)
     places = [",".join(itertools.islice(turns, processes)) for _ in range(count)]
-    # With a GPU for each job nothing is shared, so no memory has to be read.
+    # If each slot has its own GPU, nothing is shared, and the memory need not be read.
     is_shared = shared and count > len(gpus) > 0
     return tuple(make_slot(place, threads, is_shared=is_shared) for place in places)
 
 
 def make_slot(gpus: str, threads: int | str, *, is_shared: bool = False) -> Slot:
-    """Build a slot with `threads` threads and the GPUs named as in CUDA_VISIBLE_DEVICES, if any."""
+    """Build a slot whose job has `threads` CPU threads.
+
+    `gpus` contains the names of its GPUs in the form of CUDA_VISIBLE_DEVICES; it is empty for none.
+    """
     waiting = {name: os.environ[name] for name in WAITING if name in os.environ}
     environment = {
-        # nvidia-smi numbers GPUs by PCI address; CUDA's default is by speed.
+        # Make CUDA number the GPUs by PCI address, as nvidia-smi does, instead of by speed.
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": gpus,
         "OMP_NUM_THREADS": str(threads),
@@ -139,23 +146,24 @@ def _choose_gpus(device: str) -> tuple[str, ...]:
 
 
 def find_gpus() -> tuple[str, ...]:
-    """Return the usable GPUs as CUDA_VISIBLE_DEVICES names them; none without a driver.
+    """Return the names of the usable GPUs, in the form of CUDA_VISIBLE_DEVICES.
 
-    CUDA_VISIBLE_DEVICES determines them if it is set, even if it is empty; otherwise `nvidia-smi
-    -L` does, or the driver's device files if there is no such command.
+    If CUDA_VISIBLE_DEVICES is set, even to an empty value, the names are read from it. Otherwise
+    they come from `nvidia-smi -L`, or from the driver's device files if there is no such command.
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         names = re.split(r"\s*,\s*", visible.strip())
-        # As in CUDA, an entry that is no device hides the entries after it.
+        # As in CUDA, an empty name or "-1" hides all GPUs that follow it.
         return tuple(itertools.takewhile(lambda name: name not in ("", "-1"), names))
     try:
         listing = _nvidia_smi("-L")
-    except FileNotFoundError:  # a container may have a driver without its tools
+    except FileNotFoundError:  # a container may have the driver but not nvidia-smi
         return tuple(str(n) for n, _ in enumerate(DEVICES.glob("nvidia[0-9]*")))
     except (OSError, subprocess.SubprocessError):
         return ()
-    # The devices of `nvidia-smi -L`: a GPU's index, or the UUIDs of its MIG instances.
+    # Find in the output of `nvidia-smi -L` the index of each GPU, or the UUIDs of its MIG
+    # instances:
     # GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-5a1c...)
     #   MIG 1g.10gb     Device  0: (UUID: MIG-77e0...)
     listed = re.findall(r"(?ms)^GPU (\d+):(.*?)(?=^GPU \d|\Z)", listing)
@@ -164,7 +172,7 @@ def find_gpus() -> tuple[str, ...]:
 
 
 def place_of(slots: Sequence[Slot]) -> str:
-    """Describe the devices of slots: "the CPU", "GPU 0", "2 GPUs", or "GPUs" for a cluster."""
+    """Describe the devices of the slots as "the CPU", "GPU 0", "2 GPUs", or "GPUs" on a cluster."""
     names = {name for slot in slots for name in slot.gpus}
     if not names:
         return "the CPU"
@@ -174,9 +182,10 @@ def place_of(slots: Sequence[Slot]) -> str:
 
 
 def have_bf16(slots: Sequence[Slot]) -> bool:
-    """Return whether the GPUs of slots have native bf16, as all have since Ampere.
+    """Return whether the GPUs of the slots have native bf16, as all NVIDIA GPUs since Ampere do.
 
-    Returns True if `nvidia-smi` does not report it, as for a cluster's GPUs and MIG instances.
+    Returns True if `nvidia-smi` does not report the compute capability, for example of MIG
+    instances and of GPUs on a cluster.
     """
     with suppress(ValueError):  # "[N/A]"
         names = dict.fromkeys(name for slot in slots for name in slot.gpus)
@@ -185,14 +194,17 @@ def have_bf16(slots: Sequence[Slot]) -> bool:
 
 
 def machine_of(slots: Sequence[Slot]) -> str:
-    """Describe the hardware of a slot: the GPU's name, or the processor and a job's threads."""
+    """Describe the hardware of the first slot.
+
+    The description is the name of its GPU, or the name of the processor and the number of threads.
+    """
     if slots[0].is_gpu:
         return next(iter(_ask(slots[0].gpus[:1], "name")), "a GPU")
     return machine_name(int(slots[0].environment.get("OMP_NUM_THREADS", "1")))
 
 
 def _ask(gpus: Iterable[str], *facts: str) -> list[str]:
-    """Query nvidia-smi for facts about GPUs; return a line per GPU, or nothing if it fails."""
+    """Query nvidia-smi for facts about GPUs; return a line per GPU, or [] if the query fails."""
     query = (f"--id={','.join(gpus)}", f"--query-gpu={','.join(facts)}")
     try:
         return _nvidia_smi(*query, "--format=csv,noheader,nounits").strip().splitlines()
@@ -202,7 +214,7 @@ def _ask(gpus: Iterable[str], *facts: str) -> list[str]:
 
 def _nvidia_smi(*arguments: str) -> str:
     """Return the output of nvidia-smi; raise OSError or SubprocessError if it fails."""
-    command = ("nvidia-smi", *arguments)  # found on PATH, where the driver put it
+    command = ("nvidia-smi", *arguments)  # the GPU driver installs it on PATH
     return subprocess.run(  # noqa: S603  (our own arguments, no shell)
         command, capture_output=True, text=True, timeout=10, check=True
     ).stdout
@@ -214,21 +226,22 @@ def _count_cores() -> int:
     return os.cpu_count() or 1
 
 
-# Sharing of a GPU: as many of its slots are used as its memory has room for.
+# Sharing a GPU: several jobs run on it at the same time if its memory is large enough.
 #
-# Jobs of small encoders leave a GPU idle most of the time; large jobs take turns on it.
+# A single job with a small encoder leaves a GPU idle most of the time. Large jobs run one by one.
 
 ROOM = 1.5
-"""Free memory that another job needs, relative to a running job's memory, which still grows."""
+"""Free GPU memory that must be left for another job, as a multiple of the average memory of a
+running job. It is greater than 1 because the memory of running jobs may still grow."""
 
 SETTLING_SECONDS = 2.0
-"""Time that all jobs on a GPU must have been training before its memory shows their needs."""
+"""Time that all jobs on a GPU must have been computing before its used memory is read."""
 
 
 def memory_of(device: str) -> tuple[float, float] | None:
-    """Return the used and the free memory of a slot's device ("cuda:0"), in MiB.
+    """Return the used and the free memory of a GPU such as "cuda:0", in MiB.
 
-    Returns None without a driver, and for a MIG instance.
+    Returns None if they are unknown, as for a MIG instance or without a GPU driver.
     """
     for told in _ask([device.removeprefix("cuda:")], "memory.used", "memory.free"):
         with suppress(ValueError):  # "[N/A], [N/A]"
@@ -238,20 +251,20 @@ def memory_of(device: str) -> tuple[float, float] | None:
 
 
 class Sharing:
-    """Decides whether another job may begin in a slot that shares its GPU.
+    """Policy that decides whether another job may start on a GPU that slots share.
 
-    If `is_over` is True, each GPU takes one job at a time, because memory ran out while jobs shared
-    it.
+    If memory has run out on a shared GPU, the engine sets `is_over` to True, and each GPU then runs
+    one job at a time.
     """
 
     def __init__(self) -> None:
-        self._next: dict[str, float] = {}  # time of the next reading, by device
+        self._next: dict[str, float] = {}  # time of the next memory query, keyed by device
         self.is_over = False
 
     def has_room(self, slot: Slot, settled: Sequence[bool]) -> bool:
-        """Return whether a job may begin next to others.
+        """Return whether another job may start in this slot.
 
-        `settled` states which of them already compute.
+        `settled` has a value per job that runs on the same device: whether it is already computing.
         """
         if not slot.is_shared or not settled:
             return True
@@ -262,6 +275,6 @@ class Sharing:
         if self.is_over or now < due:
             return False
         memory = memory_of(slot.device)
-        # Memory that could not be read is not read again, because a query may take seconds.
+        # If the memory cannot be read, do not try again, because a query may take seconds.
         self._next[slot.device] = now + SETTLING_SECONDS if memory else math.inf
         return memory is not None and memory[1] > ROOM * memory[0] / len(settled)

@@ -1,4 +1,4 @@
-"""Boards of stored runs: of the requested suites, or of those that ran last."""
+"""Functions that build leaderboards from the stored runs of one or several suites."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -27,15 +27,15 @@ from benchharness.models import MODELS
 from benchharness.tasks.suites import SUITES, find_suites, select_tasks
 
 LARGE_STORE = 2_000
-"""Number of runs above which a store is not read whole to show the results of a few jobs."""
+"""Number of stored runs above which only the needed runs are read to show a few jobs' results."""
 
 MANY_RUNS = 5_000
-"""Number of runs of several suites that are shown by default; reading and ranking them takes a
-second."""
+"""Largest total number of runs for which several suites are shown by default; reading and ranking
+them takes a second."""
 
 
 def lacking_plugins(store: Store) -> Iterator[str]:
-    """Yield a sentence for each stored suite that is unknown, with the plugin that it needs."""
+    """Find stored suites that are not defined here, and yield a message that names their plugin."""
     for suite in (name for name in store.suites() if name not in SUITES):
         newest = store.result(store.runs(suite=suite)[-1].key)
         named = " and ".join(newest.job.plugins)
@@ -53,7 +53,7 @@ T = TypeVar("T")
 def _naming_plugins(
     read: Callable[Concatenate[Store, P], T],
 ) -> Callable[Concatenate[Store, P], T]:
-    """Decorate `read` so that its errors also name the plugins that stored runs need."""
+    """Decorate `read` so that its BenchErrors also name missing plugins that stored runs need."""
 
     @wraps(read)
     def explained(store: Store, /, *words: P.args, **options: P.kwargs) -> T:
@@ -68,10 +68,12 @@ def _naming_plugins(
 
 
 class Recent(NamedTuple):
-    """Suites to show if none is named, and the suites and plugins that are left out.
+    """Suites that are shown if the user names none, and the suites that are left out.
 
-    `left_out` are suites with too many runs, and `lacking` sentences about suites whose plugin is
-    not loaded.
+    Attributes:
+        shown: The suites to show.
+        left_out: The suites that are left out because too many runs would have to be read.
+        lacking: Messages about stored suites whose plugin is not loaded.
     """
 
     shown: tuple[str, ...]
@@ -80,7 +82,7 @@ class Recent(NamedTuple):
 
     @property
     def sentences(self) -> Iterator[str]:
-        """Sentences about what is not shown, and how to show it."""
+        """Messages that name the suites that are not shown and explain how to show them."""
         yield from self.lacking
         if more := len(self.left_out):
             some = ", ".join(self.left_out[:10]) + (", ..." if more > 10 else "")
@@ -88,10 +90,10 @@ class Recent(NamedTuple):
 
 
 def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RUNS) -> Recent:
-    """Return the suites that ran last, as many as have at most `most` runs together.
+    """Return the suites that ran last, limited to `most` runs in total.
 
-    Suites of `first` take precedence. At least one is shown; in a small store all are, in the order
-    of the list of suites.
+    Suites in `first` take precedence. At least one suite is shown, even if it has more runs. The
+    result is in the order of SUITES.
     """
     found = [name for name in store.suites() if name in SUITES]
     stored = sorted(found, key=lambda name: name not in first)
@@ -110,7 +112,10 @@ def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RU
 
 @dataclass(frozen=True, kw_only=True)
 class Within:
-    """Filter for boards: suites, tasks and source of the rows; an empty field does not filter."""
+    """Filter that selects leaderboards by suite, task and data source.
+
+    An empty field does not filter.
+    """
 
     suites: Sequence[str] = ()
     tasks: Sequence[str] = ()
@@ -129,25 +134,25 @@ def gather_boards(
     with_hidden: bool = False,
     paths: bool = False,
 ) -> list[Board]:
-    """Return the boards of these suites and data, with all of their tasks.
+    """Return the leaderboards of the suites and data in `within`, with all of their tasks.
 
-    A suite has one board for each set of evaluation data, or none.
+    A suite has one leaderboard for each data set on which it was evaluated, and none without runs.
 
     Args:
-        store: Store of the runs.
+        store: Store that contains the runs.
         within: Suites and data to include; its tasks are ignored.
-        models: Names of the models whose runs to include; None for all.
-        with_hidden: Include hidden runs.
-        paths: Show whole paths of this machine, as in `build_boards`.
+        models: Names of the models whose runs to include; None for all models.
+        with_hidden: Whether to include hidden runs.
+        paths: Whether to show full local paths, as in `build_boards`.
 
     Raises:
-        BenchError: A suite is unknown, or no stored run is of a known suite.
+        BenchError: A suite is unknown, or all stored runs belong to unknown suites.
     """
     named = {suite.name: suite for name in within.suites for suite in find_suites(name)}
     stored, data = set(named or store.suites()), within.data
     if stored and not stored & set(SUITES):
         raise BenchError("none of the stored runs is of a known suite.")
-    # A folder may be given by its path, or by the label that a board without paths shows.
+    # A data folder may be given by its path, or by the label that leaderboards show instead of it.
     whole = "" if data is None else str(Path(data).resolve())
     places = {data, whole, path_label(whole)}
     return [
@@ -162,14 +167,14 @@ def gather_boards(
 def _runs(
     store: Store, suite: str, models: Collection[str] | None, with_hidden: bool
 ) -> list[RunRow]:
-    """Return the runs of a suite, and the runs whose weights they started from."""
+    """Return the runs of a suite, and all runs whose trained encoders they started from."""
     runs = store.runs(suite=suite, model=models)
     if with_hidden:
         runs = [replace(run, is_hidden=False) if run.is_hidden else run for run in runs]
     known, found = {run.key for run in runs}, list(runs)
     while wanted := {run.start_from for run in runs if run.start_from} - known:
-        # Such a run may have started from another one, so repeat until none is new. Runs that are
-        # no longer stored also count as known, or they would be requested forever.
+        # A run in `wanted` may itself have started from another run, so repeat until none is new.
+        # Keys of deleted runs are also added to `known`; otherwise the loop would never end.
         known |= wanted
         runs = store.runs_with(wanted)
         found += runs
@@ -177,7 +182,10 @@ def _runs(
 
 
 def gained(boards: Sequence[Board], store: Store) -> list[Board]:
-    """Return the boards with the gains of distilled students; unchanged if there are none."""
+    """Return the leaderboards with the gain of each distilled student over plain fine-tuning.
+
+    Without distilled students, the leaderboards are returned unchanged.
+    """
     if not any(run.teacher for board in boards for entry in board.entries for run in entry.runs):
         return list(boards)
     from benchharness.stored.predictions import with_gains  # noqa: PLC0415  (numpy, the tests)
@@ -186,7 +194,7 @@ def gained(boards: Sequence[Board], store: Store) -> list[Board]:
 
 
 def left_out(whole: Sequence[Board], boards: Sequence[Board]) -> Iterator[str]:
-    """Yield a sentence for each board of which only the best rows are shown."""
+    """Yield a message for each leaderboard in `boards` with fewer entries than in `whole`."""
     for board, shown in zip(whole, boards, strict=True):
         if len(shown.entries) < len(board.entries):
             yield (
@@ -195,11 +203,11 @@ def left_out(whole: Sequence[Board], boards: Sequence[Board]) -> Iterator[str]:
             )
 
 
-# Rows of stored boards that the user names, such as two models on a suite.
+# Finding the leaderboard entries that a user names, such as two models to compare.
 
 
 class Rows(NamedTuple):
-    """Entries of one board, and the requested tasks that all of them have."""
+    """Selected entries of one leaderboard, and the requested tasks on which all have results."""
 
     board: Board
     entries: tuple[Entry, ...]
@@ -215,17 +223,17 @@ def find_rows(
     select: Select = select_entry,
     paths: bool = False,
 ) -> list[Rows]:
-    """Return the rows of the named systems on every board that has all of them.
+    """Return the entries of the named systems on every leaderboard that contains all of them.
 
     Args:
-        store: Store of the runs.
-        systems: Names of rows, models or keys of runs.
+        store: Store that contains the runs.
+        systems: Names of leaderboard entries, names of models, or keys of runs.
         within: Suites, tasks and data to include.
         select: Function that picks the entry that a name stands for.
-        paths: Show whole paths of this machine, as in `build_boards`.
+        paths: Whether to show full local paths, as in `build_boards`.
 
     Raises:
-        BenchError: A name is unknown, or no task has results of all systems.
+        BenchError: A name is unknown, or there is no task on which all systems have results.
     """
     systems = [stored_name(store, name) for name in systems]
     wanted = wanted_tasks(store, within.suites, within.tasks)
@@ -250,10 +258,13 @@ def find_rows(
 
 
 def _models(store: Store, systems: Sequence[str]) -> set[str]:
-    """Return the models that names may refer to: MODEL, MODEL:RECIPE..., or start of key."""
+    """Return the models that the names may refer to.
+
+    A name has the form MODEL or MODEL:RECIPE, or is the beginning of a run's key.
+    """
     parted = [name.split(":") for name in systems]
-    # A model's name may contain colons: "a:b:lr=3e-4" may refer to "a", to "a:b", or be a whole
-    # name.
+    # A model's name may contain colons: in "a:b:lr=3e-4", the model may be "a", "a:b" or the whole
+    # text.
     names = {":".join(parts[:n]) for parts in parted for n in range(1, len(parts) + 1)}
     names |= {model for model in store.models() if unquoted(model) in names}
     keys = [name for name in systems if _KEY.fullmatch(name)]
@@ -261,13 +272,14 @@ def _models(store: Store, systems: Sequence[str]) -> set[str]:
 
 
 def stored_name(store: Store, name: str) -> str:
-    """Return a row's name with its model's stored name instead of an alias or an abbreviation.
+    """Replace a model's alias or abbreviation in an entry's name with the model's stored name.
 
-    A model may be given by an alias, or by the beginning of its name if that is unambiguous.
+    An abbreviation is the beginning of the model's name, if no other stored model begins so. A name
+    without an alias or abbreviation is returned unchanged.
     """
     stored = store.models()
-    # "bert:lr=3e-4" may be a model's whole name, or a row of "bert": the longest name is tried
-    # first.
+    # "bert:lr=3e-4" may be a model's full name, or an entry of the model "bert". The longest
+    # possible name is tried first.
     heads = [":".join(name.split(":")[:n]) for n in range(name.count(":") + 1, 0, -1)]
     if any(head in stored or head in map(unquoted, stored) for head in heads):
         return name
@@ -286,15 +298,14 @@ def stored_name(store: Store, name: str) -> str:
 _KEY = re.compile("[0-9a-fA-F]{6,64}")
 
 LEAST_BEGINNING = 3
-"""Least number of characters that abbreviate a model's name; shorter names, such as "a" and "b"
-in a notebook, may stand for something else."""
+"""Smallest number of characters that count as an abbreviation of a model's name. A shorter name,
+such as "a" in a notebook, is probably a different model's full name."""
 
 
 def wanted_tasks(store: Store, suites: Sequence[str], tasks: Sequence[str]) -> tuple[str, ...]:
-    """Return the full names of the requested tasks; empty if neither suites nor tasks are given.
+    """Return the full names of the requested tasks, or () if no suites and no tasks are given.
 
-    A task's name that several suites share stands for the one with runs, if only one of them has
-    any.
+    If several suites have a task of this name but only one of them has runs, that one is chosen.
     """
     if not suites and not tasks:
         return ()
@@ -304,11 +315,12 @@ def wanted_tasks(store: Store, suites: Sequence[str], tasks: Sequence[str]) -> t
 
 
 def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
-    """Return whether the file already holds the report of these boards, word for word."""
+    """Return whether the file `out` already contains the current report of these leaderboards."""
     mark = report_mark(store, (), last)
     try:
         with out.open("rb") as file:
-            return mark.encode() in file.read(4096)  # after a policy of a few hundred bytes
+            # The mark follows a content security policy of a few hundred bytes.
+            return mark.encode() in file.read(4096)
     except OSError:
         return False
 
@@ -316,9 +328,10 @@ def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
 def report_mark(
     store: Store, suites: Sequence[str], last: Sequence[Board], options: Sequence[object] = ()
 ) -> str:
-    """Return a digest of everything that a report's content depends on, for the head of the page.
+    """Return a digest of everything that a report's content depends on.
 
-    `options` are those of `bench report`, empty if none was given.
+    The digest is written into the head of the HTML page. `options` contains the options of
+    `bench report`, or nothing if the user gave none.
     """
     asked = [list(suites), [board.suite for board in last], list(options)]
     return digest([__version__, made_by(), store.name, store.newest(), asked])
@@ -327,17 +340,21 @@ def report_mark(
 def read_outcomes(
     store: Store, keys: Iterable[str], *, paths: bool = False
 ) -> Iterator[Result | Failure]:
-    """Yield runs for pages and files: with families, and with local paths only if `paths`."""
+    """Yield stored runs for export, with the encoder's family added (see `with_family`).
+
+    Local paths are removed unless `paths` is true.
+    """
     found = map(with_family, store.results(keys))
     return found if paths else map(shared_outcome, found)
 
 
 def with_family(run: Result | Failure) -> Result | Failure:
-    """Return the run with its encoder's family, which older runs do not record.
+    """Return the run with the family of its encoder, which older runs do not record.
 
-    The family is known for checkpoints in the table of models only.
+    A run whose checkpoint is not in MODELS is returned unchanged.
     """
-    # The last ModelSpec of the checkpoint, found without building a table for each of many runs.
+    # Several entries may name this checkpoint, and the last one counts. A linear search is used
+    # because building an index for every run would be slower.
     specs = reversed(MODELS.values())
     family = next((spec.family for spec in specs if spec.checkpoint == run.job.checkpoint), "")
     if isinstance(run, Failure) or not family or not isinstance(run.provenance, dict):

@@ -1,4 +1,4 @@
-"""Predictions of systems for every example: as HTML pages, and as rows for other tools."""
+"""Export of the prediction for each example, to HTML pages and to rows for other tools."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,11 +31,17 @@ from benchharness.tasks.examples import Example
 from benchharness.tasks.suites import SUITES, find_suites, find_task, split_title, title_of
 
 PAGE_MARK = '<meta name="bench-predictions"'
-"""Text in the first 4,096 bytes of every page, which identifies pages of an earlier report."""
+"""Text in the first 4,096 bytes of every page of predictions; files that contain it may be deleted
+when a new report is written."""
 
 
 class Written(NamedTuple):
-    """The pages that were written, and a sentence for each task without a page or without texts."""
+    """Outcome of `write_pages`.
+
+    Attributes:
+        pages: The pages that were written.
+        notes: Messages about predictions without a page, and about pages without example texts.
+    """
 
     pages: Pages
     notes: tuple[str, ...]
@@ -44,10 +50,20 @@ class Written(NamedTuple):
 def write_pages(
     store: Store, boards: Iterable[Board], folder: Path, home: str, *, texts: bool = True
 ) -> Written:
-    """Write a page for each cell of the boards, compared with the best other model on its task.
+    """Write an HTML page of predictions for each entry and task of the leaderboards.
 
-    `home` is the file name of the leaderboard, in the folder above. Pages of an earlier report that
-    are not written again are deleted. Raises BenchError if the folder cannot be written.
+    Each page compares the entry with the best other model on the task. Pages of an earlier report
+    that are not written again are deleted.
+
+    Args:
+        store: Store that contains the runs.
+        boards: Leaderboards whose predictions are written.
+        folder: Folder for the pages.
+        home: File name of the leaderboard, which is in the parent of `folder`.
+        texts: Whether to show the texts of the examples.
+
+    Raises:
+        BenchError: The folder cannot be written.
     """
     check_folder(folder)
     pages: dict[tuple[str, str], str] = {}
@@ -68,7 +84,7 @@ def write_pages(
                 systems = [entry] if other is None or not other.competes else [entry, other]
                 try:
                     predicted = predicted_task(stored, board.data_label, task, systems)
-                except BenchError as error:  # nothing was predicted (imported scores)
+                except BenchError as error:  # for example, imported scores have no predictions
                     notes[f"no page of every prediction: {error}"] = None
                     continue
                 if predicted.reason:
@@ -90,7 +106,7 @@ def _delete_others(folder: Path, kept: set[str]) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise BenchError if pages cannot be written into the folder; nothing is changed."""
+    """Raise BenchError if pages cannot be written into the folder, without changing anything."""
     try:
         if folder.exists() and not folder.is_dir():
             raise NotADirectoryError("it is a file")
@@ -108,7 +124,10 @@ def _unwritable(path: Path, error: OSError) -> BenchError:
 
 
 def write_page(path: Path, predicted: PredictedTask, home: str = "") -> None:
-    """Write one page; raise BenchError if it cannot be written."""
+    """Write the predictions of one task to an HTML file; raise BenchError if this fails.
+
+    `home` is the relative URL of the leaderboard that the page links to.
+    """
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
         write_html(path, render_predictions(predicted, generated, home))
@@ -117,35 +136,36 @@ def write_page(path: Path, predicted: PredictedTask, home: str = "") -> None:
 
 
 def page_name(board: Board, task: str, entries: Sequence[Entry]) -> str:
-    """Return a descriptive file name, which is always the same for the same rows of a board."""
+    """Return a descriptive file name for a page, determined by the task and the entries."""
     said = [title_of(task), *(entry.model for entry in entries)]
-    # "SST-2" becomes "sst-2". Different words may become equal; the digest in the anchor stays
-    # distinct.
+    # "SST-2" becomes "sst-2". Different names may become equal, but the digest in `anchor` still
+    # differs.
     words = "-".join(re.sub(r"[^a-z0-9.]+", "-", word.lower()).strip("-.")[:40] for word in said)
     names = [name for e in entries for name in (e.model, e.recipe, e.precision, e.variant)]
     anchor = row_anchor(board.title, board.data_label, task, *names).removeprefix("row-")
     return f"{words}-{anchor}.html"
 
 
-# Predictions of one task, with the examples if they can be read.
+# Reading the predictions of one task, with its examples if they can be read.
 
 
 def predicted_task(
     stored: StoredPredictions, data: str, name: str, entries: Sequence[Entry], kind: str = "dev"
 ) -> PredictedTask:
-    """Return the predictions of one or two entries of a board for a task.
+    """Return the predictions of one or two leaderboard entries for a task.
 
-    If the examples cannot be read or have changed, they are left out and `reason` explains it.
+    If the examples cannot be read or have changed, they are left out, and the `reason` of the
+    result explains it.
 
     Args:
         stored: Stored runs and their examples.
-        data: Name of the data on the page.
+        data: Name of the data that the page shows.
         name: Full name of the task.
-        entries: One or two entries of a board.
+        entries: One or two leaderboard entries.
         kind: "dev" or "test".
 
     Raises:
-        BenchError: A run has not predicted such a split.
+        BenchError: A run has no predictions for a split of this kind.
     """
     task = find_task(name)
     sides = [[stored.result(run.key) for run in entry.cells[name].runs] for entry in entries]
@@ -165,7 +185,7 @@ def predicted_task(
         for whole, examples in zip(wholes, read, strict=True)
     ]
     names = [entry.name for entry in entries]
-    # If two rows have the same name, use labels that differ.
+    # If both entries have the same name, use labels that distinguish them.
     labels = names if len(set(names)) == len(names) else heads(entries)
     return PredictedTask(
         task=task,
@@ -207,7 +227,11 @@ def _system(name: str, entry: Entry, results: Sequence[Result], splits: Sequence
 def _examples(
     stored: StoredPredictions, name: str, results: Sequence[Result]
 ) -> tuple[tuple[Example, ...], str]:
-    """Return the rows that all results have predicted; else none, and the reason."""
+    """Return the examples that all of the results predicted, and an empty reason.
+
+    If the results predicted different examples, or the examples cannot be read, return () and the
+    reason.
+    """
     digests = {result.evaluation(name).fingerprint for result in results}
     task, split = name.rsplit(":", 1)
     if len(digests) > 1:
@@ -225,16 +249,23 @@ def _examples(
     return (), reason
 
 
-# The same predictions as rows for other tools.
+# Export of the same predictions for other tools.
 
 
 def exported_boards(
     store: Store, within: Within, models: Sequence[str], *, paths: bool = False
 ) -> list[Board]:
-    """Return the boards, reduced to the named rows and tasks; empty names do not filter.
+    """Return the leaderboards to export, reduced to the requested entries and tasks.
 
-    `models` are names of rows; one string may hold several, separated by commas. `paths` shows
-    whole paths of this machine, as in `build_boards`. Raises BenchError if nothing matches.
+    Args:
+        store: Store that contains the runs.
+        within: Suites, tasks and data to include.
+        models: Names of entries to include; one string may hold several, separated by commas. All
+            entries are included if it is empty.
+        paths: Whether to show full local paths, as in `build_boards`.
+
+    Raises:
+        BenchError: Nothing matches.
     """
     wanted = wanted_tasks(store, within.suites, within.tasks) if within.tasks else ()
     names = within.suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
@@ -252,9 +283,10 @@ def exported_boards(
 
 
 def has_boards(store: Store, within: Within) -> bool:
-    """Return whether there surely is a board to export, without reading any row.
+    """Return True if there certainly is a leaderboard to export, without reading any runs.
 
-    Raises BenchError if a suite is unknown.
+    With a filter by task or data, or if the store has annotations (which may hide runs), this is
+    uncertain, and the result is False. Raises BenchError if a suite is unknown.
     """
     named = {suite.name for name in within.suites for suite in find_suites(name)} or {*SUITES}
     narrowed = within.tasks or within.data or store.annotations()
@@ -262,7 +294,7 @@ def has_boards(store: Store, within: Within) -> bool:
 
 
 def with_parity(store: Store, board: Board) -> Board:
-    """Return the board with the certificate's statement on the parity of each run."""
+    """Return the leaderboard with the parity of each run, as the certificates state it."""
     keys = dict.fromkeys(run.key for entry in board.entries for run in entry.runs)
     runs = map(with_family, store.origins(keys))
     return replace(board, parity={run.job.key: parity_of(run) for run in runs})
@@ -271,9 +303,10 @@ def with_parity(store: Store, board: Board) -> Board:
 def exported_splits(
     store: Store, boards: Iterable[Board], *, texts: bool = True
 ) -> Iterator[ExportedSplit]:
-    """Yield every split that the runs of the boards' entries have predicted, run by run.
+    """Yield the predictions of each split by each run of the leaderboards, one run after another.
 
-    If the examples of a split cannot be read, it has none, and its `reason` explains it.
+    If the examples of a split cannot be read, they are left out, and the split's `reason` explains
+    it. `texts` sets whether the texts of the examples are exported.
     """
     for board in boards:
         stored = StoredPredictions(store, paths=board.paths)

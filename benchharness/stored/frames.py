@@ -1,6 +1,6 @@
-"""Stored runs, boards, predictions and published numbers as pandas data frames.
+"""Conversion of stored runs, leaderboards, predictions and published scores to pandas data frames.
 
-Scores are in the metric's own unit, mostly 0 to 1, in every frame as in every export.
+All scores are on the metric's own scale, which is mostly 0 to 1, as in exported files.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,17 +38,20 @@ RUN_TYPES = {
     "finished": "datetime64[us, UTC]",
     "error": "str",
 }
-"""Columns of `runs_frame`, in order, with their dtypes; a column for each score follows."""
+"""Fixed columns of `runs_frame`, in order, with their dtypes.
+
+In a frame, they are followed by one column per score.
+"""
 
 
 def runs_frame(rows: Iterable[RunRow]) -> pd.DataFrame:
-    """Return a frame with one row per run and task that it scored; a failed run has one row.
+    """Return a frame with one row per run and scored task; a failed run has one row.
 
-    `score` is the value in the task's column of the suite's board. `flags` are warnings about it
-    ("constant predictions": the run has learned nothing), empty if there are none. After `error`,
-    every score of any run has a float64 column of its own ("accuracy", "f1_mm"), NaN for tasks
-    without it. `seconds` is the time of the whole job, `parameters` the counted number, and `limit`
-    is <NA> if there is none. `data` and `error` contain no local paths, as in exports.
+    `score` is the value that the suite's leaderboard shows for the task. `flags` contains warnings
+    about the run, such as "constant predictions", or is "". `seconds` is the time of the
+    whole job, `parameters` the model's number of parameters, and `limit` is <NA> if there is none.
+    Local paths are removed from `data` and `error`. After `error`, each score that any run has
+    ("accuracy", "f1_mm") has a float64 column, which is NaN for tasks without this score.
     """
     lines = [line for row in map(shared_row, rows) for line in _run_lines(row)]
     found = pd.DataFrame(lines, columns=list(dict.fromkeys([*RUN_TYPES, *_names(lines)])))
@@ -75,12 +78,13 @@ def _names(lines: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def board_frame(board: Board) -> pd.DataFrame:
-    """Return a frame with one row per row of the board, best first, and a column per task.
+    """Return a frame with one row per leaderboard entry, best first.
 
-    The columns are rank, names, score and the median of each task, not rounded. `name` is the
-    board's name of the row, `rank` is <NA> for rows that are not ranked, and `seeds` is the
-    smallest number of seeds of a task. `flags` are warnings by task ("RTE: 2 of 2 seeds collapsed
-    (constant predictions)"), empty if there are none. A score column without any value is left out.
+    `rank` is <NA> for entries that are not ranked, `name` is the entry's name on the leaderboard,
+    and `seeds` is the smallest number of seeds over the tasks. `score` is the suite's score, and
+    each task has a column with the median over seeds, which is not rounded. `flags` contains
+    warnings ("RTE: 2 of 2 seeds collapsed (constant predictions)"), or "". A score column without
+    any value is left out.
     """
     lines = [
         {
@@ -105,22 +109,22 @@ def board_frame(board: Board) -> pd.DataFrame:
 
 
 def predictions_frame(result: Result, examples: Mapping[str, Sequence[Example]]) -> pd.DataFrame:
-    """Return a frame with one row per example of every split that a run has predicted.
+    """Return a frame with one row per example of every split that a run predicted.
 
-    `task` and `split` name the split, and `id` the example. `gold` is the right answer: a label, a
-    number, several labels, the index of an option, tags, clusters, or the list of all right answers
-    to a question (empty for a question without an answer). In a split in which an example has
-    several right options it is a list of options. It is None if it is hidden, or missing in
-    `examples` (keyed by "task:split"). `predicted` has the same form. Other columns are fields of
-    the head type's prediction: `scores` (a list with the probability of each class or option) and
-    `no_answer_score` (in logits).
+    `task` and `split` name the split, and `id` names the example. `gold` is the correct answer. Its
+    form depends on the task: a label, a number, several labels, the index of an option, tags,
+    clusters, or the list of all correct answers to a question (empty for a question without an
+    answer). If any example of the split has several correct options, `gold` is a list of options.
+    It is None if the label is hidden or the example is not in `examples`, which is keyed by
+    "task:split". `predicted` has the same form. Some tasks have further columns: `scores` (a list
+    with the probability of each class or option) and `no_answer_score` (in logits).
     """
     return pd.DataFrame(
         [
             {"task": each.task, "split": each.split, "id": row["id"], "gold": gold}
             | {("predicted" if name == answer else name): value for name, value in row.items()}
             for each in result.evaluations
-            # The first field after the id is the answer itself, for every kind of answer.
+            # In every prediction class, the first field after `id` is the predicted answer.
             for answer in [fields(answer_type(find_task(each.task)).prediction)[1].name]
             for row, gold in zip(
                 each.predictions, _golds(each, examples.get(each.name, ())), strict=True
@@ -130,7 +134,7 @@ def predictions_frame(result: Result, examples: Mapping[str, Sequence[Example]])
 
 
 def _golds(evaluation: Evaluation, examples: Sequence[Example]) -> Iterable[object]:
-    """Return the right answer for each predicted example; None if it is not known."""
+    """Return the correct answer of each predicted example; None where it is unknown."""
     kind = answer_type(find_task(evaluation.task))
     several = any(len(kind.golds(example)) > 1 for example in examples)
     known = {
@@ -141,10 +145,11 @@ def _golds(evaluation: Evaluation, examples: Sequence[Example]) -> Iterable[obje
 
 
 def curve_frame(result: Result | Failure) -> pd.DataFrame:
-    """Return a frame with one row per point of the run's learning curve, indexed by step.
+    """Return the learning curve of a run as a frame that is indexed by the training step.
 
-    `loss` is the mean since the previous point, and `learning_rate` that of the step. Each score
-    that was measured during training has a column, NaN between evaluations.
+    `loss` is the mean loss since the previous row, and `learning_rate` is the learning rate at the
+    step. Each score that was measured during training has a column, which is NaN at steps without
+    an evaluation.
     """
     points = result.curve if isinstance(result, Result) else ()
     names = ["step", "epoch", "loss", "learning_rate"]
@@ -154,11 +159,11 @@ def curve_frame(result: Result | Failure) -> pd.DataFrame:
 
 
 def published_frame(rows: Iterable[PublishedRow]) -> pd.DataFrame:
-    """Return a frame with one row per published number, with its source.
+    """Return a frame with one row per published score, with its source.
 
-    Scores printed in percent are divided by 100. For an average, `task` is the suite. `metric`
-    names the task's score; if the source does not say which one it prints, all candidates, joined
-    by " or ".
+    The scores, which are published in percent, are divided by 100. For an average over tasks,
+    `task` is the name of the suite. `metric` names the score; if the source does not state which
+    metric it reports, `metric` lists all candidates, joined by " or ".
     """
     named = ["suite", "split", "system", "by", "protocol", "parameters", "date", "source", "place"]
     lines = [
@@ -178,11 +183,11 @@ def published_frame(rows: Iterable[PublishedRow]) -> pd.DataFrame:
 def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:
     """Return a frame with one row per task on which two systems were compared.
 
-    Scores are in the metric's own unit. `low` and `high` are the ends of the 95 % interval of the
-    difference. `p_value` is that of a single test, and `corrected` that after Holm's correction for
-    `corrected_for` tasks of the frame's board; `is_shown` is true if the difference is significant.
-    `flags` are warnings about the first system's runs and `other_flags` about the second's, empty
-    if there are none.
+    Scores are on the metric's own scale. `low` and `high` are the ends of the 95 % confidence
+    interval of the difference. `p_value` is uncorrected, and `corrected` is the p-value after
+    Holm's correction for `corrected_for` tasks. `is_shown` is true if the difference is
+    significant. `flags` contains warnings about the first system's runs and `other_flags` about the
+    second's; both are "" if there are none.
     """
     lines = [
         {
@@ -209,9 +214,10 @@ def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:
 
 
 def examples_frame(examples: Sequence[Example]) -> pd.DataFrame:
-    """Return a frame with one row per example; the columns are fields of the head type's example.
+    """Return a frame with one row per example and one column per field of its class.
 
-    For a question, `answers` is SQuAD's {"text": [...], "answer_start": [...]}, None if hidden.
+    The `answers` to a question have the format of SQuAD, {"text": [...], "answer_start": [...]};
+    they are None if they are hidden.
     """
     names = [field.name for field in fields(examples[0]) if field.compare]
     return pd.DataFrame([_columns_of(example) for example in examples], columns=names)
@@ -219,7 +225,7 @@ def examples_frame(examples: Sequence[Example]) -> pd.DataFrame:
 
 def _columns_of(example: Any) -> dict[str, Any]:
     if hasattr(example, "document"):
-        example = replace(example, document=None)  # too large for a frame
+        example = replace(example, document=None)  # the whole document is too large for a frame
     columns = asdict(example)
     answers = getattr(example, "answers", None)
     if answers is not None:

@@ -1,4 +1,4 @@
-"""Stored predictions, and the intervals, contrasts and curves that follow from them."""
+"""Stored predictions, and the intervals, comparisons and curves that are computed from them."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -53,15 +53,16 @@ from benchharness.tasks.task import Task
 
 
 class UnreadableError(Exception):
-    """Raised if examples cannot be read; its message is the reason."""
+    """Exception for examples that cannot be read; its message is the reason."""
 
 
 class StoredPredictions:
-    """The finished runs of a store with their predictions, and the examples that were predicted.
+    """Reader of finished runs with their predictions, and of the examples that they predicted.
 
-    A store keeps no examples, because they may not be redistributed. They are read again from the
-    run's source and must have the fingerprint that the run recorded. Rows are cached by
-    fingerprint, so keep an object of this class only while runs that share rows are processed.
+    A store does not contain the examples, because they may not be redistributed. They are read
+    again from the run's data source, and their fingerprint must equal the one that the run
+    recorded. Examples that were read stay in memory as long as this object, so create one object
+    per group of runs that share examples.
     """
 
     def __init__(self, store: Store, *, paths: bool = False) -> None:
@@ -70,15 +71,16 @@ class StoredPredictions:
         self._rows: dict[str, SplitRows] = {}
 
     def result(self, key: str) -> Result:
-        """Return a finished run with its predictions."""
+        """Return the finished run with this key, including its predictions."""
         result = self._store.result(key)
         assert isinstance(result, Result), "a finished run has a result"
         return result
 
     def rows(self, job: Job, name: str) -> SplitRows:
-        """Return the rows of "task:split" that the job predicted.
+        """Return the examples that the job used in a split.
 
-        Raises DataError if they cannot be read, and ChangedRowsError if they have changed.
+        `name` has the form "task:split". Raises DataError if the examples cannot be read, and
+        ChangedRowsError if they have changed.
         """
         fingerprint = job.fingerprints[name]
         if fingerprint not in self._rows:
@@ -86,17 +88,22 @@ class StoredPredictions:
         return self._rows[fingerprint]
 
     def said_of(self, job: Job, reason: str) -> str:
-        """Return a message about the rows of a job, without local paths unless `paths` was set."""
+        """Return `reason`, a message about a job's data, with the job's local paths removed.
+
+        If the object was created with `paths=True`, the message is returned unchanged.
+        """
         known = [job.data, *(code.place for code in code_of(job.definition))]
         return reason if self._paths else without_paths(reason, known)
 
     def labelled_examples(self, name: str, jobs: Iterable[Job]) -> tuple[Example, ...]:
-        """Return the labelled examples of "task:split" from the first job whose source has them.
+        """Return the examples of a split with their labels.
 
-        Raises UnreadableError if no job's source has them any more, or if their labels are hidden.
+        `name` has the form "task:split". The data sources of the jobs are tried in order. Raises
+        UnreadableError if the examples can be read from none of them, or if their labels are
+        hidden.
         """
         reasons = []
-        # Seeds read the same source, so each source is tried once.
+        # Jobs that differ only in the seed read the same source, so try each source once.
         for job in {job.data: job for job in jobs}.values():
             try:
                 examples = self.rows(job, name).examples
@@ -110,9 +117,10 @@ class StoredPredictions:
 
 
 def splits_of(task: Task, kind: str) -> tuple[str, ...]:
-    """Return the dev or test splits of a task; for a diagnostic set, its only split.
+    """Return the dev or test splits of a task.
 
-    Raises BenchError if the task has no such split.
+    A diagnostic set has only a test split, which is also returned for "dev". Raises BenchError if
+    the task has no split of this kind.
     """
     found = (task.dev_splits or task.test_splits) if kind == "dev" else task.test_splits
     if not found:
@@ -120,14 +128,14 @@ def splits_of(task: Task, kind: str) -> tuple[str, ...]:
     return found
 
 
-# Uncertainty of a board.
+# Uncertainty of the scores on a leaderboard.
 
 
 def add_uncertainty(board: Board, store: Store, *, is_pooled: bool = False) -> Board:
-    """Return the board with intervals, which requires reading all predictions of its runs.
+    """Return the leaderboard with confidence intervals; this reads all predictions of its runs.
 
-    If the examples of a task cannot be read, its intervals are over seeds alone, and state the
-    reason. `is_pooled` is passed to `with_uncertainty`.
+    If the examples of a task cannot be read, its intervals account for the variation over seeds
+    only, and the reason is recorded. `is_pooled` is passed to `with_uncertainty`.
     """
     known = {task: known_cells(board, board.entries, task, store) for task in board.tasks}
     tried = {task: _tried_cells(board, task, store) for task in board.tasks}
@@ -135,7 +143,10 @@ def add_uncertainty(board: Board, store: Store, *, is_pooled: bool = False) -> B
 
 
 def _tried_cells(board: Board, task: str, store: Store) -> list[list[Known]]:
-    """Return the outcomes of the other points of a sweep that each entry's cell was chosen from."""
+    """Return, for each entry, the outcomes of the hyperparameter settings that were not chosen.
+
+    If an entry is the best of a hyperparameter sweep, these are the other settings of the sweep.
+    """
     stored = StoredPredictions(store, paths=board.paths)
     names = score_names(task, board.rule)
     cells = [entry.cells.get(task) for entry in board.entries]
@@ -145,9 +156,10 @@ def _tried_cells(board: Board, task: str, store: Store) -> list[list[Known]]:
 def known_cells(
     board: Board, entries: Sequence[Entry], task: str, store: Store
 ) -> list[Known | None]:
-    """Return the outcomes of a task's cell for some entries, keeping one entry's runs in memory.
+    """Return the per-example outcomes of some entries on a task, reading one entry at a time.
 
-    An entry without a cell gets None, and one whose outcomes are not available a reason.
+    The list contains None for an entry without runs on the task, and the reason as a string for an
+    entry whose outcomes are not available.
     """
     stored = StoredPredictions(store, paths=board.paths)
     names = score_names(task, board.rule)
@@ -175,10 +187,10 @@ def predicted_split(
     one: Sequence[Result],
     other: Sequence[Result] = (),
 ) -> PredictedSplit:
-    """Return a split with its predictions by one system's runs or two systems' runs.
+    """Return the examples of a split with the predictions of one or two systems.
 
-    Runs of both systems must be in the same order of seeds. Raises DataError if two runs have
-    predicted different rows.
+    `one` and `other` contain a run per seed, with the seeds in the same order. Raises DataError if
+    two runs predicted different examples.
     """
     name = f"{task.name}:{split}"
     results = [*one, *other]
@@ -205,23 +217,24 @@ def _check_rows(name: str, results: Sequence[Result]) -> None:
             )
 
 
-# Comparison of two systems.
+# Comparing two systems.
 
 
 def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> list[Contrast]:
-    """Return a contrast per task of two entries of a board, with p-values corrected for all tasks.
+    """Compare two leaderboard entries on each task, with p-values corrected for all tasks.
 
-    `kind` is "dev" or "test". Raises BenchError if the entries share no seed, if a run has not
-    predicted such a split, or if two runs have predicted different rows of it.
+    `kind` is "dev" or "test". Raises BenchError if the entries have no seed in common, if a run has
+    no predictions for a split of this kind, or if two runs predicted different examples of it.
     """
     return correct([_contrast(store, rows, task, kind, with_slices) for task in rows.tasks])
 
 
 def with_gains(board: Board, store: Store) -> Board:
-    """Return the board with each student's gain over the same model without its teacher.
+    """Return the leaderboard with the gain of each distilled student from its teacher.
 
-    The board must contain the runs without a teacher; predictions of both are read. Seeds are
-    matched, and tasks that cannot be compared are left out.
+    The gain is the difference from the same model trained without a teacher, which must be on the
+    same leaderboard. The predictions of both are read, and runs are paired by seed. Tasks that
+    cannot be compared are left out.
     """
     homes = {run.key: entry for entry in board.entries for run in entry.runs}
     entries = [
@@ -234,7 +247,10 @@ def with_gains(board: Board, store: Store) -> Board:
 
 
 def _alone(entry: Entry, homes: Mapping[str, Entry]) -> Entry | None:
-    """Return the entry of the same model without its teacher; None if it is not on the board."""
+    """Return the entry for the same model trained without a teacher.
+
+    Returns None if the leaderboard has no such entry, or if `entry` has no teacher.
+    """
     keys = (run.teacher.alone for run in entry.runs if run.teacher)
     return next((homes[key] for key in keys if key in homes), None)
 
@@ -262,7 +278,7 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
     pairs = match_runs(*(entry.cells[name].runs for entry in rows.entries))
     splits = splits_of(task, kind)
     stored = StoredPredictions(store, paths=rows.board.paths)
-    # Convert pairs of runs into the runs of each system, in the same order of seeds.
+    # Turn the list of pairs into one list of runs per system; the order of seeds stays the same.
     one, other = ([stored.result(run.key) for run in side] for side in zip(*pairs, strict=True))
     scores = [[_score(run, task, names, splits) for run in pair] for pair in pairs]
     means = fmean(a for a, _ in scores), fmean(b for _, b in scores)
@@ -281,9 +297,9 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
 
 
 def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str]) -> float:
-    """Return the mean of the stored scores in the headline on these splits.
+    """Return the task score of a run on these splits: the mean of its scores called `names`.
 
-    Raises BenchError if a score is missing.
+    Raises BenchError if one of these scores is missing.
     """
     every = [Measure(split, m.name) for split in splits for m in (*task.metrics, *task.details)]
     found = [run.score_of(task.name, m) for m in every if rule_name(m) in names]
@@ -297,9 +313,10 @@ def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str])
 
 
 def _of_scores(found: Contrast, scores: Sequence[Sequence[float]], reach: Interval) -> Contrast:
-    """Return the contrast with an interval over seeds, from stored scores alone.
+    """Return the contrast with a confidence interval over seeds, computed from stored scores.
 
-    The contrast is unchanged if there is only one seed.
+    `scores` has a pair of scores per seed, and the interval is limited to `reach`. With only one
+    seed, the contrast is returned unchanged.
     """
     if len(scores) == 1:
         return found
@@ -308,17 +325,22 @@ def _of_scores(found: Contrast, scores: Sequence[Sequence[float]], reach: Interv
 
 
 class Ties(NamedTuple):
-    """Labels of the entries tied with the best, keyed by task, and notes on what was not tested."""
+    """Entries that are tied with the best entry of a task.
+
+    Attributes:
+        found: Labels of the tied entries, keyed by task.
+        notes: Messages about tasks for which ties could not be tested.
+    """
 
     found: Mapping[str, frozenset[str]]
     notes: tuple[str, ...]
 
 
 def ties_of(store: Store, boards: Sequence[Board]) -> Ties:
-    """Find, for each task, the models that do not differ significantly from the best of a board.
+    """Find, for each task, the models that do not differ significantly from the best model.
 
-    P-values are corrected for all models that are compared with the best of a column. A task with a
-    pair that cannot be tested has no ties, and a note explains it.
+    P-values are corrected for all models that are compared with the best one on the task. If a pair
+    of models cannot be tested, the task has no ties, and a note explains it.
     """
     found: dict[str, frozenset[str]] = {}
     notes: list[str] = []
@@ -343,14 +365,14 @@ def _has_learned(entry: Entry, task: str) -> bool:
 
 
 def _tied(store: Store, board: Board, task: str, ranked: Sequence[Entry]) -> Iterator[Entry]:
-    """Yield the entries that do not differ significantly from the first; `ranked` is best first.
+    """Yield the entries that do not differ significantly from the best one.
 
-    Raises BenchError if a pair cannot be tested.
+    `ranked` starts with the best entry. Raises BenchError if a pair cannot be tested.
     """
     pairs = [Rows(board, (ranked[0], other), (task,)) for other in ranked[1:]]
     contrasts = [_contrast(store, rows, task, "dev", False) for rows in pairs]
     for other, each in zip(ranked[1:], correct(contrasts), strict=True):
-        # "Not tested" is not "no difference", so the task then has no ties at all.
+        # A missing test does not show that two models are equal, so the task then has no ties.
         if each.corrected is None:
             raise BenchError(
                 f"--ties: {full_label(ranked[0])} and {full_label(other)} cannot be tested on "
@@ -360,7 +382,7 @@ def _tied(store: Store, board: Board, task: str, ranked: Sequence[Entry]) -> Ite
             yield other
 
 
-# Curves: score against the step of a pretraining run, or against the layer.
+# Curves of a score over the steps of a pretraining run, or over the layers of a model.
 
 
 def find_curves(
@@ -370,22 +392,24 @@ def find_curves(
     tasks: Sequence[str] = (),
     data: str | None = None,
 ) -> list[tuple[Board, StageCurve]]:
-    """Return the curves of a pretraining run on every board with at least two of its checkpoints.
+    """Return the score curves of a pretraining run over its checkpoints.
+
+    There are curves for every leaderboard with at least two of the run's checkpoints.
 
     Args:
-        store: Store of the runs.
-        name: Name of the pretraining run, or the pattern of its folders, which also finds results
-            of folders that were run separately.
+        store: Store that contains the runs.
+        name: Name of the pretraining run, or a glob pattern that matches the checkpoint folders.
+            A pattern also finds results of checkpoints that were run under other names.
         suites: Suites to include; empty for all.
         tasks: Tasks to include; empty for all.
-        data: Source of the rows to include; None for all.
+        data: Data source of the runs to include; None for all.
 
     Raises:
-        BenchError: The run is unknown, no board has two of its checkpoints, or their families
-            differ.
+        BenchError: The pretraining run is unknown, no leaderboard has two of its checkpoints, or
+            the checkpoints have different model families.
     """
     if has_magic(name):
-        # Runs of the folders are matched by weights, whatever name they were run under.
+        # Match runs by their weights, because they may have been run under any name.
         by_weights = {weights_identity(spec): spec.stage for spec in find_models(name)}
     stages, models = dict[str, Stage](), set[str]()
     for row in store.runs():
@@ -400,7 +424,7 @@ def find_curves(
         raise _unknown(store, name)
 
     def stage_of(entry: Entry) -> Stage | None:
-        """Return the stage of an entry, all of whose runs have the same weights."""
+        """Return the pretraining stage of an entry; all of its runs have the same weights."""
         return next((stages[run.key] for run in entry.runs if run.key in stages), None)
 
     boards = _narrowed(store, suites, tasks, data, models) if stages else []
@@ -420,7 +444,10 @@ def find_layers(
     tasks: Sequence[str] = (),
     data: str | None = None,
 ) -> list[tuple[Board, LayerCurve]]:
-    """Return the curves over layers of a model on every board with at least two of its layers."""
+    """Return the score curves of a model over its layers.
+
+    There are curves for every leaderboard with results of at least two layers.
+    """
     boards = _narrowed(store, suites, tasks, data, {model})
     return [(board, curve) for board in boards for curve in layer_curves(board)]
 
@@ -432,7 +459,7 @@ def _narrowed(
     data: str | None,
     models: Collection[str],
 ) -> Iterator[Board]:
-    """Yield the boards of some models, reduced to the requested tasks."""
+    """Yield the leaderboards of the given models, reduced to the requested tasks."""
     wanted = wanted_tasks(store, suites, tasks)
     names = dict.fromkeys(task.partition("/")[0] for task in wanted)
     for board in gather_boards(store, Within(suites=tuple(names), data=data), models):
@@ -454,7 +481,10 @@ def _unknown(store: Store, name: str) -> BenchError:
 def curves_of(
     store: Store, board: Board, stage_of: Callable[[Entry], Stage | None], *, examples: bool = True
 ) -> Iterator[StageCurve]:
-    """Yield the pretraining curves of a board; without `examples` noise is over seeds alone."""
+    """Yield the curves of the pretraining runs on a leaderboard.
+
+    Without `examples`, predictions are not read, and the noise is that over seeds only.
+    """
     for line in lines_of(board, stage_of):
         known: dict[str, Sequence[Known | None]] = {}
         for task in board.tasks:

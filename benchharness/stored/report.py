@@ -1,4 +1,4 @@
-"""The HTML report of stored runs: the choice of boards, and the data that is read for it."""
+"""Choice of the leaderboards for the HTML report, and reading of the data that it shows."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -33,41 +33,44 @@ from benchharness.stored import (
 from benchharness.stored.predictions import add_uncertainty, contrasts_of, curves_of
 
 MANY_RUNS = 250
-"""Number of runs above which a report does not read every prediction by default, to save time."""
+"""Number of runs above which a report does not compute confidence intervals by default, because
+reading all predictions takes too long."""
 
 MOST_RUNS = 500
-"""Number of runs in plots against cost, if run details are in a separate folder."""
+"""Number of best runs for which the page has details, which its plots of score against cost need,
+if the details of all runs are in a separate folder."""
 
 MOST_DETAILS = 5_000
-"""Number of runs whose details are written by default; for a hundred thousand runs it takes
-minutes."""
+"""Number of best runs whose details are written by default, because writing the details of a
+hundred thousand runs takes minutes."""
 
 PACKED_RUNS = 250
-"""Number of runs whose details fit into the page; more would make it slow to write and to open."""
+"""Largest number of runs whose details are part of the page by default; with more runs, the page
+would be slow to write and to open."""
 
 MOST_PAIRS = 12
-"""Number of pairs of neighbours on a board that are tested; each takes as long as
-`bench compare`."""
+"""Largest number of pairs of neighbouring entries on a leaderboard that are compared by a
+statistical test; each test takes as long as `bench compare`."""
 
 NOT_DENSE = ("albert", "funnel")
-"""Families in which a token does not pass every weight exactly once: shared layers, pooled
-tokens."""
+"""Model families in which a token does not pass through every weight exactly once, because layers
+share weights or tokens are pooled."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Options of a report.
+    """Options for writing the HTML report.
 
     Attributes:
         suites: Suites to show; empty for all with runs.
         title: Title of the page.
         description: A sentence or two below the title.
-        intervals: Whether to compute intervals from predictions; None to do it if there are few
-            runs.
-        split: Whether to write run details to a folder next to the page; None to do it if there are
-            many runs, and then only for the best rows.
-        show_paths: Whether to show whole paths of this machine.
-        last: Boards whose suites are always shown.
+        intervals: Whether to compute confidence intervals from predictions; by default, only if
+            there are few runs.
+        split: Whether to write the details of all runs to a folder next to the page. By default,
+            this is done only if there are many runs, and only for the best entries.
+        show_paths: Whether to show full local paths.
+        last: Leaderboards that were shown last; their suites take precedence in the report.
     """
 
     suites: Sequence[str] = ()
@@ -83,11 +86,11 @@ _ANY = Wanted()
 
 Outcomes = Iterator[Result | Failure]
 Counting = Callable[[str, int], AbstractContextManager[Callable[[Outcomes], Outcomes]]]
-"""Progress display: called with a label and a total, it returns a context whose function wraps
-an iterator and counts its runs, as `cli.tables.counting` does."""
+"""Progress display such as `cli.tables.counting`. It is called with a label and a total and returns
+a context manager, which yields a function that wraps an iterator and counts its items."""
 
 Pager = Callable[[Sequence[Board]], Pages]
-"""Function that writes the pages of every prediction and returns their places."""
+"""Function that writes the HTML pages of predictions and returns their relative paths."""
 
 
 def make_report(
@@ -98,22 +101,22 @@ def make_report(
     pages: Pager | None = None,
     counting: Counting = lambda *_: nullcontext(iter),
 ) -> None:
-    """Write the report of some suites, or of all that have runs.
+    """Write the HTML report of the requested suites, or of all suites that have runs.
 
-    For a large store it shows the suites that ran last, preceded by those of `wanted.last`, and a
-    note explains that; each board has all of its rows.
+    If the store is large and no suites are requested, the report shows only the suites that ran
+    last, and a note explains this. Every leaderboard in the report has all of its entries.
 
     Args:
-        store: Store of the runs.
+        store: Store that contains the runs.
         out: HTML file to write.
         wanted: Options of the report.
-        pages: Function that writes the pages of every prediction, to which the report then links.
-        counting: Progress display for runs with details.
+        pages: Function that writes the pages of predictions, to which the report then links.
+        counting: Progress display for writing the details of runs.
 
     Raises:
         BenchError: A file cannot be written.
     """
-    mark = _mark(store, wanted)  # before other processes store more
+    mark = _mark(store, wanted)  # computed first, because other processes may store more runs
     boards, notes, has_timed = _chosen(store, wanted)
     boards = gained(boards, store)
     runs = sum(1 for _ in _runs(boards))
@@ -163,7 +166,7 @@ def _mark(store: Store, wanted: Wanted) -> str:
 
 @contextmanager
 def _writing(out: Path) -> Iterator[None]:
-    """Raise BenchError if the report, or a file in the folder next to it, cannot be written."""
+    """Context manager that turns an OSError from writing the report into a BenchError."""
     try:
         yield
     except OSError as error:
@@ -178,9 +181,9 @@ def _writing(out: Path) -> Iterator[None]:
 def _background(
     store: Store, boards: Sequence[Board], pages: Pager | None, *, sure: bool
 ) -> tuple[Background, list[str]]:
-    """Return facts for plots and comparisons, and reasons why some boards have no plot.
+    """Return the data for plots and comparisons, and messages about leaderboards without a plot.
 
-    With `sure`, examples are read for intervals and tests.
+    With `sure`, predictions and examples are read for confidence intervals and statistical tests.
     """
     stages, faults = _curve_figures(store, boards, examples=sure)
     background = Background(
@@ -195,9 +198,9 @@ def _background(
 def _curve_figures(
     store: Store, boards: Iterable[Board], *, examples: bool
 ) -> tuple[Mapping[BoardKey, tuple[Figure, ...]], list[str]]:
-    """Return the plots of all pretraining runs on some boards, and reasons why some have none.
+    """Return the plots of pretraining runs, and messages about leaderboards without such a plot.
 
-    With `examples` the noise is over examples and seeds, else over seeds alone.
+    With `examples`, the noise in the plots is over examples and seeds, else over seeds only.
     """
     figures: dict[BoardKey, tuple[Figure, ...]] = {}
     faults: list[str] = []
@@ -217,7 +220,7 @@ _DRAWN = ("the plots against cost have", "the table has all")
 def _in_part(
     boards: Sequence[Board], shown: Sequence[Board], what: str, rest: str
 ) -> Iterator[str]:
-    """Yield a sentence for each board of which only the best rows are shown."""
+    """Yield a message for each leaderboard in `shown` with fewer entries than in `boards`."""
     for board, part in zip(boards, shown, strict=True):
         if len(part.entries) < len(board.entries):
             some, every = len(part.entries), len(board.entries)
@@ -225,9 +228,10 @@ def _in_part(
 
 
 def _neighbours(store: Store, board: Board) -> Contrasts:
-    """Return paired tests of adjacent rows, then of rows with one row between them.
+    """Return paired tests of adjacent entries, then of entries with one entry between them.
 
-    Two rows that share no seed, or were scored on different examples, are left out.
+    Only entries that are ranked are tested. Pairs of entries that have no seed in common, or that
+    were scored on different examples, are left out.
     """
     places = [place for place, entry in enumerate(board.entries) if entry.competes]
     pairs = [(a, b) for apart in (1, 2) for a, b in zip(places, places[apart:], strict=False)]
@@ -242,7 +246,11 @@ def _neighbours(store: Store, board: Board) -> Contrasts:
 
 
 def _chosen(store: Store, wanted: Wanted) -> tuple[Sequence[Board], list[str], bool]:
-    """Return the boards, notes on suites that are left out, and whether models may be timed."""
+    """Choose the leaderboards to show.
+
+    Returns the leaderboards, notes on suites that are left out, and whether the store may have runs
+    of TIMED_SUITE.
+    """
     last = wanted.last
     known = {board.suite for board in last}
     recent = None if wanted.suites else recent_suites(store, first=known)
@@ -260,10 +268,11 @@ def _runs(boards: Iterable[Board]) -> Iterator[RunRow]:
 
 
 def known_sizes() -> Sizes:
-    """Return the sizes of checkpoints, keyed by all of their names in lower case.
+    """Return the sizes of known checkpoints, keyed by name in lower case.
 
-    Checkpoints of unknown size are left out. A folder is looked up by its own name, which is
-    usually the last part of the hub id.
+    Each checkpoint has several keys: its name, its aliases, and the last part of its hub id, which
+    is usually the name of a local folder that contains it. Checkpoints of unknown size are left
+    out.
     """
     found: dict[str, ModelSize] = {}
     for spec in MODELS.values():
