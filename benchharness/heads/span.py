@@ -409,7 +409,7 @@ def _best_spans(
     for size in range(min(most, len(firsts))):
         end = len(firsts) - size
         fits = (left[:end] > size) & features.is_answer[size:]  # (tokens - size,)
-        if features.pieces is not None:  # no answer includes two fixed ones, or a fixed one and text
+        if features.pieces is not None:  # no answer mixes fixed answers, or one with text
             fits &= features.pieces[:end] == features.pieces[size:]
         scores = np.where(fits, firsts[:end] + last(size), -np.inf)  # (tokens - size,)
         is_better = scores > best[:end]  # among equal scores the shortest answer wins

@@ -357,7 +357,7 @@ class RoleNetwork(nn.Module):
         places = torch.arange(mask.shape[1], device=mask.device)  # (tokens,)
         is_predicate = (places >= starts) & (places < ends)  # (rows, tokens)
         with torch.autocast(states.device.type, enabled=False):
-            # (rows, tokens, size) and (rows, tokens, 10), concatenated
+            # Concatenate (rows, tokens, size) with (rows, tokens, 10).
             told = torch.cat([states.float(), self.indicator(is_predicate.long())], dim=-1)
             around = both_ways(self.context, told, lengths)  # (rows, tokens, 2 * size)
             rows = torch.arange(len(starts), device=mask.device)  # (rows,)

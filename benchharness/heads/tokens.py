@@ -68,7 +68,7 @@ class Tokens:
         return Tokens(ids=self.ids[part], starts=self.starts[part], ends=self.ends[part])
 
     def covering(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return the first and last token of the characters [start, end); None if they have none."""
+        """Return the first and last token of the characters [start, end); None without tokens."""
         touching = np.flatnonzero(
             (self.ends > start) & (self.starts < end) & (self.starts < self.ends)
         )
