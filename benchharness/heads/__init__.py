@@ -1,6 +1,7 @@
-"""Head types: the functions that lead from the examples of a task to its predictions.
+"""Task heads: functions that turn the examples of a task into features, losses and predictions.
 
-Each module holds all functions of one head type. Jobs import only the one that they need.
+Each module of this package contains all functions of one head type. A job imports only the module
+that it needs.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,11 +28,12 @@ from benchharness.training.batching import Features
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Length limits of a row: at most `max_tokens`, special tokens included.
+    """Length limits of the rows (token sequences) that an encoder reads.
 
-    The other fields matter only for contexts that are cut into windows. A window begins every
-    `stride` tokens and contains at most `max_question_tokens` of the question. If `is_causal`, a
-    state has seen only the tokens before it, so "no answer" is read at the last token of a window.
+    A row has at most `max_tokens` tokens, including special tokens. The other fields matter only
+    for contexts that are cut into windows. A window begins every `stride` tokens and contains at
+    most `max_question_tokens` tokens of the question. If `is_causal`, the state of a token depends
+    only on the tokens up to it, so "no answer" is read at the last token of a window.
     """
 
     max_tokens: int
@@ -42,28 +44,31 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """Functions of one head type; `task` and the examples are of the type's own classes.
+    """Functions of one head type, such as span extraction.
 
-    A head with `whole_batch` has a loss per item that depends on all items of the batch. Its
-    batches are never cut into micro-batches; its network computes in `network.parts` pieces
-    instead.
+    Each head type has its own classes of tasks and examples. An item is one row, or several rows
+    that are trained together, such as the options of a question.
 
     Attributes:
-        encode: `(examples, tokenizer, limits)`: makes the features.
-        targets: `(features, examples, task)`: returns the training targets, one per item.
-        network: `(encoder, task)`: makes the module from padded rows to logits. A module with
-            `reads_targets` also gets the targets of its rows in training, as `targets`.
-        loss: `(logits, targets)`: returns one loss per item. An item of one row has the logits
-            of that row. If items have several rows, the logits of an item's rows are stacked in a
-            second dimension, with -inf for each missing row.
-        decode: `(logits, features, examples, task)`: returns one prediction per example. The
-            logits must come from features of the same head, which alone knows their windows and
-            offsets.
-        soft_loss: `(logits, teacher, targets, temperature)`: returns one loss per item towards
-            the logits of a teacher. None if the network returns losses instead of logits in
-            training.
-        learned: `(rows)`: returns the rows to train on, made from the rows of a training split.
-        whole_batch: Whether an item's loss depends on the whole batch.
+        encode: Function `(examples, tokenizer, limits)` that returns the features.
+        targets: Function `(features, examples, task)` that returns the training targets, one per
+            item.
+        network: Function `(encoder, task)` that returns the module from padded rows to logits. A
+            module with `reads_targets` also gets the targets of its rows in training, as the
+            argument `targets`.
+        loss: Function `(logits, targets)` that returns one loss per item. If items have several
+            rows, the logits of an item's rows are stacked in a second dimension, with -inf for
+            each missing row.
+        decode: Function `(logits, features, examples, task)` that returns one prediction per
+            example. The features must have been encoded by the same head.
+        soft_loss: Function `(logits, teacher, targets, temperature)` that returns the
+            distillation loss of each item, given the teacher's logits. None if the network returns
+            losses instead of logits in training.
+        learned: Function `(rows)` that turns the rows of a training split into the rows to train
+            on.
+        whole_batch: Whether the loss of an item depends on all items of its batch. Such a batch
+            is never cut into micro-batches: the network computes it in `network.parts` pieces
+            instead.
     """
 
     encode: Callable[[Sequence[Any], Any, Limits], Features]
@@ -95,7 +100,7 @@ def divergence(logits: Tensor, teacher: Tensor, temperature: float, dim: int = -
 
 
 def binary_divergence(logits: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """Return the binary divergence of each logit from the teacher's, times the squared temperature.
+    """Return KL(teacher || student) of each binary output, times the squared temperature.
 
     Each output is a yes/no decision with the sigmoid of its logit as probability. The result has
     the shape of `logits`.
@@ -110,11 +115,12 @@ def binary_divergence(logits: Tensor, teacher: Tensor, temperature: float) -> Te
 
 
 def cut_windows(tokens: int, room: int, stride: int) -> list[slice]:
-    """Cut a text into windows of at most `room` tokens that begin every `stride` tokens.
+    """Cut a text of `tokens` tokens into windows of at most `room` tokens, one every `stride`.
 
-    The stride is meant as in run_squad.py of google-research/bert; in transformers' run_qa.py the
-    word means the overlap. A stride larger than the room leaves no gaps: windows then follow one
-    another. An empty text has one empty window.
+    `stride` is the distance between the starts of two windows, as in run_squad.py of
+    google-research/bert; in transformers' run_qa.py the same word means the overlap. If `stride` is
+    larger than `room`, the windows are adjacent, so that no token is left out. An empty text gets
+    one empty window.
     """
     step = min(stride, room)
     beyond = max(0, tokens - room)  # tokens outside of the first window
@@ -123,10 +129,11 @@ def cut_windows(tokens: int, room: int, stride: int) -> list[slice]:
 
 
 def best_windows(windows: list[slice]) -> NDArray[np.int64]:
-    """Return for each token the index of the window with the most context, the first among equals.
+    """Return for each token the index of the window in which it has the most context.
 
-    The context is the number of tokens on the shorter side, plus a hundredth of the window's length
-    (`_check_is_max_context` in run_squad.py).
+    The context of a token is the number of tokens on its shorter side, plus a hundredth of the
+    window's length (`_check_is_max_context` in run_squad.py). The first of equally good windows is
+    chosen.
     """
     places = np.arange(windows[-1].stop)  # (tokens,)
     context = [  # (windows, tokens), -1 outside of a window
@@ -138,7 +145,7 @@ def best_windows(windows: list[slice]) -> NDArray[np.int64]:
         )
         for window in windows
     ]
-    best: NDArray[np.int64] = np.argmax(context, axis=0)  # (tokens,), the first of equal ones
+    best: NDArray[np.int64] = np.argmax(context, axis=0)  # (tokens,); the first one on ties
     return best
 
 
@@ -150,12 +157,12 @@ LM_TOKENS = 1024
 
 
 def with_language_model(head: Head, weight: float) -> Head:
-    """Return the head with `weight` times the language model's loss added to its own loss.
+    """Return a head whose loss also includes `weight` times the language modeling loss.
 
     As in train.py of openai/finetune-transformer-lm, the added loss of a multiple-choice question
-    is the mean over all its options, including the wrong ones. Raises ModelError for other model
-    families: their states may have seen later tokens, and their output layer may differ from the
-    embedding.
+    is the mean over all its options, including the wrong ones. The new head's `network` raises
+    ModelError for model families other than GPT: their states may depend on later tokens, and their
+    output layer may differ from the embedding.
     """
     if not weight:
         return head
@@ -171,7 +178,7 @@ def with_language_model(head: Head, weight: float) -> Head:
         return made  # type: ignore[no-any-return]
 
     def loss(logits: Tensor, targets: Tensor) -> Tensor:
-        # (rows, outputs + 1), or for items of several rows (items, rows, 2), -inf if missing.
+        # (rows, outputs + 1); for items of several rows (items, rows, 2), -inf for missing rows.
         own, losses = logits[..., :-1], logits[..., -1]
         if losses.ndim == 1:
             return head.loss(own, targets) + losses
@@ -183,17 +190,17 @@ def with_language_model(head: Head, weight: float) -> Head:
 
 
 def with_losses(network: Any, logits: Tensor, hidden: Tensor, inputs: dict[str, Tensor]) -> Tensor:
-    """Append the weighted language model loss to the logits in training with an `lm_weight`.
+    """Append the weighted language modeling loss to the logits, in training with an `lm_weight`.
 
-    Otherwise the logits are returned unchanged. The result is `[rows, outputs]`, or
-    `[rows, outputs + 1]` with the loss as last column. `hidden` are the encoder's states of the
-    inputs; it may hold all rows several times, one reading after the other, and each row then gets
-    its mean loss.
+    Otherwise return the logits unchanged. The result is `[rows, outputs]`, or
+    `[rows, outputs + 1]` with the loss as last column. `hidden` contains the encoder's states of
+    the inputs. If the inputs contain all rows several times, one copy after the other, the losses
+    of a row are averaged.
     """
     if not network.training or not network.lm_weight:
         return logits
     losses = language_model_losses(network.encoder, hidden, inputs)
-    # The mean over all readings of a row: (times * rows,) -> (rows,)
+    # The mean over all copies of a row: (copies * rows,) -> (rows,)
     losses = losses.unflatten(0, (-1, len(logits))).mean(0)  # type: ignore[no-untyped-call]
     return torch.cat([logits.float(), network.lm_weight * losses[:, None]], dim=-1)
 
@@ -201,8 +208,8 @@ def with_losses(network: Any, logits: Tensor, hidden: Tensor, inputs: dict[str, 
 def language_model_losses(encoder: Any, hidden: Tensor, inputs: dict[str, Tensor]) -> Tensor:
     """Return the mean next-token loss `[rows]` over the tokens of each row, in fp32.
 
-    The output layer is the input embedding. The logits of a whole batch would take gigabytes, so
-    they are computed in chunks, and once more in the backward pass.
+    The input embedding is also the output layer. The logits of a whole batch would take gigabytes,
+    so they are computed in chunks, and recomputed in the backward pass.
     """
     packing: Any = inputs.get("packing") or Packing.of(inputs["attention_mask"])
     states, ids = (packing.pack(values)[0] for values in (hidden, inputs["input_ids"]))
@@ -219,14 +226,14 @@ def _lm_losses(states: Tensor, goals: Tensor, weight: Tensor) -> Tensor:
 
 
 HEADS = ("pair", "span", "choice", "tag", "ranking")
-"""Head types of Task classes, except for coreference; each is a module of this package."""
+"""Head types, except for coreference; each is also the name of a module in this package."""
 
 
 def head_for(task: Task, options: HeadOptions | None = None) -> Head:
-    """Return the head that trains and predicts a task, with a recipe's options for its type.
+    """Return the head for a task, configured with a recipe's options for its head type.
 
-    The head that answers in words is not made here but by `text_head` in heads/text.py, because it
-    needs a tokenizer.
+    A text-to-text head is created by `text_head` in heads/text.py instead, because it needs a
+    tokenizer.
     """
     if task.head not in HEADS and not isinstance(task, CorefTask):
         known = ", ".join(HEADS)

@@ -24,11 +24,11 @@ from benchharness.tasks.task import SpanTask
 from benchharness.training.compute import in_fp32
 
 HIDDEN = 512
-"""Size of the layer between a pair of states and its logit; ELECTRA's code uses it for all
+"""Size of the hidden layer that scores a pair of states. ELECTRA's code uses 512 for all model
 sizes."""
 
 NEVER = -1e9
-"""Logit of an impossible position; finite, because predictions with infinite logits are refused."""
+"""Logit of an impossible position. It is finite because `predict` refuses infinite logits."""
 
 
 def head(task: SpanTask, options: SpanOptions) -> Head:
@@ -45,16 +45,16 @@ def head(task: SpanTask, options: SpanOptions) -> Head:
 
 
 def encode_answers(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> SpanFeatures:
-    """Encode examples as windows with two marks: the context and the classification token."""
+    """Encode examples as windows; mark the context and the classification token of each."""
     features = span.encode(examples, tokenizer, limits)
-    inside = np.flatnonzero(features.is_answer)  # (places,), of all tokens
+    inside = np.flatnonzero(features.is_answer)  # (tokens that can be answers,)
     rows, firsts, counts = np.unique(
         features.rows_at(inside), return_index=True, return_counts=True
     )
     marks = np.zeros((len(features), 2, 2), dtype=np.int64)  # an empty context has an empty mark
     starts = features.starts[rows]
     marks[rows, 0, 0] = inside[firsts] - starts
-    marks[rows, 0, 1] = inside[firsts + counts - 1] + 1 - starts  # the token after its last
+    marks[rows, 0, 1] = inside[firsts + counts - 1] + 1 - starts  # end, exclusive
     marks[:, 1] = features.nulls[:, None] + [0, 1]  # the classification token alone
     return replace(features, marks=marks)
 
@@ -62,10 +62,11 @@ def encode_answers(examples: Sequence[SpanExample], tokenizer: Any, limits: Limi
 def targets(
     features: SpanFeatures, examples: Sequence[SpanExample], task: SpanTask
 ) -> NDArray[np.int64]:
-    """Return the first and last answer token of each window and 1 if unanswerable: `[windows, 3]`.
+    """Return the first and last answer token of each window, and 1 if the question has no answer.
 
-    In a window that lacks the answer of its question, both tokens are the classification token and
-    the third value is 0: the question does have an answer.
+    The result is `[windows, 3]`. In a window that does not contain the answer of its question, both
+    tokens are the classification token, but the third value is 0 because the question has an
+    answer.
     """
     empty = np.array([not example.answers for example in examples])  # (examples,)
     windows = np.repeat(empty, np.diff(features.windows))  # (examples,) -> (windows,)
@@ -75,8 +76,8 @@ def targets(
 class AnswerNetwork(SpanNetwork):
     """Span network with ELECTRA's conditional end and answerability classifier.
 
-    In training it is called with the targets too, because the end is predicted given the true first
-    token.
+    In training, the network also gets the targets, because the end is predicted given the true
+    first token.
     """
 
     reads_targets = True
@@ -85,23 +86,23 @@ class AnswerNetwork(SpanNetwork):
         super().__init__(encoder)
         self.beam_size, self.most = options.beam_size, options.max_answer_tokens
         size = encoder.config.hidden_size
-        # The order matters for reproducibility: each layer draws random numbers, if it is there.
+        # Keep this order for reproducibility: each layer that is created draws random numbers.
         self.last = _Joined(size) if options.beam_size else None
         self.no_answer = _Joined(size) if options.answerable_weight > 0 else None
 
     def forward(self, **inputs: Tensor) -> Tensor:
         """Return logits `[rows, tokens, 2 + ends]`: "no answer", first token, and last tokens.
 
-        In training, and without a beam, `ends` is 1: the logit of each token as the last one, in
-        training with a beam given the first token of the targets. In prediction with a beam, `ends`
-        is `most`: log-probabilities that an answer which begins at the token ends 0, 1, 2, ...
-        tokens further on.
+        Without a beam, `ends` is 1: the logit of each token as last token. With a beam, `ends` is
+        also 1 in training, where the logit is computed given the true first token. In prediction
+        with a beam, `ends` is `most`: the log-probabilities that an answer which begins at the
+        token ends 0, 1, 2, ... tokens later.
         """
         marks, targets = inputs.pop("marks"), inputs.pop("targets", None)
         states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
         logits = in_fp32(self.classifier.output, states)  # (rows, tokens, 2)
         places = torch.arange(logits.shape[1], device=logits.device)
-        # (rows, marks, tokens) -> (rows, tokens): the context, and the classification token
+        # True for the context and the classification token: (rows, marks, tokens) -> (rows, tokens)
         is_open = ((places >= marks[..., :1]) & (places < marks[..., 1:])).any(1)
         firsts = logits[..., 0].masked_fill(~is_open, NEVER)  # (rows, tokens)
         rows, null = torch.arange(len(states), device=states.device), marks[:, 1, 0]
@@ -122,10 +123,10 @@ class AnswerNetwork(SpanNetwork):
         return self.with_auxiliary(torch.cat([first, lasts], -1), states)
 
     def _ends(self, firsts: Tensor, states: Tensor, is_open: Tensor) -> Tensor:
-        """Return log-probabilities `[rows, tokens, most]` of the end, 0, 1, ... tokens further on.
+        """Return log-probabilities `[rows, tokens, most]` of ends that are 0, 1, ... tokens later.
 
-        They are computed only for the `beam_size` best first tokens and, for each of these, only
-        its best last tokens; all others are NEVER.
+        Only the `beam_size` best first tokens, each with its `beam_size` best last tokens, get a
+        log-probability. All other values are NEVER.
         """
         assert self.last is not None
         beam = min(self.beam_size, firsts.shape[1])  # a short batch has fewer tokens
@@ -142,11 +143,14 @@ class AnswerNetwork(SpanNetwork):
 
 
 class _Joined(nn.Module):
-    """Layers from two broadcastable states `[..., size]`, concatenated, to logits `[...]`."""
+    """Feed-forward network from two concatenated states `[..., size]` to a logit `[...]`.
+
+    The two states are broadcast against each other.
+    """
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        # One linear layer on the concatenation, split in two: the part of `other` is computed once.
+        # One linear layer on the concatenation, split in two: each half is computed once per state.
         self.one = nn.Linear(size, HIDDEN, bias=False)
         self.other = nn.Linear(size, HIDDEN)
         self.output = nn.Linear(HIDDEN, 1)
@@ -165,7 +169,7 @@ class _Joined(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class _Values:
-    """Functions of the head that depend on its options."""
+    """Functions of the head that depend on the recipe's options."""
 
     options: SpanOptions
 
@@ -173,7 +177,7 @@ class _Values:
         return AnswerNetwork(encoder, self.options)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Return one loss per window in fp32: of the span plus the weighted classifier's."""
+        """Return one loss per window in fp32: span loss plus weighted classifier loss."""
         losses = span.loss(logits[..., 1:], targets[:, :2])  # (windows,)
         if not self.options.answerable_weight:
             return losses
@@ -185,7 +189,10 @@ class _Values:
     def soft_loss(
         self, logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float
     ) -> Tensor:
-        """Return one loss per window towards a teacher's logits, weighted as in `loss`."""
+        """Return the distillation loss of each window, given a teacher's logits.
+
+        The losses of span and classifier are weighted as in `loss`.
+        """
         losses = span.soft_loss(logits[..., 1:], teacher[..., 1:], targets, temperature)
         if not self.options.answerable_weight:
             return losses
@@ -199,11 +206,11 @@ class _Values:
         examples: Sequence[SpanExample],
         task: SpanTask,
     ) -> tuple[SpanPrediction, ...]:
-        """Return the best answer over every example's windows, as text of its context.
+        """Return the best answer to each question over all of its windows, as text of the context.
 
-        The score of "no answer" is the smallest over the windows: of the classifier's logit, or
-        without a classifier of the log-probability of the classification token as first token, from
-        which the score of the best answer is then subtracted.
+        The score of "no answer" is the smallest logit of the classifier over the windows. Without a
+        classifier, it is the smallest log-probability of the classification token as first token,
+        minus the score of the best answer.
         """
         nulls = features.least_of_windows(logits[features.starts[:-1], 0].astype(np.float64))
         firsts, lasts = logits[:, 1].astype(np.float64), logits[:, 2:]  # (tokens,), (tokens, ends)

@@ -42,8 +42,8 @@ def with_auxiliary(head: Head, task: SpanTask) -> Head:
 class _Asked:
     """Functions of a span head with auxiliary outputs, wrapped around the plain head.
 
-    The logits of the plain head come first, then the classes of each group, then, if the task has
-    supporting facts, the logit of a supporting sentence.
+    The logits of the plain head come first, then those of the classes of each group. If the task
+    has supporting facts, the last logit decides whether a sentence is one.
     """
 
     head: Head
@@ -89,7 +89,7 @@ class _Asked:
         return np.column_stack(columns)  # (windows, columns)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Return one loss per window in fp32: of the answer, each group, and the mean sentence."""
+        """Return one loss per window in fp32: answer, class groups and mean of sentences, added."""
         own, size = self._own_targets(targets.shape[1]), -self.outputs
         losses = self.head.loss(logits[..., :size], targets[:, :own])  # (windows,)
         groups, sentences, places = self._read(logits[..., size:].float(), targets[:, own:])
@@ -106,7 +106,7 @@ class _Asked:
     def soft_loss(
         self, logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float
     ) -> Tensor:
-        """Return one loss per window towards a teacher's logits, summed as in `loss`."""
+        """Return one distillation loss per window, given a teacher's logits; added as in `loss`."""
         assert self.head.soft_loss is not None, "that of spans"
         own, size = self._own_targets(targets.shape[1]), -self.outputs
         losses = self.head.soft_loss(
@@ -139,7 +139,7 @@ class _Asked:
         auxiliary = 1 + len(self.groups)
         if not self.task.facts:
             return size - auxiliary
-        # The sentences have an even number of columns, so the parity tells two from three.
+        # A sentence has two columns, so an odd rest means three columns of the answer, not two.
         return 2 + (size - auxiliary) % 2
 
     def decode(
@@ -151,9 +151,9 @@ class _Asked:
     ) -> tuple[SpanPrediction, ...]:
         """Predict the answers, the class of each group and the supporting sentences.
 
-        A class is predicted from its mean logits over the windows. A sentence supports the answer
-        if its largest logit over all windows is positive; if none is, the best sentence of the
-        question does.
+        The logits of a class are averaged over the windows. A sentence supports the answer if its
+        largest logit over all windows is positive. If no sentence has a positive logit, the one
+        with the largest logit is predicted.
         """
         own, auxiliary = logits[:, : -self.outputs], logits[:, -self.outputs :].astype(np.float64)
         answers = self.head.decode(np.ascontiguousarray(own), features, examples, task)
@@ -199,7 +199,10 @@ def _mean_of_places(losses: Tensor, places: Tensor) -> Tensor:
 
 
 def _places(features: SpanFeatures) -> NDArray[np.int64]:
-    """Return where sentences begin, `[windows, sentences]`, possibly without columns."""
+    """Return the positions where sentences begin, `[windows, sentences]`; -1 if in another window.
+
+    Without sentences, the result has no columns.
+    """
     if features.sentences is None:
         return np.full((len(features), 0), -1, dtype=np.int64)
     return features.sentences

@@ -1,7 +1,7 @@
-"""Choice head: picks one of any number of options, given a context and a question.
+"""Choice head: selects one of any number of options, given a context and a question.
 
-Each option is a row, [context] [question option]. The options of an example form an item: they are
-shuffled, batched and scored together, with one softmax over them.
+Each option is encoded as a row, [context] [question option]. The rows of an example are always in
+the same batch, and one softmax over them gives the probabilities of the options.
 """
 
 from collections.abc import Sequence
@@ -26,15 +26,15 @@ from benchharness.training.batching import MICRO_BATCH_TOKENS, Features
 from benchharness.training.compute import in_fp32
 
 BLANKS = ("@placeholder", "_")
-"""Placeholders that an option replaces: the first is in ReCoRD's queries, the second in RACE's
-cloze questions, which fairseq's examples/roberta/preprocess_RACE.py fills in the same way."""
+"""Placeholders in a question that an option replaces: ReCoRD's, and that of RACE's cloze questions.
+fairseq's examples/roberta/preprocess_RACE.py replaces RACE's in the same way."""
 
 
 def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) -> Features:
     """Encode every option of every example as a row.
 
     A row that is too long loses the end of its context and, if that is not enough, the beginning of
-    its question. The options, in which the rows differ, are kept.
+    its question. The options are kept, because only they distinguish the rows.
     """
     empty = next((example for example in examples if not example.options), None)
     if empty is not None:
@@ -68,7 +68,10 @@ def _cut(context: Ids, tail: Ids, room: int) -> tuple[Ids, Ids]:
 def targets(
     features: Features, examples: Sequence[ChoiceExample], task: ChoiceTask
 ) -> NDArray[np.int64]:
-    """Return the index of every example's correct option; the first if several are (ReCoRD)."""
+    """Return the index of every example's correct option.
+
+    If several options are correct (ReCoRD), the first of them is the target.
+    """
     return np.array([_gold(example, task) for example in examples], dtype=np.int64)
 
 
@@ -87,9 +90,10 @@ def _gold(example: ChoiceExample, task: ChoiceTask) -> int:
 class ChoiceNetwork(nn.Module):
     """Encoder with the pooling of its family and one logit per row.
 
-    All options of an example (dozens in ReCoRD) have to be trained together. If they are more than
-    a micro-batch, their activations are not kept for the backward pass but recomputed in chunks
-    with the same dropout: the gradients are the same and the memory is bounded.
+    All options of an example (dozens in ReCoRD) have to be trained together. If they have more
+    tokens than a micro-batch may have, their activations are not kept for the backward pass but
+    recomputed in chunks with the same dropout. So the memory is bounded and the gradients are the
+    same.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -114,7 +118,7 @@ class ChoiceNetwork(nn.Module):
             {name: values[start : start + size] for name, values in inputs.items()}
             for start in range(0, rows, size)
         ]
-        # checkpoint restores the generator's state of each part, so dropout is the same both times.
+        # checkpoint restores the random state of each part, so both passes have the same dropout.
         return torch.cat([checkpoint(self._score, part, use_reentrant=False) for part in parts])
 
     def _score(self, inputs: dict[str, Tensor]) -> Tensor:
@@ -137,7 +141,7 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """Return one loss per item towards a teacher's logits of its options."""
+    """Return the distillation loss of each example, given a teacher's logits of the options."""
     return divergence(logits, teacher, temperature)
 
 
@@ -147,7 +151,7 @@ def decode(
     examples: Sequence[ChoiceExample],
     task: ChoiceTask,
 ) -> tuple[ChoicePrediction, ...]:
-    """Return the most probable option of each example, the first among equals."""
+    """Return the most probable option of each example, the first one on ties."""
     starts, sizes = features.item_starts[:-1], features.item_sizes  # (items,) both
     scores = logits.astype(np.float64)  # (rows,)
     # Softmax over each item's rows, after subtracting the largest so that exp does not overflow.
@@ -170,5 +174,5 @@ CHOICE = Head(
 
 
 def head(task: ChoiceTask, options: PairOptions | None) -> Head:
-    """Return the head, with the language model's loss if the options ask for it."""
+    """Return the head, with a language modeling loss if the options set `lm_weight`."""
     return CHOICE if options is None else with_language_model(CHOICE, options.lm_weight)

@@ -18,7 +18,8 @@ from benchharness.encoder.network import is_foreign
 from benchharness.errors import ModelError
 from benchharness.models.families import CHECKED
 
-# The layers with which each family was published to classify a text: one entry of POOLINGS.
+# Each entry of POOLINGS describes the layers that a model family was published with for text
+# classification.
 #
 # A test copies the weights of transformers' classes into these layers and compares the logits.
 
@@ -27,7 +28,10 @@ Activation = Callable[[Tensor], Tensor]
 
 
 def rate_of(*names: str, default: float = 0.0) -> Callable[[Any], float]:
-    """Return a function that reads the first rate set in a config under one of these names."""
+    """Return a function that reads a dropout rate from a config.
+
+    The function returns the value of the first of these names that is set, else `default`.
+    """
 
     def find(config: Any) -> float:
         rates = (getattr(config, name, None) for name in names)
@@ -56,15 +60,16 @@ def _always(activation: Activation) -> Callable[[Any], Activation]:
     return lambda _: activation
 
 
-tanh = _always(torch.tanh)  # of BERT's pooler, and of most layers that stand in for it
+tanh = _always(torch.tanh)  # used by BERT's pooler, and by most layers that replace a pooler
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pooling:
-    """Layers between the hidden states and the logits of a text.
+    """Layers of a text classifier, between the hidden states and the logits.
 
-    Functions read their value from a config. The order is: pick a state; dropout; dense layer;
-    activation; norm, if the encoder's pooler has one; dropout; linear output layer.
+    Fields that are functions read their value from the model's config. The order of the layers is:
+    selection of a state; dropout; dense layer; activation; norm, if the encoder's pooler has one;
+    dropout; linear output layer.
 
     Attributes:
         reads: State that is classified: of the "first" or the "last" token, the "mean" of all
@@ -76,8 +81,8 @@ class Pooling:
         activation: Activation after the dense layer.
         dropout: Dropout before the output layer.
         bias: Whether the output layer has a bias.
-        tags: Dropout before the logits of every token for tags.
-        spans: Dropout before the logits of every token for spans; 0 in most families.
+        tags: Dropout before the output layer of a tagger.
+        spans: Dropout before the output layer of span extraction; 0 in most families.
     """
 
     reads: Callable[[Any], str] = lambda _: "first"
@@ -91,15 +96,15 @@ class Pooling:
 
 
 def _classifier_pooling(config: Any) -> str:
-    """Read the pooling from a config of ModernBERT or EuroBERT, which have names for "first"."""
+    """Read the pooling from a config of ModernBERT or EuroBERT; "cls" and "bos" mean "first"."""
     name: str = config.classifier_pooling
     return "first" if name in ("cls", "bos") else name
 
 
 DEFAULT = Pooling()
-"""Layers of families without an entry: as for BERT, but with a dense layer of random weights."""
+"""Layers for families without an entry: like BERT's, but the dense layer has random weights."""
 
-BERT = Pooling(dense="pooler")  # pretrained by next sentence prediction
+BERT = Pooling(dense="pooler")  # the pooler is pretrained by next sentence prediction
 ROBERTA = Pooling(dropout_first=classifier_dropout)
 DEBERTA = Pooling(
     dropout_first=rate_of("pooler_dropout"),
@@ -113,17 +118,17 @@ GPT = Pooling(
     bias=False,
 )
 """Layers of GPT. Their dropout follows Radford et al. 2018, section 4.1, "Fine-tuning details";
-transformers has none."""
+transformers uses no dropout here."""
 
 DECODER = Pooling(
     reads=lambda _: "last", dense="none", dropout=rate_of("classifier_dropout"), bias=False
 )
-"""Layers of decoders without an entry: as in GenericForSequenceClassification in transformers'
-modeling_layers.py, and in the classes of older families."""
+"""Layers for decoders without an entry. They are those of GenericForSequenceClassification in
+transformers' modeling_layers.py, and of the classes of older families."""
 
 T5 = Pooling(reads=lambda _: "mean", dropout_first=classifier_dropout)
-"""Layers of T5, of which only the encoder is used. It reads the mean, which Ni et al.,
-arXiv:2108.08877, found best; the layers are as in transformers' class with a decoder."""
+"""Layers for the encoder of T5, without its decoder. They classify the mean state, which Ni et al.,
+arXiv:2108.08877, found best. The layers are those of transformers' class, which has a decoder."""
 
 ALBERT_RATE = rate_of("classifier_dropout_prob")
 FUNNEL_RATE = rate_of("classifier_dropout", "hidden_dropout")
@@ -181,11 +186,11 @@ POOLINGS: Mapping[str, Pooling] = {
         tags=OWN_RATE,  # the encoder has applied a dropout to its states already
     ),
 }
-"""Pooling of each family, keyed by transformers' model_type."""
+"""Text classification layers of each family, keyed by transformers' model_type."""
 
 
 def find_pooling(family: str, *, is_choice: bool = False, is_causal: bool = False) -> Pooling:
-    """Return the pooling of a family; BigBird has another one for scoring options."""
+    """Return the pooling of a family. BigBird has a different one for multiple choice."""
     if is_choice and family == "big_bird":
         return BERT
     return POOLINGS.get(family, DECODER if is_causal else DEFAULT)
@@ -207,8 +212,8 @@ class TextClassifier(nn.Module):
         super().__init__()
         self.pooling = pooling
         self.reads = pooling.reads(config)
-        # Keep the order of the layers: each draws random numbers, so another order would change
-        # the results of all seeds.
+        # Keep the order of the layers: each draws random numbers for its weights, so a different
+        # order would change the results of all seeds.
         self.dropout_first = nn.Dropout(pooling.dropout_first(config))
         self.dense = _dense(pooler, pooling, config)
         has_dense = not isinstance(self.dense, nn.Identity)  # no dense layer, no activation
@@ -221,23 +226,24 @@ class TextClassifier(nn.Module):
     def on(
         cls, encoder: Encoder, outputs: int, extra: int = 0, *, is_choice: bool = False
     ) -> "TextClassifier":
-        """Return the classifier for an encoder, whose pooler is moved into it or dropped.
+        """Return a classifier for an encoder, which takes over or removes the encoder's pooler.
 
-        If the pooler stayed in the encoder, it would be computed twice or in vain. With `extra`,
-        the encoder has to give states of single tokens, from which the additional vectors are made.
+        A pooler that stayed in the encoder would be computed twice, or without being used. With
+        `extra`, the encoder has to return the state of every token, because the additional vectors
+        are computed from these states.
         """
         pooling = find_pooling(encoder.family, is_choice=is_choice, is_causal=encoder.is_causal)
         pooler = _trim(encoder.network, per_token=extra > 0)
         return cls(pooler, pooling, encoder.config, outputs, extra)
 
     def read(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """Return the state of each row that is classified, `[rows, size]`."""
+        """Return the state that is classified for each row, `[rows, size]`."""
         if self.reads == "late":
             return _mean(self._transform(hidden), mask)  # (rows, tokens, size) -> (rows, size)
         return STATES[self.reads](hidden, mask)
 
     def score(self, state: Tensor, extra: Tensor | None = None) -> Tensor:
-        """Return the logits of every row from the states of `read` and the additional vectors."""
+        """Return the logits of every row, given the result of `read` and the additional vectors."""
         if self.reads != "late":
             state = self._transform(state)
         if extra is not None:
@@ -256,7 +262,7 @@ class TextClassifier(nn.Module):
 
 
 def _dense(pooler: Any, pooling: Pooling, config: Any) -> nn.Module:
-    """Return the dense layer.
+    """Return the dense layer of a classifier; an identity if it has none.
 
     The pooler of ALBERT and BigBird is a dense layer itself; MobileBERT's may have none.
     """
@@ -269,7 +275,7 @@ def _dense(pooler: Any, pooling: Pooling, config: Any) -> nn.Module:
 
 
 def _first(hidden: Tensor, mask: Tensor) -> Tensor:
-    return hidden[:, 0]  # (rows, size), also if the hidden states are of first tokens alone
+    return hidden[:, 0]  # (rows, size); the encoder may have returned only first tokens
 
 
 def last_state(hidden: Tensor, mask: Tensor) -> Tensor:
@@ -285,7 +291,8 @@ def last_state(hidden: Tensor, mask: Tensor) -> Tensor:
 def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
     """Return the mean state of each row.
 
-    It is computed in fp32: a sum of hundreds of states does not fit bf16's three digits.
+    The mean is computed in fp32, because bf16's three digits are too few for a sum of hundreds of
+    states.
     """
     kept = mask[..., None].float()  # (rows, tokens, 1)
     return ((hidden.float() * kept).sum(1) / kept.sum(1)).to(hidden.dtype)
@@ -312,7 +319,7 @@ class TokenClassifier(nn.Module):
 
     @classmethod
     def for_tags(cls, network: Any, config: Any, outputs: int) -> "TokenClassifier":
-        """Return the layers of transformers' TokenClassification classes; drop the pooler."""
+        """Return the layers of transformers' TokenClassification classes; remove the pooler."""
         transform = _prediction_head(_trim(network, per_token=True), config)
         dropout = find_pooling(config.model_type).tags(config)
         return cls(transform, dropout, fresh_linear(config.hidden_size, outputs, config))
@@ -321,8 +328,8 @@ class TokenClassifier(nn.Module):
     def for_spans(cls, network: Any, config: Any) -> "TokenClassifier":
         """Return the layers of transformers' QuestionAnswering classes.
 
-        They give each token a logit for being the first and one for being the last. For XLNet these
-        are the layers of QuestionAnsweringSimple, without a beam search.
+        Each token gets a logit for being the first token of the answer, and one for being the last.
+        For XLNet, the layers are those of QuestionAnsweringSimple, without a beam search.
         """
         pooler = _trim(network, per_token=True)
         is_big_bird = config.model_type == "big_bird"
@@ -342,7 +349,7 @@ class TokenClassifier(nn.Module):
 
 
 class _PredictionHead(nn.Module):
-    """ModernBERT's pretrained layers between the states and any logits."""
+    """ModernBERT's pretrained layers between the hidden states and any output layer."""
 
     def __init__(self, pooler: Any, config: Any) -> None:
         super().__init__()
@@ -361,7 +368,7 @@ def _prediction_head(pooler: Any, config: Any) -> nn.Module:
 
 
 class _FeedForward(nn.Module):
-    """BigBird's block before the logits of a span: two layers with a residual connection."""
+    """BigBird's block before the span output layer: two layers with a residual connection."""
 
     def __init__(self, config: Any) -> None:
         super().__init__()
@@ -384,7 +391,7 @@ class _FeedForward(nn.Module):
 
 
 def _trim(network: Any, per_token: bool = False) -> Any:
-    """Take the pooler off a network and return it, or None; drop Funnel's decoder if unused.
+    """Remove a network's pooler and return it, or None; also remove Funnel's decoder if unused.
 
     Funnel shortens a text in its blocks; its decoder restores states of all tokens. Heads that read
     one state do not need it, as in Dai et al., arXiv:2006.03236. Raises ModelError if a head reads
@@ -403,11 +410,11 @@ def _trim(network: Any, per_token: bool = False) -> Any:
 
 
 def take_pooler(network: Any) -> Any:
-    """Take the pooler off a network and return it, or None if the network has none.
+    """Remove a network's pooler and return it; return None if the network has none.
 
-    Most encoders of transformers return None for a missing pooler. Some, such as SqueezeBERT, call
-    it unconditionally, so they get a placeholder. A checkpoint's own code may do so too: it keeps
-    its pooler.
+    Most encoders of transformers work without a pooler. Some, such as SqueezeBERT, call it
+    unconditionally, so they get a placeholder. The custom code of a checkpoint may do the same, so
+    there the pooler stays.
     """
     pooler = getattr(network, "pooler", None)
     if pooler is not None and not is_foreign(network):
@@ -416,17 +423,17 @@ def take_pooler(network: Any) -> Any:
 
 
 class _NoPooler(nn.Module):
-    """Placeholder for a pooler, which returns None."""
+    """Placeholder for a removed pooler; it returns None."""
 
     def forward(self, *_: Any, **__: Any) -> None:
         return None
 
 
 class _NoDecoder(nn.Module):
-    """Placeholder for Funnel's decoder, which returns its input."""
+    """Placeholder for Funnel's removed decoder; it returns its input."""
 
     def forward(self, final_hidden: Tensor, **_: Any) -> tuple[Tensor]:
-        return (final_hidden,)  # (rows, a quarter of the tokens, size), the first token's first
+        return (final_hidden,)  # (rows, tokens / 4, size), beginning with the first token's state
 
 
 def fresh_linear(inputs: int, outputs: int, config: Any, bias: bool = True) -> nn.Linear:
@@ -450,11 +457,11 @@ def _spread(inputs: int, outputs: int, config: Any) -> float:
 
 
 def attend_globally(network: nn.Module, config: Any, head: str) -> None:
-    """Give some of Longformer's tokens attention to and from all others, as the head type needs.
+    """Give some of Longformer's tokens global attention, to and from all other tokens.
 
-    As in Beltagy et al., arXiv:2004.05150, section 3.1, these are the classification token for a
-    pair and the question for a span; as in transformers' class, they are the second text for a
-    choice. Other families are left unchanged.
+    For a pair head, this is the classification token, and for a span head the question, as in
+    Beltagy et al., arXiv:2004.05150, section 3.1. For a choice head, it is the second text, as in
+    transformers' class. Networks of other families are left unchanged.
     """
     if config.model_type != "longformer":
         return
@@ -480,7 +487,7 @@ def _first_text(ids: Tensor, separator: int) -> Tensor:
 
 
 def _second_text(ids: Tensor, separator: int) -> Tensor:
-    """Mark the tokens after the separators between the first and the second text."""
+    """Return a mask of the tokens after the separators between the first and the second text."""
     first = (ids == separator).int().argmax(1, keepdim=True)  # (rows, 1)
     return _places(ids) > first + 1  # RoBERTa and its relatives have two separators there
 
@@ -490,4 +497,5 @@ GLOBAL_TOKENS: Mapping[str, Callable[[Tensor, int], Tensor]] = {
     "span": _first_text,
     "choice": _second_text,
 }
-"""Functions from ids `[rows, tokens]` and the separator's id to a mask, keyed by head type."""
+"""Functions from ids `[rows, tokens]` and the separator's id to a mask of the tokens with global
+attention, keyed by head type."""

@@ -2,9 +2,10 @@
 
 A masked language model scores a candidate by its pseudo-log-likelihood: the sum of the
 log-probabilities of its tokens, each with that token masked (Salazar et al., arXiv:1910.14659).
-This takes one masked copy of the text per token; equal copies, as of single words in the same
-place, are computed once. A causal model sums the log-probabilities of all tokens from the answer to
-the text's end, each given the tokens before it.
+This takes one masked copy of the text per token. Equal copies, such as those of candidates of one
+token at the same position, are computed only once. With a causal model, the score is the sum of the
+log-probabilities of all tokens from the answer to the end of the text, each given the tokens before
+it.
 """
 
 import math
@@ -44,9 +45,9 @@ NEVER = -1e4
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """Text with one candidate answer.
+    """Text, in one or two segments, into which one candidate answer was inserted.
 
-    The characters [start, end) of its first or second part are scored.
+    The characters [start, end) are scored: those of `second` if `is_in_second`, else of `first`.
     """
 
     first: str
@@ -60,7 +61,8 @@ class Candidate:
 
 ANSWER, CUT, START = "\ue000", "\ue001", "\ue002"
 """Marks in a filled pattern: position of the answer, start of the second segment, and start of the
-scored part if it is not the answer. In the last case the text is scored to its end."""
+scored characters. Without a START, the answer is scored; with one, the segment is scored from there
+to its end."""
 
 _NO_SIGNS = str.maketrans("", "", ANSWER + CUT + START)
 
@@ -68,7 +70,7 @@ LINKS = {"What was the cause of this?": " because", "What happened as a result?"
 """Connectives that PET writes between COPA's premise and an option, keyed by the question."""
 
 BLANK = re.compile(r"@placeholder|_+")
-"""Placeholders in a question that the option replaces: ReCoRD's and RACE's."""
+"""Placeholders in the questions of ReCoRD and RACE, which an option replaces."""
 
 
 def candidates(
@@ -76,8 +78,8 @@ def candidates(
 ) -> list[Candidate]:
     """Return the candidates of an example, in the order of the task's labels or its options.
 
-    The example's longest text is cut to its first `kept` characters, unless that is None. `values`
-    contains the pattern and the words of the labels.
+    The example's longest text is cut to its first `kept` characters, unless `kept` is None.
+    `values` contains the pattern and the words for the labels.
     """
     pattern = str(values[PATTERN])
     if isinstance(example, PairExample):
@@ -192,7 +194,7 @@ def _phrase(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """Tokens of a candidate's text, and the positions of those that are scored."""
+    """Tokens of a candidate's text; `places` are the positions of the tokens that are scored."""
 
     token_ids: tuple[int, ...]
     types: tuple[int, ...] | None
@@ -200,7 +202,7 @@ class Encoded:
 
 
 def encode(model: LanguageModel, texts: Sequence[Candidate]) -> list[Encoded]:
-    """Return the tokens of each candidate. A causal model reads both parts joined by a space."""
+    """Tokenize each candidate. For a causal model, its two segments are joined by a space."""
     tokenizer = model.tokenizer
     if model.is_causal:
         return [_encode_causal(model, text) for text in texts]
@@ -226,7 +228,7 @@ def encode(model: LanguageModel, texts: Sequence[Candidate]) -> list[Encoded]:
 def _places(
     text: Candidate, offsets: Sequence[tuple[int, int]], parts: Sequence[int | None]
 ) -> tuple[int, ...]:
-    """Return the tokens that share a character with the scored part."""
+    """Return the positions of the tokens that share a character with the scored ones."""
     part = int(text.is_in_second)
     return tuple(
         place
@@ -249,7 +251,7 @@ def _encode_causal(model: LanguageModel, text: Candidate) -> Encoded:
         )
     note_read([whole], [found["input_ids"]])
     begin = model.tokenizer.bos_token_id
-    before = () if begin is None else (begin,)  # predicts the first token
+    before = () if begin is None else (begin,)  # the first token is predicted from it
     scored = [
         place
         for place, (_, end) in enumerate(found["offset_mapping"], start=len(before))
@@ -262,10 +264,10 @@ def _encode_causal(model: LanguageModel, text: Candidate) -> Encoded:
 def fitted(
     model: LanguageModel, task: Task, example: Any, values: Mapping[str, Any], limit: int
 ) -> list[Encoded]:
-    """Return the candidates of an example, cut to `limit` tokens by shortening its longest text.
+    """Encode the candidates of an example; shorten its longest text until all fit `limit` tokens.
 
-    All candidates keep the same surrounding text. Raises JobError if they do not fit even without
-    the longest text.
+    The shortened text is the same for all candidates. Raises JobError if they do not fit even
+    without the longest text.
     """
     found, kept = encode(model, candidates(task, example, values)), _longest(example)
     while (excess := max(len(each.token_ids) for each in found) - limit) > 0:
@@ -280,7 +282,7 @@ def fitted(
 
 
 class Scoring:
-    """Collector of candidates; computes each distinct model input once and adds up scores."""
+    """Collection of candidates to score; computes each distinct model input only once."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
@@ -289,7 +291,7 @@ class Scoring:
         self._empty: list[int] = []
 
     def add(self, encoded: Encoded) -> None:
-        """Add one candidate."""
+        """Add one candidate to the collection."""
         number, self._count = self._count, self._count + 1
         ids = encoded.token_ids
         if not encoded.places:
@@ -334,7 +336,7 @@ class Scoring:
     def _batches(
         self, readings: Sequence[Reading], compute: Compute
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield batches of equally long readings, or of similarly long ones if the model packs."""
+        """Yield batches of model inputs of equal lengths, or of similar ones if the model packs."""
         lengths = np.array([len(reading) for reading in readings])  # (readings,)
         order = np.argsort(lengths, kind="stable")  # the shortest first
         most = PREDICTION_TOKENS[compute.device.type]  # real tokens: nothing is padded
@@ -355,9 +357,9 @@ class Scoring:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Model that answers a task zero-shot, and its settings.
+    """Task to be answered zero-shot, with the language model and the job's settings.
 
-    `values` are the job's settings: the pattern, the label words and `max_tokens`.
+    `values` contains the pattern, the words for the labels and `max_tokens`.
     """
 
     model: LanguageModel
@@ -371,7 +373,7 @@ class Asked:
         """Yield the encoded candidates of each example, cut if they are too long.
 
         `shortened` is called with the id of each example that was cut. All texts are tokenized in
-        one call, which is fastest; only those that do not fit are tokenized again.
+        one call, which is fastest; only the texts that are too long are tokenized again.
         """
         limit = int(self.values["max_tokens"])
         texts = [candidates(self.task, example, self.values) for example in chunk]
@@ -390,10 +392,10 @@ def predict_untrained(
     report: Callable[[int], None] = lambda _: None,
     shortened: Callable[[str], None] = lambda _: None,
 ) -> tuple[Prediction, ...]:
-    """Predict each example by its candidate with the highest score, the first among equals.
+    """Predict for each example the candidate with the highest score, the first one on ties.
 
     `report` is called with the number of finished examples, and `shortened` with the id of each
-    example that lost words.
+    example whose text was cut.
     """
     check_reach(int(asked.values["max_tokens"]), asked.model.max_tokens)
     predictions: list[Prediction] = []

@@ -1,14 +1,14 @@
 """Coreference head: clusters the mentions of a document by ranking spans.
 
-The model is from Joshi et al., arXiv:1908.09091 (also used for SpanBERT, arXiv:1907.10529), which
-puts BERT under the model of Lee et al., arXiv:1804.05392 (c2f-coref). The hyperparameters are from
-experiments.conf in mandarjoshi90/coref. A document is cut into independent segments, each a row.
-Every span of up to 30 tokens gets a mention score; the best spans are kept. Each kept span chooses
-its antecedent, or none, among the 50 that a cheap product has scored best. Spans that are linked
-form a cluster.
+The model is from Joshi et al., arXiv:1908.09091 (also used for SpanBERT, arXiv:1907.10529). It is
+the model of Lee et al., arXiv:1804.05392 (c2f-coref), with BERT as the encoder. The hyperparameters
+are from experiments.conf in mandarjoshi90/coref. A document is cut into segments, which are encoded
+independently, as one row each. Every span of up to 30 tokens gets a mention score; the best spans
+are kept. Each kept span chooses its antecedent, or none, among the 50 earlier spans with the best
+scores in a cheap bilinear product. Spans that are linked form a cluster.
 
-Unlike there, spans begin and end at word boundaries and lie in one segment, as gold mentions do:
-other spans are never right.
+Unlike in that code, spans begin and end at word boundaries and lie in one segment, as gold mentions
+do, because other spans are never correct.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,13 +36,14 @@ from benchharness.training.compute import in_fp32
 
 MAX_SPAN_TOKENS = 30
 KEPT_PER_TOKEN, MOST_KEPT = 0.4, 3900
-"""Number of spans of a document that are kept: a share of its tokens, and an upper limit."""
+"""Number of spans that are kept per document: KEPT_PER_TOKEN times its tokens, at most
+MOST_KEPT."""
 
 MAX_ANTECEDENTS = 50
 REFINEMENTS = 2
-"""Number of times that spans are scored against their antecedents. Before each but the first time,
-a span's representation is mixed with its likely antecedents' representations (Lee et al., section
-3)."""
+"""Number of rounds in which spans are scored against their antecedents. Before every round except
+the first, a span's representation is mixed with the representations of its likely antecedents (Lee
+et al., section 3)."""
 
 HIDDEN_SIZE, FEATURE_SIZE = 3000, 20
 """Size of the scoring layers, and of each feature embedding. For encoders that are smaller than
@@ -50,20 +51,20 @@ BERT-base, the scoring layers have four times the encoder's size instead."""
 
 DROPOUT, SPREAD = 0.3, 0.02
 DISTANCES = 10
-"""Number of buckets for the distance in kept spans: 0, 1, 2, 3, 4, 5-7, 8-15, 16-31, 32-63,
-more."""
+"""Number of buckets for the distance between two kept spans, in kept spans: 0, 1, 2, 3, 4, 5-7,
+8-15, 16-31, 32-63, and 64 or more."""
 
 DEFAULT_SEGMENTS = 5
 """Maximum number of a document's segments in a training step, if the recipe does not set it."""
 
 DROPPED, ALONE, FIRST_CODE = 0, 1, 2
-"""Codes of a span in a network's output: not kept; without antecedent; and the first of the codes
-that identify an antecedent."""
+"""Codes of a span in the network's output: the span was not kept; it has no antecedent; and the
+lowest of the codes that identify an antecedent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorefFeatures(Features):
-    """Segments of documents: an item is a document, its rows are its segments.
+    """Features of documents: an item is a document, and its rows are the document's segments.
 
     All arrays have one value per token.
 
@@ -96,10 +97,10 @@ def encode(
     limits: Limits,
     genres: Sequence[str] = (),
 ) -> CorefFeatures:
-    """Cut every document into segments, between sentences if possible, else between words.
+    """Encode every document as segments, cut between sentences if possible, else between words.
 
-    Raises ModelError for a tokenizer that does not map its tokens to characters, and if
-    `max_tokens` leaves no room for a word.
+    Raises ModelError if the tokenizer does not map its tokens to characters, or if `max_tokens`
+    leaves no room for a word.
     """
     frame = Frame.of(tokenizer, texts=1)
     room = limits.max_tokens - frame.size
@@ -189,8 +190,8 @@ def targets(
 class Spans(NamedTuple):
     """Spans of one document in text order; each tensor is `[spans]`.
 
-    `rows`, `starts` and `ends` (inclusive) are the positions of the tokens; `firsts` and `lasts`
-    are the words, counted from 1.
+    A span consists of the tokens `starts` to `ends` (inclusive) in the row `rows`, and of the words
+    `firsts` to `lasts` of the document, counted from 1.
     """
 
     rows: Tensor
@@ -205,7 +206,7 @@ class Spans(NamedTuple):
 
 
 class CorefNetwork(nn.Module):
-    """Encoder with a span ranker.
+    """Encoder and a ranker of spans and their antecedents.
 
     In training it returns losses `[rows, 1]`, with the loss of each document at its first row.
     Otherwise it returns codes `[rows, tokens, 30]`: the antecedent of every span, indexed by the
@@ -232,7 +233,7 @@ class CorefNetwork(nn.Module):
         told = {name: inputs.pop(name) for name in CorefFeatures.per_token}
         shape = told["words"].shape  # (rows, tokens)
         _, counts = torch.unique_consecutive(told["documents"][:, 0], return_counts=True)
-        firsts = np.cumsum([0, *counts.tolist()])  # (documents + 1,), of all rows
+        firsts = np.cumsum([0, *counts.tolist()])  # (documents + 1,): first row of each
         kept = [self._window(int(first), int(last)) for first, last in pairwise(firsts)]
         if sum(map(len, kept)) < shape[0]:
             rows = torch.tensor([row for part in kept for row in part], device=told["words"].device)
@@ -246,7 +247,7 @@ class CorefNetwork(nn.Module):
             (0 if self.training else shape[0], shape[1], MAX_SPAN_TOKENS)
         )
         for number, part in enumerate(parts):
-            # One document at a time: antecedents must be of the same document.
+            # One document at a time, because an antecedent must be in the same document.
             document = {name: values[part] for name, values in told.items()}
             found = self.classifier(states[part], document)
             if self.training and targets is not None:
@@ -256,14 +257,14 @@ class CorefNetwork(nn.Module):
         return losses if self.training else codes
 
     def _window(self, first: int, last: int) -> range:
-        """Return the rows of a document to read, in training at most `segments` consecutive ones.
+        """Return the rows of a document that the encoder reads: all, or in training some.
 
-        They begin at a random row.
+        In training these are at most `segments` consecutive rows, which begin at a random one.
         """
         left = last - first - self.segments
         if not self.training or left <= 0:
             return range(first, last)
-        # Drawn on the CPU, whose generator's state is saved with a job.
+        # Drawn on the CPU, because the snapshots of a job contain its generator's state.
         start = first + int(torch.randint(left + 1, ()))
         return range(start, start + self.segments)
 
@@ -282,9 +283,9 @@ def _at(rows: Tensor, inputs: dict[str, Any]) -> dict[str, Any]:
 class Ranking:
     """Scores of the possible antecedents of each kept span of a document.
 
-    `scores` is `[spans, antecedents + 1]`: of no antecedent, then of each. `antecedents`
-    `[spans, antecedents]` are indices of spans; `is_before` is False for an antecedent that does
-    not precede the span, which does not count.
+    `scores` is `[spans, antecedents + 1]`; the first column is the score for having no antecedent.
+    `antecedents` `[spans, antecedents]` are indices of spans. `is_before` is False for candidates
+    that do not precede the span and are therefore impossible.
     """
 
     spans: Spans
@@ -296,7 +297,8 @@ class Ranking:
         """Return the summed negative log-likelihood of the spans' correct antecedents.
 
         The probabilities of all correct antecedents of a span are added up. A span without a
-        correct antecedent should choose none. `gold` `[mentions, 3]` is as in `targets`.
+        correct antecedent should choose none. `gold` `[mentions, 3]` contains the mentions of this
+        document, as returned by `targets`.
         """
         is_gold = (self.spans.firsts[:, None] == gold[:, 0]) & (
             self.spans.lasts[:, None] == gold[:, 1]
@@ -312,9 +314,8 @@ class Ranking:
     def codes(self, sizes: Tensor, table: Tensor) -> Tensor:
         """Return the table `[rows, tokens, 30]` filled with the best antecedent of each span.
 
-        The first of equally good antecedents is taken. Its code consists of its first token,
-        counted over the whole document without padding, and its width. `sizes` are the numbers of
-        tokens of the rows.
+        On ties, the first antecedent is chosen. Its code combines its first token, counted over the
+        whole document without padding, with its width. `sizes` is the number of tokens per row.
         """
         offsets = sizes.cumsum(0) - sizes  # (rows,), the start of each row's tokens
         spans = self.spans
@@ -322,14 +323,14 @@ class Ranking:
         own = (offsets[spans.rows] + spans.starts) * MAX_SPAN_TOKENS + widths + FIRST_CODE
         best = self.scores.argmax(1)  # (spans,)
         chosen = self.antecedents.gather(1, (best - 1).clamp(min=0)[:, None])[:, 0]  # (spans,)
-        code = torch.where(best > 0, own[chosen], ALONE)  # column 0 is no antecedent
+        code = torch.where(best > 0, own[chosen], ALONE)  # column 0 means no antecedent
         filled = table.clone()
         filled[spans.rows, spans.starts, widths] = code.to(table.dtype)
         return filled
 
 
 class SpanRanker(nn.Module):
-    """Ranker of antecedents, from the states `[rows, tokens, size]` of a document's segments."""
+    """Ranker of antecedents, given the states `[rows, tokens, size]` of a document's segments."""
 
     def __init__(self, size: int, genres: int, segments: int) -> None:
         super().__init__()
@@ -361,7 +362,7 @@ class SpanRanker(nn.Module):
     def forward(self, states: Tensor, told: dict[str, Tensor]) -> Ranking:
         """Rank the antecedents of one document.
 
-        `told` contains its token columns, `[rows, tokens]` each.
+        `told` contains the columns `per_token` of CorefFeatures, `[rows, tokens]` each.
         """
         every = _candidates(told["words"], told["sentences"])
         embedded = self._embed(states, every)  # (spans, span)
@@ -450,7 +451,7 @@ class SpanRanker(nn.Module):
 
 
 class _Scorer(nn.Module):
-    """Feed-forward network with one hidden layer and a score in fp32 as output."""
+    """Feed-forward network with one hidden layer, whose output is a score in fp32."""
 
     def __init__(self, inputs: int, hidden: int) -> None:
         super().__init__()
@@ -465,14 +466,14 @@ class _Scorer(nn.Module):
 
 def _initialise(module: nn.Module) -> None:
     if isinstance(module, nn.Linear | nn.Embedding):
-        # As tf.truncated_normal_initializer, which cuts at two standard deviations.
+        # Like tf.truncated_normal_initializer, which cuts at two standard deviations.
         nn.init.trunc_normal_(module.weight, std=SPREAD, a=-2 * SPREAD, b=2 * SPREAD)
     if isinstance(module, nn.Linear) and module.bias is not None:
         nn.init.zeros_(module.bias)
 
 
 def _candidates(words: Tensor, sentences: Tensor) -> Spans:
-    """Return all spans of whole words within a sentence and segment, up to 30 tokens, in order."""
+    """Return all spans of up to 30 tokens that are whole words of one sentence and one segment."""
     rows, tokens = words.shape
     none = words.new_zeros((rows, 1))
     is_word = words > 0
@@ -489,14 +490,14 @@ def _candidates(words: Tensor, sentences: Tensor) -> Spans:
 
 
 def _prune(scores: Tensor, spans: Spans, tokens: int) -> Tensor:
-    """Return the ordered indices of the best spans that do not partly overlap a better one."""
+    """Return the sorted indices of the best spans; skip any that partly overlaps a better one."""
     wanted = min(MOST_KEPT, max(1, int(tokens * KEPT_PER_TOKEN)))
     # On the host, one by one: each decision depends on all spans that were kept before.
     order = scores.detach().float().sort(descending=True, stable=True).indices.cpu().numpy()
     firsts, lasts = spans.firsts.cpu().numpy(), spans.lasts.cpu().numpy()
     beyond = int(lasts.max(initial=0)) + 1
-    # reach: the last end of the kept spans that begin at a word; back: the first beginning of the
-    # kept spans that end at it.
+    # reach[word]: last word of the longest kept span that begins at this word. back[word]: first
+    # word of the longest kept span that ends at this word.
     reach = np.zeros(beyond + 1, dtype=np.int64)
     back = np.full(beyond + 1, beyond)
     kept = []
@@ -512,21 +513,21 @@ def _prune(scores: Tensor, spans: Spans, tokens: int) -> Tensor:
 
 
 def _bucket(distances: Tensor) -> Tensor:
-    """Map distances to buckets: 0 to 4 unchanged, then powers of two, the last from 64 on."""
-    # 5 to 7 have a logarithm between 2 and 3, and are bucket 5.
+    """Map distances to buckets: one each for 0 to 4, then one per power of two, up to 64."""
+    # The logarithms of 5 to 7 are between 2 and 3, which is bucket 5.
     powers = distances.clamp(min=1).float().log2().floor().long() + 3
     return torch.where(distances <= 4, distances, powers).clamp(max=DISTANCES - 1)
 
 
 def network(encoder: Encoder, task: CorefTask, segments: int = DEFAULT_SEGMENTS) -> CorefNetwork:
-    """Return the network of a task; in training it reads at most `segments` per document."""
+    """Return the network of a task; in training it reads at most `segments` rows per document."""
     return CorefNetwork(encoder, len(task.genres), segments)
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the documents' losses `[documents]`, given `[documents, segments, 1]`."""
-    # The network has read the targets itself and returned losses.
-    found = logits[..., 0]  # (documents, segments), -inf where a document has fewer
+    """Return the loss of each document, `[documents]`, from the network's output in training."""
+    # The network reads the targets itself and returns losses, (documents, segments, 1).
+    found = logits[..., 0]  # (documents, segments), -inf for missing segments
     return found.masked_fill(found.isneginf(), 0.0).sum(1)
 
 
@@ -565,14 +566,14 @@ def _clusters(
 
 
 def head(task: CorefTask, options: CorefOptions | None) -> Head:
-    """Return the head with the task's genres and the recipe's limit of segments in training."""
+    """Return the head, with the task's genres and the recipe's limit on segments in training."""
     return _head(task.genres, options and options.training_segments)
 
 
 @cache
 def _head(genres: tuple[str, ...], segments: int | None) -> Head:
 
-    @wraps(encode)  # encoded splits are cached by the function's name
+    @wraps(encode)  # the cache of encoded splits reads the function's name
     def encode_genres(
         examples: Sequence[DocumentExample], tokenizer: Any, limits: Limits
     ) -> CorefFeatures:

@@ -1,4 +1,4 @@
-"""Pair head: one text or two texts to a class, several classes, or a number."""
+"""Pair head: predicts a class, several classes or a number for one text or two texts."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -34,8 +34,8 @@ from benchharness.training.batching import Features
 def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
     """Encode every example as a row of token ids.
 
-    Of two texts the longer one is cut first, as in transformers' run_glue.py. The cut is made here
-    because the tokenizer's own takes minutes if both texts are long.
+    If two texts do not fit, the longer one is cut first, as in transformers' run_glue.py. The texts
+    are cut here because the tokenizer's own truncation takes minutes if both are long.
     """
     if examples[0].marks:
         return _encode_marked(examples, tokenizer, limits)
@@ -56,7 +56,7 @@ def _rows(
 
 
 def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
-    """Return the beginnings of the texts that fit, by the tokenizers' rule "longest_first"."""
+    """Cut the texts at the end to fit the room, like the tokenizers' strategy "longest_first"."""
     if len(texts) == 1:
         return [texts[0][:room]]
     shorter, longer = sorted(map(len, texts))
@@ -144,7 +144,10 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """Return one loss per row towards a teacher's logits; the squared difference for numbers."""
+    """Return one distillation loss per row, given a teacher's logits.
+
+    For numbers, it is the squared difference.
+    """
     if targets.ndim == 2:  # (rows, labels)
         return binary_divergence(logits, teacher, temperature).mean(-1)
     if targets.is_floating_point():
@@ -157,7 +160,7 @@ def decode(
 ) -> tuple[PairPrediction, ...]:
     """Return the predicted label with all probabilities, or the predicted number.
 
-    Of several labels, all with a probability above one half are predicted.
+    For tasks with several labels, every label with a probability above one half is predicted.
     """
     if task.is_regression:
         zero, one = task.scale
@@ -175,7 +178,7 @@ def decode(
             )
             for example, row, scores in zip(examples, logits, chances, strict=True)
         )
-    # The largest logit and not the largest probability, because several may be rounded to 1.
+    # By logit instead of probability, because several probabilities may be rounded to 1.
     probabilities = torch.from_numpy(logits).double().softmax(-1).tolist()  # (rows, labels)
     winners = logits.argmax(-1)  # (rows,)
     return tuple(
@@ -184,7 +187,7 @@ def decode(
     )
 
 
-# Marked spans of the texts (WiC's words, WSC's phrases): their tokens, and their states.
+# Marked spans of the texts (WiC's words, WSC's phrases): their tokens and pooled states.
 #
 # SuperGLUE's baseline concatenates the representation of the marked word with that of [CLS] (WiC),
 # and pools a phrase by self-attention (WSC): Wang et al., arXiv:1905.00537, section 5.1, and for
@@ -192,10 +195,10 @@ def decode(
 
 
 def _encode_marked(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
-    """Encode every example as a row, with the tokens of its marks.
+    """Encode every example as a row, with the positions of its marked tokens.
 
-    Of two texts the longer one is cut first, each around its marks. Raises DataError for a mark
-    that would not fit or that has no token.
+    If two texts do not fit, the longer one is cut first. A cut text keeps the tokens around its
+    marks. Raises DataError for a mark that does not fit or that has no token.
     """
     texts = [text for example in examples for text in _texts(example)]
     tokens = tokenize(texts, tokenizer)
@@ -222,7 +225,7 @@ def _texts(example: PairExample) -> list[str]:
 
 
 def _find(example: PairExample, mark: Mark, parts: Sequence[Tokens]) -> tuple[int, int, int]:
-    """Return the index of a mark's text, its first token, and the token after its last."""
+    """Return the index of a mark's text, the mark's first token, and its end (exclusive)."""
     number = "ab".index(mark.text)
     found = parts[number].covering(mark.start, mark.end)
     if found is None:
@@ -239,7 +242,7 @@ def _windows(
     found: Sequence[tuple[int, int, int]],
     room: int,
 ) -> Iterator[slice]:
-    """Yield the part of each text that is kept; a cut text has its marks in the middle."""
+    """Yield the token range of each text that is kept; a cut text has its marks in the middle."""
     for number, (part, share) in enumerate(zip(parts, _shares(parts, room), strict=True)):
         edges = [edge for text, *edges in found if text == number for edge in edges]
         first, last = (min(edges), max(edges)) if edges else (0, 0)
@@ -248,8 +251,8 @@ def _windows(
                 f"the marks of {example.id} are {last - first} tokens apart and there is room for "
                 f"{share}: give a larger max_tokens."
             )
-        before = max(0, first - (share - (last - first)) // 2)  # same context on either side
-        start = min(before, len(part) - share)  # full share at the end of a text, too
+        before = max(0, first - (share - (last - first)) // 2)  # same context on both sides
+        start = min(before, len(part) - share)  # use the full share at the end of a text, too
         yield slice(start, start + share)
 
 
@@ -268,17 +271,18 @@ def _shares(parts: Sequence[Tokens], room: int) -> list[int]:
 def _place(
     stretch: tuple[int, int, int], windows: Sequence[slice], kept: Sequence[Ids], frame: Frame
 ) -> list[int]:
-    """Return the first token of a mark and the token after its last, as positions in the row."""
+    """Return the first token of a mark and its end (exclusive), as positions in the row."""
     number, first, end = stretch
     shift = frame.first(*kept[:number]) - windows[number].start
     return [first + shift, end + shift]
 
 
 class MarkPooling(nn.Module):
-    """Pooling from states `[rows, tokens, size]` and marks to states `[rows, marks * size]`.
+    """Pooling of the states of marked spans, from `[rows, tokens, size]` to `[rows, marks * size]`.
 
-    `marks` is `[rows, marks, 2]`. The state of a mark is the mean of its tokens' states, weighted
-    by a learned attention that starts uniform.
+    `marks` `[rows, marks, 2]` are the first token of each span and its end (exclusive). The state
+    of a span is the mean of its tokens' states, weighted by a learned attention that starts
+    uniform.
     """
 
     def __init__(self, size: int) -> None:
@@ -307,14 +311,14 @@ PAIR = Head(
 )
 
 
-# Pairs whose order has no meaning: training on both orders, or reading both at once.
+# Pairs whose order has no meaning: training on both orders, or encoding both in one row.
 
 
 def in_orders(rows: SplitRows, orders: str) -> SplitRows:
-    """Return the rows to train on: unchanged, or for "both" followed by copies with swapped texts.
+    """Return the rows to train on; if `orders` is "both", append copies with swapped texts.
 
-    This is what google-research/electra does on MRPC and STS-B
-    (finetune/classification/classification_tasks.py). Raises DataError for rows of one text.
+    google-research/electra does this on MRPC and STS-B
+    (finetune/classification/classification_tasks.py). Raises DataError for rows with only one text.
     """
     if orders != BOTH_ORDERS:
         return rows
@@ -331,10 +335,10 @@ def _exchanged(example: PairExample) -> PairExample:
 
 
 def encode_added(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
-    """Encode every example as a row that holds its pair of texts in both orders.
+    """Encode every example as a row that contains its pair of texts in both orders.
 
     Both halves have the same number of tokens, and each is within the limits. Raises DataError for
-    examples of one text or with marks.
+    examples with only one text or with marked words.
     """
     if examples[0].marks:
         raise DataError(
@@ -392,7 +396,7 @@ PAIR_ADDED = replace(PAIR, encode=encode_added, network=partial(network, kind=Ad
 
 
 def head(task: PairTask, options: PairOptions | None) -> Head:
-    """Return the head that reads one order or adds both; with the language model's loss if set."""
+    """Return the head for a recipe's options: text orders and weight of the language model loss."""
     if options is None:
         return PAIR
     added = options.orders == ADDED_ORDERS

@@ -1,4 +1,4 @@
-"""Mapping between weights of benchharness and of transformers' classes, in both directions.
+"""Conversion of weights between benchharness's networks and transformers' model classes.
 
 The names are derived from the class's weights, so no instance of the class is needed.
 """
@@ -45,7 +45,7 @@ OURS = "classifier.output."
 """Prefix of the last layer in a benchharness network."""
 
 UNSCALED = (0.0, 1.0)
-"""Scale of targets that are learned unchanged: zero point and unit."""
+"""Zero point and unit of targets that are not rescaled for training."""
 
 
 def published_names(ours: Iterable[str], theirs: Iterable[str], body: str) -> dict[str, str]:
@@ -82,23 +82,23 @@ def published_state(
 ) -> dict[str, Tensor]:
     """Return the weights of transformers' class, taken from a benchharness network.
 
-    A pooler that nothing reads (BigBird's) is filled with zeros.
+    A pooler that the head does not use (BigBird's) is filled with zeros.
 
     Args:
         network: The benchharness network.
-        theirs: Weights of the class, of which names and shapes are used.
+        theirs: Weights of the class; only their names and shapes are used.
         body: Name of the encoder in the class, as in `published_names`.
-        scale: Zero point and unit of the number that is learned (PairTask). The class is to return
-            the number itself, so the scale goes into the weights of the last layer. A last layer
-            without a bias (GPT's) cannot include the zero point.
+        scale: Zero point and unit of the task's rescaled numbers (PairTask). The class has to
+            return the original number, so the scale is included in the weights of the last layer.
+            A last layer without a bias (GPT's) cannot include the zero point.
 
     Raises:
-        KeyError: If a weight is missing on one of the two sides.
+        KeyError: If the network or the class has a weight that the other lacks.
     """
     state = network.state_dict()
     names = published_names(state, theirs, body)
     unread = {name for name in theirs if name.startswith(f"{body}.pooler.".lstrip("."))}
-    # A pooler that the head trains is read, so both sides must have it.
+    # A pooler that the head uses must be in both.
     if lost := ({*names.values()} ^ theirs.keys()) - (unread - {*names.values()}):
         raise KeyError(f"in one of the two alone: {sorted(lost)}")
     zero, one = scale
@@ -115,23 +115,23 @@ def without_types(state: Mapping[str, Tensor], task: Task) -> None:
 
     All token types get the embedding of the first one. Other heads are left unchanged.
     """
-    # BigBird's class for spans makes up token types if it gets none, as from its own tokenizer.
+    # BigBird's span class makes up token types if it gets none, and its tokenizer gives it none.
     types = next((name for name in state if "token_type_embeddings" in name), None)
     if task.head == "span" and types is not None:
         state[types][:] = state[types][:1]
 
 
 def published_config(task: Any, auto_class: str, family: str) -> Mapping[str, Any]:
-    """Return the config values of a class that describe a task's answers.
+    """Return the config values of a transformers class that describe the outputs of a task.
 
     `family` is transformers' model_type.
     """
     if task.head == "choice":
         return SUMMARY if family == "convbert" else {}
-    # Answers in words, and vectors, have no labels.
+    # Text-to-text models and embedding models have no labels.
     if auto_class.endswith(("Seq2SeqLM", BODY)):
         return {}
-    # A start logit and an end logit.
+    # Each token has a start logit and an end logit.
     if task.head == "span":
         return {"num_labels": 2}
     if task.kind == "number":
@@ -153,7 +153,7 @@ def load_published(
     """Load the weights of transformers' class into a benchharness network.
 
     This is the inverse of `published_state`. Raises KeyError if a weight is missing, unless it is
-    tied to one that is there.
+    tied to a weight in `state`.
     """
     own, (zero, one) = network.state_dict(), scale
     found = {}
@@ -169,7 +169,7 @@ def load_published(
     firsts: dict[int, str] = {}
     for mine, weight in found.items():
         first = firsts.setdefault(own[mine].data_ptr(), mine)
-        if not weight.equal(found[first]):  # T5 1.1's output layer: declared as tied, yet different
+        if not weight.equal(found[first]):  # T5 1.1's output layer is declared as tied but differs
             part, _, name = mine.rpartition(".")
             setattr(network.get_submodule(part), name, nn.Parameter(weight))
     network.load_state_dict(found, strict=False)

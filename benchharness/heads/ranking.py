@@ -30,7 +30,7 @@ from benchharness.tasks.task import RankingTask
 from benchharness.training.batching import MICRO_BATCH_TOKENS, Features
 
 KEPT = 100
-"""Number of documents of a ranking that are stored: as many as recall@100 reads."""
+"""Number of documents that are stored per ranking: as many as recall@100 needs."""
 
 BLOCK = 2**26
 """Number of similarities that are in memory at once: 256 MB in fp32."""
@@ -51,9 +51,9 @@ def learned(rows: SplitRows) -> SplitRows:
 
 
 def encode(examples: Sequence[QueryExample], tokenizer: Any, limits: Limits) -> Features:
-    """Encode all queries, then all documents of the corpus, a row each; cut at the end.
+    """Encode all queries, then all documents of the corpus, as one row each, cut at the end.
 
-    Training pairs are encoded as items of two rows instead: the query and its document.
+    A training pair is encoded as an item of two rows instead: the query and its document.
     """
     frame = Frame.of(tokenizer, texts=1)
     corpus, queries = examples[0].corpus, [example.text for example in examples]
@@ -74,25 +74,25 @@ def encode(examples: Sequence[QueryExample], tokenizer: Any, limits: Limits) -> 
 def targets(
     features: Features, examples: Sequence[QueryExample], task: RankingTask
 ) -> NDArray[np.int64]:
-    """Return indices of each pair's query text and document, `[items, 2]`.
+    """Return the indices of the query text and the document of each pair, `[items, 2]`.
 
-    Pairs that share an index are no negatives of each other.
+    Pairs that share an index are not negatives of each other.
     """
     columns = ([e.text for e in examples], [e.positive for e in examples])
     return np.stack([np.unique(column, return_inverse=True)[1] for column in columns], axis=1)
 
 
 class RankingNetwork(nn.Module):
-    """Encoder with a pooling to one vector of length 1 per row.
+    """Encoder whose states are pooled to one vector of length 1 per row.
 
-    The loss needs the whole batch at once. If the batch is larger than a micro-batch, or memory has
-    run out before, activations are not kept for the backward pass but recomputed in chunks, with
-    the same dropout.
+    The loss needs the whole batch at once. If the batch is larger than a micro-batch, or if memory
+    ran out in an earlier attempt, activations are not kept for the backward pass but recomputed in
+    chunks, with the same dropout.
     """
 
     def __init__(self, encoder: Encoder, pooling: str) -> None:
         super().__init__()
-        take_pooler(encoder.network)  # nothing reads it
+        take_pooler(encoder.network)  # its output would not be used
         self.encoder = encoder.network
         self.pooling = pooling
         self.reads_first_token = pooling == FIRST
@@ -108,11 +108,11 @@ class RankingNetwork(nn.Module):
             {name: values[start : start + size] for name, values in inputs.items()}
             for start in range(0, rows, size)
         ]
-        # checkpoint restores the generator's state of each part, so dropout is the same both times.
+        # checkpoint restores the random state of each part, so both passes have the same dropout.
         return torch.cat([checkpoint(self._embed, part, use_reentrant=False) for part in parts])
 
     def _embed(self, inputs: dict[str, Any]) -> Tensor:
-        hidden = self.encoder(**inputs)[0].float()  # (rows, tokens, size), or of first tokens
+        hidden = self.encoder(**inputs)[0].float()  # (rows, tokens, size), or only first tokens
         mask = inputs["attention_mask"]  # (rows, tokens)
         if self.pooling == FIRST:
             states = hidden[:, 0]
@@ -125,11 +125,11 @@ class RankingNetwork(nn.Module):
 
 
 def loss(logits: Tensor, targets: Tensor, scale: float) -> Tensor:
-    """Return the cross-entropy of each query's own document among the batch's, `[items]`.
+    """Return the cross-entropy of each query's document among the batch's documents, `[items]`.
 
     `logits` are vectors `[items, 2, size]` of queries and documents; `scale` multiplies the
-    similarities. As MultipleNegativesRankingLoss of sentence-transformers, but pairs that share
-    their query or document are not negatives of each other.
+    similarities. The loss is like MultipleNegativesRankingLoss of sentence-transformers, but pairs
+    that share their query or document are not negatives of each other.
     """
     with torch.autocast(logits.device.type, enabled=False):
         queries, documents = logits.float().unbind(1)  # (items, size) both
@@ -168,12 +168,12 @@ def decode(
 def _best(
     scores: NDArray[np.float32], ids: Sequence[str], own: int | None
 ) -> Iterator[tuple[str, float]]:
-    """Yield the best KEPT documents in trec_eval's order: by score, ties by descending id."""
+    """Yield the KEPT best documents in trec_eval's order: by score, on ties by descending id."""
     if own is not None:
         scores[own] = -np.inf
     count = min(KEPT, len(scores))
-    lowest = np.partition(scores, -count)[-count]  # of the documents that are kept
-    kept = (scores >= lowest) & np.isfinite(scores)  # (documents,), more where some are equal
+    lowest = np.partition(scores, -count)[-count]  # the lowest score that is kept
+    kept = (scores >= lowest) & np.isfinite(scores)  # (documents,); more than `count` on ties
     places = [int(place) for place in np.flatnonzero(kept)]
     order = sorted(places, key=lambda place: (scores[place], ids[place]), reverse=True)
     # Through str: the shortest decimal number that is the same in fp32.

@@ -1,4 +1,4 @@
-"""Span head: answers a question on a context by a span of the context, or by "no answer".
+"""Span head: answers a question with a span of its context, or with "no answer".
 
 A context that is too long is read in overlapping windows. Each window is a row and is trained
 separately; a window without the answer is trained to point at the classification token.
@@ -42,11 +42,11 @@ class SpanFeatures(Features):
         places: Index of each token among the context's tokens: `[tokens]`.
         is_best: Whether a token has more context in this window than in the example's other
             windows: `[tokens]`.
-        pieces: For contexts that begin with fixed one-word answers ("yes no "), which are in
-            every window: number of the answer that a token is part of, from 1; 0 for all other
-            tokens: `[tokens]`.
-        sentences: For examples with sentences: position in the row where each begins, -1 if it
-            does not begin in this window: `[windows, sentences]`.
+        pieces: Number of the fixed answer that a token is part of, from 1; 0 for all other tokens:
+            `[tokens]`. It is set only for contexts that begin with fixed one-word answers
+            ("yes no "), which every window contains.
+        sentences: Position in the row where each sentence begins, -1 if it does not begin in this
+            window: `[windows, sentences]`. It is set only for examples with sentences.
     """
 
     windows: NDArray[np.int64]
@@ -64,27 +64,27 @@ class SpanFeatures(Features):
         return self.char_ends > self.char_starts
 
     def touching(self, part: slice, start: int, end: int) -> NDArray[np.bool_]:
-        """Return which tokens of a part share one of the context's characters [start, end)."""
+        """Return a mask of the tokens in `part` that overlap the characters [start, end)."""
         starts, ends = self.char_starts[part], self.char_ends[part]
         found: NDArray[np.bool_] = self.is_answer[part] & (ends > start) & (starts < end)
         return found
 
     def rows_at(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the windows that contain some tokens, given as indices over all windows."""
+        """Return the window that contains each token; `tokens` are indices over all windows."""
         return np.searchsorted(self.starts, tokens, side="right") - 1
 
     def least_of_windows(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the smallest of the window scores `[windows]` of each example: `[examples]`."""
+        """Return the smallest window score of each example: from `[windows]` to `[examples]`."""
         least: NDArray[np.float64] = np.minimum.reduceat(scores, self.windows[:-1])
         return least
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Window:
-    """A row of a windowed context.
+    """Window of a context, encoded as a row.
 
-    Its part of the context begins at the token `first` of the row; `places` are the indices of the
-    part's tokens in the context.
+    The window's tokens begin at position `first` of the row; `places` are their indices among all
+    tokens of the context.
     """
 
     row: tuple[Ids, Ids]
@@ -97,8 +97,8 @@ class _Window:
 def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> SpanFeatures:
     """Encode every example as windows, each with the question before a part of the context.
 
-    Questions are cut at the end, to their limit and to half of the room, as in BERT's code. Raises
-    ModelError for a tokenizer that does not map its tokens to characters.
+    A question is cut at the end, to its limit and to half of the tokens of a window, as in BERT's
+    code. Raises ModelError for a tokenizer that does not map its tokens to characters.
     """
     frame = Frame.of(tokenizer, texts=2)
     texts = [text for example in examples for text in (example.question, example.context)]
@@ -169,7 +169,7 @@ def _windows(
 def _of_context(windows: Sequence[_Window], starts: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """Return the per-token columns of SpanFeatures that describe the windows' contexts."""
     firsts = np.array([window.first for window in windows])  # (windows,)
-    # 0 outside of contexts: equal char_starts and char_ends mark tokens that are no answer.
+    # 0 outside of contexts: equal char_starts and char_ends mark tokens that cannot be answers.
     return {
         "char_starts": spread([window.context.starts for window in windows], firsts, starts),
         "char_ends": spread([window.context.ends for window in windows], firsts, starts),
@@ -221,7 +221,7 @@ def targets(
     """
     rows = np.stack([features.nulls, features.nulls], axis=1)  # (windows, 2)
     for number, example in enumerate(examples):
-        answer = _answer(example, task)  # its characters
+        answer = _answer(example, task)  # start and end, in characters
         if answer is not None:
             windows, places = _find(features, number, *answer)
             if answer[1] <= example.lead and example.evidence:
@@ -234,7 +234,7 @@ def targets(
 def _with_evidence(
     features: SpanFeatures, windows: NDArray[np.int64], example: SpanExample
 ) -> NDArray[np.bool_]:
-    """Return a mask of the windows that contain some of the answer's evidence; all if none does."""
+    """Return a mask of the windows that contain evidence for the answer; all if there is none."""
     kept = np.zeros(len(windows), dtype=np.bool_)  # (windows,)
     for place, row in enumerate(windows):
         part = slice(*features.starts[row : row + 2])
@@ -243,7 +243,7 @@ def _with_evidence(
 
 
 def _answer(example: SpanExample, task: SpanTask) -> tuple[int, int] | None:
-    """Return the characters of the answer to learn; None if the context has no answer."""
+    """Return the character range of the answer to learn; None if the context has no answer."""
     if example.answers is None:
         raise DataError(f"{task.name} hides the answer of {example.id}: it cannot be trained on.")
     if not example.answers:
@@ -263,15 +263,16 @@ def _answer(example: SpanExample, task: SpanTask) -> tuple[int, int] | None:
 def _find(
     features: SpanFeatures, example: int, start: int, end: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the windows that hold all tokens of these characters, and their first and last token.
+    """Find the windows of an example that contain all tokens of the characters [start, end).
 
-    The tokens are positions in the row of each window: `[windows found, 2]`.
+    Returns the windows, and the positions of the first and last of these tokens in the row of each
+    window: `[windows found, 2]`.
     """
     rows = features.windows[example : example + 2]
     low, high = features.starts[rows]
     touching = low + np.flatnonzero(features.touching(slice(low, high), start, end))
-    # By positions in the context: a window may contain only the end of the answer.
-    places = features.places[touching]  # (tokens that touch it,)
+    # By indices in the whole context, because a window may contain only the end of the answer.
+    places = features.places[touching]  # (touching tokens,)
     if not len(places):
         return touching, np.zeros((0, 2), dtype=np.int64)
     first, last = edges_of(features.char_starts[touching], features.char_ends[touching], start, end)
@@ -285,7 +286,7 @@ def _find(
 
 
 class SpanNetwork(nn.Module):
-    """Encoder with its family's layers from every token to two logits: of first and last token."""
+    """Encoder and its family's layers that give each token two logits: as first and last token."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -325,7 +326,7 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """Return one loss per window towards a teacher's logits: the mean of first and last token."""
+    """Return the distillation loss of each window: the mean over first and last token."""
     return divergence(logits, teacher, temperature, dim=1).mean(-1)  # (windows, 2) -> (windows,)
 
 
@@ -336,13 +337,14 @@ def decode(
     task: SpanTask,
     max_answer_tokens: int = MAX_ANSWER_TOKENS,
 ) -> tuple[SpanPrediction, ...]:
-    """Return the best answer over every example's windows, as text of its context.
+    """Return the best answer to each question over all of its windows, as text of the context.
 
     An answer has at most `max_answer_tokens` tokens and begins in the window where its first token
-    has the most context. It is the one with the largest sum of two logits. (run_squad.py searches
-    only among the 20 best first and last tokens, which can never give a higher sum.) The score of
-    "no answer" is the smallest sum at the classification token over all windows, minus the score of
-    the answer. If the context is empty, the answer is empty too.
+    has the most context. The best answer has the largest sum of the logits of its first and last
+    token. All answers are compared; run_squad.py compares only the 20 best first and last tokens,
+    which can never give a higher sum. The score of "no answer" is the smallest sum of the two
+    logits of the classification token over all windows, minus the score of the best answer. If the
+    context is empty, the answer is empty too.
     """
     # Logits are (tokens, 2), with the rows concatenated as in token_ids.
     scores = logits.astype(np.float64)
@@ -353,7 +355,7 @@ def decode(
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """Best answer of each example: its score, first and last token (indices over all windows).
+    """Best answer of each example: its score, and its first and last token over all windows.
 
     If an example has no possible answer, its score is 0 and its first token has no characters.
     """
@@ -395,10 +397,9 @@ def _best_spans(
     features: SpanFeatures,
     most: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return for every first token the score of its best answer, and the tokens after it.
+    """Return for every token the score of the best answer that begins there, and its size minus 1.
 
-    The score is -inf if no answer can begin at the token. The second array is the number of tokens
-    of the answer minus 1.
+    The score is -inf if no answer can begin at the token.
     """
     firsts = np.where(features.is_answer & features.is_best, firsts, -np.inf)
     # Number of tokens from each token to the end of its window: an answer stays in one window.
@@ -408,7 +409,7 @@ def _best_spans(
     for size in range(min(most, len(firsts))):
         end = len(firsts) - size
         fits = (left[:end] > size) & features.is_answer[size:]  # (tokens - size,)
-        if features.pieces is not None:  # no answer spans two fixed ones, or a fixed one and text
+        if features.pieces is not None:  # no answer mixes fixed answers, or one with text
             fits &= features.pieces[:end] == features.pieces[size:]
         scores = np.where(fits, firsts[:end] + last(size), -np.inf)  # (tokens - size,)
         is_better = scores > best[:end]  # among equal scores the shortest answer wins
@@ -423,7 +424,7 @@ def predictions(
     found: Answers,
     margins: NDArray[np.float64],
 ) -> tuple[SpanPrediction, ...]:
-    """Return the answers as texts; `margins` are the scores of "no answer"."""
+    """Return the answers as predictions; `margins` are the scores of "no answer"."""
     starts, ends = features.char_starts[found.firsts], features.char_ends[found.lasts]
     return tuple(
         SpanPrediction(id=e.id, text=e.context[start:end], no_answer_score=margin, start=start)
@@ -444,7 +445,7 @@ SPAN = Head(
 
 
 def head(task: SpanTask, options: SpanOptions | None) -> Head:
-    """Return the head with the recipe's limit of tokens per answer."""
+    """Return the head, with the recipe's limit on the tokens of an answer."""
     if options is None or options.max_answer_tokens == MAX_ANSWER_TOKENS:
         return SPAN
     return replace(SPAN, decode=partial(decode, max_answer_tokens=options.max_answer_tokens))

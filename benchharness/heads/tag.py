@@ -1,4 +1,4 @@
-"""Tag head: predicts one tag per word of a sentence; for semantic roles, given a marked predicate.
+"""Tag head: predicts one tag per word; for semantic roles, it depends on the marked predicate.
 
 The first token of a word carries its tag. A sentence that is too long is read in windows that
 overlap by half; each word is learned and predicted in the window where it has the most context. If
@@ -37,10 +37,11 @@ OUTSIDE = "O"
 
 @dataclass(frozen=True, kw_only=True)
 class TagFeatures(Features):
-    """Windows of sentences.
+    """Features of sentences, which may be cut into windows.
 
-    `words` is the word whose tag each token carries, counted over all sentences, and -1 for all
-    other tokens. Each word occurs once, or never if it has no token.
+    The tag of a word is predicted at one of its tokens. `words` contains for each such token the
+    index of its word, counted over all sentences, and -1 for all other tokens. A word without
+    tokens does not occur.
     """
 
     carried = ("words",)
@@ -50,9 +51,10 @@ class TagFeatures(Features):
 
 @dataclass(frozen=True, kw_only=True)
 class _Text:
-    """Tokenized sentence: tokens, the word that each carries, the marked tokens, and second texts.
+    """Tokenized sentence.
 
-    The second text of a sentence with a predicate is the predicate alone.
+    `words` is as in TagFeatures. If the sentence has a predicate, `marked` is the range of the
+    predicate's tokens, and `second` contains the predicate alone, which is encoded as second text.
     """
 
     tokens: Tokens
@@ -63,10 +65,11 @@ class _Text:
 
 @dataclass(frozen=True, kw_only=True)
 class _Window:
-    """A row, the start of its part of the sentence, and the word that each token carries.
+    """Window of a sentence, encoded as a row.
 
-    `marks` is the position of the predicate in the row: in the sentence, or else in the second
-    text. `before` and `after` are the numbers of document tokens on either side of the part.
+    The sentence's tokens begin at position `first` of the row; `words` is as in TagFeatures.
+    `marks` is the token range of the predicate in the row: in the sentence, or else in the second
+    text. `before` and `after` are the numbers of document tokens on either side of the sentence.
     """
 
     row: tuple[Ids, Ids]
@@ -78,9 +81,9 @@ class _Window:
 
 
 def encode(examples: Sequence[TagExample], tokenizer: Any, limits: Limits) -> TagFeatures:
-    """Encode every sentence as windows; words are joined by spaces, as tokenizers expect text.
+    """Encode every sentence as windows; the words are joined by spaces.
 
-    For sentences with a predicate, the predicate follows as a second text. Raises ModelError for a
+    If a sentence has a predicate, the predicate follows as a second text. Raises ModelError for a
     tokenizer that does not map its tokens to characters.
     """
     asks = isinstance(examples[0], RoleExample)
@@ -101,7 +104,7 @@ def encode(examples: Sequence[TagExample], tokenizer: Any, limits: Limits) -> Ta
 
 
 def _text(example: TagExample, tokens: Tokens, count: int, second: tuple[Ids, ...] = ()) -> _Text:
-    """Return a tokenized sentence that is preceded by `count` words of other sentences."""
+    """Return a tokenized sentence; `count` is the number of words in all sentences before it."""
     carried = _carried_words(example, tokens)
     return _Text(
         tokens=tokens,
@@ -117,7 +120,7 @@ def _features(windows: Sequence[_Window], frame: Frame, limits: Limits) -> TagFe
     words = spread([window.words for window in windows], firsts, columns["starts"], empty=-1)
     return TagFeatures(
         **columns,
-        # The loss is a mean over words, and windows have different numbers of them.
+        # The loss is a mean over words, and windows have different numbers of words.
         terms=np.add.reduceat(words >= 0, columns["starts"][:-1]).astype(np.int64),
         words=words,
         marks=np.array([window.marks for window in windows]) if len(frame.texts) > 1 else None,
@@ -141,13 +144,13 @@ def _read(windows: Sequence[_Window], starts: NDArray[np.int64]) -> NDArray[np.b
 def encode_in_documents(
     examples: Sequence[TagExample], tokenizer: Any, limits: Limits
 ) -> TagFeatures:
-    """Encode every sentence with as much of its document around it as there is room for.
+    """Encode every sentence with as much of the surrounding document as fits.
 
     The document is tokenized as one text. The room that a sentence leaves is shared evenly between
     the tokens before and after it; if one side is too short to fill its half, the other side gets
     the rest, as in examples/ner/reader.py of studio-ousia/luke, which reads CoNLL-2003 as BERT's
-    paper does. A sentence that leaves no room is encoded as by `encode`. Raises DataError for an
-    example without a document.
+    paper does. A sentence that leaves no room for context is encoded by itself, as in `encode`.
+    Raises DataError for an example without a document.
     """
     frame = Frame.of(tokenizer, texts=1)
     texts = {d.words: " ".join(d.words) for d in map(_document, examples)}
@@ -176,10 +179,10 @@ def _document(example: TagExample) -> Surroundings:
 def _surrounded(
     text: _Text, every: Tokens, own: slice, frame: Frame, limits: Limits
 ) -> Iterator[_Window]:
-    """Yield the window of a sentence with context.
+    """Yield the window of a sentence with context from its document.
 
-    `own` are the tokens of the sentence among `every` token of its document. A sentence that leaves
-    no room for context yields its windows without context.
+    `every` contains the tokens of the document, and `own` is the range of the sentence's tokens. If
+    there is no room for context, yield the windows of the sentence without context.
     """
     room = limits.max_tokens - frame.size - len(text.tokens)
     if room <= 0:
@@ -216,11 +219,11 @@ def _marked(example: TagExample, tokens: Tokens) -> tuple[int, int]:
 
 
 def _carried_words(example: TagExample, tokens: Tokens) -> NDArray[np.int64]:
-    """Return for each token the word that it is the first token of, or -1."""
+    """Return for each token the index of the word that it begins, or -1 for other tokens."""
     starts = np.cumsum([0, *(len(word) + 1 for word in example.words)])  # 1 for the space
     words = np.searchsorted(starts, tokens.starts, side="right") - 1  # (tokens,)
     words[tokens.starts == tokens.ends] = -1
-    found, firsts = np.unique(words, return_index=True)  # the first token of each
+    found, firsts = np.unique(words, return_index=True)  # the first token of each word
     carried = np.full(len(tokens), -1)  # (tokens,)
     carried[firsts[found >= 0]] = found[found >= 0]
     return carried
@@ -245,7 +248,7 @@ def _windows(text: _Text, frame: Frame, limits: Limits) -> Iterator[_Window]:
 def _place(
     marked: tuple[int, int], part: slice, ids: Ids, frame: Frame, second: tuple[Ids, ...]
 ) -> list[int]:
-    """Return the position of the predicate in a row; the first token's if it has no tokens."""
+    """Return the predicate's token range in a row; the row's first token if it has no tokens."""
     start, end = marked
     if start < end and part.start <= start and end <= part.stop:
         shift = frame.first() - part.start
@@ -264,7 +267,7 @@ def targets(
     tags = np.array([numbers[t] for e in examples for t in _tags(e, task)], dtype=np.int64)
     is_token = np.arange(features.lengths.max()) < features.lengths[:, None]  # (windows, tokens)
     table = np.full(is_token.shape, IGNORED, dtype=np.int64)
-    table[is_token] = np.append(tags, IGNORED)[features.words]  # no word is word -1
+    table[is_token] = np.append(tags, IGNORED)[features.words]  # -1 selects the appended IGNORED
     return table
 
 
@@ -280,7 +283,7 @@ def _tags(example: TagExample, task: TagTask) -> Sequence[str]:
 
 
 class TagNetwork(nn.Module):
-    """Encoder with its family's layers from every token to a logit per tag.
+    """Encoder and its family's layers that give each token one logit per tag.
 
     With an `lstm_size`, a bidirectional LSTM of two layers follows the encoder.
     """
@@ -305,10 +308,11 @@ class TagNetwork(nn.Module):
 
 
 def both_ways(lstm: nn.LSTM, states: Tensor, lengths: Tensor) -> Tensor:
-    """Apply a bidirectional LSTM to states `[rows, tokens, size]`; returns 0 at padding.
+    """Apply a bidirectional LSTM to states `[rows, tokens, size]`.
 
-    The result is `[rows, tokens, 2 * lstm size]`. `lengths` `[rows]` are on the CPU. The rows are
-    sorted by length here because torch's own sorting would wait for the device twice.
+    The result is `[rows, tokens, 2 * lstm size]`, with 0 at padding. `lengths` `[rows]` must be on
+    the CPU. The rows are sorted by length here because torch's own sorting would wait for the
+    device twice.
     """
     lengths, order = torch.sort(lengths, descending=True)
     first, back = send([order.numpy(), order.argsort().numpy()], states.device)  # (rows,) both
@@ -318,12 +322,12 @@ def both_ways(lstm: nn.LSTM, states: Tensor, lengths: Tensor) -> Tensor:
 
 
 class RoleNetwork(nn.Module):
-    """Encoder, a BiLSTM that knows which word is the predicate, and a layer on top.
+    """Network for semantic role labeling: encoder, BiLSTM and hidden layer.
 
-    As in Shi and Lin, arXiv:1904.05255, section 3, the states and an embedding that marks the
-    predicate enter one BiLSTM; each BiLSTM state is concatenated with the predicate's and enters a
-    layer of 300 units. The BiLSTM is as large as the encoder's states in each direction: 768 for
-    BERT-base, as in the paper. For BERT-large it has 1,024, where the paper has 768.
+    As in Shi and Lin, arXiv:1904.05255, section 3, the BiLSTM reads the encoder's states and an
+    embedding that marks the predicate. Each BiLSTM state is concatenated with the predicate's
+    state and enters a layer of 300 units. Each direction of the BiLSTM is as large as the encoder's
+    states: 768 for BERT-base, as in the paper, and 1,024 for BERT-large, where the paper uses 768.
     """
 
     is_recordable = False
@@ -348,12 +352,12 @@ class RoleNetwork(nn.Module):
         starts, ends = inputs.pop("marks")[:, 0, :, None].unbind(1)  # (rows, 1) both
         mask, packing = inputs["attention_mask"], inputs.get("packing")
         states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
-        # If a packing has the lengths, the host need not wait for the device.
+        # A packing has the lengths on the host; copying them from the device would wait for it.
         lengths = mask.sum(1).cpu() if packing is None else torch.from_numpy(packing.lengths)
         places = torch.arange(mask.shape[1], device=mask.device)  # (tokens,)
         is_predicate = (places >= starts) & (places < ends)  # (rows, tokens)
         with torch.autocast(states.device.type, enabled=False):
-            # (rows, tokens, size) and (rows, tokens, 10) side by side
+            # Concatenate (rows, tokens, size) with (rows, tokens, 10).
             told = torch.cat([states.float(), self.indicator(is_predicate.long())], dim=-1)
             around = both_ways(self.context, told, lengths)  # (rows, tokens, 2 * size)
             rows = torch.arange(len(starts), device=mask.device)  # (rows,)
@@ -393,7 +397,7 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """Return the sum over each window's words of the losses towards a teacher's logits."""
+    """Return one distillation loss per window, given a teacher's logits: the sum over its words."""
     width = min(logits.shape[1], targets.shape[1])
     words = divergence(logits[:, :width], teacher[:, :width], temperature)  # (windows, tokens)
     return words.where(targets[:, :width] != IGNORED, 0.0).sum(-1)
@@ -408,8 +412,8 @@ def decode(
     """Return the most probable tag of every word.
 
     Words without tokens get the tag "O", or the first tag if there is no "O". Tags are in IOB2: an
-    "I-" that continues nothing becomes a "B-". conlleval reads it as such anyway, so the score does
-    not change.
+    "I-" tag that does not continue the type of the tag before it becomes a "B-" tag. conlleval
+    treats both in the same way, so the score does not change.
     """
     counted = np.cumsum([0, *(len(example.words) for example in examples)])
     outside = task.tags.index(OUTSIDE) if OUTSIDE in task.tags else 0
@@ -442,7 +446,7 @@ TAG = Head(
 
 
 def head(task: TagTask, options: TagOptions | None) -> Head:
-    """Return the head; optionally with an LSTM below its classifier, or with document context.
+    """Return the head, with an LSTM below its classifier or document context if options ask for it.
 
     Both follow arXiv:1810.04805, section 5.3: "a randomly initialized two-layer 768-dimensional
     BiLSTM before the classification layer", and "the maximal document context provided by the

@@ -29,25 +29,28 @@ QUERY_AND_KEY: Mapping[str, tuple[str, str]] = {
     ),
     "distilbert": ("attention.q_lin", "attention.k_lin"),
 }
-"""Query and key layers of the families whose attention scores are the products of their outputs."""
+"""Names of the query and key layers, for families whose attention scores are their products."""
 
 TYPES = "token_type_ids"
 
 
 @dataclass(kw_only=True)
 class Teacher:
-    """Trained network of the same task, in evaluation mode and on the student's device.
+    """Teacher of a distillation: a network that was trained on the student's task.
+
+    The network is in evaluation mode and on the student's device.
 
     Attributes:
         network: The teacher's network.
         options: The recipe's options for distillation.
         reads_types: Whether the teacher gets token types.
         student_reads_types: Whether the student gets token types.
-        rows: Row of the full vocabulary for each id that the student reads; None if the ids are
-            of the full vocabulary (see training/optimizer.py).
-        said: Logits for the current batch, kept until the student has its own.
-        watched: States of the layers of both; None if the student does not learn from layers.
-        on_layers: Whether the student learns only from the layers now.
+        rows: Id in the full vocabulary for each id of the student's cut vocabulary; None if the
+            vocabulary was not cut (see training/optimizer.py).
+        said: The teacher's logits for the current batch, until the student has computed its own.
+        watched: Recorded layer states of both networks; None if the student does not learn from
+            layers.
+        on_layers: Whether the student currently learns only from the layers.
     """
 
     network: Any
@@ -61,12 +64,12 @@ class Teacher:
 
     @property
     def watches(self) -> bool:
-        """True if the student learns from the layers now."""
+        """True if the student currently learns from the teacher's layers."""
         in_turn = self.options.layer_epochs > 0
         return self.options.layer_weight > 0 and (self.on_layers or not in_turn)
 
     def turn_to(self, on_layers: bool) -> None:
-        """Make the student learn from the layers alone, or from everything else in the recipe."""
+        """Set whether the student currently learns only from the teacher's layers."""
         self.on_layers = on_layers
 
     def say(self, inputs: Mapping[str, Any]) -> Tensor:
@@ -84,11 +87,11 @@ class Teacher:
         return logits
 
     def attach(self, student: Any) -> None:
-        """Make a student return, in training, the teacher's logits and the layers' losses too.
+        """Make the student's output in training include the teacher's logits and the layer losses.
 
         They precede the student's own logits in the last dimension:
-        `[..., teacher + layers + own]`. The losses of the layers are one column, present only while
-        the student learns from the layers.
+        `[..., teacher + layers + own]`. The layer losses are one column, which is present only
+        while the student learns from the layers.
         """
         if self.options.layer_weight:
             self.watched = Watched.of(self, student)
@@ -112,7 +115,7 @@ class Teacher:
             return own
         assert self.said is not None, "it was asked before the student"
         said, self.said = self.said, None
-        if said.ndim == 1:  # a choice; own logits are (rows, 2) with a language model's loss
+        if said.ndim == 1:  # multiple choice; own logits are (rows, 2) with the lm loss
             own, said = own.view(len(own), -1), said[:, None]  # (rows, 1 or 2), (rows, 1)
         if own.requires_grad:
             # A non-contiguous gradient would be summed in another order: its last bits may differ.
@@ -138,9 +141,9 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
     """Return a head whose student also learns from a teacher.
 
     The loss of an item is `1 - teacher_weight` times the head's own loss, plus `teacher_weight`
-    times the loss towards the teacher's logits, plus `layer_weight` times the loss of the layers.
-    With `layer_epochs`, the loss of the layers is used alone at first, and not at all afterwards.
-    `kind` is the head type ("pair").
+    times the loss between the student's and the teacher's logits, plus `layer_weight` times the
+    loss of the layers. With `layer_epochs`, training begins with only the loss of the layers, which
+    is not used afterwards. `kind` is the head type ("pair").
     """
     soft_loss, options = head.soft_loss, teacher.options
     weight, temperature = options.teacher_weight or 0.0, options.temperature or 1.0
@@ -182,7 +185,7 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
 
 
 def _of_items(losses: Tensor) -> Tensor:
-    """Return one loss per item, `[items]`: of its row, or the mean over its rows; -inf is no row.
+    """Return one loss per item, `[items]`: the mean over its rows; -inf marks a missing row.
 
     `losses` are `[items]`, `[items, options]`, or `[items, tokens]` with the row's loss repeated
     for every token.
@@ -278,7 +281,7 @@ class Watched:
 
     @classmethod
     def of(cls, teacher: Teacher, student: Any) -> "Watched":
-        """Record the states of two networks; add a mapping layer to the student if needed.
+        """Record the states of both networks; add a mapping layer to the student if sizes differ.
 
         Raises ModelError for a family whose layers are not known.
         """
@@ -301,7 +304,7 @@ class Watched:
         )
 
     def losses(self, mask: Tensor) -> Tensor:
-        """Return for each row, `[rows]`, the mean squared differences in fp32, summed over layers.
+        """Return one loss per row, `[rows]`: mean squared differences in fp32, summed over layers.
 
         Layer m of M of the student learns from layer m * N / M of the teacher's N layers, rounded;
         the input of the first layer learns from the teacher's. Attention scores are compared only

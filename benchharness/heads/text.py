@@ -1,7 +1,7 @@
-"""Text head: text-to-text with an encoder and its decoder; reads a row in words, answers in words.
+"""Text head: text-to-text with an encoder and its decoder; input and answer are texts.
 
-The input texts and the reading of the answers are defined in `tasks/text_to_text.py`. Training uses
-teacher forcing, prediction greedy decoding with transformers' `generate`.
+tasks/text_to_text.py converts examples to input texts and answers to predictions. Training uses
+teacher forcing; prediction uses greedy decoding with transformers' `generate`.
 """
 
 from collections.abc import Sequence
@@ -25,18 +25,18 @@ from benchharness.tasks.text_to_text import Cast, cast_of
 from benchharness.training.batching import Features
 
 IGNORED = -100
-"""Target after the end of an answer: it has no loss."""
+"""Target id at the positions after the end of an answer, which have no loss."""
 
 SILENT = -1
-"""Token id after the end of a predicted answer."""
+"""Token id at the positions after the end of a predicted answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextFeatures(Features):
-    """Rows with their concatenated targets, special tokens included.
+    """Features of input texts, with the concatenated tokens of their answers.
 
-    The target of row i is target_ids[target_starts[i] : target_starts[i + 1]]; it is empty if the
-    answer is hidden.
+    Answers include special tokens. The target of row i is
+    target_ids[target_starts[i] : target_starts[i + 1]]; it is empty if the answer is hidden.
     """
 
     target_ids: NDArray[np.int32]
@@ -44,9 +44,9 @@ class TextFeatures(Features):
 
 
 class TextNetwork(nn.Module):
-    """Encoder with its decoder: returns losses if it gets targets, else the tokens of an answer.
+    """Encoder with its decoder; returns losses if it gets targets, else the tokens of the answers.
 
-    An answer has at most `room` tokens, not counting the one that a decoder starts from.
+    An answer has at most `room` tokens, without the token that the decoder starts from.
     """
 
     reads_targets = True
@@ -102,7 +102,7 @@ class TextNetwork(nn.Module):
 
 
 class _Watch(LogitsProcessor):
-    """Logits processor that records which rows had NaN logits at any token, and changes nothing."""
+    """Logits processor that records which rows had NaN logits; it does not change the logits."""
 
     def __init__(self) -> None:
         self.is_lost = torch.zeros(0, dtype=torch.bool)
@@ -114,7 +114,7 @@ class _Watch(LogitsProcessor):
 
 
 def text_head(task: Task, tokenizer: Any, max_target_tokens: int) -> Head:
-    """Return the head that answers a task in words.
+    """Return a head that answers a task with generated text.
 
     Raises BenchError for a task that cannot be cast as text-to-text.
     """
@@ -129,13 +129,17 @@ def text_head(task: Task, tokenizer: Any, max_target_tokens: int) -> Head:
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the logits, which are one loss per row already: the network computes them."""
+    """Return `logits` unchanged: in training, the network already returns one loss per row."""
     return logits
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Words:
-    """Functions of the text head, with its cast, the answers' tokenizer and length limit."""
+    """Functions of the text head.
+
+    `cast` converts examples to texts and answers to predictions. `tokenizer` encodes the answers,
+    which have at most `longest` tokens.
+    """
 
     cast: Cast
     tokenizer: Any
@@ -167,7 +171,7 @@ class _Words:
         )
 
     def _rows(self, answers: Sequence[str], frame: Frame) -> dict[str, Ids]:
-        """Return the tokens of some answers with special tokens, cut at the end."""
+        """Return the tokens of each answer, cut at the end and with special tokens, by its text."""
         ids = tokenize_ids(answers, self.tokenizer)
         return {text: frame.row(ids[text][: self.longest - frame.size])[0] for text in ids}
 
@@ -190,8 +194,8 @@ class _Words:
     def network(self, encoder: Encoder, task: Task) -> TextNetwork:
         """Return the network of a task.
 
-        If the possible answers are known, a prediction may have one token more than the longest of
-        them.
+        If the possible answers are known, a prediction has at most one token more than the longest
+        of them.
         """
         rows = self._rows(self.cast.answers, Frame.of(self.tokenizer, texts=1)).values()
         longest = 1 + max(map(len, rows)) if rows else self.longest
@@ -204,7 +208,7 @@ class _Words:
         examples: Sequence[Any],
         task: Task,
     ) -> tuple[Prediction, ...]:
-        """Return the prediction that each answer is read as; the "logits" are token ids."""
+        """Convert each generated answer to a prediction; the "logits" are its token ids."""
         said = [row[row != SILENT].tolist() for row in logits.astype(np.int64)]
         answers = self.tokenizer.batch_decode(
             said, skip_special_tokens=True, clean_up_tokenization_spaces=False

@@ -1,8 +1,8 @@
-"""Tokenization of texts to ids, with each token's characters, and special tokens around them.
+"""Tokenization: ids and character offsets of texts, and the special tokens around the texts.
 
-Each distinct text is tokenized once and on its own; rows are put together here. SQuAD asks five
-questions on a passage, RACE has four options on one, and windows are cut without the tokenizer's
-own truncation, which raises an error if the room is too small.
+Each distinct text is tokenized only once and on its own, because one passage may be part of many
+rows (several questions in SQuAD, four options in RACE). Rows are put together and windows are cut
+here, because the tokenizer's own truncation raises an error if there is too little room.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ CHUNK = 1000
 """Number of texts per call of the tokenizer, which processes the texts of a call in parallel."""
 
 SURROGATES = re.compile("[\ud800-\udfff]")
-"""Halves of surrogate pairs, which the JSON of a data set may escape one by one."""
+"""Halves of surrogate pairs. A data set in JSON may contain one as an escape."""
 
 SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
 """White space characters of Unicode, as code points."""
@@ -92,9 +92,9 @@ def edges_of(starts: Ids, ends: Ids, start: int, end: int) -> tuple[int, int]:
 
 
 def tokenize(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Tokens]:
-    """Tokenize every text without special tokens; return its tokens with their characters.
+    """Return the tokens of every text with their character offsets, without special tokens.
 
-    Raises ModelError for a slow tokenizer (in Python), which does not know the characters.
+    Raises ModelError for a slow (pure Python) tokenizer, which does not return offsets.
     """
     if not tokenizer.is_fast:
         raise ModelError(
@@ -118,8 +118,9 @@ Spans = Sequence[tuple[int, int]]
 def _naming_unknown(tokenizer: Any) -> Tokenizer | None:
     """Return a copy of a BPE tokenizer that has a token for each letter that the original drops.
 
-    It is needed because the tokenizers library does not count dropped letters, which shifts the
-    offsets of the tokens after them in the word. Returns None for tokenizers without this problem.
+    The tokenizers library does not count dropped letters, which shifts the offsets of the tokens
+    after them in the word. The copy has the right offsets. Returns None for tokenizers without this
+    problem.
     """
     backend: Any = getattr(tokenizer, "backend_tokenizer", None)
     model = None if backend is None else backend.model
@@ -138,8 +139,9 @@ def _naming_unknown(tokenizer: Any) -> Tokenizer | None:
 def _places(text: str, ids: Sequence[int], spans: Spans, naming: Tokenizer) -> Spans:
     """Return the offsets of a text's tokens, corrected for dropped letters if possible.
 
-    They are taken from the copy if it gives the same tokens, ignoring tokens of dropped letters. It
-    does not if the tokenizer joins the letters on either side of a dropped one.
+    They are taken from the tokenizer `naming` (see `_naming_unknown`) if it gives the same tokens,
+    except for its tokens of dropped letters. Otherwise, `spans` is returned: the original tokenizer
+    may join the letters on either side of a dropped one.
     """
     found = naming.encode(SURROGATES.sub("\ufffd", text), add_special_tokens=False)
     unknown = naming.token_to_id(naming.model.unk_token)
@@ -162,9 +164,9 @@ def _chunks(texts: Iterable[str]) -> Iterable[list[str]]:
 
 
 def _call(tokenizer: Any, texts: Sequence[str], **options: bool) -> Any:
-    """Call the tokenizer.
+    """Call the tokenizer on texts whose halves of surrogate pairs are replaced.
 
-    It refuses halves of surrogate pairs: replacement characters are read instead.
+    The tokenizer would refuse these halves, so it gets replacement characters (U+FFFD) instead.
     """
     with telling_refusals():
         found = tokenizer(
@@ -193,7 +195,7 @@ def telling_refusals() -> Iterator[None]:
 
 
 def _tokens(text: str, ids: Sequence[int], spans: Spans) -> Tokens:
-    edges = np.asarray(spans, dtype=np.int32).reshape(-1, 2)  # (tokens, 2), also of no tokens
+    edges = np.asarray(spans, dtype=np.int32).reshape(-1, 2)  # (tokens, 2), also without tokens
     # Four bytes per character, so that indices in the array are indices in the Python string.
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     is_space = np.isin(codes, SPACES)
@@ -207,7 +209,7 @@ def _without_spaces(is_space: NDArray[np.bool_], starts: Ids, ends: Ids) -> tupl
     """Shrink the character ranges [starts, ends) to exclude white space at their ends."""
     size = len(is_space)
     places = np.arange(size, dtype=np.int32)
-    # The next character at or after each position, and the last one up to it, that is no space.
+    # For each position, the nearest character at or after it that is not a space, and at or before.
     following = np.minimum.accumulate(np.where(is_space, size, places)[::-1])[::-1]
     preceding = np.maximum.accumulate(np.where(is_space, -1, places))
     first = np.minimum(np.append(following, size)[starts], ends)
@@ -223,7 +225,7 @@ def _uncovered(is_space: NDArray[np.bool_], starts: Ids, ends: Ids) -> NDArray[n
 
 
 JOINERS = "\u200c\u200d"
-"""Zero-width (non-)joiners: without them, some letters of Persian, Sinhala or Malayalam change."""
+"""Zero-width joiners and non-joiners, which change letters in Persian, Sinhala and Malayalam."""
 
 
 def _with_letters(
@@ -274,7 +276,7 @@ class Count:
         self._tokens = self._missed = 0
 
     def add(self, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
-        """Count the tokens of some texts."""
+        """Count the tokens of those texts that have not been counted yet."""
         new = {
             text: found for text, found in zip(texts, ids, strict=True) if text not in self._seen
         }
@@ -284,7 +286,7 @@ class Count:
             self._missed += sum(found.count(unknown) for found in new.values())
 
     def numbers(self) -> NDArray[np.int64]:
-        """Return the `counts` of Features: `[4]`."""
+        """Return the counts so far, in the form of `counts` in Features: `[4]`."""
         silent = "".join(self._silent(sorted(set[str]().union(*self._seen))))
         lost = words = 0
         if silent:
@@ -294,7 +296,7 @@ class Count:
         return np.array([self._tokens, self._missed, lost, words], dtype=np.int64)
 
     def _silent(self, characters: Sequence[str]) -> list[str]:
-        """Return the characters, white space apart, that have no token on their own."""
+        """Return the characters, except white space, that have no token on their own."""
         # Half a surrogate pair is read as an unknown character.
         asked = [c for c in characters if not c.isspace() and not SURROGATES.fullmatch(c)]
         if not asked:
@@ -312,7 +314,7 @@ _COUNT: ContextVar[Count | None] = ContextVar("_COUNT", default=None)
 
 @contextmanager
 def counting(tokenizer: Any) -> Iterator[Count]:
-    """Count the texts that are read within the block."""
+    """Context manager that counts the texts tokenized in its block, and yields the counter."""
     count = Count(tokenizer)
     told = _COUNT.set(count)
     try:
@@ -331,7 +333,7 @@ def note_read(texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
 def _unknown_tokens(tokenizer: Any) -> set[int]:
     """Return the tokens that stand only for unknown words.
 
-    GPT-2's, for example, also ends texts.
+    GPT-2's unknown token, for example, is not returned, because it also marks the end of a text.
     """
     names = ("bos", "eos", "cls", "sep", "pad", "mask")
     others = {getattr(tokenizer, f"{name}_token_id", None) for name in names}
@@ -351,14 +353,15 @@ class Frame:
     """Special tokens that a tokenizer puts before, between and after the texts of a row.
 
     Attributes:
-        parts: Two parts around one text, or three around two; each is (ids, token types).
+        parts: Special tokens before, between and after the texts, as (ids, token types) each: two
+            parts around one text, three around two.
         texts: Token type of each text.
         null: Position of the classification token in a row, from the end if negative. Without
             such a token, another special token outside of the texts or else the first token is
             used.
         has_types: False for encoders without segments.
-        pad_id: Id of padding. It is 0 for a tokenizer without a padding token: masked positions
-            are not attended to.
+        pad_id: Id of padding; 0 for a tokenizer without a padding token, which is harmless
+            because masked positions are not attended to.
     """
 
     parts: tuple[tuple[Ids, Ids], ...]
@@ -408,7 +411,7 @@ class Frame:
         return np.concatenate(ids), np.concatenate(types)
 
     def first(self, *before: Ids) -> int:
-        """Return the position in a row of the text that follows these texts."""
+        """Return the position in a row at which the text after these texts begins."""
         special = sum(len(ids) for ids, _ in self.parts[: len(before) + 1])
         return special + sum(map(len, before))
 
@@ -433,8 +436,8 @@ def spread(
 ) -> NDArray[Any]:
     """Return a value for every token of concatenated rows: `[tokens]`.
 
-    The values of each row's part begin at position `firsts` of the row; all tokens before and after
-    the part get `empty`. `starts` `[rows + 1]` are the first tokens of the rows.
+    `parts` contains the values of one range of tokens per row, which begins at position `firsts` of
+    the row. All other tokens get `empty`. `starts` `[rows + 1]` are the first tokens of the rows.
     """
     values, sizes = np.concatenate(parts), np.array([len(part) for part in parts])  # (rows,)
     column = np.full(starts[-1], empty, dtype=values.dtype)
@@ -491,7 +494,7 @@ def encode_once(
 def _write(path: Path, features: Features) -> None:
     values = {field.name: getattr(features, field.name) for field in fields(features)}
     kept: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-    kept[KIND] = type(features).__name__  # np.savez makes an array, (), of text and numbers too
+    kept[KIND] = type(features).__name__  # np.savez stores a text or number as an array ()
     with whole_file(path) as file:
         np.savez(file, **kept)
 
@@ -510,4 +513,4 @@ def _read(path: Path) -> Features | None:
 
 
 def _value(array: Any) -> Any:
-    return array if array.ndim else array.item()  # pad_id, max_tokens and the kind are ()
+    return array if array.ndim else array.item()  # pad_id, max_tokens and KIND are ()

@@ -1,7 +1,8 @@
 """Worker: the process that an engine starts to turn one job into a Result or a Failure.
 
-If BENCH_DIES_WITH is in its environment, the id of the process that started it, a worker dies with
-that process. This is set up here, before imports that may take long or hang.
+If the environment variable BENCH_DIES_WITH contains the id of the process that started the worker,
+the worker is killed when that process ends. This is set up here, before imports that may take long
+or hang.
 """
 
 import ctypes
@@ -27,7 +28,7 @@ PR_SET_PDEATHSIG = 1
 def die_with(parent: int) -> None:
     """Make the kernel kill this process when the thread that started it ends (Linux).
 
-    Exits at once if the process `parent` has ended already, which shows in a new parent id.
+    Exits at once if the process `parent` has ended already, so that this process has a new parent.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -39,7 +40,7 @@ def die_with(parent: int) -> None:
 AUTOGROUP = Path("/proc/self/autogroup")
 
 TRIES = 20
-"""Number of tries: the kernel accepts a nice value ten times per second, over all users."""
+"""Number of tries to write a nice value: the kernel accepts ten per second, from all users."""
 
 
 def keep_priority() -> None:
@@ -54,7 +55,7 @@ def keep_priority() -> None:
             AUTOGROUP.write_text(str(own))
         except BlockingIOError:
             time.sleep(0.1)
-        except OSError:  # a kernel without such groups
+        except OSError:  # the kernel has no autogroups
             return
         else:
             return
@@ -62,9 +63,10 @@ def keep_priority() -> None:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Import without compiler and garbage collection in this block, saving a fifth of the time.
+    """Context manager that makes imports in its block a fifth faster.
 
-    The imported objects stay excluded from garbage collection, so that forks share their memory.
+    It disables garbage collection, and does not import torch's compiler. The imported objects stay
+    excluded from garbage collection, so that forks share their memory.
     """
     if "torch" not in sys.modules and COMPILER not in sys.modules:
         _without_compiler()
@@ -83,7 +85,7 @@ MARKS = {"allow_in_graph", "assume_constant_result", "disable", "graph_break"}
 
 
 class NoCompiler(ModuleType):
-    """Placeholder for `torch._dynamo`, whose code takes a second to import, until it is needed.
+    """Placeholder for `torch._dynamo` until it is needed, because its import takes a second.
 
     Its decorators leave functions unchanged. Access to any other attribute or submodule imports the
     real module, which replaces this one.
@@ -96,13 +98,13 @@ class NoCompiler(ModuleType):
             return _Settings(name)
         if name == "__path__":
             return []  # mark as a package; _Parts finds its submodules
-        if name.startswith("__") or "torch" not in sys.modules:  # as pickle asks of every module
+        if name.startswith("__") or "torch" not in sys.modules:  # pickle asks every module
             raise AttributeError(name)
         return getattr(_loaded(COMPILER), name)
 
 
 class _Settings(ModuleType):
-    """Placeholder for the compiler's config, of which torch's checkpointing reads one value."""
+    """Placeholder for the compiler's config; torch's checkpointing reads one value of it."""
 
     def __getattr__(self, name: str) -> Any:
         is_known = name == "error_on_nested_fx_trace"
@@ -113,7 +115,7 @@ class _Settings(ModuleType):
 
 
 class _Parts:
-    """Import finder for submodules of the real compiler, which is loaded first."""
+    """Import finder for submodules of the compiler; it loads the real compiler first."""
 
     def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
         if not name.startswith(f"{COMPILER}."):
@@ -126,11 +128,11 @@ class _Parts:
         return sys.modules[spec.name]
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: the module has been executed."""
+        """Do nothing: the module has been executed already."""
 
 
 def _without_compiler() -> None:
-    # transformers makes masks in this context manager, which matters only for compiled models.
+    # transformers creates masks in this context manager, which matters only for compiled models.
     part = ModuleType(f"{COMPILER}._trace_wrapped_higher_order_op")
     part.TransformGetItemToIndex = lambda: _loaded(part.__name__).TransformGetItemToIndex()  # type: ignore[attr-defined]
     sys.modules |= {COMPILER: NoCompiler(COMPILER), part.__name__: part}
@@ -138,7 +140,7 @@ def _without_compiler() -> None:
 
 
 def _loaded(name: str) -> Any:
-    """Import the real compiler, if that has not happened, and return one of its modules."""
+    """Import the real compiler, unless it is imported already, and return one of its modules."""
     if isinstance(sys.modules[COMPILER], NoCompiler):
         sys.meta_path[:] = [each for each in sys.meta_path if not isinstance(each, _Parts)]
         for known in [each for each in sys.modules if f"{each}.".startswith(f"{COMPILER}.")]:

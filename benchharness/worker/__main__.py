@@ -1,11 +1,11 @@
-"""Process of a job: python -P -m benchharness.worker RESULT_FILE [options].
+"""Command that runs one job: python -P -m benchharness.worker RESULT_FILE [options].
 
-Reads the job as JSON from stdin, prints progress as JSON lines to stdout, and writes a Result or a
-Failure as JSON to RESULT_FILE, completely or not at all. The exit status is 0, or the Failure's.
-The options are described by `Folders` in worker/technique.py.
+It reads the job as JSON from stdin, prints progress as JSON lines to stdout, and writes a Result or
+a Failure as JSON to RESULT_FILE, completely or not at all. The exit status is 0, or the `exit_code`
+of the Failure. `Folders` in worker/technique.py describes the options.
 
 torchrun and accelerate start several such processes for one job, which is then read from the file
-of the option --job. The processes train together; the first prints progress and writes the result.
+given by --job. The processes train together; the first prints progress and writes the result.
 """
 
 import argparse
@@ -36,8 +36,8 @@ from benchharness.tasks.foreign_code import name_code
 from benchharness.worker import die_with, importing
 
 SECONDS_BETWEEN_LINES = 0.2
-"""Minimum time between progress lines: five lines per second look alive, and do not slow down jobs
-with short steps."""
+"""Minimum time between progress lines. Five lines per second show that the job is running, and do
+not slow down jobs with short steps."""
 
 SECONDS_BETWEEN_TRIES = 1.0
 """Time between tries to write to a full disk."""
@@ -48,27 +48,27 @@ QUIET = {
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
 }
-"""Environment variables that keep libraries from printing into the log and starting threads.
+"""Environment variables that keep libraries from printing into the log and from starting threads in
+addition to torch's.
 
-The threads would be in addition to torch's. transformers reads its variable during import, so it is
-imported after the start of `main`.
+transformers reads its variable during import, so it must be imported after `main` has set them.
 """
 
 
 def main(result_file: Path, options: dict[str, Any]) -> int:
     """Run the job from stdin and return the exit status; `options` are passed to `run_job`."""
-    parent = os.getppid()  # read first, so that a parent that ends from here on is noticed
+    parent = os.getppid()  # read first, so that die_with notices a parent that ends meanwhile
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, SIGNALS.take)
     die_with(parent)
     os.environ.update(QUIET)
-    job = _read_job(options.pop("job"))  # first: a Failure names its job
+    job = _read_job(options.pop("job"))  # read before anything can fail: a Failure contains it
     lines = ProgressLines()
     try:
         outcome: Result | Failure = _run(job, options, lines)
     except BaseException as error:  # noqa: BLE001  (the engine must learn of it)
         outcome = _failure(job, error)
-    # Every process reports its failure: the first may only know that another one is missing.
+    # Every process reports its failure, because the first may only know that another one failed.
     if own_rank() == 0 or isinstance(outcome, Failure):
         file = rank_file(result_file, own_rank())
         _write_where_there_is_room(file, json.dumps(outcome.to_json()), lines)
@@ -76,12 +76,15 @@ def main(result_file: Path, options: dict[str, Any]) -> int:
 
 
 def rank_file(result_file: Path, rank: int) -> Path:
-    """Return the file for the Failure of process number `rank`, or the Result of the first."""
+    """Return the file for the Failure of process `rank`; for process 0 it is the result file."""
     return result_file.with_suffix(f".rank{rank}.json") if rank else result_file
 
 
 def _read_job(file: Path | None) -> Job:
-    """Return the job from a file, if given (others may work on it too), else from stdin."""
+    """Return the job, read from a file if one is given, else from stdin.
+
+    Several processes may read the same file and work on the job together.
+    """
     if file is None and STORE not in os.environ:
         forget_others()
     return Job.from_json(json.loads(file.read_bytes()) if file else json.load(sys.stdin))
@@ -93,15 +96,15 @@ RUNNERS = {
     TIMED: "benchharness.worker.timing:time_encoder",
     "model": "benchharness.worker.job:run_job",
 }
-"""Function that runs a job, keyed by its kind. They are imported on use, because scikit-learn and
-torch take seconds and a job needs only one of them."""
+"""Names of the functions that run a job, keyed by the kind of job. They are imported on use,
+because importing scikit-learn and torch takes seconds and a job needs only one of them."""
 
 
 def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
     report: Reporter = lines if own_rank() == 0 else lambda _: None
     report(Progress(phase="loading"))
     plugins_for(job)
-    name_code(code_of(job.definition))  # code that the driver has permitted
+    name_code(code_of(job.definition))  # allow the metric code that the driver has permitted
     kind = job.recipe if job.is_zero_shot else job.kind
     with importing():
         run: Callable[..., Result] = resolve_name(RUNNERS[kind])
@@ -109,10 +112,10 @@ def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
 
 
 class ProgressLines:
-    """Progress printed as lines on the original stdout, at most five lines per second.
+    """Reporter that prints progress as lines on the original stdout, at most five per second.
 
-    From its creation on, stdout is redirected to stderr, so that no library prints between the
-    lines. The first line of a phase, its last step and notes are always printed. Each line is one
+    Creating one redirects stdout to stderr, so that no library prints between the lines. The first
+    line of a phase, the last step of a phase and notes are always printed. Each line is one
     unbuffered write, because a signal handler may print a line while another is being printed.
     """
 
@@ -124,7 +127,7 @@ class ProgressLines:
         self._printed = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Print a line, unless one was printed very recently."""
+        """Print a progress line, unless one was printed very recently."""
         now = time.monotonic()
         recent = now - self._printed < SECONDS_BETWEEN_LINES
         is_alike = progress.phase == self._phase and not progress.note
@@ -135,7 +138,7 @@ class ProgressLines:
 
 
 def _failure(job: Job, error: BaseException) -> Failure:
-    """Return the Failure of an exception: with a sentence for users, and a traceback for bugs."""
+    """Convert an exception to a Failure, with a sentence for users and the traceback as details."""
     kind, sentence, exit_code = "failed", str(error), 1
     match error:
         case Interrupted():
@@ -160,10 +163,10 @@ def _failure(job: Job, error: BaseException) -> Failure:
 
 
 def _write_where_there_is_room(file: Path, text: str, report: Reporter) -> None:
-    """Write the file of the result; if the disk is full, wait until there is room.
+    """Write the result file; if the disk is full, wait until there is room.
 
-    If it takes longer than `--timeout`, the engine takes the job for hung, and restarts it from its
-    newest state.
+    If this takes longer than `--timeout`, the engine treats the job as hung, and restarts it from
+    its newest snapshot.
     """
     note = f"has ended, and waits for room to leave its result in {file.parent}"
     while True:
@@ -177,7 +180,7 @@ def _write_where_there_is_room(file: Path, text: str, report: Reporter) -> None:
             return
         if note:
             report(Progress(phase="saving", note=note))
-        note = ""  # only once: the engine shows it to the user
+        note = ""  # report it only once, because the engine shows it to the user
         time.sleep(SECONDS_BETWEEN_TRIES)
 
 

@@ -1,4 +1,4 @@
-"""Low-rank adapters (LoRA) instead of full fine-tuning: Hu et al., arXiv:2106.09685, by peft."""
+"""Low-rank adapters (LoRA, Hu et al., arXiv:2106.09685) instead of full fine-tuning, using peft."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -13,17 +13,17 @@ from benchharness.worker.technique import Prepared, Technique
 
 
 class Adapters(Technique):
-    """Technique that trains only adapters of the encoder and finally adds them to its weights."""
+    """Technique that trains only adapters of the encoder, and merges them at the end."""
 
     whole_vocabulary = True  # the vocabulary is not trained, so cutting it would save nothing
 
     def on_network(self, prepared: Prepared) -> None:
-        """Add adapters to the layers of queries and values."""
+        """Add adapters to the encoder's query and value layers."""
         rank = self.work.recipe.encoder.lora_rank
         self.provenance = {"adapters": add_adapters(prepared.network.encoder, rank)}
 
     def before_writing(self, network: nn.Module) -> None:
-        """Add the adapters to the weights."""
+        """Merge the adapters into the weights of their layers."""
         merge_adapters(network)
 
 
@@ -37,7 +37,7 @@ ADAPTED = {
     *("q_proj", "v_proj"),  # EuroBERT
     *("query_proj", "value_proj"),  # DeBERTa v2 and v3
     *("q_head", "v_head"),  # Funnel
-    *("in_proj", "Wqkv", "c_attn"),  # DeBERTa, ModernBERT, GPT: one layer with the keys too
+    *("in_proj", "Wqkv", "c_attn"),  # DeBERTa, ModernBERT, GPT: one layer that includes keys
 }
 """Names of the query and value layers: the pair that section 7.1 of the paper finds best."""
 
@@ -45,8 +45,8 @@ ADAPTED = {
 def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
     """Add adapters of this rank to an encoder's query and value layers; only they are trained.
 
-    They start as zero and are added without scaling: alpha / r is 1, as for RoBERTa-base in the
-    paper's appendix D. Returns the version of peft.
+    The adapters start at zero and are added without scaling: alpha / r is 1, as for RoBERTa-base in
+    the paper's appendix D. Returns the version of peft.
 
     Raises:
         BenchError: If peft is not installed.
@@ -60,7 +60,7 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
             "lora_rank needs the library peft, which is not installed: "
             "pip install 'benchharness[lora]'."
         ) from None
-    # The adapted layers by name: linear layers, or GPT's, whose weights are transposed.
+    # Layers to adapt, by name: linear layers, or GPT's Conv1D, whose weights are transposed.
     targets: dict[str, nn.Module] = {
         name: module
         for name, module in network.named_modules()
@@ -82,7 +82,7 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
 
 
 def merge_adapters(network: Any) -> None:
-    """Add the adapters to the weights of their layers."""
+    """Merge the adapters of a network into the weights of their layers."""
     for module in network.modules():
-        if hasattr(module, "lora_A"):  # peft's replacement of a layer
+        if hasattr(module, "lora_A"):  # a layer that peft has replaced
             module.merge()

@@ -1,4 +1,4 @@
-"""Checkpoints: the trained network that a run leaves, loaded as the start of another run."""
+"""Checkpoints: writing the trained network of a run, and loading it in another run."""
 
 import json
 import re
@@ -32,20 +32,20 @@ from benchharness.leaderboard.text import digest
 from benchharness.models.pickles import DAMAGED
 
 WEIGHTS = "model.safetensors"
-"""File name of the weights that transformers expects."""
+"""Name that transformers expects for a file with weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeptRun:
-    """Contents of job.json: the run whose network is in the same folder.
+    """Contents of job.json: description of the run whose network is in the same folder.
 
     Attributes:
         job: Job of the run.
         limits: Length limits of its rows.
-        splits: Facts by "task:split": `fingerprint` and number of the `rows`, `scores`, and a
-            digest of the `predictions` in the run's result.
+        splits: Facts about each split, keyed by "task:split": `fingerprint` of the rows, their
+            number `rows`, `scores`, and a digest of the `predictions` in the run's result.
         versions: Versions of benchharness, Python and the libraries.
-        flags: Flags of the run's scores, by task; None in older folders.
+        flags: Flags of the run's scores, keyed by task; None in older folders.
     """
 
     job: Job
@@ -63,7 +63,7 @@ class KeptRun:
         curve: Iterable[CurvePoint],
         provenance: Mapping[str, Any],
     ) -> Self:
-        """Return the description of a run that has ended."""
+        """Return the description of a finished run."""
         said = ((each.task, each.flags) for each in evaluations)
         return cls(
             job=job,
@@ -83,9 +83,9 @@ class KeptRun:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the description from a checked folder.
+        """Read the description from a folder whose digests have been checked.
 
-        Raises ModelError if its contents are not as a run writes them.
+        Raises ModelError if the contents do not have the form that a run writes.
         """
         with folder_of_a_run(folder):
             if is_published(folder):
@@ -100,11 +100,11 @@ class KeptRun:
             return cls(**data | known | {"flags": flags})
 
     def to_json(self) -> dict[str, Any]:
-        """Return the description as plain data."""
+        """Return the description as plain data for JSON."""
         return {**vars(self), "job": self.job.to_json(), "limits": asdict(self.limits)}
 
     def write(self, folder: Path) -> None:
-        """Write the file that `read` reads."""
+        """Write the description to job.json in a folder."""
         text = json.dumps(self.to_json(), indent=2) + "\n"
         (folder / JOB).write_text(text, encoding="utf-8")
 
@@ -113,10 +113,10 @@ class KeptRun:
 class CheckpointWriter:
     """Writer of a trained network, created before the training and used after it.
 
-    `weights` are all weights of the encoder by name, which training changes in place; `config` is
-    the config that it was loaded with. They are recorded before a head is put on the encoder,
-    because a head may take the encoder's pooler: to train it itself (BERT's), or because it reads
-    every token. In both cases the pooler is written as the head has left it.
+    `weights` contains all weights of the encoder, keyed by name; training changes them in place.
+    `config` is the config that the encoder was loaded with. Both are recorded before a head is put
+    on the encoder, because a head may remove the encoder's pooler, either to train it as part of
+    the head (BERT's) or because the head does not use it. The writer still writes the pooler.
     """
 
     folder: Path
@@ -127,7 +127,7 @@ class CheckpointWriter:
 
     @classmethod
     def of(cls, encoder: Encoder, folder: Path, job: Job) -> "CheckpointWriter":
-        """Return the writer of a whole encoder; JobError if the folder's disk is too small."""
+        """Return the writer of a whole encoder; raise JobError if the disk has too little room."""
         # keep_vars: the parameters themselves, to be read after training. Otherwise state_dict
         # returns detached tensors, which stay untrained if the network moves to another device.
         weights = encoder.network.state_dict(keep_vars=True)
@@ -136,16 +136,16 @@ class CheckpointWriter:
             folder=folder,
             job=job,
             tokenizer=encoder.tokenizer,
-            config=deepcopy(encoder.config),  # set_dropout writes into the encoder's own
+            config=deepcopy(encoder.config),  # set_dropout changes the encoder's own config
             weights=weights,
         )
 
     def write(self, network: nn.Module, run: KeptRun) -> None:
         """Write a checkpoint whose encoder transformers can load, completely or not at all.
 
-        The heads are in a second file, under their names in the network. It holds all weights
-        outside of the encoder, so weights that are shared with the encoder are in both files.
-        Raises JobError if the checkpoint cannot be written.
+        A second file contains all weights outside of the encoder, under their names in the network.
+        Weights that the heads share with the encoder are in both files. Raises JobError if the
+        checkpoint cannot be written.
         """
         if self.tokenizer.is_fast:  # options set by encoding would be saved too
             self.tokenizer.backend_tokenizer.no_truncation()
@@ -175,24 +175,25 @@ def _save(weights: Mapping[str, Tensor], file: Path) -> None:
 
 
 _ENCODERS = re.compile(r"(networks\.\d+\.)?encoder\.(?!combined\.)")
-"""Names of the encoder's weights in a network of one or several tasks. The layer that combines the
-states of a frozen encoder is trained, and counts as part of the head."""
+"""Pattern of the names of the encoder's weights in a network of one or several tasks. The layer
+that combines the states of a frozen encoder is trained, so it belongs to the head."""
 
 
 def is_encoders(name: str) -> bool:
-    """Return whether a weight of a network belongs to its encoder, given the weight's name."""
+    """Return whether the weight with this name in a network belongs to the network's encoder."""
     return _ENCODERS.match(name) is not None
 
 
 _UNFIT = (SafetensorError, OSError, KeyError, RuntimeError, ValueError, TypeError)
-"""Errors that loading raises for a file of weights that is truncated or of another network."""
+"""Errors that loading raises if a file of weights is truncated or belongs to another network."""
 
 
 @contextmanager
 def folder_of_a_run(folder: Path) -> Iterator[None]:
-    """Turn errors about malformed contents of a run's folder into ModelError.
+    """Context manager that turns errors about malformed contents of a run's folder into ModelError.
 
-    The digests of such a folder may be right: whoever writes a folder by hand can make them too.
+    The digests of such a folder may be correct: whoever edits a folder by hand can also update its
+    digests.
     """
     try:
         yield
@@ -208,8 +209,8 @@ def folder_of_a_run(folder: Path) -> Iterator[None]:
 def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, Any]:
     """Load the weights of the run that the job starts from, if any; return their provenance.
 
-    Tokenizer and config stay unchanged: that run started from the same pretrained checkpoint.
-    Raises JobError if the folder is missing, damaged, or of another network.
+    Tokenizer and config stay unchanged, because that run started from the same pretrained
+    checkpoint. Raises JobError if the folder is missing, is damaged or contains another network.
     """
     if not job.start_from:
         return {}
@@ -222,7 +223,10 @@ def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, 
 
 
 def load_kept(encoder: Encoder, folder: Path, name: str) -> None:
-    """Load the encoder's weights from a checked folder; `name` names its run in errors."""
+    """Load the encoder's weights from a folder whose digests have been checked.
+
+    `name` is the name of the run in error messages.
+    """
     try:
         encoder.network.load_state_dict(load_file(folder / WEIGHTS))
     except _UNFIT as error:
@@ -232,7 +236,8 @@ def load_kept(encoder: Encoder, folder: Path, name: str) -> None:
 def load_head(network: nn.Module, folder: Path, name: str, place: int | None = None) -> None:
     """Load the weights of the head from a run's folder into a network whose encoder is loaded.
 
-    `place` is the index of the head's task among those trained together; None for a single task.
+    `place` is the index of the head's task among the tasks trained together, or None if the run was
+    trained on a single task.
     """
     own = "" if place is None else f"networks.{place}."  # runs of one task have no such prefix
     try:
@@ -248,7 +253,7 @@ def load_head(network: nn.Module, folder: Path, name: str, place: int | None = N
 
 
 def is_published(folder: Path) -> bool:
-    """Return whether a checked folder has one transformers class instead of encoder and heads."""
+    """Return whether a folder contains a whole transformers model instead of encoder and heads."""
     return (folder / TAKEN).is_file() and not (folder / JOB).is_file()
 
 
@@ -261,7 +266,8 @@ def read_taken(folder: Path) -> Mapping[str, Any]:
 def load_class(network: nn.Module, folder: Path, body: str, name: str) -> None:
     """Load all weights of a network from a folder in transformers' format.
 
-    `body` is as for `published_names`.
+    `body` is the name of the encoder in the transformers class, as in `published_names`. `name` is
+    the name of the run in error messages.
     """
     try:
         scale: Any = tuple(read_taken(folder)["in_last_layer"])
@@ -273,7 +279,7 @@ def load_class(network: nn.Module, folder: Path, body: str, name: str) -> None:
 
 
 class UnfitError(JobError):
-    """Error for a folder whose weights do not fit the network that its run describes."""
+    """Error raised if the weights in a folder do not fit the network that its run describes."""
 
 
 def _unfit(what: str, folder: Path, error: object) -> UnfitError:

@@ -23,7 +23,7 @@ from benchharness.worker.technique import Prepared, Technique, Work
 def technique(work: Work) -> Technique:
     """Return the distillation of a student's job, with the teacher loaded from its run's folder.
 
-    Raises JobError if the folder is missing, damaged, or of another network.
+    Raises JobError if the folder is missing, is damaged or contains another network.
     """
     job, folder = work.job, work.folders.get("teacher")
     assert job.teacher is not None, "the job is a student's"
@@ -33,7 +33,7 @@ def technique(work: Work) -> Technique:
     digests = check_checkpoint(folder, job.teacher.run)
     with folder_of_a_run(folder):
         taught = KeptRun.read(folder).job
-    if taught.key != job.teacher.run:  # the key covers what the checkpoint is trusted to do
+    if taught.key != job.teacher.run:  # the key includes the trust in a checkpoint's code
         raise JobError(f"the network of {name} in {folder} is that of another run: delete it.")
     options = work.recipe.student or StudentOptions()
     # A student that learns from the layers compares the states of all tokens.
@@ -51,20 +51,23 @@ def technique(work: Work) -> Technique:
 
 @dataclass(kw_only=True)
 class Distillation(Technique):
-    """Technique of a student; holds the teacher's network, and its encoder with the tokenizer."""
+    """Technique that trains a student with a teacher.
+
+    `network` is the teacher, and `encoder` is the teacher's encoder with its tokenizer.
+    """
 
     network: Teacher
     encoder: Encoder
     name: str
 
     def on_setups(self, setups: Sequence[TaskSetup]) -> None:
-        """Extend the head with the losses towards the teacher."""
+        """Add the distillation losses to the head."""
         (setup,) = setups
         setup.head = with_teacher(setup.head, self.network, self.work.recipe, setup.task.head)
         setup.on_layers = self.network.turn_to  # the loop switches between the two losses
 
     def on_network(self, prepared: Prepared) -> None:
-        """Initialize the student's weights, and add token types for the teacher to its rows."""
+        """Initialize the student's weights, and add token types that only the teacher reads."""
         self._begin(prepared.network)
         self._add_types(prepared)
 
@@ -77,7 +80,7 @@ class Distillation(Technique):
         own = self.network.network
         if not self.network.options.from_teacher:
             return
-        # As DistilBERT was initialized (Sanh et al. 2019, section 3): from some teacher layers.
+        # DistilBERT was also initialized from some of the teacher's layers (Sanh et al. 2019, 3).
         layers, every = (layers_of(each.encoder).layers for each in (student, own))
         kept = kept_layers(self.work.recipe.encoder.layers, len(every))
         with torch.no_grad():
@@ -105,7 +108,7 @@ class Distillation(Technique):
         theirs = setup.head.encode(examples, teacher.tokenizer, limits)
         network.student_reads_types = ours.token_types is not None
         network.reads_types = theirs.token_types is not None
-        # Compare token by token: soft targets of other tokens would be of another text.
+        # Compare all tokens, because the soft targets for different tokens would be wrong.
         same_types = np.array_equal(ours.token_types, theirs.token_types)  # type: ignore[arg-type]
         both = network.student_reads_types and network.reads_types
         if not (

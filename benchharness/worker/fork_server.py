@@ -3,11 +3,12 @@
     python -P -m benchharness.worker.fork_server      with a datagram socket as its stdin
 
 Importing torch and transformers takes a worker seconds, more than the computation of a small job; a
-fork has them already. A request is {"modules", "words", "environment"} as JSON with four pipes: the
-fork's stdin, stdout and stderr, and one into which this process writes the fork's process id when
-it has started and its exit status when it has ended. An optional fifth descriptor is a lock that
-the fork holds as long as it lives. A request without pipes imports its modules and starts nothing.
-The forks die with this process, and this process ends when its socket is closed or its parent dies.
+fork has them imported already. A request is {"modules", "words", "environment"} as JSON with four
+pipes: the fork's stdin, stdout and stderr, and a pipe into which the server writes the fork's
+process id when it has started and its exit status when it has ended. An optional fifth descriptor
+is a lock that the fork holds as long as it lives. For a request without pipes, the server only
+imports the modules. The forks are killed when the server ends. The server ends when its socket is
+closed or its parent ends.
 """
 
 import json
@@ -28,7 +29,7 @@ from benchharness.tasks.task import Task, TimedTask
 from benchharness.worker import die_with, importing, keep_priority
 from benchharness.worker.__main__ import QUIET, main, parse
 
-# Modules that jobs import before they compute, so that the server can import them before forking.
+# Modules that jobs import before they compute. The server imports them before it forks.
 
 _NETWORKS = (
     "transformers.models.auto.modeling_auto",
@@ -41,16 +42,16 @@ MODULES = {
     "zero-shot": ("benchharness.worker.zero_shot", *_NETWORKS),
     "baseline": ("benchharness.baselines", "sklearn.linear_model"),
 }
-"""Modules that every job imports, keyed by the kind of the job."""
+"""Modules that every job of a kind imports, keyed by the kind of job."""
 
 
 def modules_for(job: Job) -> tuple[str, ...]:
-    """Return the modules that a job imports."""
+    """Return the modules that a job imports before it computes."""
     return modules_of(job.kind, [find_task(name.rpartition(":")[0]) for name in job.fingerprints])
 
 
 def modules_of(kind: str, tasks: Collection[Task]) -> tuple[str, ...]:
-    """Return the modules that jobs of a kind import if they are scored on these tasks."""
+    """Return the modules that jobs of this kind import if they are scored on these tasks."""
     libraries = {m.library for task in tasks for m in (*task.metrics, *task.details) if m.library}
     trained = [task.head for task in tasks if kind == "model" and not isinstance(task, TimedTask)]
     heads = {f"benchharness.heads.{head}" for head in trained}
@@ -60,8 +61,8 @@ def modules_of(kind: str, tasks: Collection[Task]) -> tuple[str, ...]:
 # The server.
 
 NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
-"""Environment variable that makes torch look for GPUs without initializing CUDA, which would not
-survive a fork: an imported module may ask for GPUs."""
+"""Environment variable that makes torch look for GPUs without initializing CUDA. An imported module
+may look for GPUs, and forks cannot use CUDA after it was initialized here."""
 
 LARGEST_MESSAGE = 64 * 1024
 MOST_DESCRIPTORS = 5
@@ -71,7 +72,8 @@ BEGIN = b"1"
 
 def serve(requests: socket.socket) -> None:
     """Answer requests until the socket is closed."""
-    running: dict[int, tuple[int, int]] = {}  # keyed by a descriptor, readable when the fork ends
+    # (process id, status pipe) of each fork, keyed by a descriptor that is readable when it ends.
+    running: dict[int, tuple[int, int]] = {}
     while True:
         ready, _, _ = select([requests.fileno(), *running], (), ())
         for descriptor in running.keys() & ready:
@@ -94,8 +96,8 @@ def serve(requests: socket.socket) -> None:
                 os.close(descriptor)
             running[os.pidfd_open(pid)] = pid, status
             _tell(status, pid)
-            # Only now: if it had begun before and this process were stopped, its end would go
-            # unnoticed.
+            # The fork begins only now: if it had begun before and this process were stopped, nobody
+            # would notice when the fork ends.
             with waiting, suppress(OSError):  # the fork may be gone
                 waiting.send(BEGIN)
 
@@ -115,18 +117,18 @@ def _import(modules: list[str]) -> None:
 def _fork(
     request: dict[str, Any], pipes: list[int], others: list[int]
 ) -> tuple[int, socket.socket]:
-    """Start a worker that can be signalled, dies with this process, and waits for BEGIN.
+    """Fork a worker that can be signalled, is killed when this process ends, and waits for BEGIN.
 
-    Returns its process id, and the socket on which it waits.
+    Returns the worker's process id, and the socket from which it expects BEGIN.
     """
     server, (ours, theirs) = os.getpid(), socket.socketpair()
     pid = os.fork()
     if pid == 0:
         ours.close()
         os.setsid()  # signals to the server's process group do not reach it
-        die_with(server)  # from here on the server may end
+        die_with(server)  # from here on, this fork is killed if the server ends
         theirs.send(BEGIN)
-        if theirs.recv(1) != BEGIN:  # this process has ended
+        if theirs.recv(1) != BEGIN:  # the server has ended
             os._exit(1)
         theirs.close()
         _become_worker(request, pipes, others)
@@ -143,12 +145,12 @@ def _become_worker(request: dict[str, Any], pipes: list[int], others: list[int])
             os.dup2(pipe, place)
         for descriptor in {*pipes, *others} - {0, 1, 2}:
             os.close(descriptor)
-        os.environ.pop(NVML, None)  # the worker has to check CUDA itself
+        os.environ.pop(NVML, None)  # the worker checks for GPUs in the ordinary way
         os.environ.update(request["environment"])
         keep_priority()
         _set_threads()
         status = main(*parse(request["words"]))
-    except BaseException:  # noqa: BLE001  (nothing of the server may go on in this process)
+    except BaseException:  # noqa: BLE001  (the server's code must not continue in this process)
         traceback.print_exc()
     finally:
         sys.stdout.flush()
@@ -164,7 +166,7 @@ def _set_threads() -> None:
 
 
 def run() -> None:
-    """Answer the requests that come from stdin."""
+    """Answer the requests that arrive on the socket at stdin."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     os.environ.update({**QUIET, NVML: "1"})
     serve(socket.socket(fileno=os.dup(0)))

@@ -1,7 +1,8 @@
-"""Frozen-features technique: only the head is trained, on states of the encoder computed once.
+"""Frozen-features technique: only the head is trained, on precomputed states of the encoder.
 
-Peters et al., arXiv:1903.05987, compare it with fine-tuning. The choices of layers are from Devlin
-et al., arXiv:1810.04805, section 5.3; the scalar mix is from Peters et al., arXiv:1802.05365.
+Peters et al., arXiv:1903.05987, compare the technique with fine-tuning. The choices of layers are
+from Devlin et al., arXiv:1810.04805, section 5.3; the scalar mix is from Peters et al.,
+arXiv:1802.05365.
 """
 
 from bisect import bisect_right
@@ -27,7 +28,7 @@ class FrozenFeatures(Technique):
     """Technique that leaves the encoder's weights unchanged."""
 
     whole_vocabulary = True  # the vocabulary is not trained, so cutting it would save nothing
-    every_state = True  # all states of all layers are computed, and cached for other heads
+    every_state = True  # the states of all layers are computed, and cached for other heads
 
     def on_network(self, prepared: Prepared) -> None:
         """Replace the encoder and the tokens of the features with precomputed states."""
@@ -38,7 +39,7 @@ class FrozenFeatures(Technique):
         prepared.features = freeze(network, splits, choice, source, work.report)
 
     def to_predict(self, network: Any) -> None:
-        """Make the encoder compute the states that the head reads."""
+        """Make the encoder compute the states that the head reads, instead of looking them up."""
         network.encoder = LiveEncoder(network.encoder, self.work.recipe.encoder.features)
 
 
@@ -46,7 +47,7 @@ technique = FrozenFeatures
 
 
 class Sum(nn.Module):
-    """Sum of the chosen layers' states; the unchanged states of a single layer."""
+    """Sum of the chosen layers' states; for a single layer, its unchanged states."""
 
     def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (as every combination)
         super().__init__()
@@ -59,8 +60,9 @@ class Sum(nn.Module):
 class Concatenation(nn.Module):
     """Linear layer from the chosen layers' concatenated states to the size of one layer.
 
-    Thanks to it, any head fits, including those with a pretrained first layer. It is initialized to
-    the mean of the layers, so that such a layer sees familiar states at first.
+    Because of this layer, any head can be used, including heads with a pretrained first layer. It
+    is initialized to the mean of the layers, so that at first a pretrained layer reads states like
+    those that it was pretrained on.
     """
 
     def __init__(self, layers: int, size: int) -> None:
@@ -105,21 +107,25 @@ CHOSEN: Mapping[str, slice] = {
     "sum-all": slice(1, None),
     "mix": slice(None),
 }
-"""Layers of each choice of features; the embeddings count as the first layer."""
+"""Slice of the layers that each value of `features` selects; index 0 is the embeddings."""
 
 COMBINED: Mapping[str, Callable[[int, int], nn.Module]] = {
     "concat-last-4": Concatenation,
     "mix": ScalarMix,
 }
-"""Module that combines the chosen layers, made from their number and size, if it is not a sum."""
+"""Class of the module that combines the chosen layers, keyed by `features`; `Sum` for all others.
+
+It is called with the number of layers and the size of their states.
+"""
 
 
 class FrozenEncoder(nn.Module):
     """Stand-in for an encoder that looks up precomputed states.
 
-    `input_ids` are not tokens but indices into the tables `[layers + 1, places, size]`, consecutive
-    over all splits. If `per_row`, there is one index per row, because the head reads only one state
-    of each row. The encoder is kept so that its parameters are counted; it is not called.
+    `tables` contains the states of each split, `[layers + 1, states, size]`. `input_ids` are not
+    tokens but indices of states, counted over all splits. If `per_row`, there is one index per row,
+    because the head reads only one state of each row. The encoder is kept so that its parameters
+    are counted; it is not called.
     """
 
     def __init__(
@@ -127,7 +133,7 @@ class FrozenEncoder(nn.Module):
     ) -> None:
         super().__init__()
         self.encoder = encoder.requires_grad_(False)
-        # Not buffers: they are mapped from disk, and to(device) would read all of them.
+        # The tables are not buffers: they are mapped from disk, and to(device) would read them all.
         self.tables = [table[_chosen(features, table, encoder)] for table in tables]
         self.firsts = np.cumsum([0, *(table.shape[1] for table in tables)]).tolist()
         self.per_row = per_row
@@ -135,9 +141,9 @@ class FrozenEncoder(nn.Module):
         self.combined = COMBINED.get(features, Sum)(layers, size)
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode of the trained layers only.
+        """Set the mode only of the layers that are trained.
 
-        Traversing the encoder would take longer than a training step.
+        Traversing the modules of the encoder would take longer than a training step.
         """
         self.training = mode
         self.combined.train(mode)
@@ -148,7 +154,7 @@ class FrozenEncoder(nn.Module):
 
         `input_ids` are the indices, `[rows, tokens]`.
         """
-        # Rows of one token are padded to a rounded width: drop the padding.
+        # Drop the padding: rows of one token were padded to a rounded width.
         places = (input_ids[:, :1] if self.per_row else input_ids).cpu()
         number = bisect_right(self.firsts, int(places[0, 0])) - 1
         # (layers, places, size) at (rows, tokens) -> (layers, rows, tokens, size)
@@ -157,9 +163,10 @@ class FrozenEncoder(nn.Module):
 
 
 class LiveEncoder(nn.Module):
-    """Stand-in for a FrozenEncoder that computes the states of tokens, for rows that occur once.
+    """Stand-in for a FrozenEncoder that computes states instead of looking them up.
 
-    `combined` has the same weights, under the same names, as in a FrozenEncoder.
+    It is used for prediction, where rows occur only once. `combined` has the same weights, under
+    the same names, as in a FrozenEncoder.
     """
 
     def __init__(self, encoder: Any, features: str) -> None:
@@ -172,7 +179,7 @@ class LiveEncoder(nn.Module):
     def forward(self, **inputs: Any) -> tuple[Tensor]:
         """Return the states `[rows, tokens, size]` of tokens `[rows, tokens]`."""
         table = every_layer(self.encoder, inputs)  # (layers + 1, rows, tokens, size)
-        if torch.is_autocast_enabled(table.device.type):  # rounded as in the cache
+        if torch.is_autocast_enabled(table.device.type):  # round in the same way as the cache
             table = table.bfloat16().float()
         return (self.combined(table[_chosen(self.features, table, self.encoder)]),)
 
@@ -198,8 +205,8 @@ def _chosen(features: str, table: Tensor, encoder: Any) -> slice:
 
 
 def source_of(network: Any, splits: Mapping[str, Features], head: str, compute: Compute) -> Source:
-    """Return the description of the states that a network with a head of this type reads."""
-    # Marked words are pooled from their own tokens' states.
+    """Return the description of the encoder states that a network with this head type reads."""
+    # Marked words are pooled from the states of their own tokens.
     has_marks = any(split.marks is not None for split in splits.values())
     reads = network.classifier.reads if isinstance(network.classifier, TextClassifier) else "all"
     return Source(
@@ -217,8 +224,8 @@ def freeze(
     """Replace a network's encoder with a FrozenEncoder; return the splits with indices as tokens.
 
     `choice` is the recipe's `features`. States that are not cached yet are computed. If the head
-    reads one state per row, as most classifiers do, rows have one token from now on; if it reads
-    some of the tokens, rows have only these.
+    reads one state per row, as most classifiers do, the returned rows have one token each. If it
+    reads only some of the tokens, the returned rows contain only these tokens.
     """
     tables = [layer_states(source, split, report) for split in splits.values()]
     per_row = source.tokens != "all"
@@ -230,7 +237,7 @@ def freeze(
 
 
 def _at_places(features: Features, first: int, per_row: bool) -> Features:
-    """Return the same rows with indices as tokens; padding has the first index of the split."""
+    """Return the same rows with indices of states as tokens; the lowest, `first`, is padding."""
     places = len(features) if per_row else len(features.token_ids)
     return replace(
         features,

@@ -1,4 +1,4 @@
-"""A training job, from its rows to its Result: `run_job` shows all steps in order."""
+"""Training jobs, from reading the rows to the Result: `run_job` shows all steps in order."""
 
 import json
 import math
@@ -55,11 +55,11 @@ from benchharness.worker.task_setup import (
 from benchharness.worker.technique import Folders, Prepared, Technique, Work
 
 GRAPHS = "BENCH_CUDA_GRAPHS"
-"""Environment variable that, if 1, makes a GPU record and replay steps (training/cuda.py)."""
+"""Environment variable that, if it is 1, turns on CUDA graphs for steps (training/cuda.py)."""
 
 
 def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folders]) -> Result:
-    """Fine-tune an encoder, predict and score, as the job describes.
+    """Fine-tune an encoder, predict the job's splits and score the predictions.
 
     If several processes train together, all of them return the result, and only the first writes
     files.
@@ -68,7 +68,7 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
         DataError: If a split differs from the one that the job was planned with.
         ModelError: If the checkpoint cannot be used.
         JobError: If a folder cannot be used, or memory is too small.
-        DivergedError: If numbers are not finite any more.
+        DivergedError: If a loss, a gradient or a prediction is not finite.
     """
     recipe = Recipe.from_settings(job.settings)
     compute = find_compute(job.precision, deterministic=recipe.optim.deterministic)
@@ -92,7 +92,7 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
             is_writer=compute.ranks.is_first,
             checkpointing=checkpointing,
         )
-        newest = states.newest()  # may set more parts or checkpointing, if memory had run out
+        newest = states.newest()  # may change accumulation and checkpointing of `states`
         optim = replace(
             recipe.optim,
             accumulation=states.accumulation,
@@ -126,7 +126,7 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
                     done.evaluations[name] = prepared.evaluate(by_split[name], name)
                 states.save_when_due(done.state)
 
-        # ---- Keep the network, if that was asked for or other jobs start from it.
+        # ---- Write the network, if it is to be kept or other jobs start from it.
         prepared.write(done)
         return _result(job, prepared, done)
 
@@ -138,12 +138,13 @@ class _Job(Prepared):
     """Network, data and provenance of a training job.
 
     Attributes:
-        work: The job, and how it is computed.
+        work: The job with its recipe and device.
         techniques: Techniques of the job.
         provenance: Facts about the run for its result.
-        writer: Writer of the trained network; None if it is not kept.
-        parameters: Number of weights of the whole network.
-        vocabulary: Full vocabulary for the writer, if the network's was cut.
+        writer: Writer of the trained network; None if the network is not kept.
+        parameters: Number of weights of the network before its vocabulary is cut.
+        vocabulary: Full vocabulary for the writer; None if the vocabulary was not cut or there is
+            no writer.
     """
 
     work: Work
@@ -154,7 +155,7 @@ class _Job(Prepared):
     vocabulary: UsedVocabulary | None = None
 
     def cut_vocabulary(self) -> None:
-        """Cut the vocabulary to the rows that are used."""
+        """Cut the network's vocabulary to the tokens that occur in the features."""
         self.features, vocabulary = cut_vocabulary(self.network.encoder, self.features)
         for technique in self.techniques:
             technique.on_vocabulary(vocabulary)
@@ -162,14 +163,14 @@ class _Job(Prepared):
         self.vocabulary = None if self.writer is None else vocabulary
 
     def evaluate(self, setup: TaskSetup, name: str) -> Evaluation:
-        """Predict and score a split of a task."""
+        """Predict a split of a task and score the predictions."""
         features, rows = self.features[name], self.rows[name]
         logits = predict(setup.network, features, self.work.compute, self.work.report)
         predictions = setup.head.decode(logits, features, rows.examples, setup.task)
         return evaluate_split(name, rows, predictions)
 
     def write(self, done: "JobState") -> None:
-        """Write the whole network, including adapters and the full vocabulary."""
+        """Write the whole network, with merged adapters and the full vocabulary, if it is kept."""
         if self.writer is None:
             return
         for technique in self.techniques:
@@ -191,14 +192,14 @@ def _prepare(work: Work) -> _Job:
     started = now()
     job, recipe, compute, report = work.job, work.recipe, work.compute, work.report
 
-    # ---- Read the rows, by "task:split".
+    # ---- Read the rows of every split, keyed by "task:split".
     report(Progress(phase="loading"))
     rows = read_rows(job, recipe)
 
     # ---- Load the encoder, with the weights that the job starts from.
     encoder = load_pretrained(job, recipe)
     keep = work.folders.get("keep") if compute.ranks.is_first else None  # one process writes
-    # Before a head takes the pooler away, and before the recipe changes the config.
+    # Created before a head removes the pooler and before the recipe changes the config.
     writer = None if keep is None else CheckpointWriter.of(encoder, keep, job)
     provenance = {
         **provenance_of(job, rows, encoder.tokenizer, compute, started),
@@ -207,7 +208,7 @@ def _prepare(work: Work) -> _Job:
 
     provenance["model"]["family"] = encoder.family
 
-    # ---- Put the heads of all tasks on it, and encode the rows that each learns.
+    # ---- Put the heads of all tasks on the encoder, and encode the rows of each task.
     run = load_run(work, encoder)
     techniques, setups = run.techniques, run.setups
     hold_rows_out(setups, rows, recipe, techniques)
@@ -234,7 +235,7 @@ def _prepare(work: Work) -> _Job:
     for technique in techniques:
         technique.on_network(prepared)
         provenance |= technique.provenance
-    # Counted for the whole network, before its vocabulary is cut.
+    # Count the weights of the whole network, before its vocabulary is cut.
     prepared.parameters = sum(weight.numel() for weight in run.network.parameters())
     if not whole and can_be_cut(run.network.encoder):
         prepared.cut_vocabulary()
@@ -247,9 +248,9 @@ def _with_counts(
     rows: Mapping[str, SplitRows],
     features: Mapping[str, Features],
 ) -> dict[str, Mapping[str, Any]]:
-    """Return the facts of each split, including truncated rows, unknown tokens and lost words.
+    """Return the facts of each split, with counts of truncated rows, unknown tokens and lost words.
 
-    Held-out rows count as rows of train. Rows are counted by id, because a row may be learned
+    Held-out rows count as rows of train. Rows are counted by id, because a row may be trained on
     several times: in both orders, or with each of its answers.
     """
     lost: dict[str, int] = {}
@@ -266,7 +267,7 @@ def _with_counts(
 
 
 def counted(counts: NDArray[np.int64] | None) -> dict[str, int]:
-    """Return the stored form of Features' `counts`, with lost words only if there are any."""
+    """Return the `counts` of Features by name, for a result; lost words only if there are any."""
     if counts is None:
         return {}
     tokens, unknown, lost, words = counts.tolist()
@@ -274,15 +275,17 @@ def counted(counts: NDArray[np.int64] | None) -> dict[str, int]:
 
 
 def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Reporter) -> Result:
-    """Run a job's attempt with as few parts per batch as memory allows.
+    """Run a job with as few micro-batches (parts) per batch as memory allows.
 
-    The first attempt has the recipe's number of parts. If memory runs out, activations are
-    recomputed in the backward pass, with the same number of parts and the same result. If it runs
-    out again, or the encoder does not support that, the number of parts doubles until micro-batches
-    are half as large as the one that was too large. Each attempt begins anew from the same seed, so
-    weights, order and batches are the same, and the result is the same as of `--set accumulation`
-    with the last number. Dropout is drawn per micro-batch, so with dropout the result differs from
-    the recipe's number like another random sample. Raises JobError if a single item is too large.
+    The first attempt uses the recipe's number of parts. If memory runs out, the next attempt
+    recomputes activations in the backward pass, with the same number of parts and the same result.
+    If memory runs out again, or if the encoder does not support recomputation, the number of parts
+    is doubled until a micro-batch is at most half as large as the one that was too large.
+
+    Each attempt begins anew from the same seed, so weights, order and batches are the same. The
+    result is the same as with `--set accumulation` and the last number of parts. Dropout is drawn
+    per micro-batch, so with dropout a different number of parts has the effect of different random
+    numbers. Raises JobError if a single item is too large.
     """
     batch_size = int(job.settings["batch_size"].value)
     parts = int(job.settings["accumulation"].value)
@@ -291,7 +294,7 @@ def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Re
         result, too_large, can_spare = _try(attempt, parts, checkpointing)
         if result is not None:
             return result
-        free_memory()  # nothing refers to the attempt any more, not even a traceback
+        free_memory()  # here nothing refers to the attempt any more, not even a traceback
         sentence = "ran out of memory and starts over"
         if can_spare:
             checkpointing = True
@@ -310,9 +313,9 @@ def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Re
 def _try(
     attempt: Callable[[int, bool], Result], parts: int, checkpointing: bool
 ) -> tuple[Result | None, int, bool]:
-    """Return a result, or the size of the micro-batch that ran out of memory.
+    """Return the result of an attempt, or the size of the micro-batch that ran out of memory.
 
-    In the second case, the last value reports whether recomputing activations can save memory.
+    The third value is True if memory ran out and recomputing activations can save some.
     """
     try:
         return attempt(parts, checkpointing), 0, False
@@ -333,17 +336,17 @@ def _try(
 
 
 def find_compute(precision: str, *, deterministic: bool) -> Compute:
-    """Return the device, number format and processes of this computation."""
+    """Return the device, number format and processes that a job is computed with."""
     device = _find_device(deterministic=deterministic)
     graphs = device.type == "cuda" and os.environ.get(GRAPHS) == "1"
     return Compute(device=device, precision=precision, ranks=Ranks.join(device), graphs=graphs)
 
 
 def _find_device(*, deterministic: bool) -> torch.device:
-    """Return the GPU that the engine made visible (for several processes, this one's), or the CPU.
+    """Return this process's GPU among those that the engine made visible, or the CPU.
 
-    A GPU is also configured for deterministic kernels, or not. Raises BenchError if this torch
-    cannot use the GPU, and MemoryRanOutError if it accepts no other process.
+    A GPU is also configured to use deterministic kernels, or the fastest ones. Raises BenchError if
+    this torch cannot use the GPU, and MemoryRanOutError if the GPU accepts no further process.
     """
     if not torch.cuda.is_available():
         told = os.environ.get("CUDA_VISIBLE_DEVICES", "")
@@ -353,7 +356,7 @@ def _find_device(*, deterministic: bool) -> torch.device:
                 "install the one for its driver (https://pytorch.org), or use --device cpu."
             )
         return torch.device("cpu")
-    # If there are more processes than GPUs, they share them.
+    # If there are more processes than GPUs, several processes share a GPU.
     number = int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
     try:
         torch.cuda.set_device(number)  # creates a context, which takes some hundred megabytes
@@ -370,15 +373,18 @@ def _find_device(*, deterministic: bool) -> torch.device:
 
 
 def now() -> str:
-    """Return the time: UTC in ISO 8601."""
+    """Return the current time in UTC, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def provenance_of(
     job: Job, splits: Mapping[str, SplitRows], tokenizer: Any, compute: Compute, started: str
 ) -> Mapping[str, Any]:
-    """Return the facts about a run for its result; `started` is UTC in ISO 8601."""
-    repeats = count_repeats(splits)  # rows that repeat an earlier row, or one of train
+    """Return the facts about a run that its result contains.
+
+    `started` is the time when the run began, in UTC and ISO 8601.
+    """
+    repeats = count_repeats(splits)  # rows that repeat an earlier row, or a row of train
     found = collect(
         job,
         splits={
@@ -399,7 +405,7 @@ def provenance_of(
 
 
 def _describe(tokenizer: Any) -> str:
-    """Return a tokenizer as JSON, to be called before its first use, which changes its state."""
+    """Return a tokenizer as JSON; call this before its first use, which changes its state."""
     if tokenizer.is_fast:
         return str(tokenizer.backend_tokenizer.to_str())
     return json.dumps(tokenizer.get_vocab(), sort_keys=True)
@@ -408,7 +414,7 @@ def _describe(tokenizer: Any) -> str:
 def _read_by(
     provenance: Mapping[str, Any], task: Task, techniques: Iterable[Technique], job: Job
 ) -> str:
-    """Return a key of everything besides the head that affects features, like the tokenizer."""
+    """Return a cache key of everything besides the head that affects the features."""
     tokenizer = str(provenance["model"]["tokenizer"])
     if job.documents:
         return f"{tokenizer} {sorted(job.documents.items())}"
@@ -417,14 +423,14 @@ def _read_by(
 
 @dataclass(kw_only=True)
 class JobState:
-    """State of a job so far, which its snapshots contain.
+    """Progress of a job so far, as its snapshots store it.
 
     Attributes:
         training: Training of the job.
         began: Time when this process began the job, by the monotonic clock.
         earlier: Seconds that earlier processes have spent on the job.
-        resumed: Steps from which the job was resumed.
-        evaluations: Last evaluation of each split.
+        resumed: Steps after which the job was resumed.
+        evaluations: Last evaluation of each split, keyed by its name.
     """
 
     training: Training
@@ -434,10 +440,10 @@ class JobState:
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
 
     def judge(self, evaluations: Sequence[Evaluation]) -> None:
-        """Mark a step's evaluations, and keep their predictions if its weights may be final.
+        """Record a step's evaluations; keep their predictions if its weights may be the final ones.
 
-        With several tasks, the curve shows the main score of each by its title, and their mean
-        decides.
+        With several tasks, the learning curve contains the main score of each task, keyed by title,
+        and evaluations are compared by the mean of these scores.
         """
         training, meter, choice = self.training, self.training.meter, self.training.recipe.selection
         with SIGNALS.held_back():  # a state must contain an evaluation and its weights, or neither
@@ -449,7 +455,7 @@ class JobState:
                 self.evaluations |= {each.name: each for each in evaluations}
 
     def restore(self, state: State) -> None:
-        """Load a state of the same job."""
+        """Load a state of the same job from a snapshot."""
         self.training.restore(state)
         numbers = state.numbers["job"]
         self.earlier = numbers["seconds"]
@@ -458,10 +464,10 @@ class JobState:
         self.evaluations = {evaluation.name: evaluation for evaluation in kept}
 
     def state(self) -> State:
-        """Return everything that `restore` needs."""
+        """Return the state of the job, with everything that `restore` needs."""
         state = self.training.state()
         stays = self.training.is_over or self.training.recipe.selection.best_checkpoint
-        # Otherwise a later evaluation replaces them, so they need not be written.
+        # Otherwise later evaluations replace these, so they need not be written.
         final = self.evaluations.values() if stays else ()
         job = {
             "seconds": self.seconds,
@@ -502,7 +508,7 @@ class JobState:
 
 
 def _marked(evaluations: Sequence[Evaluation]) -> tuple[Mapping[str, float], float | None]:
-    """Return the curve's scores from the evaluations of a step, and the value that decides."""
+    """Return a step's scores for the curve, and the value by which evaluations are compared."""
     values = {each.task: headline(each.name, each.scores) for each in evaluations}
     if len(evaluations) == 1:
         return evaluations[0].scores, values[evaluations[0].task]
@@ -512,7 +518,10 @@ def _marked(evaluations: Sequence[Evaluation]) -> tuple[Mapping[str, float], flo
 
 
 def _result(job: Job, prepared: _Job, done: JobState) -> Result:
-    """Return the result of a finished job; its cost includes earlier processes of a resumed job."""
+    """Return the result of a finished job.
+
+    If the job was resumed, the cost includes the time of earlier processes.
+    """
     training, meter, provenance = done.training, done.training.meter, prepared.provenance
     seconds, optim = meter.seconds, training.recipe.optim
     how: dict[str, Any] = {"accumulation": optim.accumulation}

@@ -1,4 +1,4 @@
-"""Loading of the network that a run has left in a folder, from that folder alone."""
+"""Loading of a run's trained network from its folder, without other files."""
 
 from pathlib import Path
 from typing import Any
@@ -23,20 +23,21 @@ def kept_network(
 ) -> LoadedRun:
     """Return a run with the trained network of one task, in evaluation mode and frozen.
 
-    The folder has to be checked before; it is a run's own, or in transformers' format (bench
-    model).
+    The digests of the folder must have been checked before. The folder was written by a run, or is
+    in transformers' format (bench model).
 
     Args:
-        folder: Folder of the network.
-        job: Job that has left it.
+        folder: Folder with the network.
+        job: Job that the network was trained by.
         compute: Device and precision.
         task: One of the tasks that the job was trained on, by default the only one.
-        every_state: As for `load_run`.
+        every_state: Whether the last layer returns the states of all tokens, whatever the head
+            reads.
 
     Raises:
         JobError: If the weights do not fit the network.
-        BenchError: If a plugin has changed since.
-        ModelError: If the encoder cannot be made, or the folder is not a run's.
+        BenchError: If a plugin has changed since the run.
+        ModelError: If the encoder cannot be loaded, or the folder was not written by a run.
     """
     with folder_of_a_run(folder):
         run = _made(folder, job, compute, task=task or job.task, every_state=every_state)
@@ -48,19 +49,19 @@ def _made(folder: Path, job: Job, compute: Compute, *, task: str, every_state: b
     plugins_for(job, kept=True)
     work, is_class = Work.to_predict(job, compute), is_published(folder)
     recipe = work.recipe
-    if job.trust.remote_code and not is_class:  # only the checkpoint's folder has its code
+    if job.trust.remote_code and not is_class:  # the code is only in the checkpoint
         encoder = load_pretrained(job, recipe)
     else:
         whole = recipe.text is not None
         encoder = load_encoder(str(folder.absolute()), None, None, whole=whole)
     name = f"{job.model} (run {job.key[:12]})"
     if not is_class:
-        load_kept(encoder, folder, name)  # before a head takes the pooler away
+        load_kept(encoder, folder, name)  # before a head removes the pooler
     run = load_run(work, encoder, task=task, every_state=every_state)
     network: Any = run.setups[0].network
     if is_class:
         pretrained: Any = encoder.network
-        pretrained.tie_weights()  # the file of a class contains T5's embeddings only once
+        pretrained.tie_weights()  # a folder in transformers' format has T5's embeddings once
         is_body = recipe.text or recipe.ranking
         load_class(network, folder, "" if is_body else pretrained.base_model_prefix, name)
     run.to_predict()

@@ -1,4 +1,7 @@
-"""Technique of the auxiliary language modeling loss, which the head adds; it needs every word."""
+"""Technique for an auxiliary language modeling loss, which needs the whole vocabulary.
+
+The head computes the loss itself.
+"""
 
 from benchharness.worker.technique import Technique
 

@@ -1,10 +1,10 @@
-"""Cache of the states of all layers of an encoder for some rows.
+"""Cache on disk of the states of all layers of an encoder, for the rows of a split.
 
     CACHE/states/DIGEST.npy     (layers + 1, places, size), the embeddings' states first
 
-A place is a token that is read, or a row if only one state of it is read. Padding is not stored.
-The numbers are in the run's precision: fp32 as computed, or bf16 as a bf16 matrix product would
-round them anyway.
+A place is the index of a stored state: one per token that the head reads, or one per row if the
+head reads only one state of each row. Padding is not stored. The numbers are in the run's
+precision: fp32 as computed, or bf16 as a bf16 matrix product would round them anyway.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from benchharness.training.compute import Compute, Part
 from benchharness.training.predict import PREDICTION_TOKENS, reported
 
 SECONDS_BETWEEN_SIGNS = 10.0
-"""Time between signs of life of a job that waits while another one computes the states it needs."""
+"""Time between progress reports of a job while another job computes the states that it needs."""
 
 STORED: Mapping[str, np.dtype[Any]] = {
     "fp32": np.dtype(np.float32),
@@ -45,16 +45,16 @@ STORED: Mapping[str, np.dtype[Any]] = {
 """Data types in the files; NumPy has no bf16, so its bits are stored as integers."""
 
 PER_RUN = ("_", "transformers_version", "architectures", "dtype")
-"""Prefixes of the names in a config that do not affect the computation of its network."""
+"""Prefixes of config names whose values do not affect the computation of the network."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Encoder whose states are read, and which states, computed how.
+    """Description of encoder states: the encoder, which of its states are read, and the precision.
 
     Attributes:
         network: The encoder.
-        identity: Digest of the encoder.
+        identity: Digest of the encoder (`network_digest`).
         tokens: "first" or "last" if one state per row is read, else "all".
         head: Head type, which decides which of Longformer's tokens have global attention.
         compute: Device and precision.
@@ -68,7 +68,7 @@ class Source:
 
 
 def _places_of(features: Features, tokens: str) -> Indices:
-    """Return the place of every token, -1 if it is not read; or the place of every row."""
+    """Return the index of every token's stored state, -1 if there is none; or of every row's."""
     if tokens != "all":
         return np.arange(len(features))  # (rows,)
     if features.read is None:
@@ -79,12 +79,13 @@ def _places_of(features: Features, tokens: str) -> Indices:
 def layer_states(source: Source, features: Features, report: Reporter) -> Tensor:
     """Return the states `[layers + 1, places, size]`, memory-mapped from disk.
 
-    States that are not cached yet are computed, without dropout; if several jobs need them, only
-    one computes them. Raises JobError if the disk is too small, and ModelError for a Funnel.
+    `places` is the number of stored states. States that are not cached yet are computed, without
+    dropout; if several jobs need them, only one computes them. Raises JobError if the disk has too
+    little room, and ModelError for a Funnel encoder.
     """
     path = cache_folder("states") / f"{_digest(source, features)}.npy"
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Seeds of one task start together and need the same states: one computes, the others wait.
+    # Jobs with different seeds start together and need the same states: one computes, others wait.
     with _alone(path, report):
         found = _map(path)
         if found is None:
@@ -96,9 +97,9 @@ def layer_states(source: Source, features: Features, report: Reporter) -> Tensor
 
 
 def network_digest(network: Any) -> str:
-    """Return the SHA-256 (hex) of a network's weights and config, without options for training.
+    """Return the SHA-256 (hex) of a network's weights and config, without training options.
 
-    For a checkpoint's own code, the module of its class is included.
+    If the network's class is custom code of a checkpoint, its module is included.
     """
     digest = hashlib.sha256()
     if is_foreign(network):
@@ -116,7 +117,10 @@ def network_digest(network: Any) -> str:
 
 
 def _digest(source: Source, features: Features) -> str:
-    """Return the SHA-256 (hex) of all that the states depend on; METHOD stands for the code."""
+    """Return the SHA-256 (hex) of everything that the states depend on.
+
+    METHOD, a version number, stands for benchharness's code.
+    """
     digest = hashlib.sha256()
     compute = (source.compute.precision, source.compute.device.type)
     words = (source.identity, source.tokens, source.head, *compute, METHOD)
@@ -130,7 +134,7 @@ def _digest(source: Source, features: Features) -> str:
 
 @contextmanager
 def _alone(path: Path, report: Reporter) -> Iterator[None]:
-    """Hold a file's lock in the block; report progress while waiting for another process."""
+    """Context manager that holds a file's lock; reports progress while waiting for the lock."""
     lock = FileLock(path.with_suffix(".lock"))
     while not lock.is_locked:
         with suppress(Timeout):
@@ -145,7 +149,7 @@ def _alone(path: Path, report: Reporter) -> Iterator[None]:
 def _map(path: Path) -> NDArray[Any] | None:
     """Return the memory-mapped array of a file; None if the file is missing or damaged.
 
-    It is mapped copy-on-write because torch warns about read-only arrays; nothing is written.
+    It is mapped copy-on-write because torch warns about read-only arrays; nothing is written to it.
     """
     try:
         found: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
@@ -155,7 +159,7 @@ def _map(path: Path) -> NDArray[Any] | None:
 
 
 def _write(path: Path, source: Source, features: Features, report: Reporter) -> None:
-    """Compute the states into a file, which gets its name when it is complete."""
+    """Compute the states and write them to a file, which gets its name when it is complete."""
     precision, table = source.compute.precision, None
     every = _places_of(features, source.tokens)  # (tokens,), or (rows,)
     with whole_file(path) as draft:
@@ -178,13 +182,16 @@ def _write(path: Path, source: Source, features: Features, report: Reporter) -> 
                 table = np.lib.format.open_memmap(draft.name, mode="w+", dtype=dtype, shape=shape)
             table[:, places] = states  # (layers + 1, places of the batch, size)
         assert table is not None, "a split has rows"
-        table.flush()  # before the rename that publishes it
+        table.flush()  # before the rename that publishes the file
 
 
 def _compute(
     source: Source, features: Features, report: Reporter
 ) -> Iterator[tuple[Indices, NDArray[Any]]]:
-    """Yield indices of tokens or rows, with their states `[layers + 1, batch, size]` as stored."""
+    """Yield batches: indices of tokens or rows, and their states `[layers + 1, batch, size]`.
+
+    The states are in the data type of the file.
+    """
     network, compute = source.network, source.compute
     network.to(compute.device).eval()
     batches = length_batches(features.lengths, PREDICTION_TOKENS[compute.device.type])
@@ -193,7 +200,7 @@ def _compute(
     def states_of(rows: Indices) -> NDArray[Any]:
         with torch.inference_mode(), compute.autocast():
             inputs = Part.of(by_rows, rows, compute.device, layout="padded").inputs
-            inputs.pop("marks", None)  # for the head alone
+            inputs.pop("marks", None)  # only the head reads them
             found = _read(every_layer(network, inputs), inputs["attention_mask"], source.tokens)
         if compute.precision == "bf16":
             found = found.bfloat16().view(torch.int16)  # the same bits
@@ -206,10 +213,10 @@ def _compute(
 
 
 def every_layer(network: Any, inputs: Mapping[str, Any]) -> Tensor:
-    """Return the states `[layers + 1, rows, tokens, size]`, the last ones after the final norm.
+    """Return an encoder's states `[layers + 1, rows, tokens, size]`, the last after the final norm.
 
-    States of padding that some families add to their input are removed. Raises ModelError for
-    Funnel, and for a checkpoint's own code that does not return the states of its layers.
+    Some families add padding to their input; its states are removed. Raises ModelError for Funnel,
+    and for custom code of a checkpoint that does not return the states of its layers.
     """
     family, tokens = network.config.model_type, inputs["input_ids"].shape[1]
     if family == "funnel":
@@ -228,7 +235,7 @@ def every_layer(network: Any, inputs: Mapping[str, Any]) -> Tensor:
 
 
 def _read(states: Tensor, mask: Tensor, tokens: str) -> Tensor:
-    """Return the states that are stored, `[layers + 1, places, size]`."""
+    """Return the states that are stored, `[layers + 1, stored states, size]`."""
     if tokens == "all":
         return states[:, mask.bool()]  # row by row, without padding
     if tokens == "first":

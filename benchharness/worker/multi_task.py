@@ -1,4 +1,4 @@
-"""Multi-task technique: one encoder under the heads of several tasks.
+"""Multi-task technique: the heads of several tasks share one encoder.
 
 As in Liu et al., arXiv:1901.11504, section 3, the encoder with its pooler is shared, and each task
 has its own output layers. `mixed_batches` in training/batching.py draws the task of each step.
@@ -41,7 +41,7 @@ _READS_BY_HEAD = {
 class SharedEncoder(nn.Module):
     """Networks of several tasks on one encoder, in the order of the tasks.
 
-    It has no forward pass of its own: everything is computed by one of `networks`.
+    It has no forward pass of its own: each batch is computed by one of `networks`.
     """
 
     def __init__(self, encoder: Any, networks: Sequence[nn.Module]) -> None:
@@ -53,7 +53,7 @@ class SharedEncoder(nn.Module):
 
 
 def share(encoder: Encoder, heads: Sequence[tuple[Head, Task]]) -> SharedEncoder:
-    """Return the networks of these heads on one encoder.
+    """Create the networks of several heads on one encoder.
 
     Raises ModelError for several head types on a family whose encoder depends on the head type.
     """
@@ -67,6 +67,6 @@ def share(encoder: Encoder, heads: Sequence[tuple[Head, Task]]) -> SharedEncoder
     networks = []
     for head, task in heads:
         if pooler is not None and not is_foreign(encoder.network):
-            encoder.network.pooler = pooler  # the previous head has taken it off
+            encoder.network.pooler = pooler  # the previous head has removed it
         networks.append(head.network(encoder, task))  # random weights in the order of the tasks
     return SharedEncoder(encoder.network, networks)

@@ -1,9 +1,11 @@
-"""Several processes for one job: python -P -m benchharness.worker.ranks COUNT RESULT_FILE [...].
+"""Command that runs one job in several processes.
 
-Starts COUNT ordinary workers, gives each its number, and ends all of them if one fails. For its
-engine it behaves like a worker: it reads the job from stdin, and the first of its processes prints
-progress and writes the result. torchrun does the same for a worker with `--job FILE`, but opens a
-port on all interfaces as the meeting point of its processes; here they meet in a file.
+    python -P -m benchharness.worker.ranks COUNT RESULT_FILE [options]
+
+It starts COUNT ordinary workers, gives each its number, and ends all of them if one fails. An
+engine uses it like a single worker: it reads the job from stdin, and the first of its processes
+prints progress and writes the result. torchrun does the same for a worker with `--job FILE`, but
+its processes find each other through a port on all network interfaces. Here they use a file.
 """
 
 import json
@@ -28,18 +30,18 @@ Process = subprocess.Popen[bytes]
 WORKER = (sys.executable, "-P", "-m", "benchharness.worker")
 
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
-"""Environment variables that keep the traffic between the processes on this machine."""
+"""Environment variables that make the processes communicate over the loopback interface."""
 
 POLL_SECONDS = 0.05
 
 GRACE_SECONDS = 5.0
-"""Time that the other processes get to end after one has failed."""
+"""Time that the other processes have to end after one has failed."""
 
 STOPPED = 128 + signal.SIGTERM
-"""Exit status of a worker that was stopped, and may have taken some time to save its state."""
+"""Exit status of a worker that was stopped by a signal; it may have saved its state before."""
 
 CONSEQUENCES = ("gloo", "NCCL", "Connection closed", "DistBackendError", "DistNetworkError")
-"""Words in the errors of processes that failed because another one is missing."""
+"""Words in the errors of processes that failed because another process is missing."""
 
 
 def main(
@@ -48,10 +50,10 @@ def main(
     """Run the job from stdin in `count` processes, and return the exit status of a worker."""
     die_with(os.getppid())
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # the processes get it too, and end by themselves
-    job = sys.stdin.buffer.read()  # each process is given a copy
+        signal.signal(number, lambda *_: None)  # the workers get it too, and end by themselves
+    job = sys.stdin.buffer.read()  # each process gets a copy
     described = Job.from_json(json.loads(job))
-    # Without training there is nothing to share.
+    # A job without training is computed by one process.
     if described.kind == "baseline" or described.is_zero_shot:
         count = 1
     with scratch_folder() as folder:
@@ -66,7 +68,7 @@ def main(
 
 
 def _told(rank: int, count: int, folder: Path) -> dict[str, str]:
-    """Return environment variables for a process: torchrun's, the meeting file, and the device.
+    """Return the environment variables for a process: torchrun's, its store file, and its device.
 
     CUDA shows a process only the first of several MIG instances, so each process gets its own.
     """
@@ -83,7 +85,7 @@ def _start(command: Sequence[str], told: Mapping[str, str], job: bytes) -> Proce
         command,
         stdin=subprocess.PIPE,
         env={**os.environ, **told, DIES_WITH: str(os.getpid())},
-        close_fds=False,  # so that each inherits the locks that this process was given
+        close_fds=False,  # so that each process inherits the locks that this one was given
     )
     assert process.stdin
     # A process that ended at once has not read its job; its exit status is handled later.
@@ -93,9 +95,10 @@ def _start(command: Sequence[str], told: Mapping[str, str], job: bytes) -> Proce
 
 
 def _wait(ranks: Sequence[Process]) -> dict[int, int]:
-    """Return the exit statuses of failed processes, keyed by number, the first failure first.
+    """Wait for the processes; return the exit statuses of those that failed, in order of failure.
 
-    After a failure, the other processes get some seconds to end: most notice that one is missing.
+    The statuses are keyed by the number of the process. After a failure, the other processes have
+    some seconds to end, because most of them notice that one is missing.
     """
     failed: dict[int, int] = {}
     deadline = float("inf")
@@ -110,9 +113,10 @@ def _wait(ranks: Sequence[Process]) -> dict[int, int]:
 
 
 def _settle(failed: Mapping[int, int], result_file: Path) -> int:
-    """Publish the failure of the process that failed first, not of those that failed because of it.
+    """Write the failure of the process that failed first as the job's result.
 
-    Returns the exit status.
+    Processes that failed only because another one is missing are passed over. Returns the exit
+    status.
     """
     if not failed:
         return 0

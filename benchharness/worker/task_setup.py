@@ -1,4 +1,4 @@
-"""Setup of a job: its network (`load_run`), and the rows, head and targets of each of its tasks."""
+"""Setup of a job: its network (`load_run`), and the rows, head and targets of each task."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,12 +30,12 @@ from benchharness.training.loop import TaskBatches
 from benchharness.worker.technique import Technique, Work, techniques_of
 
 HELD_OUT = "held-out"
-"""Name of the split of train rows that are not trained on, next to the job's own splits."""
+"""Name of the additional split with the rows of train that are held out for evaluation."""
 
 
 @dataclass(kw_only=True)
 class TaskSetup:
-    """Setup of one task that a job is trained on; most jobs have only one.
+    """Setup of one task that a job is trained on; most jobs have only one task.
 
     Attributes:
         task: The task.
@@ -44,8 +44,8 @@ class TaskSetup:
         predicted: Splits that are predicted at the end, including splits of tasks that use this
             task's model.
         judged: Split that is evaluated during training: dev, or held-out rows of train.
-        network: Output layers of the head on the encoder, which tasks may share.
-        on_layers: As in TaskBatches.
+        network: The encoder with the task's head; several tasks may share the encoder.
+        on_layers: Called before each training step, as described in TaskBatches.
     """
 
     task: Task
@@ -65,9 +65,9 @@ class TaskSetup:
         encoder: Encoder,
         techniques: Sequence[Technique] = (),
     ) -> Self:
-        """Return the setup of a task, whose splits are selected from the job's `splits`."""
+        """Return the setup of a task; its splits are selected from the job's `splits`."""
         task = find_task(name)
-        trained = f"{name}:train"  # trained on, not predicted
+        trained = f"{name}:train"  # this split is trained on and not predicted
         predicted = [split for split in splits if _leader(split) == name and split != trained]
         # The first technique with a head of its own wins.
         heads = (technique.head(task, encoder) for technique in techniques)
@@ -76,19 +76,19 @@ class TaskSetup:
             head=next(filter(None, heads), None) or head_for(task, recipe.of_head(task.head)),
             trained=trained,
             predicted=tuple(predicted),
-            judged=next(iter(predicted), ""),  # dev, or the first of several
+            judged=next(iter(predicted), ""),  # dev, or the first of several dev splits
         )
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Every split of the task once, the one that is trained on first."""
+        """All splits of the task without duplicates; the split that is trained on comes first."""
         return tuple(dict.fromkeys((self.trained, *self.predicted, self.judged)))
 
     def batches(
         self, features: Mapping[str, Features], rows: Mapping[str, SplitRows]
     ) -> TaskBatches:
         """Return the training data of the task."""
-        # Targets need both: features of a long text (spans) have several rows per example.
+        # Targets need features and examples: a long context (spans) has several rows per example.
         encoded, examples = features[self.trained], rows[self.trained].examples
         targets = self.head.targets(encoded, examples, self.task)
         return TaskBatches(
@@ -102,16 +102,16 @@ class TaskSetup:
 
 
 def _leader(split: str) -> str:
-    """Return the task whose model predicts "task:split"."""
+    """Return the name of the task whose model predicts the split "task:split"."""
     name = split.rpartition(":")[0]
     return find_task(name).trained_on or name
 
 
-# Data and networks of setups.
+# Rows and networks of a job.
 
 
 def read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
-    """Return the rows of every split of the job; if it draws shots, train has only these.
+    """Return the rows of every split of the job; a few-shot job has only its k shots in train.
 
     Raises DataError if a split differs from the one that the job was planned with.
     """
@@ -119,7 +119,7 @@ def read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
     check_documents(job, rows)
     trained = f"{job.task}:train"
     if recipe.rows.shots:
-        # Draw before rows are held out: the k shots are all that is used of train.
+        # Draw before rows are held out, because nothing else of train may be used.
         rows[trained] = draw_shots(rows[trained], recipe.rows.shots, job.seed)
     return rows
 
@@ -138,7 +138,7 @@ def load_pretrained(job: Job, recipe: Recipe) -> Encoder:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedRun:
-    """Network of a job's tasks, with their heads on its `encoder`, and the limits of its rows."""
+    """Network of a job: the heads of its tasks on one `encoder`, and the length limits of rows."""
 
     encoder: Encoder
     techniques: Sequence[Technique]
@@ -147,7 +147,7 @@ class LoadedRun:
     limits: Limits
 
     def to_predict(self) -> None:
-        """Prepare the network, once its encoder has its weights, to predict without training."""
+        """Prepare the network to predict without training; call this after loading the encoder."""
         for technique in self.techniques:
             for setup in self.setups:
                 technique.to_predict(setup.network)
@@ -156,23 +156,23 @@ class LoadedRun:
 def load_run(
     work: Work, encoder: Encoder | None = None, *, task: str = "", every_state: bool = False
 ) -> LoadedRun:
-    """Put the heads of a job, with its techniques, on an encoder, by default its checkpoint's.
+    """Create the network of a job: put the heads of its tasks on an encoder.
 
     Args:
-        work: The job, and how it is computed.
-        encoder: Encoder to use instead of the checkpoint's.
-        task: Only task to set up; by default all that the job is trained on.
+        work: The job with its recipe and device.
+        encoder: Encoder to use; by default that of the job's checkpoint is loaded.
+        task: Only task to set up; by default all tasks that the job is trained on.
         every_state: Whether the last layer returns the states of all tokens, whatever the head
             reads.
 
     Raises:
-        ModelError: If the checkpoint cannot be used, or cannot read rows of that length.
+        ModelError: If the checkpoint cannot be used, or cannot read rows of the recipe's length.
     """
     job, recipe = work.job, work.recipe
     encoder = encoder or load_pretrained(job, recipe)
     with torch.random.fork_rng(devices=[]):  # a teacher must not change the heads' random weights
         techniques = techniques_of(work)
-    if work.trains:  # before the heads are made: they read their rate from the config
+    if work.trains:  # before the heads are created: they read their dropout from the config
         set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
     names = (task,) if task else job.trained_tasks
     setups = [TaskSetup.of(n, job.fingerprints, recipe, encoder, techniques) for n in names]
@@ -195,7 +195,7 @@ def hold_rows_out(
     recipe: Recipe,
     techniques: Sequence[Technique],
 ) -> None:
-    """Set the rows to train on; move rows that are evaluated instead of dev to their own split."""
+    """Replace the train rows in `rows` by those to train on, and add a split of held-out rows."""
     orders = recipe.pair.orders if recipe.pair else GIVEN_ORDER
     for setup in setups:
         trained = setup.trained
@@ -205,7 +205,7 @@ def hold_rows_out(
         for technique in techniques:
             rows[trained] = technique.learned_rows(rows[trained], setup.task)
         rows[trained] = setup.head.learned(rows[trained])
-        # Last, so that no row is trained on in one order and evaluated in the other.
+        # After rows are held out: no pair may be trained on in one order and evaluated in another.
         rows[trained] = in_orders(rows[trained], orders)
 
 
@@ -217,14 +217,14 @@ def network_of(
     *,
     every_state: bool = False,
 ) -> nn.Module:
-    """Return the network of one or several tasks, optimized for the device; set each setup's own.
+    """Create the network of one or several tasks for a device; set the network of each setup.
 
-    `every_state` is as for `load_run`.
+    `every_state` is described at `load_run`.
     """
     made = (technique.shared_network(setups, encoder) for technique in techniques)
     network = next((each for each in made if each is not None), None)
     if network is None:
-        (setup,) = setups  # with several tasks, a technique returns the network
+        (setup,) = setups  # with several tasks, a technique creates the network
         network = setup.network = setup.head.network(encoder, setup.task)
     every_state = every_state or any(technique.every_state for technique in techniques)
     if getattr(network, "reads_first_token", False) and not every_state:
@@ -234,7 +234,7 @@ def network_of(
 
 
 def limits_of(recipe: Recipe, encoder: Encoder) -> Limits:
-    """Return the recipe's limits; ModelError if the encoder does not accept rows of that length."""
+    """Return the recipe's limits; raise ModelError if they are too long for the encoder."""
     check_reach(recipe.rows.max_tokens, encoder.max_tokens)
     span = recipe.span or SpanOptions()
     return Limits(

@@ -1,7 +1,7 @@
-"""Techniques of training as hooks: each changes a job at the points where `run_job` calls it.
+"""Techniques of training, such as distillation: hooks that `run_job` calls to change a job.
 
-A technique is a module of this package with a function `technique(work=...)`. Only the techniques
-that a job has are imported. Their part in planning is in driver/technique.py.
+A technique is a module of this package with a function `technique(work=...)`. Only the modules of
+the job's techniques are imported. Hooks for planning are in driver/technique.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 
 class Folders(TypedDict, total=False):
-    """Options of the worker.
+    """Folders that a worker reads and writes, and the time between two snapshots.
 
     Attributes:
         start_from: Folder with the encoder of the run that the job starts from.
-        teacher: Folder with the network of the run that the job learns from.
-        keep: Folder for this run's own network.
-        snapshots: Folder for the job's state, which it keeps there and resumes from.
-        checkpoint_every: Seconds between two snapshots; one more is written before a signal
-            ends the job.
+        teacher: Folder with the teacher's network, for distillation.
+        keep: Folder to write the trained network into.
+        snapshots: Folder for snapshots of the job's state, from which it can resume.
+        checkpoint_every: Seconds between two snapshots. Another one is written when a signal ends
+            the job.
     """
 
     start_from: Path | None
@@ -48,9 +48,10 @@ class Folders(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """A job with its recipe, its computation, its progress report and its folders.
+    """Job to be computed, with its recipe, device, progress reporter and folders.
 
-    The encoder has the recipe's dropout if `trains`.
+    If `trains` is False, the network is only used for prediction and the recipe's dropout is not
+    set.
     """
 
     job: Job
@@ -62,7 +63,7 @@ class Work:
 
     @classmethod
     def to_predict(cls, job: Job, compute: Compute) -> Self:
-        """Return the work of a job without its training, and therefore without a teacher."""
+        """Return the work of a job that is only used for prediction, without its teacher."""
         recipe, alone = Recipe.from_settings(job.settings), replace(job, teacher=None)
         return cls(job=alone, recipe=recipe, compute=compute, trains=False)
 
@@ -80,7 +81,7 @@ class Prepared:
 
 @dataclass(kw_only=True)
 class Technique:
-    """Hooks of a technique, in the order in which a job calls them; by default they change nothing.
+    """Hooks of a technique; by default they change nothing.
 
     `provenance` contains facts for the job's result. It is read after `on_network`.
     """
@@ -89,41 +90,44 @@ class Technique:
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     whole_vocabulary: ClassVar = False
-    """True if the whole vocabulary is needed, and not only the rows that are used."""
+    """True if the network needs its whole vocabulary, not only the tokens of the job's texts."""
 
     every_state: ClassVar = False
     """True if the last layer must return the states of all tokens, whatever the head reads."""
 
     def head(self, task: Task, encoder: Encoder) -> Head | None:
-        """Return the head of a task; None for the head of its type."""
+        """Return a head for the task, or None to use the ordinary head of the task's type."""
         return None
 
     def learned_rows(self, rows: SplitRows, task: Task) -> SplitRows:
-        """Return the rows to train on, made from the rows of a train split."""
+        """Return the rows to train on, given the rows of a train split."""
         return rows
 
     def feature_key(self, task: Task) -> str:
-        """Return a key of what features depend on in addition to head, limits and tokenizer."""
+        """Return a cache key of what features depend on besides head, limits and tokenizer."""
         return ""
 
     def shared_network(self, setups: Sequence["TaskSetup"], encoder: Encoder) -> nn.Module | None:
-        """Return the network of all tasks, and set each setup's own; None for a single task."""
+        """Return a network for all tasks and set the network of each setup, or return None.
+
+        None means that the job has a single task, whose head creates the network.
+        """
         return None
 
     def on_setups(self, setups: Sequence["TaskSetup"]) -> None:
-        """Change the heads, before there is a network."""
+        """Change the heads, before the network is created."""
 
     def on_network(self, prepared: Prepared) -> None:
-        """Change the network or the features, after both are made."""
+        """Change the network or the features, after both were created."""
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:
-        """Adapt to a cut vocabulary, of which some rows are left."""
+        """Adapt to a vocabulary that was cut to the tokens of the job's texts."""
 
     def to_predict(self, network: Any) -> None:
-        """Change a network that is not to be trained, after its encoder has its weights."""
+        """Change a network that is used only for prediction, after its encoder was loaded."""
 
     def before_writing(self, network: nn.Module) -> None:
-        """Turn the encoder into one that other programs can load."""
+        """Change the encoder to a form that other programs can load, before it is written."""
 
 
 TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
@@ -134,12 +138,12 @@ TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
     "frozen": lambda _, recipe: recipe.encoder.is_frozen,
     "adapters": lambda _, recipe: recipe.encoder.lora_rank,
 }
-"""Modules of the techniques, and which jobs have them. The teacher is loaded first, before random
-numbers are drawn from the seed."""
+"""Condition under which a job has a technique, keyed by the technique's module. Distillation is
+first, because loading the teacher has to precede drawing random numbers from the seed."""
 
 
 def techniques_of(work: Work) -> list[Technique]:
-    """Create the techniques of a job, in table order."""
-    # The order of the table matters: the random numbers depend on it.
+    """Create the techniques of a job, in the order of TECHNIQUES."""
+    # Keep the order of TECHNIQUES: the random numbers depend on it.
     found = [name for name, has in TECHNIQUES.items() if has(work.job, work.recipe)]
     return [import_module(f"benchharness.worker.{name}").technique(work=work) for name in found]

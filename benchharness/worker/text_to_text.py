@@ -1,4 +1,4 @@
-"""Text-to-text technique: a task is answered in words, by an encoder with its decoder."""
+"""Text-to-text technique: an encoder with its decoder generates the answers of a task as text."""
 
 from benchharness.encoder import Encoder
 from benchharness.heads import Head
@@ -10,9 +10,9 @@ from benchharness.worker.technique import Technique
 
 
 class TextToText(Technique):
-    """Technique that replaces the heads with one that answers in words.
+    """Technique that replaces the heads with a text-to-text head.
 
-    Answers have at most as many tokens as the recipe allows, or by default as the encoder reads.
+    An answer has at most `max_target_tokens` tokens, by default as many as the encoder can read.
     """
 
     whole_vocabulary = True  # any token may be predicted
@@ -23,15 +23,15 @@ class TextToText(Technique):
         return text.max_target_tokens if text else None
 
     def head(self, task: Task, encoder: Encoder) -> Head:
-        """Return the head that answers in words."""
+        """Return the text-to-text head of a task."""
         return text_head(task, encoder.tokenizer, self._room or encoder.max_tokens)
 
     def learned_rows(self, rows: SplitRows, task: Task) -> SplitRows:
-        """Return a row per answer."""
+        """Return one row for each correct answer of an example."""
         return rows_to_learn(rows, task)
 
     def feature_key(self, task: Task) -> str:
-        """Return the task's name and the maximum length of an answer."""
+        """Return a cache key with the task's name and the maximum length of an answer."""
         return f" {task.name} {self._room}"
 
 

@@ -1,9 +1,10 @@
-"""A timing job: measures the speed and memory of an encoder in training and in prediction.
+"""Timing jobs, which measure the speed and memory of an encoder in training and in prediction.
 
-It uses the same code as other jobs: batches, packing, number format and optimizer are as in its
-recipe. As in papers, all layers compute every token and the whole vocabulary is trained, even if a
-head would read less and the documents would use fewer words. The encoder and a reference take
-turns, pass by pass, so that a slowdown of the machine affects both.
+A timing job uses the same code as other jobs: batches, packing, number format and optimizer are
+those of its recipe. As in papers, all layers compute every token and the whole vocabulary is
+trained, even if the head reads only some states and the documents contain only some tokens. The
+encoder and a reference model take turns, pass by pass, so that a slowdown of the machine affects
+both.
 """
 
 import time
@@ -41,19 +42,19 @@ from benchharness.worker.task_setup import load_pretrained, load_run
 from benchharness.worker.technique import Work
 
 HEAD = "glue/sst2"
-"""Task whose head is put on the encoder: two classes of a text."""
+"""Task whose head is put on the encoder: it classifies a text into two classes."""
 
 LOW, HIGH = 100, 16000
 """Range of random token ids, as in efficiency/multiprocess_bench.py of AnswerDotAI/ModernBERT."""
 
 MOST_ALONE = 100
-"""Maximum number of documents that are predicted one by one in a pass."""
+"""Maximum number of documents per pass that are predicted one by one."""
 
 FAR_APART = 0.05
-"""Relative standard deviation of passes above which a note reports that they vary."""
+"""Relative standard deviation of the times of passes above which a note reports the variation."""
 
 LARGEST = 4096
-"""Maximum number of documents for which a batch is tried."""
+"""Maximum number of documents that are tried as one batch."""
 
 PHASES = ("predict", "train")
 
@@ -62,10 +63,10 @@ Times = NDArray[np.float64]
 
 
 def time_encoder(job: Job, report: Reporter) -> Result:
-    """Time an encoder on the documents of a task.
+    """Measure the time and memory that an encoder needs for the documents of a task.
 
     Raises:
-        JobError: If this is not the machine that the job was planned for.
+        JobError: If the job was planned for a different machine.
         DataError: If the documents differ from those that the job was planned with.
         ModelError: If the checkpoint cannot be used.
     """
@@ -74,7 +75,7 @@ def time_encoder(job: Job, report: Reporter) -> Result:
     compute = find_compute(job.precision, deterministic=recipe.optim.deterministic)
     check_machine(str(job.settings[MACHINE].value), compute)
     report(Progress(phase="loading"))
-    (name,) = job.fingerprints  # a task that is timed has one split
+    (name,) = job.fingerprints  # a timed task has one split
     rows = read_split(job, name)
     encoder = load_pretrained(job, recipe)
     provenance = provenance_of(job, {name: rows}, encoder.tokenizer, compute, started)
@@ -82,7 +83,7 @@ def time_encoder(job: Job, report: Reporter) -> Result:
     parameters = sum(weight.numel() for weight in encoder.network.parameters())
     side = partial(Side.of, Work(job=job, recipe=recipe, compute=compute))
 
-    # ---- The encoder first, alone: the peak memory of a process never falls.
+    # ---- Run the encoder alone first, because the peak memory of a process never falls.
     ours = side(encoder, features)
     ours.predict()
     peak = peak_memory()
@@ -93,7 +94,7 @@ def time_encoder(job: Job, report: Reporter) -> Result:
     for warm_up in (reference.predict, reference.train):
         warm_up()
 
-    # ---- Then encoder and reference in turns.
+    # ---- Then time encoder and reference in turns.
     found, alone = _take_turns((ours, reference), recipe.timed.passes, report)
     del reference
     whole = {"peaks": peaks, "largest": largest_batch(ours) if compute.on_gpu else 0}
@@ -112,7 +113,7 @@ def time_encoder(job: Job, report: Reporter) -> Result:
 
 
 def check_machine(planned: str, compute: Compute) -> None:
-    """Raise JobError if a job was planned for another machine than this."""
+    """Raise JobError if this is not the machine, or kind of GPU, that a job was planned for."""
     found = machine_name(torch.get_num_threads())
     if compute.on_gpu:
         found = torch.cuda.get_device_name()
@@ -124,7 +125,7 @@ def check_machine(planned: str, compute: Compute) -> None:
 
 
 def documents(examples: Sequence[TimedExample], encoder: Encoder, max_tokens: int) -> Features:
-    """Encode documents: random tokens between special tokens, or texts."""
+    """Encode documents: their texts, or as many random tokens as they have, with special tokens."""
     if not examples[0].tokens:
         return encode(examples, encoder.tokenizer, Limits(max_tokens=max_tokens))
     check_reach(max_tokens, encoder.max_tokens)
@@ -137,7 +138,7 @@ def documents(examples: Sequence[TimedExample], encoder: Encoder, max_tokens: in
 
 
 def reference_of(shape: str, encoder: Encoder, features: Features) -> tuple[Encoder, Features]:
-    """Return a BERT of this shape with random weights, and the same documents for it."""
+    """Return a BERT of this shape with random weights, and the features changed to suit it."""
     layers, size = SHAPES[shape]
     config = BertConfig(
         num_hidden_layers=layers,
@@ -147,14 +148,14 @@ def reference_of(shape: str, encoder: Encoder, features: Features) -> tuple[Enco
         max_position_embeddings=max(512, features.max_tokens),
     )
     made = replace(encoder, network=draw_network(config), config=config, family="bert")
-    # Ids beyond the reference's vocabulary are mapped into it: every token costs the same.
+    # Map ids beyond the reference's vocabulary into it; this is harmless: all tokens cost the same.
     ids = features.token_ids % config.vocab_size
     return made, replace(features, token_ids=ids, token_types=np.zeros_like(ids), pad_id=0)
 
 
 @dataclass(kw_only=True)
 class Side:
-    """Side of the comparison: a network, its documents, and the steps of an endless training."""
+    """One of the two models that are compared, with its documents and steps of endless training."""
 
     network: nn.Module
     batches: TaskBatches
@@ -163,7 +164,7 @@ class Side:
 
     @classmethod
     def of(cls, work: Work, encoder: Encoder, features: Features) -> Self:
-        """Return a side with a head on the encoder, whose last layer computes all tokens."""
+        """Return a model with a head on the encoder, whose last layer computes all tokens."""
         run = load_run(work, encoder, task=HEAD, every_state=True)
         batches = TaskBatches(
             network=run.network,
@@ -176,7 +177,7 @@ class Side:
         return made
 
     def training(self, recipe: Recipe, batches: TaskBatches) -> Iterator[int]:
-        """Return the steps of a practically endless training."""
+        """Return an iterator over the steps of a training that practically never ends."""
         schedule: Schedule = replace(recipe.schedule, steps=10**6)
         selection = replace(recipe.selection, evaluations=1)
         training = Training.begin(
@@ -190,13 +191,13 @@ class Side:
         return iter(training)
 
     def train(self) -> Times:
-        """Train on all documents once; return the time."""
+        """Train on all documents once; return the time that it took."""
         steps = -(-self.batches.items // self.work.recipe.optim.batch_size)  # rounded up
         self.network.train()
         return self._timed(lambda: [next(self.steps) for _ in range(steps)])
 
     def predict(self, rows: Indices | None = None) -> Times:
-        """Predict all documents, or some rows of them; return the time."""
+        """Predict all documents, or those in `rows`; return the time that it took."""
         features = self.batches.features if rows is None else part(self.batches.features, rows)
         return self._timed(
             lambda: predict(self.network, features, self.work.compute, lambda _: None)
@@ -211,12 +212,12 @@ class Side:
         """Return wall-clock time and processor time; the latter is 0 for a GPU."""
         if not self.work.compute.on_gpu:
             return np.array([time.perf_counter(), time.process_time()])
-        torch.cuda.synchronize()  # kernels are queued: the host is ahead of them
+        torch.cuda.synchronize()  # wait for the kernels that the host has queued
         return np.array([time.perf_counter(), 0.0])
 
 
 def part(features: Features, rows: Indices) -> Features:
-    """Return some rows of features that have only tokens."""
+    """Return some rows of features that have no columns except tokens and token types."""
     places, types = features.tokens_of(rows), features.token_types
     return replace(
         features,
@@ -228,16 +229,16 @@ def part(features: Features, rows: Indices) -> Features:
 
 
 def largest_batch(side: Side) -> int:
-    """Return the largest number of documents that fit in one micro-batch in training.
+    """Return the largest number of documents that memory allows in one micro-batch in training.
 
-    It is accurate to an eighth.
+    The number is up to an eighth too small, because the search stops at this accuracy.
     """
 
     def fits(count: int) -> bool:
         rows = np.arange(count) % side.batches.items
         features = part(side.batches.features, rows)
         targets = torch.zeros(count, dtype=torch.long)
-        # is_whole: the batch is not cut, however many tokens it has.
+        # is_whole keeps the batch from being cut, however many tokens it has.
         whole = replace(side.batches, features=features, targets=targets, is_whole=True)
         optim = replace(side.work.recipe.optim, batch_size=count, accumulation=1)
         try:
@@ -251,7 +252,7 @@ def largest_batch(side: Side) -> int:
         free_memory()
         return found
 
-    # First by doubling, then by bisection.
+    # Search first by doubling, then by bisection.
     most, too_many = 0, 1
     while too_many <= LARGEST and try_it(too_many):
         most, too_many = too_many, 2 * too_many
@@ -262,11 +263,11 @@ def largest_batch(side: Side) -> int:
 
 
 def _take_turns(sides: Sequence[Side], passes: int, report: Reporter) -> tuple[Times, Times]:
-    """Return the times of all passes of both sides, and of the encoder's single documents.
+    """Return the times of all passes of both models, and of the encoder's single documents.
 
-    The shapes are `[sides, phases, passes, 2]` and `[documents, 2]`. If there are more than
-    MOST_ALONE documents, some are predicted alone, and each of the others gets the time of the
-    nearest one.
+    The shapes are `[models, phases, passes, 2]` and `[documents, 2]`. If there are more than
+    MOST_ALONE documents, only some are predicted alone, and each of the others gets the time of the
+    nearest document in order.
     """
     count = sides[0].batches.items
     found = np.empty((len(sides), len(PHASES), passes, 2))
@@ -276,7 +277,7 @@ def _take_turns(sides: Sequence[Side], passes: int, report: Reporter) -> tuple[T
         for place in (0, 1) if turn % 2 else (1, 0):
             for number, phase in enumerate(PHASES):
                 found[place, number, turn] = getattr(sides[place], phase)()
-        # After the passes of both; the reference is not timed on single documents.
+        # Then the single documents, after the passes of both; the reference is not timed on them.
         alone[turn] = [sides[0].predict(np.array([row])) for row in chosen]
         report(Progress(phase="predicting", step=turn + 1, steps=passes))
     nearest = np.abs(chosen[:, None] - np.arange(count)).argmin(axis=0)  # (documents,)
@@ -290,12 +291,15 @@ def _predictions(
     alone: Times,
     whole: Mapping[str, Any],
 ) -> list[TimedPrediction]:
-    """Return each document's share of the median pass; `whole` are facts about the whole split."""
+    """Return for each document its share of the time of the median pass.
+
+    `whole` contains facts about the whole split, which every prediction repeats.
+    """
     took = {}
     for number, phase in enumerate(PHASES):
         clock, processor = np.median(found[0, number], axis=0)
         counts = int(processor > 0)
-        # The median of the turns' ratios, because both sides of a turn had equal conditions.
+        # The median of the passes' ratios, because both models had equal conditions in a pass.
         ratio = np.median(found[1, number, :, counts] / found[0, number, :, counts])
         seconds = np.array([clock, processor, ratio * (processor or clock)])
         took[phase] = (tokens[:, None] / tokens.sum() * seconds).tolist()  # (documents, 3)
@@ -313,7 +317,10 @@ def _predictions(
 
 
 def variations(found: Times) -> Iterator[str]:
-    """Yield a note about each phase whose passes vary; `found` is `[phases, passes, 2]`."""
+    """Yield a note about each phase whose passes vary by more than FAR_APART.
+
+    `found` `[phases, passes, 2]` are the times of the encoder.
+    """
     for phase, passes in zip(PHASES, found, strict=True):
         seconds = passes[:, int(passes[0, 1] > 0)].tolist()
         if len(seconds) > 1 and (share := stdev(seconds) / fmean(seconds)) > FAR_APART:
@@ -321,7 +328,7 @@ def variations(found: Times) -> Iterator[str]:
 
 
 def _passes(found: Times) -> dict[str, Any]:
-    """Return the times of every pass, keyed by phase and side: wall-clock and processor seconds."""
+    """Return wall-clock and processor seconds of every pass, keyed by phase, then by model."""
     names = ("encoder", "reference")
     return {
         phase: {side: found[place, number].tolist() for place, side in enumerate(names)}

@@ -1,4 +1,4 @@
-"""A zero-shot job, in which nothing is trained, from its rows to its Result.
+"""Zero-shot jobs, in which nothing is trained, from reading the rows to the Result.
 
 This is a separate module so that training jobs import neither language models nor cloze scoring.
 """
@@ -27,7 +27,9 @@ from benchharness.worker.technique import Work
 
 
 def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
-    """Score the candidates of every split with an untuned language model, or rank documents.
+    """Predict and score every split with a pretrained model, without training.
+
+    A language model scores the candidate answers; for a ranking task, an encoder ranks documents.
 
     Raises:
         DataError: If a split differs from the one that the job was planned with.
@@ -66,7 +68,7 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
 
 
 def _rank(job: Job, report: Reporter) -> Result:
-    """Rank a corpus for the queries of every split with an untuned encoder's vectors."""
+    """Rank the corpus for the queries of every split, with the vectors of a pretrained encoder."""
     began, started = time.monotonic(), now()
     compute = find_compute(job.precision, deterministic=False)
     report(Progress(phase="loading"))
@@ -91,7 +93,11 @@ def _rank(job: Job, report: Reporter) -> Result:
 
 
 def _cost(network: nn.Module, began: float, loaded: float) -> Cost:
-    """Return the cost until now; `began` and `loaded` are times of the monotonic clock."""
+    """Return the cost of the job until now.
+
+    `began` and `loaded` are the times, by the monotonic clock, when the job began and when its
+    model was loaded.
+    """
     end = time.monotonic()
     cost = Cost.without_network(end - began, 0.0, end - loaded)
     parameters = sum(weight.numel() for weight in network.parameters())
