@@ -1,4 +1,4 @@
-"""Loading of an encoder with its tokenizer from any checkpoint, and access to its layers."""
+"""Load an encoder and its tokenizer from any checkpoint, and access the encoder's layers."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -45,14 +45,19 @@ BUILTIN_FOLDERS = {"builtin:tiny": tiny_folder}
 
 @dataclass(frozen=True, kw_only=True)
 class Encoder:
-    """A loaded encoder.
+    """A loaded encoder with its tokenizer and config.
 
-    `network` maps input ids, attention mask and token types to hidden states
-    `[batch, tokens, size]` in fp32; layers that a family has pretrained on top of the encoder are
-    its `pooler`. Loaded with `whole`, it is an encoder with its decoder, a transformers class for
-    conditional generation. `family` is transformers' model_type, and `max_tokens` includes the
-    special tokens. `is_causal` is true for a decoder-only network, in which a token attends only to
-    itself and those before it.
+    Attributes:
+        network: Module that maps input ids, attention mask and token types to fp32 hidden states
+            `[batch, tokens, size]`. Its `pooler` holds the pretrained layers on top of the encoder,
+            if the family has such layers. If the encoder was loaded with `whole`, the network is
+            transformers' encoder-decoder for conditional generation.
+        tokenizer: Tokenizer of the checkpoint.
+        config: Config of the network.
+        family: transformers' model_type.
+        max_tokens: Maximum number of tokens per row, including special tokens.
+        is_causal: True for a decoder-only network, in which a token attends only to itself and to
+            earlier tokens.
     """
 
     network: nn.Module
@@ -76,15 +81,15 @@ def load_encoder(
     Args:
         checkpoint: "builtin:tiny", an absolute folder, or a hub id.
         revision: Commit of the hub repository; unused for a folder and a built-in encoder.
-        seed: Seed of all weights that the checkpoint lacks: all weights of a built-in encoder, or a
-            missing pooler. With None no weights are loaded: the folder was left by a run, and the
-            caller loads that run's weights afterwards.
+        seed: Seed for the weights that the checkpoint lacks: all weights of a built-in encoder, or
+            a missing pooler. If it is None, no weights are loaded, because the folder was saved by
+            a run whose weights the caller loads afterwards.
         trust: Permissions that the user gives the checkpoint.
-        whole: Load the decoder too.
+        whole: Whether to load the decoder too.
 
     Raises:
-        ModelError: The checkpoint is absent, unreadable, incomplete, not finite, or needs more
-            trust than it has.
+        ModelError: The checkpoint is missing, unreadable or incomplete, has NaN or infinite
+            weights, or needs a permission that `trust` does not give.
     """
     if seed is not None:
         torch.manual_seed(seed)  # for weights that the checkpoint lacks, then for the head
@@ -125,7 +130,10 @@ def load_encoder(
 
 
 def _how_it_reads(network: Any, config: Any, folder: Path, checkpoint: str) -> Reading:
-    """Return how a network reads a row: known from its family, or found by a trial forward pass."""
+    """Return whether a network is causal, and whether padding changes its states.
+
+    Both are known for a checked family. For any other family, a trial forward pass finds them.
+    """
     said = read_config(folder / "config.json")
     if is_unchecked(said):
         return try_out(network, config, checkpoint)
@@ -133,7 +141,7 @@ def _how_it_reads(network: Any, config: Any, folder: Path, checkpoint: str) -> R
 
 
 def _count_rows(network: Any, config: Any) -> int | None:
-    """Return the number of tokens that a network has embeddings for, None if it is unknown."""
+    """Return the number of tokens that a network has embeddings for, or None if it is unknown."""
     try:
         rows = network.get_input_embeddings().num_embeddings
     except (NotImplementedError, AttributeError):  # custom code may lack this method
@@ -142,7 +150,11 @@ def _count_rows(network: Any, config: Any) -> int | None:
 
 
 def _take_as_it_is(network: nn.Module, tokenizer: Any) -> None:
-    """Pass custom code only the inputs that it accepts, and wrap a bare tensor that it returns."""
+    """Adapt a network of custom code to the other networks.
+
+    The tokenizer returns token types only if the network accepts them, and a bare tensor that the
+    network returns is wrapped in a tuple.
+    """
     if not takes_input(network, TYPES):
         tokenizer.model_input_names = [n for n in tokenizer.model_input_names if n != TYPES]
     network.register_forward_hook(
@@ -151,11 +163,10 @@ def _take_as_it_is(network: nn.Module, tokenizer: Any) -> None:
 
 
 def find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
-    """Return the folder of a checkpoint, downloaded and checked to be complete.
+    """Download a checkpoint if necessary, check that it is complete, and return its folder.
 
-    A hub id is never looked up in the current folder. Logging of transformers is silenced from here
-    on: benchharness itself refuses, or knows of, everything that transformers would warn of while
-    loading.
+    A hub id is never looked up in the current folder. This also silences transformers' logging,
+    because benchharness itself handles everything that transformers would warn about while loading.
     """
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -170,23 +181,23 @@ def find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
 
 
 def prepare_checkpoint(checkpoint: str, revision: str, trust: Trust = NOTHING) -> Path:
-    """Download a hub checkpoint with all that a run of it needs, and return its folder.
+    """Download a hub checkpoint with everything that a run needs, and return its folder.
 
     The config and the tokenizer are loaded once as a check, and pickled weights are converted.
-    Raises ModelError like `load_encoder`, except for faults that only show when the weights are
-    loaded.
+    Raises ModelError as `load_encoder` does, except for problems that only appear when the weights
+    are loaded.
     """
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust, checkpoint)
-    if not is_causal(read_config(folder / "config.json")):  # decoders gain embeddings
+    if not is_causal(read_config(folder / "config.json")):  # loading extends a decoder's embeddings
         check_tokens(called(checkpoint), len(tokenizer), getattr(config, "vocab_size", None))
     with loadable(folder, trust):
         return folder
 
 
 def check_reach(max_tokens: int, reach: int) -> None:
-    """Raise ModelError if a job was planned with longer rows than its checkpoint can read."""
+    """Raise ModelError if a job's `max_tokens` exceeds `reach`, the limit of its checkpoint."""
     if max_tokens > reach:
         raise ModelError(
             f"this checkpoint reads at most {reach} tokens, and the job has max_tokens="
@@ -194,19 +205,19 @@ def check_reach(max_tokens: int, reach: int) -> None:
         )
 
 
-# Special tokens for decoders, which their tokenizers may lack.
+# Special tokens for classification, which the tokenizer of a decoder may lack.
 
 START, DELIMITER, CLASSIFY = "_start_", "_delimiter_", "_classify_"
 """Special tokens that openai/finetune-transformer-lm, train.py, adds to GPT's vocabulary."""
 
 
 def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:
-    """Have a decoder's tokenizer put a token between two texts, and one at the end of a row.
+    """Make a decoder's tokenizer add a token between two texts, and one at the end of each row.
 
-    Texts are classified at the last token. Special tokens that the tokenizer adds by itself stay; a
-    missing separator or end token is filled with the tokenizer's own separator or end-of-text
-    token, else with a new delimiter. GPT gets three new tokens, a start, a delimiter and an end, as
-    in Radford et al. 2018, section 3.3. Embeddings of new tokens are initialized at random.
+    Texts are classified at the last token. Special tokens that the tokenizer already adds are kept.
+    If it adds no separator or no end token, its separator or end-of-text token is used, or a new
+    delimiter if it has neither. GPT gets three new tokens, a start, a delimiter and an end, as in
+    Radford et al. 2018, section 3.3. Embeddings of new tokens are initialized at random.
     """
     if not tokenizer.is_fast or tokenizer.cls_token == CLASSIFY:
         return  # a run's kept checkpoint has them already
@@ -226,7 +237,8 @@ def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:
     tokens = len(tokenizer)
     embeddings: nn.Embedding = network.get_input_embeddings()
     if tokens > embeddings.num_embeddings:
-        # From the initial distribution, as in GPT's paper, not from the mean of all embeddings.
+        # New embeddings are drawn from the initial distribution, as in GPT's paper. transformers'
+        # default would draw them around the mean of all embeddings.
         network.resize_token_embeddings(tokens, mean_resizing=False)
         config.vocab_size = tokens  # the network has its own copy of the config
 
@@ -244,14 +256,15 @@ def _around(tokenizer: Any) -> tuple[list[str], list[str], list[str]]:
 def _put_around(
     tokenizer: Any, before: Sequence[str], between: Sequence[str], after: Sequence[str]
 ) -> None:
-    """Have a fast tokenizer put these special tokens before, between and after texts."""
+    """Make a fast tokenizer put these special tokens before, between and after texts."""
     marks = dict.fromkeys([*before, *between, *after])
     template = processors.TemplateProcessing(
         single=[*before, "$A", *after],
         pair=[*before, "$A", *between, "$B", *after],
         special_tokens=[(mark, tokenizer.convert_tokens_to_ids(mark)) for mark in marks],
     )
-    # Byte-level BPE excludes the space that begins a token from its offsets: keep that step, first.
+    # The byte-level BPE step, which excludes a token's leading space from its offsets, must be kept
+    # and run first.
     own = tokenizer.backend_tokenizer.post_processor
     parts: Any = own if isinstance(own, processors.Sequence) else [own]
     kept = [part for part in parts if isinstance(part, processors.ByteLevel)]
@@ -261,7 +274,7 @@ def _put_around(
 # Dropout rates that replace the checkpoint's: some papers fine-tune without dropout.
 
 NUMBERS = ("dropout", "attention_dropout")
-"""Attributes in which modules of transformers keep a dropout rate as a number, without a layer."""
+"""Attributes in which modules of transformers store a dropout rate without an nn.Dropout."""
 
 CLASSIFIER_RATES = (
     "classifier_dropout",
@@ -275,15 +288,15 @@ CLASSIFIER_RATES = (
 
 
 def set_dropout(encoder: Encoder, rate: float | None, classifier_rate: float | None) -> None:
-    """Set the dropout rates of an encoder and of the head to be made for it.
+    """Set the dropout rates of an encoder and of the head that will be created for it.
 
-    None keeps the rate that the checkpoint has. Must be called before the head is made, because the
-    head reads `classifier_rate` from the config.
+    None keeps the checkpoint's rate. This must be called before the head is created, because the
+    head reads its rate from the config.
     """
     modules: Iterator[Any] = encoder.network.modules()
     if rate is not None:
         for module in modules:
-            if isinstance(module, nn.Dropout):  # FastDropout takes its rate from here later
+            if isinstance(module, nn.Dropout):  # FastDropout will copy this rate
                 module.p = rate
             for name in NUMBERS:
                 if isinstance(getattr(module, name, None), float):
@@ -297,17 +310,17 @@ def set_dropout(encoder: Encoder, rate: float | None, classifier_rate: float | N
 
 
 ON_TOP = {"pooler", "ln", "ln_f", "norm", "final_norm", "final_layer_norm"}
-"""Names of modules that come after the last layer: MegatronBERT, GPT-2, EuroBERT, ModernBERT and T5
-end in a norm."""
+"""Names of modules after the last layer: the pooler, and the final norms of MegatronBERT, GPT-2,
+EuroBERT, ModernBERT and T5."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layers:
-    """The parts of an encoder: the modules below the first layer, and the layers in order.
+    """The modules of an encoder, split into those below the first layer and the layers in order.
 
-    `embeddings` also include all that the layers share, such as relative positions. A layer that is
-    passed several times (as in ALBERT) is listed once. Modules after the last layer are in neither
-    field: they belong with the head.
+    `embeddings` also contains modules that all layers share, such as relative positions. A layer
+    that is applied several times, as in ALBERT, is listed once. Modules after the last layer are in
+    neither field, because they are treated as a part of the head.
     """
 
     embeddings: tuple[nn.Module, ...]
@@ -315,9 +328,9 @@ class Layers:
 
 
 def layers_of(network: nn.Module) -> Layers:
-    """Return the parts of an encoder's network, whose family keeps its layers in a ModuleList."""
+    """Return the embeddings and layers of a network, which must keep its layers in a ModuleList."""
     parts = list(_parts(network))
-    # Keyed by their weights: T5 has its embeddings twice, and only the second module is called.
+    # Keyed by weights, because T5 registers its embeddings twice and calls only the second module.
     below = {tuple(map(id, part.parameters())): part for part, is_layer in parts if not is_layer}
     return Layers(
         embeddings=tuple(below.values()),
@@ -326,7 +339,7 @@ def layers_of(network: nn.Module) -> Layers:
 
 
 def _parts(module: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
-    """Yield the parts of a module in order, each with whether it is a layer."""
+    """Yield the parts of a module in order, each with a flag that is true for a layer."""
     # Every family keeps its layers in a ModuleList, at the top or nested. Funnel has one ModuleList
     # for each of its blocks.
     are_layers = isinstance(module, nn.ModuleList)
@@ -339,7 +352,7 @@ def _parts(module: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
             yield child, False  # embeddings, and modules that all layers share
 
 
-# Encoders that keep only some of their layers.
+# Removing some of an encoder's layers.
 
 CUT = frozenset({"distilbert"})
 """Families, in addition to FAMILIES below, that still work with some of their layers removed."""
@@ -348,9 +361,9 @@ CUT = frozenset({"distilbert"})
 def keep_layers(encoder: Encoder, wanted: int | str) -> None:
     """Remove all but the `wanted` layers from a loaded encoder; 0 keeps all layers.
 
-    `wanted` is a number of layers, or a text that lists them, as `kept_layers` reads it. Raises
-    ModelError if the encoder lacks such layers, or if its family does not work without some of
-    them.
+    `wanted` is a number of layers, or a string that lists layer numbers; `kept_layers` defines its
+    format. Raises ModelError if the encoder lacks one of these layers, or if layers of its family
+    cannot be removed.
     """
     if not wanted:
         return
@@ -362,14 +375,14 @@ def keep_layers(encoder: Encoder, wanted: int | str) -> None:
         )
     layers = layers_of(network).layers
     kept = kept_layers(wanted, len(layers))
-    # Every supported family keeps its layers in one list, under a name of its own.
+    # Every supported family keeps its layers in one list, but the name of the list differs.
     name = next(n for n, part in network.named_modules() if list(part.children()) == [*layers])
     parent, _, own = name.rpartition(".")
     setattr(network.get_submodule(parent), own, nn.ModuleList(layers[i] for i in kept))
     encoder.config.num_hidden_layers = len(kept)  # DistilBERT maps this name to n_layers
 
 
-# The last layer of an encoder computed at the first token only, for heads that read no other state.
+# Computing the last layer at the first token only, for heads that read no other state.
 #
 # Its keys and values come from all tokens; its queries, output and feed-forward part are computed
 # once per row. For an encoder of six layers this saves nearly a sixth of the work.
@@ -393,15 +406,15 @@ module, `attention.output`, and in which no operation after that module mixes to
 
 
 def use_first_token(network: Any) -> None:
-    """Have the last layer return only the states of first tokens, if the family allows it.
+    """Make the last layer return only the states of first tokens, if the family allows it.
 
-    The last layer then returns `[batch, 1, size]`. This is for heads that read nothing else; all
-    other layers still compute the states of all tokens.
+    The last layer then returns `[batch, 1, size]`. This is for heads that read only these states.
+    All other layers still compute the states of all tokens.
     """
     if network.config.model_type not in FAMILIES or is_foreign(network):
         return
     layers = layers_of(network).layers
-    # DeBERTa-v2's first layer is followed by a convolution over all tokens.
+    # A single layer is left as it is: in DeBERTa-v2, a convolution over all tokens follows it.
     if len(layers) < 2:
         return
     attention = layers[-1].get_submodule("attention")

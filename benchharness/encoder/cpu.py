@@ -1,10 +1,10 @@
-"""Packed rows on a CPU: attention within the cache, and cheap dropout.
+"""Attention within the cache and cheap dropout, for packed rows on a CPU.
 
 torch's own attention has no CPU kernel for training with dropout: it computes in fp32, keeps every
 intermediate matrix and draws dropout slowly, which takes two thirds of a step of a small encoder at
-320 tokens. The attention of this module takes a few sequences at a time out of a packed row (drawn
-in packing.py), so that their scores stay in a core's cache. Sequences are grouped by length: widths
-are rounded up to multiples of ROUNDING (of 4 in this example), so that few places are padding.
+320 tokens. The attention of this module takes a few sequences at a time out of a packed row (see
+packing.py), so that their scores stay in a core's cache. Sequences are grouped by length: widths
+are rounded up to multiples of ROUNDING (4 in this example), so that there is little padding.
 
     group of width 4: rows 0, 2         group of width 8: row 1
 
@@ -38,26 +38,26 @@ def use_fast_dropout(network: nn.Module) -> None:
     """Replace every nn.Dropout of a network with FastDropout."""
     for module in network.modules():
         for name, child in module.named_children():
-            # Not if it drops everything: FastDropout's scale would be a division by zero.
+            # A rate of 1.0 is skipped, because FastDropout's scale would be a division by zero.
             if type(child) is nn.Dropout and child.p < 1.0:
                 setattr(module, name, FastDropout(child.p))
 
 
-# Dropout: the same probabilities as torch's, from cheaper random numbers.
+# Dropout with the same probabilities as torch's, from cheaper random numbers.
 #
 # torch draws a double for every element, which takes a third of a training step of a small encoder.
 # Here one draw of 64 bits serves four elements, and the rest is integer arithmetic on bits.
 
 STEPS = 1 << 15
 """Resolution of a dropout probability, which is a multiple of 1 / STEPS: 0.1 becomes 3277 / 32768,
-which is off by 6 in a million."""
+which is an error of 6e-6."""
 
 
 class RandomBits:
-    """Random bits for one call, from numpy's fastest generator: a third of the time of torch's.
+    """Random bits for one call, drawn in a third of the time that torch needs.
 
-    The generator is seeded from torch's CPU generator, so a torch seed, or a checkpoint of its
-    state, determines these bits too.
+    They come from numpy's fastest generator, which is seeded from torch's CPU generator. A torch
+    seed, or a saved state of torch's generator, therefore determines these bits too.
     """
 
     @cached_property
@@ -65,7 +65,7 @@ class RandomBits:
         return np.random.SFC64(int(torch.randint(2**63 - 1, ())))
 
     def draw(self, shape: torch.Size, rate: float) -> Tensor:
-        """Draw an int16 tensor of this shape, negative with the probability `rate`."""
+        """Draw an int16 tensor of this shape; each element is negative with probability `rate`."""
         count = math.prod(shape)
         words = self._generator.random_raw((count + 3) // 4)  # 64 bits for four elements
         numbers = torch.from_numpy(words.view(np.int16)[:count])
@@ -75,7 +75,7 @@ class RandomBits:
 
 
 class FastDropout(nn.Module):
-    """nn.Dropout on a CPU, for fp32 and bf16, whose output equals its input exactly on average.
+    """Replacement for nn.Dropout on a CPU, in fp32 and bf16, with an unbiased output.
 
     Kept values are multiplied by 1 / (1 - p), rounded to the states' dtype, and the drop rate is
     adjusted to the rounded scale: in bf16 with p = 0.1 the scale is 1.109375, and 9.86 % of the
@@ -87,7 +87,7 @@ class FastDropout(nn.Module):
         self.p = rate  # the name that transformers' attention modules read
 
     def forward(self, states: Tensor) -> Tensor:
-        """Zero some states and multiply the others by 1 / (1 - p); only in training mode."""
+        """In training mode, zero some states and multiply the others by 1 / (1 - p)."""
         if not self.training or self.p == 0.0:
             return states
         scale = torch.tensor(1.0 / (1.0 - self.p), dtype=states.dtype)
@@ -106,15 +106,15 @@ def _whole(states: Tensor) -> torch.dtype:
 # The sequences of a packed row in attention's order.
 
 ROUNDING = 16
-"""Multiple to which attention rounds lengths up, as matrix units prefer."""
+"""Multiple to which attention rounds lengths up, because matrix units are fastest at such sizes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
     """Sequences that attention on a CPU computes together, each padded to `width` tokens.
 
-    `rows` are their indices in the batch. `is_real` `[sequences, width]` is false for padding, and
-    None if there is no padding: a full group needs no mask, which would cost a pass over all
+    `rows` are the indices of the sequences in the batch. `is_real` `[sequences, width]` is false
+    for padding. It is None if the group has no padding, because a mask would cost a pass over all
     scores.
     """
 
@@ -127,9 +127,9 @@ class Group:
 class HeadRows:
     """The mapping between a packed row and attention's order: group, sequence, head, token.
 
-    `places` `[tokens * heads]` holds the place in attention's order of each (token, head) of the
-    packed row. `order` `[places]` is the inverse: the index of the (token, head) at each place, 0
-    for padding.
+    `places` `[tokens * heads]` holds, for each (token, head) of the packed row, its index in
+    attention's order. `order` `[places]` is the inverse: it holds, for each index in attention's
+    order, the index of the (token, head) in the packed row, or 0 for padding.
     """
 
     groups: tuple[Group, ...]
@@ -139,7 +139,7 @@ class HeadRows:
 
     @classmethod
     def of(cls, packing: Packing, heads: int) -> "HeadRows":
-        """Return the order for a packing; it is computed once for all layers with as many heads."""
+        """Return the mapping for a packing and a number of heads, which all layers share."""
         return packing.once(("heads", heads), lambda: cls._of(packing.lengths, heads))
 
     @classmethod
@@ -156,9 +156,9 @@ class HeadRows:
                     is_real=None if is_real.all() else is_real,
                 )
             )
-            firsts[rows] = before + np.arange(len(rows)) * heads * width  # of each first head
+            firsts[rows] = before + np.arange(len(rows)) * heads * width  # indices of first heads
             before += len(rows) * heads * int(width)
-        # A token's heads are as far apart as its sequence is wide: (tokens, heads).
+        # The indices of a token's heads differ by the width of its sequence: (tokens, heads).
         starts = firsts[:, None] + widths[:, None] * np.arange(heads)  # (sequences, heads)
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         places = (np.repeat(starts, lengths, axis=0) + within[:, None]).ravel()
@@ -175,7 +175,7 @@ class HeadRows:
         return states.reshape(-1, states.shape[-1]).index_select(0, self.order)
 
     def spread(self, states: Tensor) -> Tensor:
-        """Do the same as `gather`, but with zeros at padding.
+        """Reorder packed states as `gather` does, but with zeros at padding.
 
         The call itself is slower than `gather`, but its backward pass, `scatter`, is faster.
         """
@@ -188,7 +188,7 @@ class HeadRows:
         return rows.view(-1, self.heads, states.shape[-1])  # (tokens, heads, size)
 
     def by_group(self, *states: Tensor) -> Iterator[tuple[Any, ...]]:
-        """Yield each group with its part of each of the states, which are in attention's order.
+        """Split tensors in attention's order by group, and yield each group with its parts.
 
         The parts are `[sequences * heads, tokens, size]`.
         """
@@ -205,7 +205,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Ten
     """Compute the attention formula for all tokens of a packed row."""
     if not torch.is_grad_enabled():
         return predict_attend(query, key, value, formula)
-    # The states have the dtype of the layer that made them; autocast would cast in between.
+    # The states already have the right dtype; autocast would cast intermediate results.
     with torch.autocast("cpu", enabled=False):
         attended: Tensor = _Attention.apply(query, key, value, formula)  # type: ignore[no-untyped-call]
         return attended
@@ -214,10 +214,11 @@ def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Ten
 class _Attention(torch.autograd.Function):
     """Attention with dropout, which keeps signed probabilities for its backward pass.
 
-    The sign of a dropped probability is flipped, so that one matrix holds both: its absolute values
-    are the probabilities P, its positive part the kept ones. With D the kept probabilities divided
-    by 1 - rate, O = D V and G = D * (dO V^T), the gradient of the scores is G - P * rowsum(G), as
-    in FlashAttention (arXiv:2205.14135, appendix B.4), which writes that sum as rowsum(dO * O).
+    The sign of a dropped probability is flipped, so that one matrix is enough: its absolute values
+    are the probabilities P, and its positive part contains the kept ones. Let D be the kept
+    probabilities divided by 1 - rate, O = D V and G = D * (dO V^T). Then the gradient of the scores
+    is G - P * rowsum(G), as in FlashAttention (arXiv:2205.14135, appendix B.4), which writes that
+    sum as rowsum(dO * O).
     """
 
     @staticmethod
@@ -267,7 +268,7 @@ class _Attention(torch.autograd.Function):
 def _masks(group: Group, heads: int, dtype: torch.dtype, formula: Attention) -> list[Tensor]:
     """Return the masks to be added to a group's scores `[sequences * heads, tokens, tokens]`.
 
-    The masks are broadcast to the scores. Two masks that hide the same place do not overflow.
+    The masks are broadcast to the scores. Two masks that hide the same score do not overflow.
     """
     hidden, window = [], group.width if formula.window is None else formula.window
     if group.is_real is not None:
@@ -276,8 +277,8 @@ def _masks(group: Group, heads: int, dtype: torch.dtype, formula: Attention) -> 
     if formula.is_causal or group.width > window:
         ahead = torch.arange(group.width) - torch.arange(group.width)[:, None]  # (tokens, tokens)
         hidden.append((ahead > 0 if formula.is_causal else ahead.abs() >= window)[None])
-    # Half of the lowest number: two masks added are still finite, and no row is all -inf, for which
-    # softmax would be NaN (rows of padding attend to nothing).
+    # With half of the lowest number the sum of two masks is still finite. Rows of padding attend to
+    # nothing: with -inf, their softmax would be NaN.
     low = torch.finfo(dtype).min / 2
     return [torch.zeros(each.shape, dtype=dtype).masked_fill_(each, low) for each in hidden]
 
@@ -285,8 +286,8 @@ def _masks(group: Group, heads: int, dtype: torch.dtype, formula: Attention) -> 
 def _parts(scores: Tensor) -> Iterator[slice | int]:
     """Return indices that split scores `[rows, tokens, tokens]` into parts of about CHUNK_SCORES.
 
-    A part of one row is an integer index, which drops the first dimension: torch would copy the
-    transpose of a batch of one.
+    The index of a single row is an integer, which drops the first dimension, because torch would
+    copy the transpose of a batch of size one.
     """
     size = CHUNK_SCORES // scores[0].numel()
     if size < 2:
@@ -312,7 +313,7 @@ def predict_attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention
     for group, *parts in rows.by_group(*map(rows.gather, (query, key, value))):
         # (sequences * heads, tokens, size) -> (sequences, heads, tokens, size)
         q, k, v = (part.unflatten(0, (-1, rows.heads)) for part in parts)
-        masks = _masks(group, 1, query.dtype, formula)  # the same for every head
+        masks = _masks(group, 1, query.dtype, formula)  # broadcast to all heads
         mask = sum(masks[1:], masks[0])[:, None] if masks else None
         found = functional.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, scale=formula.scale

@@ -1,14 +1,13 @@
-"""Packed rows on a GPU: attention with kernels that take the offsets of sequences.
+"""Attention for packed rows on a GPU, with kernels that take the offsets of sequences.
 
-These are the kernels that torch's attention over jagged tensors ends in
-(torch/nested/_internal/sdpa.py), called with the same arguments: FlashAttention for bf16 and the
-memory-efficient kernel for fp32, both with dropout. A jagged tensor itself would cost the host
-about a millisecond per layer (docs/decisions/0017-kernels-for-packed-rows.md), many times the time
-that the layer computes.
+torch's attention over jagged tensors (torch/nested/_internal/sdpa.py) calls the same kernels with
+the same arguments: FlashAttention for bf16 and the memory-efficient kernel for fp32, both with
+dropout. A jagged tensor itself would cost the host about a millisecond per layer
+(docs/decisions/0017-kernels-for-packed-rows.md), many times the computing time of the layer.
 
 Cases that neither kernel supports are computed by `scaled_dot_product_attention` on padded
-sequences with a mask: windows in fp32, odd head sizes, older GPUs, and everything on a CPU, on
-which tests compare this fallback.
+sequences with a mask: windows in fp32, odd head sizes, older GPUs, and everything on a CPU, where
+tests check this fallback.
 """
 
 from dataclasses import replace
@@ -21,7 +20,7 @@ from torch.nn import functional
 from benchharness.encoder.packing import Attention, Packing
 
 FLASH = (8, 0)
-"""Least compute capability (Ampere) that has FlashAttention, and bf16 in hardware."""
+"""Lowest compute capability (Ampere) of GPUs with FlashAttention and bf16 in hardware."""
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
@@ -66,7 +65,7 @@ def _capability(device: torch.device) -> tuple[int, int]:
 def _by_kernel(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """Compute attention with a kernel, for all tokens or for one query per sequence.
 
-    `query` is `[tokens, heads, size]` or, shorter than `key`, `[sequences, heads, size]`.
+    `query` is `[tokens, heads, size]` like `key`, or `[sequences, heads, size]`, which is shorter.
     """
     packing, rate, scale = formula.packing, formula.rate, formula.scale
     offsets = packing.once("offsets", packing.offsets.int)  # (sequences + 1,), kernels take int32
@@ -82,7 +81,7 @@ def _by_kernel(query: Tensor, key: Tensor, value: Tensor, formula: Attention) ->
     lengths = (of_queries, offsets, longest, bound)
     if query.dtype == torch.float32:
         states = (s.contiguous()[None] for s in (query, key, value))  # (1, tokens, heads, size)
-        needs_sums = torch.is_grad_enabled()  # of exponentials, for the backward pass
+        needs_sums = torch.is_grad_enabled()  # sums of exponentials, for the backward pass
         found: Tensor = torch.ops.aten._efficient_attention_forward(
             *states, None, *lengths, rate, int(formula.is_causal), needs_sums, scale=scale
         )[0]
@@ -104,7 +103,7 @@ def _by_kernel(query: Tensor, key: Tensor, value: Tensor, formula: Attention) ->
 
 
 def _attend_padded(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-    """Compute attention of queries `[sequences, tokens, heads, size]` to their whole sequence."""
+    """Compute attention of queries `[sequences, tokens, heads, size]` over their whole sequence."""
     packing = formula.packing
     # (sequences, width, heads, size) -> (sequences, heads, width, size)
     key, value = (packing.table(states).transpose(1, 2) for states in (key, value))
@@ -122,7 +121,7 @@ def _attend_padded(query: Tensor, key: Tensor, value: Tensor, formula: Attention
 
 
 def _is_seen(packing: Packing, formula: Attention) -> Tensor:
-    """Return a mask `[sequences, 1, width, width]` of which tokens attend to which."""
+    """Return a mask `[sequences, 1, width, width]`, true where a query attends to a key."""
     columns = torch.arange(packing.width, device=packing.offsets.device)
     is_real = columns < packing.offsets.diff()[:, None]  # (sequences, width)
     ahead = columns - columns[:, None]  # (width, width)

@@ -1,4 +1,4 @@
-"""Import of transformers' network code, without dependencies that no encoder uses."""
+"""Import transformers' network code without dependencies that no encoder uses."""
 
 import sys
 from importlib import import_module
@@ -9,8 +9,9 @@ def import_networks() -> None:
     """Import the code that all networks share, without scipy.
 
     transformers imports `scipy.optimize` for losses of object detection, which costs a quarter of a
-    second of processor time in every process that loads an encoder. Here it is imported when it is
-    first called. In a worker, distributed tensors of torch are not imported either.
+    second of processor time in every process that loads an encoder. This function delays that
+    import until such a loss is computed. In a worker, torch's distributed tensors are not imported
+    either.
     """
     if "transformers.modeling_utils" in sys.modules:
         return

@@ -1,13 +1,13 @@
-"""A checkpoint with its pretraining head, for log-probabilities of tokens.
+"""Load a checkpoint with its pretraining head, and compute log-probabilities of tokens.
 
-A masked language model predicts a token from both sides, a causal one from the tokens before it.
-The head is a product with the whole vocabulary, so it is computed only at the places that are
-scored. A hook on the encoder selects their states before transformers' network applies its head, so
-no family needs special code here.
+A masked language model predicts a token from all other tokens, a causal one from the tokens before
+it. The head is a product with the whole vocabulary, so it is computed only at the positions that
+are scored. A hook on the encoder selects the states at these positions before transformers' network
+applies its head, so no family needs special code here.
 
-A masked language model is read at one place of a text. For families whose last layer can be
-computed at the first token alone, that place is moved to the front, and each token keeps the
-position id that it has in the text, which is all that attention knows of the order.
+A masked language model is read at one position of a text. For families whose last layer can be
+computed at the first token alone, the token at that position is moved to the front. Each token
+keeps its position id, so attention computes the same.
 """
 
 from collections.abc import Sequence
@@ -35,12 +35,12 @@ from benchharness.models.spec import NOTHING, called
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A text with the places at which a language model scores tokens.
+    """A text with the positions at which a language model scores tokens.
 
     `token_ids` and `types` (token types, None if the model has none) cover the whole text. `places`
-    are the distinct places to read, and `asked` are pairs of (index in `places`, token id to
-    score). A masked language model is read at one place, which holds the mask; a causal one
-    predicts, at each place, the next token.
+    are the distinct positions to read, and `asked` are pairs (index in `places`, token id to
+    score). A masked language model is read at one position, which holds the mask token. A causal
+    one predicts the next token at each position.
     """
 
     token_ids: tuple[int, ...]
@@ -54,10 +54,10 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageModel:
-    """A loaded language model.
+    """A loaded language model with its tokenizer.
 
-    `network` is transformers' class with the head, in fp32 and without dropout. `max_tokens`
-    includes the special tokens.
+    `network` is transformers' network with its pretraining head, in fp32 and evaluation mode.
+    `max_tokens` is the maximum length of a row, including special tokens.
     """
 
     network: Any
@@ -67,26 +67,26 @@ class LanguageModel:
 
     @property
     def packs(self) -> bool:
-        """True if texts of different lengths can be batched; else a batch needs a single length."""
+        """True if a batch may contain texts of different lengths."""
         return is_packed(self.network)
 
     def prepare(self, device: torch.device) -> None:
-        """Move the network to a device and use its fastest attention; call this once, first."""
+        """Move the network to a device and select its fastest attention; call this first, once."""
         self.network.to(device)
         encoder = self.network.base_model
         # Registered before the hooks of packing, which read the packing that this hook passes.
         encoder.register_forward_pre_hook(_give_packing, with_kwargs=True)
         use_packed_rows(encoder, device.type)
-        # A causal model is read at many places, which one first token cannot represent.
+        # A causal model is read at several positions, so the first token alone is not enough.
         takes_positions = encoder.config.model_type in PACKABLE
         if self.packs and takes_positions and not self.is_causal:
             use_first_token(encoder)
         encoder.register_forward_hook(_take_places)
 
     def log_probabilities(self, readings: Sequence[Reading]) -> Tensor:
-        """Return the log-probability of each token in the readings' `asked`, in order, `[asked]`.
+        """Return the log-probabilities of the tokens in the `asked` of all readings, in order.
 
-        The tensor has the dtype of the weights.
+        The result is `[tokens]`, in the dtype of the weights.
         """
         device = (weight := next(self.network.parameters())).device
         lengths = np.array([len(reading) for reading in readings])  # (readings,)
@@ -98,7 +98,7 @@ class LanguageModel:
         for row, reading in enumerate(readings):
             order = np.arange(len(reading))  # order of a text's tokens within the row
             if is_first:
-                (place,) = reading.places  # a masked language model reads one place
+                (place,) = reading.places  # a masked language model is read at one position
                 order = np.concatenate([[place], np.delete(order, place)])
             ids[row, : len(order)] = np.array(reading.token_ids)[order]
             if reading.types is not None:
@@ -116,7 +116,7 @@ class LanguageModel:
         if self.packs:
             packing = replace(
                 Packing.of_lengths(lengths, width, device),
-                # Position of each token before the masked one was moved to the front.
+                # Position ids in the text, before the mask was moved to the front.
                 positions=torch.from_numpy(np.concatenate(positions)).to(device),
             )
         told = _AT.set(_At(torch.tensor(places, device=device), packing))
@@ -129,8 +129,8 @@ class LanguageModel:
         return found
 
 
-# The places at which the head is computed, in a context variable for the hooks: transformers'
-# networks do not pass benchharness's arguments through.
+# The positions at which the head is computed. The hooks read them from a context variable, because
+# transformers' networks do not pass benchharness's arguments through.
 
 
 @dataclass(frozen=True)
@@ -146,13 +146,13 @@ def _give_packing(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -
     at = _AT.get()
     if at is None or at.packing is None:
         return args, inputs
-    # Some families get the token ids as a positional argument.
+    # The networks of some families pass the token ids as a positional argument.
     named = {"input_ids": args[0]} if args else {}
     return args[1:], {**named, **inputs, "packing": at.packing}
 
 
 def _take_places(_: nn.Module, _inputs: Any, output: Any) -> Any:
-    """Select the states of the places from `[rows, width, size]`, as `[1, places, size]`."""
+    """Select the states at the positions to score: `[rows, width, size]` to `[1, places, size]`."""
     at = _AT.get()
     if at is None or output is None:
         return output
@@ -168,9 +168,9 @@ def load_language_model(
 ) -> LanguageModel:
     """Load the language model of a checkpoint: "builtin:tiny", an absolute folder, or a hub id.
 
-    The weights of a built-in checkpoint are drawn from the seed. Raises ModelError if the
-    checkpoint is absent, unreadable or not finite, is of a family without a language-model head,
-    was saved without that head, or has no suitable tokenizer.
+    The weights of a built-in checkpoint are initialized with the seed. Raises ModelError if the
+    checkpoint is missing or unreadable, has NaN or infinite weights, belongs to a family without a
+    language-model head, was saved without that head, or has no suitable tokenizer.
     """
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)

@@ -1,6 +1,6 @@
-"""Packed layers for families whose embeddings or attention support only padded rows.
+"""Compute packed layers in families whose embeddings or attention support only padded rows.
 
-Shapes of the states, from bottom to top:
+The states have these shapes, from bottom to top:
 
     embeddings, masks, positions   (rows, width, size), as the family's own code makes them
     first to last layer            (1, tokens, size)
@@ -19,10 +19,10 @@ from benchharness.encoder.packing import PACKING, Packing, padded, use_packing
 
 
 def use_packed_layers(network: Any, classes: Collection[str]) -> None:
-    """Have an encoder's layers compute packed rows, and modules of these classes padded rows.
+    """Make an encoder's layers compute packed rows, and modules of these classes padded rows.
 
-    Everything stays padded if the encoder has no module of these classes: versions of transformers
-    differ in the names of classes.
+    If classes are given and the encoder has no module of these classes, everything stays padded:
+    versions of transformers differ in the names of classes.
     """
     every = list(network.modules())
     parts = [m for m in every if any(kind.__name__ in classes for kind in type(m).__mro__)]
@@ -57,14 +57,20 @@ def _pad(states: Any) -> Any:
 
 
 def _changed(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return a module's output, states or a tuple that begins with them, with changed states."""
+    """Return a module's output with `change` applied to its states.
+
+    The output is a tensor of states, or a tuple that begins with one.
+    """
     if isinstance(output, Tensor):
         return change(output)
-    return type(output)([change(output[0]), *output[1:]])  # the type that its caller expects
+    return type(output)([change(output[0]), *output[1:]])  # the type that the caller expects
 
 
 def _compute_padded(part: nn.Module) -> None:
-    """Have a module compute padded states, and its child modules that receive them, packed ones."""
+    """Make a module compute padded states.
+
+    Its child modules that read the same states compute packed ones.
+    """
     given: list[Any] = [None, None]  # the packed and the padded states, during forward
 
     def before(_: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -87,21 +93,23 @@ def _compute_padded(part: nn.Module) -> None:
 
 
 def _give_whole_mask(network: Any, args: Any, inputs: dict[str, Any]) -> Any:
-    """Pass the mask in the additive form of attention scores.
+    """Convert the attention mask to the form that is added to attention scores.
 
-    To make it, transformers would ask the GPU whether any place is hidden, and the host would wait.
+    If transformers converted it, it would ask the GPU whether any position is masked, and the host
+    would wait.
     """
-    # Added to scores, the lowest number makes the softmax of a hidden place zero.
+    # The lowest number, added to the score of a masked position, makes its softmax zero.
     hidden = 1.0 - inputs["attention_mask"][:, None, None].to(network.dtype)  # (rows, 1, 1, width)
     return args, {**inputs, "attention_mask": hidden * torch.finfo(hidden.dtype).min}
 
 
 def _use_known_positions(module: Any) -> None:
-    """Have DeBERTa's encoder cache relative positions, and its attention use only the needed rows.
+    """Make DeBERTa's encoder cache relative positions, and its attention read only needed rows.
 
-    To compute them for each batch, the host would wait for the GPU. Relative positions up to half
-    the number of buckets have a bucket each, so version 2 needs only the rows near the middle of
-    its table; version 1 does the same with its compute_attention_span.
+    If relative positions were computed for each batch, the host would wait for the GPU. Relative
+    positions up to half the number of buckets each have their own bucket, so version 2 needs only
+    the rows near the middle of its embedding table. Version 1 does the same in its
+    compute_attention_span.
     """
     if hasattr(module, "get_rel_pos"):
         device = next(module.parameters()).device

@@ -1,4 +1,4 @@
-"""Loading of an encoder's network with the weights of its checkpoint."""
+"""Load an encoder's network with the weights of its checkpoint."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -34,11 +34,11 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "big_bird": {"attention_type": "original_full"},
     "xlnet": {"use_mems_eval": False},
 }
-"""Config values that a family needs, by model_type.
+"""Config values that a family needs, keyed by model_type.
 
 BigBird switches to full attention at the first batch of short texts and never back, so its results
-would depend on the order of batches; up to 704 tokens full attention is its own choice anyway.
-XLNet would keep states for later tokens that never come.
+would depend on the order of batches; up to 704 tokens it chooses full attention anyway. XLNet would
+otherwise cache states for a later segment, which never follows.
 """
 
 
@@ -52,7 +52,7 @@ def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
             config = transformers.AutoConfig.from_pretrained(
                 folder, trust_remote_code=trust.remote_code, local_files_only=True
             )
-    except Exception as error:  # whatever a damaged file makes transformers run into
+    except Exception as error:  # a damaged file can make transformers raise anything
         check_trusted(folder, error)
         raise ModelError(
             f"{shown(folder / 'config.json')} is not usable: {first_line(error)}"
@@ -60,15 +60,14 @@ def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
     for name, value in SETTINGS.get(config.model_type, {}).items():
         setattr(config, name, value)
     if is_causal(read_config(folder / "config.json")):
-        config.use_cache = False  # no later tokens will need a cache
+        config.use_cache = False  # no tokens are generated, so a cache would not be used
     return config
 
 
 def is_foreign(network: nn.Module) -> bool:
-    """Return whether a network's class is a checkpoint's own (trusted) code, not transformers'.
+    """Return whether a network's class comes with its checkpoint instead of from transformers.
 
-    Nothing is known of how such code computes except through its methods, whatever family its
-    config names.
+    Such code may compute differently from transformers' class of the family that its config names.
     """
     return not type(network).__module__.startswith("transformers.")
 
@@ -80,13 +79,13 @@ def takes_input(network: nn.Module, name: str) -> bool:
 
 
 def draw_network(config: Any, *, whole: bool = False) -> nn.Module:
-    """Create a network with random weights."""
+    """Create a network with random weights, with its decoder if `whole` is true."""
     network = _find_class(config, whole=whole).from_config(config, dtype=torch.float32)
     return _settle(network, config)
 
 
 def check_trusted(folder: Path, error: Exception) -> None:
-    """Raise ModelError if transformers' error is that a checkpoint needs code of its own."""
+    """Raise ModelError if transformers failed because the checkpoint's own code is not trusted."""
     if "trust_remote_code" in str(error):
         raise ModelError(untrusted(folder)) from error
 
@@ -94,11 +93,11 @@ def check_trusted(folder: Path, error: Exception) -> None:
 def load_network(
     folder: Path, config: Any, checkpoint: str, trust: Trust = NOTHING, *, whole: bool = False
 ) -> nn.Module:
-    """Load the network with the checkpoint's weights, in fp32 whatever dtype they were saved in.
+    """Load the network with the checkpoint's weights, converted to fp32.
 
     `whole` loads the decoder too, with its language-model head. Raises ModelError if the weights
-    cannot be read, do not fit the network or are not finite, or if the family has no decoder that
-    can be used.
+    cannot be read, do not fit the network or are not finite, or if `whole` is true and the family
+    has no usable decoder.
     """
     name = called(checkpoint)
     network, info = read_weights(_find_class(config, whole=whole), folder, config, trust)
@@ -107,7 +106,8 @@ def load_network(
             f"{name} is of the family {config.model_type}, whose network in transformers does not "
             "make the input of its decoder from an answer: use a checkpoint of T5 or BART."
         )
-    # Layers on top of an encoder may be missing; any other missing weight would be drawn silently.
+    # Layers on top of an encoder may be missing. Any other missing weight is an error, because
+    # transformers would silently initialize it at random.
     lost = sorted(key for key in info["missing_keys"] if whole or not _is_on_top(key))
     unread = info["unexpected_keys"]
     if lost:
@@ -133,7 +133,7 @@ def load_network(
 
 
 def _cause(lost: Collection[str], unread: Collection[str]) -> str:
-    """Return the likely cause of missing weights: a common prefix in names, or another network."""
+    """Return the likely cause of missing weights: a prefix before all names, or a wrong network."""
     ends = {key.removesuffix(name) for name in lost for key in unread if key.endswith(f".{name}")}
     if len(ends) == 1:
         mark = ends.pop()
@@ -148,7 +148,7 @@ _DIGITS = re.compile(r"(?<=\.)\d+(?=\.)")
 
 
 def _layers_left_out(network: nn.Module, unread: Iterable[str]) -> str:
-    """Return the name of a weight from a layer beyond the config's number of layers; else ""."""
+    """Return the name of an unread weight of a layer that the network lacks; else ""."""
     known = {_DIGITS.sub("N", key) for key in network.state_dict()}
     prefix = f"{getattr(network, 'base_model_prefix', '')}."
     for key in sorted(filter(_DIGITS.search, unread)):
@@ -165,7 +165,10 @@ def _is_on_top(key: str) -> bool:
 
 
 def loadable(folder: Path, trust: Trust) -> AbstractContextManager[Path]:
-    """Return the folder to load weights from, as a context: a converted one for pickled weights."""
+    """Return a context manager that yields the folder from which to load the weights.
+
+    For pickled weights it may be a converted copy of the folder.
+    """
     weights = checkpoint_files(folder, trust)["weights"]
     if all(path.suffix != ".bin" for path in weights):
         return nullcontext(folder)
@@ -175,9 +178,10 @@ def loadable(folder: Path, trust: Trust) -> AbstractContextManager[Path]:
 
 
 def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[Any, Any]:
-    """Load a checkpoint's weights into a transformers class, in fp32, with its loading info.
+    """Load a checkpoint's weights in fp32; return the network and transformers' loading info.
 
-    Raises ModelError if the weights cannot be read, or their shapes do not match the config.
+    `loader` is a class of transformers. Raises ModelError if the weights cannot be read, or if
+    their shapes do not match the config.
     """
     with loadable(folder, trust) as place:
         try:
@@ -188,9 +192,9 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
                 trust_remote_code=trust.remote_code,
                 local_files_only=True,
                 output_loading_info=True,
-                ignore_mismatched_sizes=True,  # refused below, with their names
+                ignore_mismatched_sizes=True,  # reported below with the weights' names
             )
-        except Exception as error:  # whatever a damaged file makes transformers run into
+        except Exception as error:  # a damaged file can make transformers raise anything
             raise ModelError(
                 f"the weights in {shown(folder)} cannot be loaded ({first_line(error)}): copy the "
                 "checkpoint again."
@@ -205,17 +209,19 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
     return network, info
 
 
-# A checkpoint's own code.
+# Networks whose code comes with the checkpoint.
 #
-# transformers creates a network without memory, on the device "meta", and then fills in what the
-# checkpoint holds. Other tensors that `__init__` computes, such as a table of positions, are filled
-# in for transformers' own classes only: in other classes they hold uninitialized memory, or none.
+# transformers creates a network without memory, on the device "meta", and then loads the
+# checkpoint's tensors into it. Other tensors that `__init__` computes, such as a table of
+# positions, are computed again for transformers' own classes only. In other classes they have
+# uninitialized memory or no memory.
 
 
 def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Module, set[str]]:
-    """Build the network in memory with its loaded weights; also return the names still missing.
+    """Build a network again, in memory, and give it its loaded weights.
 
-    Raises ModelError if the network cannot be built, or one of its tensors still has no value.
+    Returns the network and the names of the weights that are still missing. Raises ModelError if
+    the network cannot be built, or if one of its tensors has no value.
     """
     own = type(network)
     loaded = {name: t for name, t in network.state_dict().items() if name not in missing}
@@ -235,7 +241,7 @@ def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Modu
                 "checkpoint does not hold it: have __init__ compute it, or save it with the "
                 "weights."
             )
-    # Weights that __init__ ties are in the checkpoint under only one of their names.
+    # The checkpoint stores weights that __init__ ties under only one of their names.
     places = {name: tensor.data_ptr() for name, tensor in built.state_dict().items()}
     filled = {place for name, place in places.items() if name in loaded}
     return built, {name for name in missing if places.get(name) not in filled}
@@ -243,7 +249,7 @@ def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Modu
 
 @contextmanager
 def _unwritten_is_nan() -> Iterator[None]:
-    """Fill uninitialized memory with NaN in this context, by torch's deterministic mode."""
+    """Context manager in which torch fills uninitialized memory with NaN (deterministic mode)."""
     before = torch.get_deterministic_debug_mode()
     torch.set_deterministic_debug_mode("warn")  # "error" would also refuse operations
     try:
@@ -253,7 +259,7 @@ def _unwritten_is_nan() -> Iterator[None]:
 
 
 def _tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield weights, buffers and other tensors of all modules with their names.
+    """Yield the names and values of all tensors of a network: weights, buffers and others.
 
     Tensors in lists, tuples and dicts of a module are included.
     """
@@ -275,9 +281,9 @@ def _within(values: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, Tenso
 def _find_class(config: Any, *, whole: bool = False) -> Any:
     """Return the transformers class that matches a checkpoint's weights.
 
-    For T5 it is the encoder alone, for ModernBERT a class with its pretrained head. Raises
-    ModelError if `whole` is asked for and the model has no decoder, or if transformers has no class
-    for the encoder alone.
+    It is the class of the encoder alone for T5, and a class with the pretrained head for
+    ModernBERT. Raises ModelError if `whole` is true and the model has no decoder, or if
+    transformers has no class for the encoder alone.
     """
     if whole:
         if not config.is_encoder_decoder:
@@ -285,7 +291,7 @@ def _find_class(config: Any, *, whole: bool = False) -> Any:
         return transformers.AutoModelForSeq2SeqLM
     if config.model_type == "modernbert":
         return transformers.AutoModelForSequenceClassification
-    # The mapping also names whole models; only those of T5 and its relatives are encoders alone.
+    # The mapping also names whole models; only classes of T5 and its relatives are encoders alone.
     name = MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES.get(config.model_type, "")
     if name.endswith("EncoderModel"):
         return transformers.AutoModelForTextEncoding
@@ -308,7 +314,7 @@ def _settle(network: Any, config: Any) -> nn.Module:
 
 
 def fix_attention(network: nn.Module) -> None:
-    """Have every DeBERTa v1 attention compute in fp32, whatever the surrounding precision."""
+    """Make every DeBERTa v1 attention module compute in fp32, also under autocast."""
     for module in network.modules():
         if type(module) is DisentangledSelfAttention:
             module.__class__ = _Fp32Attention  # keeps weights and their names
@@ -316,9 +322,9 @@ def fix_attention(network: nn.Module) -> None:
 
 # DeBERTa v1's attention in fp32: transformers' code for it cannot be computed in bf16.
 #
-# It fills scores at padding with the lowest number of the queries' dtype, which autocast leaves
-# fp32, while autocast makes the scores bf16, which cannot represent that number. Version 2 has
-# separate code without the fault.
+# That code fills scores at padding with the lowest number of the queries' dtype. Under autocast the
+# queries are fp32, but the scores are bf16, which cannot represent that number. Version 2 has
+# separate code without this problem.
 
 
 class _Fp32Attention(DisentangledSelfAttention):

@@ -1,7 +1,7 @@
-"""Packed batches: an encoder computes a single row that holds only real tokens.
+"""Packed batches, which an encoder computes as a single row that holds only real tokens.
 
-Only attention knows where a sequence begins and ends. A padded batch goes into the encoder and
-padded hidden states come out, so heads see no difference; the layers in between compute no padding.
+Only attention knows where a sequence begins and ends. The encoder still takes a padded batch and
+returns padded hidden states, so heads see no difference; its layers compute no padding.
 
     padded batch, (3, 5)        packed row, (1, 10), as every layer but attention sees it
 
@@ -9,11 +9,11 @@ padded hidden states come out, so heads see no difference; the layers in between
     row 1  D E F G H            ^     ^         ^
     row 2  k l . . .            firsts = 0, 3, 8     position ids 0 1 2 0 1 2 3 4 0 1
 
-The host knows the lengths, so it computes everything that follows from them without reading a
-tensor: the few index tensors go to the device with the batch, and nothing is read back from it.
+The host knows the lengths, so it computes everything that follows from them: a few index tensors
+are sent to the device with the batch, and nothing is read back from the device.
 
-Each type of device has its own attention (cpu.py, cuda.py), which is given the offsets of
-sequences.
+Each type of device has its own attention function (cpu.py, cuda.py), which receives the offsets of
+the sequences.
 """
 
 import math
@@ -68,8 +68,8 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "t5": frozenset({"T5Attention"}),
     "umt5": frozenset({"UMT5Attention"}),
 }
-"""Families of which only the layers are packed (layers.py), with the classes of modules that need
-padded states; empty if attention works as for PACKABLE.
+"""Families whose layers alone are packed (layers.py), mapped to the classes of modules that need
+padded states. The set is empty if attention works as in the families of PACKABLE.
 
 Other families stay padded: ConvBERT, whose convolutions read the states at padding; Funnel, which
 halves rows from block to block; Longformer, which pads rows to its window and asks the device about
@@ -86,13 +86,15 @@ class Packing:
     """The layout of one packed row, made from a padded batch `[rows, width]`.
 
     `lengths` are the lengths of the rows, on the host. The tensors are on the device: `places` is
-    the index of each packed token in the flattened padded batch, `positions` its index in its
-    sequence, and `offsets` `[sequences + 1]` where each sequence begins and the last one ends.
+    the index of each packed token in the flattened padded batch, `positions` is its index in its
+    sequence, and `offsets` `[sequences + 1]` holds the start of each sequence and the end of the
+    last one.
 
     `tail` tokens of padding, at most `width`, may follow as an additional sequence, so that packed
-    rows of many lengths have one shape. They belong to one additional row of the padded batch.
+    rows of different lengths get the same shape. They belong to one additional row of the padded
+    batch.
 
-    `kept` caches values that attention derives once from the packing for all layers.
+    `kept` caches values that attention computes once per packing for all layers.
     """
 
     lengths: NDArray[np.int64]
@@ -107,8 +109,8 @@ class Packing:
     def of(cls, mask: Tensor) -> "Packing":
         """Return the packing for an attention mask `[rows, tokens]` whose padding is at the end.
 
-        Waits for the mask's device. Training and prediction pass a packing from known lengths
-        instead.
+        This waits for the mask's device. Training and prediction avoid it: they pass a packing that
+        was made from known lengths.
         """
         return cls.of_lengths(mask.sum(1).cpu().numpy(), mask.shape[1], mask.device)
 
@@ -123,7 +125,7 @@ class Packing:
 
     @staticmethod
     def indices(lengths: NDArray[np.int64], width: int, tail: int = 0) -> list[NDArray[np.int64]]:
-        """Return the arrays for OF_PACKING, to be sent to the device together with others."""
+        """Return the arrays for the fields in OF_PACKING, which are then sent to the device."""
         sizes = np.append(lengths, tail) if tail else lengths  # (sequences,)
         offsets = np.concatenate([[0], np.cumsum(sizes)])  # (sequences + 1,)
         sequences = np.repeat(np.arange(len(sizes)), sizes)  # (tokens,)
@@ -155,7 +157,7 @@ class Packing:
         return self.offsets[: self.rows]
 
     def once(self, name: Any, make: Callable[[], T]) -> T:
-        """Return the value of `make`, which is called only once for each name."""
+        """Return the result of `make`, which is called only once for each name and then cached."""
         if name not in self.kept:
             self.kept[name] = make()
         found: T = self.kept[name]
@@ -178,10 +180,10 @@ class Packing:
 class Attention:
     """The formula softmax(query key^T * scale) value within each sequence of a packed row.
 
-    `rate` is the dropout rate of the attention probabilities. With a `window`, a token attends to
-    tokens less than `window` places away; if `is_causal`, to itself and those before it. Functions
-    that compute the formula (cpu.py, cuda.py) take query, key and value `[tokens, heads, size]` and
-    return a tensor of that shape.
+    `rate` is the dropout rate of the attention probabilities. With a `window`, a token attends only
+    to tokens less than `window` positions away. If `is_causal` is true, it attends only to itself
+    and to earlier tokens. Functions that compute the formula (cpu.py, cuda.py) take query, key and
+    value `[tokens, heads, size]` and return a tensor of that shape.
     """
 
     packing: Packing
@@ -192,15 +194,15 @@ class Attention:
 
 
 NARROWED = "is_at_first_token"
-"""Attribute that marks an attention module of which only first tokens' outputs are used (see
+"""Attribute that marks an attention module whose outputs are used at first tokens only (see
 use_first_token in __init__.py)."""
 
 
 def send(arrays: Sequence[NDArray[np.int64]], device: torch.device) -> list[Tensor]:
     """Copy arrays to tensors on a device without waiting for the device.
 
-    For a GPU they are one copy from pinned memory, queued behind the GPU's earlier work; torch
-    keeps that memory until the copy is made.
+    For a GPU all arrays are sent in one copy from pinned memory, which is queued behind the GPU's
+    earlier work. torch keeps the pinned memory until the copy is done.
     """
     if device.type != "cuda":
         return [torch.from_numpy(array).to(device) for array in arrays]
@@ -210,7 +212,7 @@ def send(arrays: Sequence[NDArray[np.int64]], device: torch.device) -> list[Tens
 
 
 def parts_of(buffer: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
-    """Return views of a buffer as tensors of these shapes, which lie in it end to end."""
+    """Split a buffer into views of these shapes, which follow each other in the buffer."""
     sizes = [math.prod(shape) for shape in shapes]
     parts = torch.split(buffer, sizes)
     return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
@@ -223,7 +225,7 @@ Attention and the narrowing of the last layer read it here, because no family of
 an additional argument through its layers.
 """
 
-# How an encoder of transformers is made to compute packed rows.
+# Making an encoder of transformers compute packed rows.
 #
 # transformers lets a model's attention be replaced by a registered function. benchharness's
 # function needs no mask.
@@ -232,7 +234,7 @@ an additional argument through its layers.
 def prepare_for(device: torch.device, network: Any) -> None:
     """Switch a head's network to the fastest equivalent computation on a device.
 
-    Must be called when the head is on its encoder, `network.encoder`.
+    This must be called after the head was attached to its encoder, `network.encoder`.
     """
     use_packed_rows(network.encoder, device.type)
     if device.type == "cpu":
@@ -240,16 +242,16 @@ def prepare_for(device: torch.device, network: Any) -> None:
 
 
 def use_packed_rows(network: nn.Module, device: str) -> None:
-    """Have an encoder of transformers compute packed rows, if its family allows that."""
+    """Make an encoder of transformers compute packed rows, if its family allows that."""
     config: Any = network.config
     family = config.model_type
     if family not in PACKABLE | LAYERS.keys() or is_foreign(network):
         return
     if not LAYERS.get(family):
-        # Keep another attention that was chosen explicitly, such as eager.
+        # If another attention was chosen explicitly, such as "eager", it is kept.
         if config._attn_implementation != "sdpa":
             return
-        name = f"benchharness_{device}"  # registered with transformers
+        name = f"benchharness_{device}"  # the name under which transformers finds it
         AttentionInterface.register(name, _attention_by(_kernels(device)))
         AttentionMaskInterface.register(name, _no_mask)
         network.set_attn_implementation(name)  # type: ignore[operator]
@@ -261,7 +263,7 @@ def use_packed_rows(network: nn.Module, device: str) -> None:
 
 def _kernels(device: str) -> ModuleType:
     """Return the module with `attend` and `attend_first` for a type of device."""
-    return import_module(f"benchharness.encoder.{device}")  # not for other devices
+    return import_module(f"benchharness.encoder.{device}")  # modules of other devices stay unloaded
 
 
 def _no_mask(*_args: Any, **_options: Any) -> None:
@@ -310,11 +312,12 @@ def _attention_by(kernels: ModuleType) -> Callable[..., tuple[Tensor, None]]:
 
 
 PER_TOKEN = ("input_ids", "token_type_ids")
-"""Inputs of an encoder that are packed; the mask becomes the packing, other inputs stay."""
+"""Inputs of an encoder that are packed. The mask is replaced by the packing, and other inputs are
+passed unchanged."""
 
 
 def use_packing(network: Any) -> None:
-    """Add hooks to an encoder of transformers that pack its inputs and pad its states again.
+    """Add hooks to an encoder of transformers that pack its inputs and pad its output states.
 
     The hooks set PACKING, which the encoder's attention must read.
     """
@@ -377,11 +380,11 @@ def padded(states: Tensor, packing: Packing) -> Tensor:
     """
     if states.shape[:2] == (1, packing.tokens):
         return packing.table(states.squeeze(0))[: packing.rows]
-    # If each row has one token, both ways give the same.
+    # If each row has one token, both ways give the same result.
     return states.transpose(0, 1) if states.shape[:2] == (1, packing.rows) else states
 
 
-# Activation checkpointing: layers that the backward pass computes again, also with packed rows.
+# Activation checkpointing: the backward pass computes layers again, also with packed rows.
 
 
 def can_checkpoint(network: nn.Module) -> bool:
@@ -428,7 +431,8 @@ def _contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[No
 
 @contextmanager
 def _in_packing(packing: Packing | None) -> Iterator[None]:
-    # The encoder has reset PACKING by then, and a GPU's backward pass runs in a thread without it.
+    # When the backward pass runs, the encoder has reset PACKING. On a GPU it also runs in another
+    # thread, in which PACKING was never set.
     before = PACKING.set(packing)
     try:
         yield

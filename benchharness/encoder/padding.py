@@ -1,6 +1,6 @@
-"""Networks whose results depend on padding, and a trial for families that nobody has checked.
+"""Networks whose results depend on padding, and a trial that detects them in unchecked families.
 
-A convolution without a mask, a Fourier transform over all places or blocks of fixed sizes mix
+A convolution without a mask, a Fourier transform over all positions or blocks of fixed sizes mix
 padding into the states of real tokens, so the result for a row would depend on the other rows of
 its batch. Such networks compute rows of each length separately, without padding.
 """
@@ -15,14 +15,15 @@ from benchharness.encoder.network import takes_input
 from benchharness.errors import ModelError, first_line
 
 SEES_PADDING = frozenset({"convbert", "funnel"})
-"""Known families with such layers; `try_out` tests a family that nobody has checked."""
+"""Checked families in which padding changes the states of real tokens; for unchecked families,
+`try_out` finds out."""
 
 
 def compute_by_length(network: Any) -> None:
-    """Have a network compute the rows of each length separately.
+    """Make a network compute the rows of each length separately.
 
-    Its forward still takes padded rows `[rows, tokens]` with an attention mask, and returns states
-    for as many rows, with zeros at the padding.
+    Its forward still takes padded rows `[rows, tokens]` with an attention mask, and returns the
+    states of all rows, with zeros at the padding.
     """
     forward, has_mask = network.forward, takes_input(network, "attention_mask")
 
@@ -63,10 +64,10 @@ def _merged(parts: Sequence[Any], places: Sequence[Tensor], mask: Tensor) -> Any
 
 
 def _spread(parts: Sequence[Tensor], places: Sequence[Tensor], mask: Tensor) -> Tensor:
-    """Merge tensors of some rows each into one tensor of all rows, `[rows, ...]`.
+    """Merge tensors that each hold some of the rows into one tensor of all rows, `[rows, ...]`.
 
-    The state of each token returns to the token's place. Any other tensor, such as states that
-    Funnel has halved, gets the largest sizes, with zeros after smaller parts.
+    If the tensors hold one state per token, each state is put at its token's position in the batch.
+    Other tensors, such as states that Funnel has halved, are padded with zeros to the largest size.
     """
     sizes = [max(each) for each in zip(*(part.shape[1:] for part in parts), strict=True)]
     real = [mask[rows] for rows in places]  # (some rows, tokens) each
@@ -84,7 +85,7 @@ def _spread(parts: Sequence[Tensor], places: Sequence[Tensor], mask: Tensor) -> 
     return whole
 
 
-# Trial of a family that nobody has checked, on a few tokens.
+# Trial of an unchecked family on a few tokens.
 
 
 class Reading(NamedTuple):
@@ -101,9 +102,9 @@ TOKENS, PADDING = 5, 8
 def try_out(network: Any, config: Any, checkpoint: str) -> Reading:
     """Find out, by a trial, whether a network is causal and whether padding changes its states.
 
-    Rows differ in one token: if it is the last one, the first state of a causal network does not
-    change; if it is the first one, the last state of every network changes. Raises ModelError for a
-    network that cannot read rows of token ids in this way.
+    The trial changes one token of a row. If the last token is changed, the first state of a causal
+    network stays the same. If the first token is changed, the last state of every working network
+    changes. Raises ModelError if the network cannot read rows of token ids in this way.
     """
     family = (
         f"{checkpoint} is of the family {config.model_type}, which has not been checked, and it"
@@ -142,11 +143,11 @@ def try_out(network: Any, config: Any, checkpoint: str) -> Reading:
 
 
 NEAR = 1e-5
-"""Share of a state's mean size by which rounding in fp32 may change it."""
+"""Largest difference that counts as fp32 rounding, relative to the mean absolute state."""
 
 
 def _states(network: Any, rows: Tensor) -> Tensor:
-    """Return the states of the first TOKENS tokens of each row; all later tokens are padding."""
+    """Return the states of the first TOKENS tokens of each row, and mask all later tokens."""
     mask = (torch.arange(rows.shape[1]) < TOKENS).long().expand_as(rows)
     inputs = {"input_ids": rows, "attention_mask": mask}
     given = {name: value for name, value in inputs.items() if takes_input(network, name)}

@@ -1,9 +1,9 @@
-"""The tokenizer of a checkpoint, which tokenizes as the checkpoint's own files define.
+"""Load the tokenizer of a checkpoint so that it follows the checkpoint's own files.
 
 If tokenizer_config.json names a tokenizer class, transformers rebuilds the tokenizer from its
 vocabulary and ignores the rest of tokenizer.json: how texts are normalized and split, and which
-tokens are added around them. This module compares the two once, when a checkpoint is loaded, and
-the file wins.
+tokens are added around them. When a checkpoint is loaded, this module compares the rebuilt
+tokenizer with tokenizer.json. If they differ, it uses tokenizer.json.
 """
 
 import json
@@ -29,12 +29,15 @@ FILE, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 class TokenizerSource:
     """The file and the class that determine how a tokenizer works; stored with each result.
 
-    `reader` is the tokenizer's class, and `file` the file that it was read from, empty for a
-    checkpoint's own class. If `reader` replaces another class that contradicts tokenizer.json,
-    `instead_of` is the name of that class, `unlike` are the parts in which it differs, and `texts`
-    is the number of the `of` fixed texts that it tokenizes differently. `case` names what decided
-    whether capitals are kept, if no file of the tokenizer does, or reports a contradiction between
-    the files and the table of models.
+    Attributes:
+        reader: Class of the tokenizer.
+        file: File that the tokenizer was read from; empty for a checkpoint's own class.
+        instead_of: Class that `reader` replaces because it contradicts tokenizer.json; else empty.
+        unlike: Parts in which the replaced class differs from tokenizer.json.
+        texts: Number of fixed texts that the replaced class tokenizes differently.
+        of: Number of fixed texts that were compared; 0 if no class is replaced.
+        case: Reason for keeping or lowering capitals if no file of the tokenizer decides it, or a
+            contradiction between the files and the table of models; else empty.
     """
 
     reader: str
@@ -46,7 +49,7 @@ class TokenizerSource:
     case: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields that are not empty as plain data."""
+        """Return the nonempty fields as plain data for JSON."""
         return {n: list(v) if n == "unlike" else v for n, v in asdict(self).items() if v}
 
 
@@ -67,8 +70,9 @@ def load_tokenizer(
         folder: Folder of the checkpoint.
         config: Config of the network.
         trust: Permissions that the user gives the checkpoint.
-        checkpoint: Hub id of the checkpoint, which the table of models may know.
-        was_kept: Whether a run left the folder; then it returns token types if that run did.
+        checkpoint: Hub id of the checkpoint, to look it up in the table of models.
+        was_kept: Whether the folder was saved by a run. The tokenizer then returns token types if
+            it did so in that run.
 
     Raises:
         ModelError: The tokenizer is not usable, or cannot be made to follow its tokenizer.json.
@@ -98,9 +102,9 @@ def load_tokenizer(
 def save_tokenizer(tokenizer: Any, folder: Path) -> None:
     """Save a tokenizer so that transformers alone loads it with the same behavior.
 
-    It is saved into the folder of its config.json. The generic class, which uses tokenizer.json
-    unchanged, is named in its settings if the named class would differ; its name is one that
-    transformers 4 and 5 both know.
+    The folder must already contain config.json. If the class in the saved settings would behave
+    differently, the settings name PreTrainedTokenizerFast instead, which uses tokenizer.json
+    unchanged and exists in both transformers 4 and 5.
     """
     tokenizer.save_pretrained(folder)
     if not tokenizer.is_fast or _is_foreign(tokenizer):
@@ -126,7 +130,7 @@ def _load(folder: Path, config: Any, trust: Trust, *, lowers: bool | None = None
         code[_CASE] = lowers
     try:
         return AutoTokenizer.from_pretrained(folder, **code)
-    except Exception as error:  # whatever a damaged file makes transformers run into
+    except Exception as error:  # a damaged file can make transformers raise anything
         check_trusted(folder, error)
         if isinstance(error, ImportError) or not _needs_no_class(folder):
             raise _unusable(folder, error) from error
@@ -191,7 +195,7 @@ def _obeying(tokenizer: Any, folder: Path) -> tuple[Any, TokenizerSource]:
 
 
 def _is_foreign(tokenizer: Any) -> bool:
-    """Return whether a tokenizer's class is a checkpoint's own code, which was trusted."""
+    """Return whether a tokenizer's class comes with its checkpoint, as trusted code."""
     return not type(tokenizer).__module__.startswith("transformers.")
 
 
@@ -212,7 +216,7 @@ def _read(file: Path) -> Tokenizer:
 
 
 def _differences(backend: Tokenizer, told: Tokenizer) -> tuple[list[str], int]:
-    """Return the parts in which a tokenizer differs from a file, and how many texts differ."""
+    """Return the names of the parts in which two tokenizers differ, and how many texts differ."""
     unlike = [name for name in _PARTS if _differs(getattr(backend, name), getattr(told, name))]
     added = backend.get_added_tokens_decoder()
     if any(added.get(n) != token for n, token in told.get_added_tokens_decoder().items()):
@@ -221,8 +225,8 @@ def _differences(backend: Tokenizer, told: Tokenizer) -> tuple[list[str], int]:
 
 
 def _differs(own: Any, told: Any) -> bool:
-    # A template of transformers that adds nothing around a text is no difference; if it adds
-    # something, the fixed texts will differ.
+    # If only transformers has a template, it counts as equal here. If that template adds tokens
+    # around a text, the encodings of the fixed texts will differ.
     is_bare = told is None and isinstance(own, processors.TemplateProcessing)
     return not is_bare and _state(own) != _state(told)
 
@@ -258,7 +262,7 @@ def _count_unlike(backend: Tokenizer, told: Tokenizer) -> int:
 
 
 def _ids_of(tokenizer: Tokenizer) -> list[Sequence[int]]:
-    """Return the token ids of the fixed texts; empty if the vocabulary lacks its unknown token.
+    """Return the token ids of each fixed text; all are empty if the unknown token is missing.
 
     Raises ModelError if the tokenizer contradicts itself.
     """
@@ -271,7 +275,7 @@ def _ids_of(tokenizer: Tokenizer) -> list[Sequence[int]]:
             ) from None
         if type(error) is not Exception:  # the one class that the tokenizers library raises
             raise
-        return [()] * len(_PAIRS)  # reported when a text has such a word
+        return [()] * len(_PAIRS)  # the error is reported when a text has an unknown word
 
 
 def _decoder_of(folder: Path) -> Mapping[str, Any]:
@@ -298,12 +302,12 @@ _KEPT = (
     "clean_up_tokenization_spaces",
     "model_input_names",
 )
-"""Attributes of a tokenizer that are independent of its backend, and are kept whatever its
-class."""
+"""Attributes of a tokenizer that do not depend on its backend, and are kept when its class is
+replaced."""
 
 
 def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
-    """Build a tokenizer from a file's backend with the special tokens and limits of another."""
+    """Build a tokenizer from the backend in a file and the special tokens and limits of another."""
     files = (folder / name for name in ("special_tokens_map.json", SETTINGS, "added_tokens.json"))
     given = set().union(*(_words_in(read_object(file)) for file in files))
     # A class adds special tokens of its own; those that neither the file nor the user names are
@@ -337,21 +341,22 @@ def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
     )
 
 
-# Case, if only the vocabulary or the table of models shows whether capitals are kept.
+# Lower-casing, for checkpoints whose tokenizer files do not state whether capitals are kept.
 
 _CASE = "do_lower_case"
 
 FEWEST_CAPITALS = 0.01
-"""Share of pieces with capitals from which on a vocabulary counts as cased: an uncased
-vocabulary may have a few that a user added."""
+"""Least share of tokens with capitals at which a vocabulary counts as cased; an uncased vocabulary
+may have a few that a user added."""
 
 
 def _with_case(
     tokenizer: Any, folder: Path, config: Any, trust: Trust, checkpoint: str
 ) -> tuple[Any, str]:
-    """Return the tokenizer with the case that the table of models or its vocabulary has, and why.
+    """Return a tokenizer that keeps or lowers capitals as its model does, and the reason.
 
-    The reason is empty if the tokenizer is unchanged.
+    The table of models decides it, else the vocabulary. The reason is empty if the tokenizer is
+    returned unchanged.
     """
     lowers = getattr(tokenizer, _CASE, None)
     decided = (folder / FILE).is_file() or _CASE in read_object(folder / SETTINGS)
@@ -404,20 +409,20 @@ COMPARING = ("funnel", "xlnet")
 """Families that have no embedding for each token type, but compare the types of two tokens."""
 
 ZEROS: Mapping[str, str] = {
-    # The hub's tokenizer has types of both texts, and the embedding of the second was never read.
+    # The hub's tokenizer returns two types, but pretraining used the embedding of the first only.
     "big_bird": "google-research/bigbird@5e7d375, bigbird/pretrain/run_pretraining.py: do_masking "
     "has zeros for segment_ids",
     "nystromformer": "mlpen/Nystromformer@5689313, code/model.py: type_ids of Embeddings are zeros",
     "roformer": "ZhuiyiTechnology/roformer, train.py: single texts alone, whose types are zeros",
 }
 """Families with embeddings for several token types that were pretrained with the first type
-only, and the source of that. Splinter's pretraining had no types either, but its authors'
-fine-tuning has (oriram/splinter@1df4c13, finetuning/run_mrqa.py)."""
+only, mapped to the source of this fact. Splinter was also pretrained without types, but its
+authors' fine-tuning uses them (oriram/splinter@1df4c13, finetuning/run_mrqa.py)."""
 
 
 TYPED = ("albert", "funnel", "xlnet")
-"""Families whose classes in transformers 5 do not list token types, but which always received
-them."""
+"""Families whose tokenizer classes in transformers 5 do not list token types, but whose networks
+always received them."""
 
 
 def _has_types(config: Any) -> bool:
@@ -431,12 +436,12 @@ def _gives_types(tokenizer: Any, config: Any, folder: Path, *, was_kept: bool) -
     family = config.model_type
     if isinstance(listed := read_object(folder / SETTINGS).get("model_input_names"), list):
         return TYPES in listed  # all runs write this list
-    if was_kept:  # by a version that used the class's list
+    if was_kept:  # saved by an old version, which used the class's list
         return TYPES in tokenizer.model_input_names or family in TYPED
     return family not in ZEROS
 
 
-# Fixed texts that compare two tokenizers: ten scripts, and other input that may split differently.
+# Fixed texts for comparing two tokenizers, in many scripts and with input that is hard to split.
 
 _PLAIN = (
     "The quick brown fox jumps over the lazy dog.",

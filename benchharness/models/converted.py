@@ -1,11 +1,11 @@
-"""Pickled weights converted to safetensors, kept in the hub's cache next to the original files.
+"""Convert pickled weights to safetensors, in the hub's cache next to the original files.
 
     models--ORG--NAME/snapshots/COMMIT/      files of the hub
     models--ORG--NAME/benchharness/COMMIT/   model.safetensors, converted.json, links to the rest
 
-`converted.json` holds the digests of the original and the converted files. Such a folder appears
-complete or not at all. It can be deleted, and is then made again. The identity of a job's weights
-does not depend on it.
+`converted.json` holds the digests of the original and the converted files. A converted folder is
+created atomically. If it is deleted, it is created again. The identity of a job's weights does not
+depend on it.
 """
 
 import json
@@ -32,11 +32,11 @@ _DIGESTS = "converted.json"
 
 @contextmanager
 def loadable(folder: Path, trust: Trust) -> Iterator[Path]:
-    """Yield the folder from which transformers loads a checkpoint with pickled weights.
+    """Context manager that yields the folder from which transformers loads pickled weights.
 
-    It is a converted folder if the checkpoint is in a writable hub cache, or a temporary one if the
-    files hold more than weights; otherwise the folder itself. Raises ModelError if the weights
-    cannot be read.
+    If the checkpoint is in a writable hub cache, its weights are converted and the converted folder
+    is kept. Otherwise files that hold more than weights are converted into a temporary folder, and
+    any other folder is yielded itself. Raises ModelError if the weights cannot be read.
     """
     pickled = checkpoint_files(folder, trust)["weights"]
     kept = folder.parent.parent / _OURS / folder.name
@@ -54,7 +54,7 @@ def loadable(folder: Path, trust: Trust) -> Iterator[Path]:
 
 
 def _keep(folder: Path, kept: Path, pickled: Sequence[Path]) -> bool:
-    """Make the kept folder if it is not there yet; return False if the cache is not writable."""
+    """Create the converted folder if it is missing or damaged; return False if that fails."""
     try:
         kept.parent.mkdir(exist_ok=True)
         with FileLock(kept.with_name(f"{kept.name}.lock")):
@@ -67,9 +67,9 @@ def _keep(folder: Path, kept: Path, pickled: Sequence[Path]) -> bool:
 
 
 def _make(folder: Path, kept: Path, pickled: Sequence[Path]) -> None:
-    """Convert a checkpoint's weights into the kept folder; the caller must hold the lock.
+    """Convert a checkpoint's weights into the folder `kept`; the caller must hold the lock.
 
-    Because of the lock, all drafts that are there belong to processes that were killed.
+    Because of the lock, all existing drafts were left by processes that were killed.
     """
     for old in (*kept.parent.glob(f"{kept.name}.*.draft"), kept):
         shutil.rmtree(old, ignore_errors=True)
@@ -104,7 +104,7 @@ def _convert(folder: Path, draft: Path, pickled: Sequence[Path]) -> None:
 
 
 def _link(folder: Path, to: Path, pickled: Sequence[Path]) -> None:
-    """Link to a folder's files other than its weights: config, code, and files that came later."""
+    """Link to a folder's files other than its weights, including files that were added later."""
     # A relative path, so that the whole cache can be moved.
     start = Path(os.path.relpath(folder.resolve(), to.resolve()))
     for path in folder.iterdir():

@@ -1,4 +1,4 @@
-"""Properties of a checkpoint's family that follow from its config; works without torch."""
+"""Properties of a checkpoint's family that follow from its config, computed without torch."""
 
 import re
 from collections.abc import Mapping
@@ -43,15 +43,17 @@ CHECKED = frozenset(
 transformers' classes, classify a text. "new" is the model_type of gte's own code."""
 
 _BOTH_SIDES = frozenset({"bert-generation", "cpmant", "xlnet"})
-"""Families among transformers' causal language models whose tokens also attend to later tokens:
-an encoder unless its config has is_decoder, a prefix language model, and a permutation model."""
+"""Families that transformers lists as causal language models, but whose tokens also attend to later
+tokens. BERT-generation is an encoder unless its config has is_decoder, CPM-Ant is a prefix language
+model, and XLNet is a permutation model."""
 
 
 def is_causal(config: Mapping[str, Any]) -> bool:
     """Return whether a config.json describes a decoder, whose tokens attend only to earlier ones.
 
     A family is causal if transformers has a causal language model for it and no masked one. Code
-    that comes with a checkpoint is causal if its auto_map offers only the former.
+    that comes with a checkpoint is causal if its auto_map has a causal language model and no masked
+    one.
     """
     family, code = str(config.get("model_type")), config.get("auto_map") or {}
     if config.get("is_encoder_decoder") or family in _BOTH_SIDES:

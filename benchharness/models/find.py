@@ -1,4 +1,4 @@
-"""Conversion of the argument of `--model` to ModelSpecs."""
+"""Convert the argument of `--model` to ModelSpecs."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,16 +13,17 @@ from benchharness.models.spec import MODELS, NOTHING, ModelSpec, bare
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _REVISION = re.compile(r"(?!.*\.\.)\w[\w./+-]*", re.ASCII)
-"""Pattern of a branch, a tag or a commit; git allows no two dots in a row either."""
+"""Pattern of a branch, a tag or a commit. As in git, two dots in a row are not allowed."""
 
 
 def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
-    """Find the model of a name: a known model, a checkpoint folder, or a hub id.
+    """Find a model by its name, which is a known model, a checkpoint folder or a hub id.
 
     Known names, aliases and hub ids take precedence, so a folder called `roberta-base` in the
-    current directory is never used by accident: write `./roberta-base` for it. NAME=FOLDER gives a
-    folder a name: that of a known model, whose recipe it then gets, or a new one for the
-    leaderboard. A model on the hub may end in `@REVISION`, another branch, tag or commit.
+    current directory is never used by accident; `./roberta-base` is that folder. NAME=FOLDER gives
+    a folder another name on the leaderboard. If it is the name of a known model, the folder also
+    gets that model's recipe. The name of a hub model may end in `@REVISION`, a branch, tag or
+    commit.
 
     Args:
         name: Name as the user typed it.
@@ -60,7 +61,7 @@ def _refuse_file(path: Path) -> None:
 
 
 def _on_hub(name: str, trust: Trust) -> ModelSpec | None:
-    """Return the model of this name if it is on the hub, in the table or not."""
+    """Return the hub model with this name, whether or not the table has it; else None."""
     known = _known(name)
     if known is not None:
         return replace(known, trust=trust) if known.is_hub else None
@@ -71,7 +72,7 @@ def _on_hub(name: str, trust: Trust) -> ModelSpec | None:
 
 
 def _at_revision(spec: ModelSpec, revision: str) -> ModelSpec:
-    """Return the model at a revision; a pretraining checkpoint if the revision names a step."""
+    """Return the model at a revision, with a pretraining stage if the revision names a step."""
     step, tokens = _numbers_in(revision)
     stage = None
     if step is not None:
@@ -94,7 +95,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _called(name: str, found: ModelSpec) -> ModelSpec:
-    """Return the checkpoint of a folder under a name that the user gives it."""
+    """Return the model in a folder under the name that the user gives it."""
     known = _known(name)
     if known is None:
         return replace(found, name=name)
@@ -129,16 +130,16 @@ def _names() -> list[str]:
 
 
 def find_models(name: str, trust: Trust = NOTHING) -> tuple[ModelSpec, ...]:
-    """Find all models that a name stands for: the matches of a folder pattern, or a single model.
+    """Find all models that match a folder pattern, or the single model with this name.
 
-    Folders that match a pattern (`'DIR/step-*'`) are checkpoints of one pretraining run, which is
-    named after the folder that contains them, or NAME for NAME='DIR/step-*'. They are ordered by
-    step. Raises BenchError if nothing matches, a folder has no known step, two have the same step,
-    or their families differ; otherwise as `find_model`.
+    Folders that match a pattern (`'DIR/step-*'`) are checkpoints of one pretraining run, in the
+    order of their steps. The run is named after the folder that contains them, or NAME if the
+    argument is NAME='DIR/step-*'. Raises BenchError if no folder matches, if a step is unknown or
+    occurs twice, if the families differ, or if `find_model` raises.
     """
     if not has_magic(name) or _known(name) is not None or _is_folder(Path(name).expanduser()):
         return (find_model(name, trust),)
-    ways = [*_named(name), ("", name)]  # the whole name is a pattern too
+    ways = [*_named(name), ("", name)]  # "=" may also be a part of the pattern
     given, pattern = next((way for way in ways if _is_there(way[1])), ways[0])
     if given and _is_folder(Path(pattern).expanduser()):
         return (find_model(name, trust),)
@@ -148,7 +149,7 @@ def find_models(name: str, trust: Trust = NOTHING) -> tuple[ModelSpec, ...]:
 
 
 def _named(name: str) -> list[tuple[str, str]]:
-    """Return all ways to read NAME=FOLDER, because either part may contain "=" (`runs/lr=1e-4`)."""
+    """Return all ways to split NAME=FOLDER; each part may contain "=" itself (`runs/lr=1e-4`)."""
     parts = name.split("=")
     # "bert=runs/lr=1e-4": "bert" and "runs/lr=1e-4", then "bert=runs/lr" and "1e-4".
     ways = (("=".join(parts[:n]), "=".join(parts[n:])) for n in range(1, len(parts)))
@@ -171,7 +172,7 @@ def _matches(pattern: str) -> list[Path]:
 
 
 _FEW = 5
-"""Number of names in an error message."""
+"""Largest number of names that an error message lists."""
 
 
 def _what_is_there(folder: Path) -> str:
@@ -185,7 +186,7 @@ def _what_is_there(folder: Path) -> str:
 
 
 def _in_order(run: str, found: Sequence[ModelSpec], named: str) -> Iterator[ModelSpec]:
-    """Yield the checkpoints of a run by step, each with its own name."""
+    """Yield the checkpoints of a run, each with its own name, in the order of their steps."""
     families = {spec.family: spec for spec in found}
     if len(families) > 1:
         kinds = " and ".join(f"{Path(s.checkpoint).name} is {f}" for f, s in families.items())
@@ -235,15 +236,15 @@ def _is_count(value: object) -> bool:
 
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
-# "-1000", "_20k" and "=1.5b", with a unit behind; 1.5 without one is more likely a version.
+# Matches "-1000", "_20k" and "=1.5b". A fraction needs a unit: 1.5 alone is probably a version.
 _NUMBER = r"[-_=]?(\d+|\d+\.\d+(?=[kmbt]))([kmbt]?)(?![a-z\d.])"
 
 
 def _numbers_in(name: str, *, bare: bool = False) -> tuple[int | None, int | None]:
-    """Return the step and the tokens in a name, such as "step1000-tokens4B" or "step_20k".
+    """Return the step and the number of tokens in a name, such as "step1000-tokens4B".
 
-    If `bare` is true, a number without "step" counts as well, as in "checkpoint-500"; the last one,
-    if there are several.
+    If `bare` is true, the last number in the name is the step even without the word "step", as in
+    "checkpoint-500".
     """
     low = name.lower()
     tokens = re.search(rf"tokens?{_NUMBER}", low)
@@ -256,4 +257,4 @@ def _numbers_in(name: str, *, bare: bool = False) -> tuple[int | None, int | Non
 
 
 def _count(digits: str, unit: str) -> int:
-    return round(float(digits) * _UNITS[unit])  # a float product may be just too small
+    return round(float(digits) * _UNITS[unit])  # the float product may be slightly too small
