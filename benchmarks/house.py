@@ -30,19 +30,19 @@ CIRCULAR = "modules in import circles"  # including imports by strings and under
 FIGURES = (LINES, FILES, STRING_IMPORTS, ANY_KEYWORDS, ANY, CIRCULAR)
 
 _LIMITS = {
-    CORE: (63_851, 235, 34, 39, 1_195, 39),
-    "extensions/kept_models": (3_973, 18, 0, 1, 89, 0),
+    CORE: (65_155, 235, 34, 39, 1_195, 39),
+    "extensions/kept_models": (4_006, 18, 0, 1, 89, 0),
     "extensions/xtreme": (430, 2, 0, 1, 5, 0),
     "extensions/reading": (883, 3, 0, 0, 0, 0),
     "extensions/lexglue": (148, 2, 0, 1, 3, 0),
-    "extensions/gate": (2_142, 7, 0, 3, 26, 0),
+    "extensions/gate": (2_164, 7, 0, 3, 26, 0),
     "extensions/ensemble": (271, 3, 0, 0, 2, 0),
-    "extensions/custom_data": (8_075, 28, 0, 0, 244, 0),
-    "extensions/paper": (737, 6, 1, 1, 1, 0),
-    "extensions/explanation": (2_026, 9, 0, 0, 42, 0),
-    "extensions/clusters": (856, 4, 0, 0, 28, 0),
+    "extensions/custom_data": (8_109, 28, 0, 0, 244, 0),
+    "extensions/paper": (734, 6, 1, 1, 1, 0),
+    "extensions/explanation": (2_044, 9, 0, 0, 42, 0),
+    "extensions/clusters": (862, 4, 0, 0, 28, 0),
     "extensions/sst": (184, 2, 0, 0, 0, 0),
-    "extensions/which": (1_075, 7, 0, 1, 5, 0),
+    "extensions/which": (1_080, 7, 0, 1, 5, 0),
     "extensions/trackers": (242, 2, 0, 0, 12, 0),
     "extensions/submission": (4_012, 16, 0, 2, 86, 0),
 }
