@@ -229,7 +229,7 @@ class WorkerProcess:
     def outcome(self, timeout: float | None = None) -> Outcome:
         """Return the outcome of the process, which has ended.
 
-        `timeout` is given if the process was ended because it printed nothing for so many seconds.
+        `timeout` is the number of seconds without output after which the process was ended, if any.
         """
         left = _read_outcome(self._result_file)
         # After a time-out, the worker's own Failure says only that it was interrupted: ignore it.

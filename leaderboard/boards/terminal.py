@@ -91,7 +91,7 @@ class _Grid(NamedTuple):
 
 
 class _Spreads(NamedTuple):
-    """Whether scores, and whether task values, are printed with their spread."""
+    """Flags for scores and for task values: true if they are printed with their spread."""
 
     score: bool
     tasks: bool

@@ -451,7 +451,7 @@ coreference_details = tuple(
 # google-research/xtreme (838c13b) uses.
 #
 # For parts of speech, seqeval takes the first letter of a tag as its prefix and the rest as its
-# type: NOUN is an "N" of type "OUN", and CCONJ and SCONJ have the same type, "CONJ".
+# kind: NOUN is an "N" of type "OUN", and CCONJ and SCONJ have the same type, "CONJ".
 
 
 def bare_chunks(tags: Sequence[str]) -> list[Entity]:

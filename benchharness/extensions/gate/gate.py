@@ -339,8 +339,7 @@ def _failure(failure: Failure) -> Unjudged:
 
 
 def _weaknesses(tasks: Iterable[str], baseline: Baseline) -> Iterator[str]:
-    """Yield a sentence for each baseline sample that can only detect large drops, with the reason.
-    """
+    """Yield a sentence for each baseline sample that can only detect large drops."""
     for task in tasks:
         if weakness := baseline.tasks[task].weakness:
             yield f"The baseline of {distinct_title(task)} is weak: {weakness}."

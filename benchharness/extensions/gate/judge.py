@@ -42,7 +42,7 @@ class Flip:
 
     @property
     def is_lost(self) -> bool:
-        """Whether fewer runs predict the example correctly now."""
+        """True if fewer runs predict the example correctly now."""
         return self.now < self.before
 
     def __str__(self) -> str:

@@ -76,7 +76,7 @@ class Card:
 
     @property
     def is_official(self) -> bool:
-        """Whether the rows are the complete rows of a data set on the hub."""
+        """True if the rows are the complete rows of a data set on the hub."""
         return bool(self.task.source.hub) and self.job.data != "mini" and self.job.limit is None
 
 

@@ -89,7 +89,7 @@ class Verdict:
 
     @property
     def is_within(self) -> bool:
-        """Whether the interval of the loss is below the margin, even if there is a loss."""
+        """True if the interval of the loss is below the margin, even if there is a loss."""
         return self.interval.high < self.margin
 
     def sentence(self, than: str) -> str:
