@@ -176,8 +176,10 @@ def test_no_note_of_a_registered_model_mentions_pickles() -> None:
 
 @pytest.mark.parametrize(
     ("at", "options"),
-    [("", [(), ("--trust-remote-code",)]), (f"@{COMMIT}", [("--trust-remote-code",)])],
-    ids=["known", "at a commit"],
+    [
+        pytest.param("", [(), ("--trust-remote-code",)], id="known", marks=pytest.mark.soak),
+        pytest.param(f"@{COMMIT}", [("--trust-remote-code",)], id="at a commit"),
+    ],
 )
 def test_code_of_another_repository_is_fetched_only_if_trusted(
     hub: HubServer, tmp_path: Path, at: str, options: list[tuple[str, ...]]
