@@ -76,7 +76,7 @@ Line = tuple[int, list[str]]
 
 
 def tsv_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read the rows of a tab-separated file, one per line."""
+    """Read the rows of a tab-separated file, which has one row per line."""
     lines = enumerate(read_lines(files.paths[0]), start=1)
     return _records(files, [(n, line.split("\t")) for n, line in lines])
 

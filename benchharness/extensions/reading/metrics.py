@@ -181,7 +181,7 @@ QUAC_SCRIPT = Script(
 """Description of QuAC's scorer.py. Numbers for which the script divides by zero are left out."""
 
 
-# CoQA: exact match and F1, over all turns and per domain.
+# CoQA: exact match and F1 over all turns, and per domain.
 
 COQA_DOMAINS: Mapping[str, str] = {
     "mctest": "children_stories",

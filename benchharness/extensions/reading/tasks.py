@@ -173,7 +173,7 @@ QUAC = SpanTask(
 
 
 def quac(history: int, name: str = "quac/quac") -> SpanTask:
-    """Return QuAC with another number of previous questions in the input."""
+    """Return the task QuAC with another number of previous questions in the input."""
     return replace(QUAC, name=name, convert=_quac_question(history))
 
 
@@ -365,16 +365,17 @@ COQA = SpanTask(
 
 
 def coqa(history: int, name: str = "coqa/coqa") -> SpanTask:
-    """Return CoQA with another number of previous turns in the input."""
+    """Return the task CoQA with another number of previous turns in the input."""
     return replace(COQA, name=name, convert=_coqa_question(history))
 
 
-# HotpotQA, distractor setting: questions on two of ten paragraphs (Yang et al., EMNLP 2018).
+# HotpotQA in the distractor setting: each question is about two of ten paragraphs (Yang et al.,
+# EMNLP 2018).
 #
-# The context is "yes no", the answers that no text contains, and then the paragraphs: a line with
-# the title and a line with the sentences. It is longer than the maximum length of most encoders: it
-# is read in windows, or at once by a long-context encoder. A model also predicts which sentences
-# support the answer.
+# The context begins with the fixed answers "yes no", which the text need not contain. A paragraph
+# is a line with its title and a line with its sentences. The context exceeds the maximum
+# length of most encoders, so it is read in windows, or at once by a long-context encoder. A model
+# also predicts which sentences support the answer.
 
 HOTPOT_FIXED = ("yes", "no")
 HOTPOT_LEAD = " ".join(HOTPOT_FIXED)

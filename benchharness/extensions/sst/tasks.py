@@ -25,7 +25,7 @@ POLES = {0: "negative", 1: "negative", 3: "positive", 4: "positive"}
 """Names of the two classes, keyed by grade. As in the paper, neutral sentences are left out."""
 
 _PART = re.compile(r"\(([0-4])(?= )|\)|[^\s()]+")
-"""Pattern of an opening bracket with its grade, a closing bracket, or a word."""
+"""Pattern of a tree's tokens: an opening bracket with a grade, a closing bracket, or a word."""
 
 
 class _Phrase(NamedTuple):

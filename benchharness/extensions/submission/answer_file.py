@@ -89,7 +89,7 @@ class Number:
     high: float
 
     def write(self, value: str | float) -> str:
-        """Return the number as text, clipped to the range."""
+        """Return a number as text, clipped to the range."""
         return f"{min(max(float(value), self.low), self.high):.3f}"
 
     def understand(self, found: Scalar) -> Understood:

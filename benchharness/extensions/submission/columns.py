@@ -182,7 +182,11 @@ BEGIN = re.compile(r"#begin document \((.*)\); part (\d+)")
 
 
 def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> PredictionFile:
-    """Read the predicted clusters of every document from the last column of its lines."""
+    """Read the predicted clusters of every document from the last column of the file.
+
+    Gold mentions that are repeated are dropped, as in scorer.pl. Raises DataError if documents or
+    words differ from those of the examples, or if too many gold mentions are repeated.
+    """
     text, notes = text_of(path)
     documents: dict[str, list[Word]] = {}
     words: list[Word] = []

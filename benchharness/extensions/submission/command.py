@@ -25,7 +25,7 @@ from benchharness.tasks.suites import find_suite
 
 @dataclass(frozen=True, kw_only=True)
 class Submitted:
-    """Options that select the submitted runs."""
+    """Options that select the runs to submit."""
 
     model: str | None = option(
         None, "Model whose stored runs are submitted.", metavar="NAME", proposes="stored_models"

@@ -114,7 +114,7 @@ def _loaded(text: str, line: int, faults: Faults) -> Any:
 
 
 def _index(file: AnswerFile, line: int, found: Mapping[str, Any], faults: Faults) -> Scalar:
-    if "UID" in found and "pairID" in found:  # BLiMP's ids
+    if "UID" in found and "pairID" in found:  # the id in BLiMP consists of both
         return f"{found['UID']}/{found['pairID']}"
     index = found.get("idx")
     if isinstance(file.answers, Text) and isinstance(index, Mapping) and "query" in index:

@@ -320,7 +320,7 @@ LAYOUTS: Mapping[str, Layout] = {
 
 
 def layout_of(task: Task) -> Layout:
-    """Return the layout of a task's prediction files."""
+    """Return the functions for the prediction files of a task."""
     return LAYOUTS.get(getattr(task, "files", task.kind), Layout(read=read_none))
 
 

@@ -70,7 +70,10 @@ class Scores(dict[str, float]):
 
 
 def _in_order(predictions: Any, examples: Sequence[Example]) -> list[Any]:
-    """Return one prediction per example, in the order of the examples."""
+    """Return one prediction per example, in the order of the examples.
+
+    Raises DataError if the predictions do not match the examples.
+    """
     ids = [example.id for example in examples]
     if hasattr(predictions, "to_dict") and not set(predictions.index).isdisjoint(ids):
         predictions = predictions.to_dict()

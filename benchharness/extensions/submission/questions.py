@@ -22,7 +22,7 @@ from benchharness.errors import first_line
 from benchharness.extensions.submission.answer_file import Faults, Reading, conclude, decoded
 from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
 
-# SQuAD's files.
+# SQuAD's files, predictions.json and na_prob.json.
 
 QUESTIONS = {
     10_570: "1.1 dev",

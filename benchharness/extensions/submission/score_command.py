@@ -54,7 +54,7 @@ class Predicted:
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """Options for missing answers, and for storing the scores."""
+    """Options for handling missing answers and for storing the scores."""
 
     strict: bool = option(False, "Refuse a file with missing answers.")
     store: bool = option(False, 'Store the scores; the board lists them as "scored here".')
