@@ -414,7 +414,7 @@ Mention = tuple[int, int]
 """Word span [start, end) of a mention, counted from the beginning of its document."""
 
 Clusters = tuple[tuple[Mention, ...], ...]
-"""Coreference clusters, each of which is a tuple of mentions."""
+"""Coreference clusters; each cluster is a tuple of mentions."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -277,7 +277,7 @@ class _Set:
     Attributes:
         name: Name of the task after "pairs/".
         title: Name of the set in papers.
-        files: Paths of the files, of which the first that exists is read.
+        files: Possible paths of the files; the first one that exists is read.
         good: Column with the acceptable option.
         bad: Column with the unacceptable option.
         group: Column with the group of the pair.

@@ -372,8 +372,8 @@ def coqa(history: int, name: str = "coqa/coqa") -> SpanTask:
 # HotpotQA in the distractor setting: each question is about two of ten paragraphs (Yang et al.,
 # EMNLP 2018).
 #
-# The context begins with the fixed answers "yes no", which the text need not contain. A paragraph
-# is a line with its title and a line with its sentences. The context exceeds the maximum
+# The context begins with the fixed answers "yes no", which the text need not contain. Each
+# paragraph has a line with its title and a line with its sentences. The context exceeds the maximum
 # length of most encoders, so it is read in windows, or at once by a long-context encoder. A model
 # also predicts which sentences support the answer.
 

@@ -134,8 +134,8 @@ def read_questions(path: Path, task: SpanTask, rows: SplitRows, _: NoAnswer) -> 
 OFFICIAL: Mapping[str, AnswerFile] = {
     file.task: file for submission in SUBMISSIONS.values() for file in submission.files
 }
-"""Files of the official servers, keyed by task. MNLI has two files with the same layout, of which
-this has the second.
+"""Files of the official servers, keyed by task. MNLI has two files with the same layout; only the
+second one is in this mapping.
 """
 
 

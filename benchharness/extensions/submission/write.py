@@ -293,7 +293,7 @@ def choose_runs(
     Args:
         rows: Stored runs of a model.
         wanted: Splits to submit.
-        suite: Suite, whose rule computes the dev score.
+        suite: Suite to submit; its rule computes the dev score.
         seed: Seed that the runs must have; None for any.
 
     Returns:
