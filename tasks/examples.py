@@ -396,7 +396,7 @@ class RoleExample(TagExample):
 
     @property
     def content(self) -> Hashable:
-        """The words and the index of the predicate."""
+        """The words of the sentence, and the index of the predicate."""
         return self.words, self.predicate
 
     @property
@@ -414,7 +414,7 @@ Mention = tuple[int, int]
 """Word span [start, end) of a mention, counted from the beginning of its document."""
 
 Clusters = tuple[tuple[Mention, ...], ...]
-"""Clusters of coreferent mentions."""
+"""Coreference clusters; each cluster is a tuple of mentions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -607,7 +607,7 @@ class ChoicePrediction(Prediction):
 
     @property
     def missing(self) -> bool:
-        """True if a file has no answer for the example."""
+        """True if a prediction file has no answer to the example."""
         return self.option < 0 and self.text is None
 
 

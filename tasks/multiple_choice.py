@@ -120,7 +120,7 @@ SWAG = ChoiceTask(
     source=Source(
         hub="allenai/swag",
         config="regular",
-        revision="main",  # its commit is known from a single public file only
+        revision="main",  # no commit is pinned, because only a single public file names one
         home="swag",
         spellings={"swag": ("swagaf",)},
         format="csv",
@@ -216,7 +216,7 @@ PARADIGMS = tuple(sorted(name for names in PHENOMENA.values() for name in names)
 
 
 def _arrange_blimp(rows: Sequence[Row]) -> list[Row]:
-    found = [{**row, "pair_id": int(str(row["pair_id"]))} for row in rows]  # text in the files
+    found = [{**row, "pair_id": int(str(row["pair_id"]))} for row in rows]  # files have texts
     _check_groups([text(row, "UID") for row in found], PARADIGMS, "paradigm")
     return sorted(found, key=lambda row: (text(row, "UID"), number(row, "pair_id")))
 
@@ -277,7 +277,7 @@ class _Set:
     Attributes:
         name: Name of the task after "pairs/".
         title: Name of the set in papers.
-        files: Paths of the files, of which the first that exists is read.
+        files: Possible paths of the files; the first one that exists is read.
         good: Column with the acceptable option.
         bad: Column with the unacceptable option.
         group: Column with the group of the pair.
@@ -324,7 +324,7 @@ _SETS = (
          good="prefix_acceptable", bad="prefix_unacceptable",
          groups="comps_base comps_wugs comps_wugs_dist-before comps_wugs_dist-in-between",
          cite="Misra et al., COMPS: Conceptual Minimal Pair Sentences, EACL 2023"),
-    # Zorro's scorer tosses a coin for equal scores.
+    # Zorro's scorer tosses a coin if the scores are equal.
     _Set(name="zorro", title="Zorro", files=("zorro/*.txt", "zorro/sentences/babyberta/*.txt"),
          spelling="babyberta", good="good", bad="bad", tosses=True,
          groups="agreement_determiner_noun-across_1_adjective "
@@ -410,7 +410,7 @@ PAIR_TASKS = tuple(map(_task, _SETS))
 
 
 def _lines(_split: str, place: Path | None) -> list[Row]:
-    """Return the non-blank lines of a file, or of text/corpus.txt in a folder."""
+    """Return the lines of a file, or of text/corpus.txt in a folder, that are not blank."""
     if place is None:
         raise DataError("a text of your own is not on the hub: give its file with --data FILE.")
     file = place / "text" / "corpus.txt" if place.is_dir() else place

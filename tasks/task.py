@@ -351,7 +351,11 @@ class ChoiceTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class TagTask(Task):
-    """Task that gives each word one tag; `tags` are in the order of the logits."""
+    """Task that assigns one tag to each word.
+
+    Attributes:
+        tags: All tags, in the order of the logits.
+    """
 
     convert: Callable[[Row], TagExample]
     metrics: tuple[Metric[TagPrediction, TagExample], ...]
@@ -389,7 +393,10 @@ class CorefTask(Task):
 
 @dataclass(frozen=True, kw_only=True)
 class RankingTask(Task):
-    """Task that ranks the documents of a corpus for a query; its test split has public labels."""
+    """Task that ranks the documents of a corpus for a query.
+
+    The labels of its test split are public.
+    """
 
     convert: Callable[[Row], QueryExample]
     metrics: tuple[Metric[RankingPrediction, QueryExample], ...]

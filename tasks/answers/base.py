@@ -121,7 +121,7 @@ class AnswerType:
     def __init__(self, task: Any) -> None:
         self.task = task
 
-    # Answers from Python and from files.
+    # Conversion of answers from Python and from files.
 
     def from_python(self, example: Any, answer: Any) -> Prediction:
         """Convert an answer from Python to a prediction; raise DataError if it is malformed."""
@@ -163,11 +163,11 @@ class AnswerType:
         return replace(other, id=example.id)
 
     def key(self, prediction: Any) -> Hashable:
-        """Return a value that is equal for predictions with the same answer."""
+        """Return a hashable value that is equal for predictions with the same answer."""
         raise NotImplementedError
 
     def is_right(self, prediction: Any, example: Any) -> bool:
-        """Return whether the label, the option, all tags or all clusters are right."""
+        """Return whether the prediction is completely right, e.g. all tags of a sentence."""
         return any(self.key(prediction) == self.key(gold) for gold in self.golds(example))
 
     def place(self, prediction: Any) -> int | None:
@@ -201,10 +201,10 @@ class AnswerType:
         cells = tuple(self.cells(prediction, example, judged))
         return Judged(right=right, near=near, cells=cells)
 
-    # Several predictions.
+    # Operations on several predictions.
 
     def average(self, predictions: Sequence[Any]) -> Prediction:
-        """Return an ensemble's prediction for one example from its members' predictions."""
+        """Combine the predictions of an ensemble's members for one example into one prediction."""
         raise NotImplementedError
 
     def majority(self, examples: Sequence[Any]) -> Callable[[Any], Prediction]:
@@ -351,7 +351,7 @@ class AnswerType:
         return list(getattr(prediction, "scores", ()))
 
     def numbers(self, prediction: Any) -> list[float]:
-        """Return the numbers of a prediction that a recomputation may change slightly."""
+        """Return the numbers in a prediction that rounding may change when it is recomputed."""
         return self.scores(prediction)
 
     def facts(self, prediction: Any, example: Any) -> dict[str, Any]:
@@ -382,7 +382,7 @@ class AnswerType:
 
 
 def mean_scores(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    """Return the column means of rows of probabilities."""
+    """Return the mean of each column in rows of probabilities."""
     return tuple(map(fmean, zip(*rows, strict=True)))
 
 

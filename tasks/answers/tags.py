@@ -148,7 +148,7 @@ class Roles(Tags):
         return "a BiLSTM over semantic roles"
 
     def rows(self) -> tuple[str, ...]:
-        return ()  # most of the possible roles do not occur
+        return ()  # most possible roles do not occur, so they get no rows
 
     def types(self, found: Iterable[Any]) -> Iterator[tuple[str, Things]]:
         for role in sorted({a.role for each in found for a in arguments(each.tags or ())}):

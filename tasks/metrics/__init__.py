@@ -191,7 +191,7 @@ def question_f1(positive: str) -> PairMetric:
             known = sum(e.label == positive for _, e in group)
             precisions.append(right / named if named else 1.0)
             recalls.append(right / known if known else 1.0)
-        # F1 of the two means, which differs from the mean of the questions' F1.
+        # This is the F1 of the two means, which differs from the mean of the questions' F1.
         return harmonic(*(total(part) / len(part) for part in (precisions, recalls)))
 
     return Metric(name="f1m", compute=compute)

@@ -23,7 +23,7 @@ TagMetric = Metric[TagPrediction, TagExample]
 Tagged = Sequence[TagPrediction]
 Sentences = Sequence[TagExample]
 Sentence = tuple[Sequence[str], Sequence[str]]
-"""Predicted and gold tags of a sentence."""
+"""Predicted tags and gold tags of a sentence."""
 
 
 class Entity(NamedTuple):
@@ -89,7 +89,7 @@ def to_iob1(tags: Sequence[str]) -> tuple[str, ...]:
     result = list(to_iob2(tags))
     for index, tag in enumerate(result):
         kind = tag.partition("-")[2]
-        # The previous tag may have been changed already, but its type is still the same.
+        # The previous tag may be changed already, but it still has the same type.
         if tag != "O" and (index == 0 or result[index - 1].partition("-")[2] != kind):
             result[index] = f"I-{kind}"
     return tuple(result)
@@ -129,18 +129,18 @@ Ratio = Callable[[Counts], tuple[int, int]]
 
 
 def precision(counts: Counts) -> tuple[int, int]:
-    """Return numerator and denominator of the precision."""
+    """Return the numerator and the denominator of precision."""
     return counts.right, counts.predicted
 
 
 def recall(counts: Counts) -> tuple[int, int]:
-    """Return numerator and denominator of the recall."""
+    """Return the numerator and the denominator of recall."""
     return counts.right, counts.gold
 
 
 def f1(counts: Counts) -> tuple[int, int]:
-    """Return numerator and denominator of the F1."""
-    # 2 P R / (P + R) with P = right / predicted and R = right / gold.
+    """Return the numerator and the denominator of F1."""
+    # This equals 2 P R / (P + R) with P = right / predicted and R = right / gold.
     return 2 * counts.right, counts.predicted + counts.gold
 
 
@@ -396,7 +396,8 @@ def ceaf_e(gold: Clusters, predicted: Clusters) -> Sums:
 
     alike = np.zeros((len(gold), len(predicted)))
     for (one, other), count in _common(gold, predicted).items():
-        # The paper's phi4: 2 |K and R| / (|K| + |R|) of a gold cluster K and a predicted one R.
+        # This is phi4 in the paper, 2 |K and R| / (|K| + |R|), of a gold cluster K and a predicted
+        # cluster R.
         alike[one, other] = 2 * count / (len(gold[one]) + len(predicted[other]))
     best = float(alike[linear_sum_assignment(alike, maximize=True)].sum())
     return Sums(best, len(gold), best, len(predicted))

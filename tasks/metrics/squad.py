@@ -17,8 +17,8 @@ from benchharness.errors import BenchError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.task import Metric, Printed, Script, harmonic, total
 
-# Texts as answers: normalisation, exact match and token F1 from SQuAD's evaluate-v1.1.py and
-# evaluate-v2.0.py, which ReCoRD shares.
+# Comparison of texts: normalisation, exact match and token F1 as in SQuAD's evaluate-v1.1.py and
+# evaluate-v2.0.py. ReCoRD's script has the same functions.
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)

@@ -107,7 +107,7 @@ class _Bounded:
 
 
 class _TooLargeError(Exception):
-    """Error for an archive that exceeds the limits of this module."""
+    """Raised if an archive exceeds one of the limits in this module."""
 
 
 class Member:

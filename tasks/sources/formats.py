@@ -76,7 +76,7 @@ Line = tuple[int, list[str]]
 
 
 def tsv_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read the rows of a tab-separated file, one per line."""
+    """Read the rows of a tab-separated file, which has one row per line."""
     lines = enumerate(read_lines(files.paths[0]), start=1)
     return _records(files, [(n, line.split("\t")) for n, line in lines])
 
@@ -285,7 +285,7 @@ def _turns(path: Place) -> Iterator[Record]:
 def squad_records(files: OfficialFiles) -> Iterator[Record]:
     """Read questions from SQuAD's JSON; `answers.text` and `answers.answer_start` are lists.
 
-    Raises DataError if the file has another version of SQuAD than expected, whatever its name is.
+    Raises DataError if the file has another version of SQuAD than expected, regardless of its name.
     """
     source, _, (path, *_) = files
     document = parse_object(read_text(path), str(path))
@@ -630,7 +630,7 @@ def conll2012_records(files: OfficialFiles) -> Iterator[Record]:
     """Read documents from CoNLL-2012's columns; all parts of a document form one record.
 
     Every sentence has its `words`, its `part_id`, the `speaker` of its first word, `srl_frames`
-    with IOB2 tags, and `coref_spans`, each of which is [chain, first word, last word].
+    with IOB2 tags, and `coref_spans`, a list of [chain, first word, last word].
     """
     for path in files.paths:
         documents: dict[str, tuple[str, list[dict[str, Any]]]] = {}

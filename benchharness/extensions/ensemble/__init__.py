@@ -1,4 +1,4 @@
-"""Average the predictions of several systems into one system of the leaderboard."""
+"""Average the stored predictions of several systems into a new system on the leaderboard."""
 
 from benchharness.extension import COMPARE, Command, Extension
 

@@ -1,4 +1,4 @@
-"""Ensembles: one prediction from the stored predictions of several runs."""
+"""Ensembles: combine the stored predictions of several runs into one prediction per example."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,21 +17,32 @@ from benchharness.tasks.task import Task
 
 
 def average(task: Task, members: Sequence[Sequence[Prediction]]) -> tuple[Prediction, ...]:
-    """Return the predictions of an ensemble, from its members' predictions for the same examples.
+    """Combine the predictions of an ensemble's members for the same examples.
 
-    All members list the examples in the same order. Each type of answer defines its average
-    (tasks/answers). A tie goes to the label that the task names first, else to the first member.
+    How predictions are averaged depends on the type of answers (tasks/answers). On a tie, the label
+    that comes first in the task wins, or else the prediction of the first member.
+
+    Args:
+        task: The task.
+        members: Predictions of each member, all in the same order of examples.
     """
     kind = answer_type(task)
     return tuple(kind.average(predictions) for predictions in zip(*members, strict=True))
 
 
 def make_ensemble(members: Sequence[tuple[str, Result]], name: str) -> Result:
-    """Make an ensemble from results of one task, each paired with the user's name for its system.
+    """Create an ensemble from results of several runs on the same task.
 
-    The ensemble predicts the splits that all members have predicted. Raises BenchError if there is
-    no such split or fewer than two members, and DataError if the members' rows differ, or have
-    changed at their source.
+    The ensemble predicts the splits that all members have predicted.
+
+    Args:
+        members: Pairs of a system's name and a result.
+        name: Name of the ensemble.
+
+    Raises:
+        BenchError: There are fewer than two members, or no split that all of them have predicted.
+        DataError: The members have predicted different rows, or the rows at the data source have
+            changed.
     """
     start = time.monotonic()
     results = [result for _, result in members]
@@ -45,7 +56,7 @@ def make_ensemble(members: Sequence[tuple[str, Result]], name: str) -> Result:
 def _shared_splits(results: Sequence[Result]) -> dict[str, str]:
     """Return the fingerprints of the splits that all results have predicted, keyed by "task:split".
 
-    Raises BenchError if there is none, and DataError if the fingerprints differ.
+    Raises BenchError if there is no such split, and DataError if the fingerprints differ.
     """
     if len({result.job.key for result in results}) < 2:
         raise BenchError("an ensemble needs at least two runs of a task.")
@@ -94,7 +105,10 @@ def _evaluate(job: Job, split: str, results: Sequence[Result]) -> Evaluation:
 
 
 def _members(members: Sequence[tuple[str, Result]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield a description of each member; its own row of the leaderboard has the rest."""
+    """Yield the name and a short description of each member.
+
+    More is stored in the member's own result.
+    """
     for number, (_, result) in enumerate(members, start=1):
         job = result.job
         yield (

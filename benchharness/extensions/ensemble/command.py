@@ -60,10 +60,10 @@ def ensemble(
 
 
 def _ensembles(store: Store, rows: Rows, name: str | None) -> Iterator[Result]:
-    """Yield an ensemble of these rows for each task with at least two runs.
+    """Yield an ensemble for each task on which these leaderboard entries have at least two runs.
 
     Raises:
-        BenchError: A row is no trained model, or every task has only one run.
+        BenchError: An entry is not a single trained model, or no task has two runs.
     """
     for entry in rows.entries:
         if not entry.is_single:
@@ -87,7 +87,7 @@ def _ensembles(store: Store, rows: Rows, name: str | None) -> Iterator[Result]:
 
 
 def _members(rows: Rows) -> dict[str, dict[str, str]]:
-    """Return the keys of the runs by trained task, each with the label of its system."""
+    """Return the label of the system behind each run, keyed by task and then by the run's key."""
     found: dict[str, dict[str, str]] = {}
     for task in rows.tasks:
         for entry in rows.entries:
@@ -97,7 +97,11 @@ def _members(rows: Rows) -> dict[str, dict[str, str]]:
 
 
 def _name(entries: tuple[Entry, ...], groups: list[dict[str, str]]) -> str:
-    """Return a name of the members' models, with their numbers of seeds if equal on all tasks."""
+    """Return a default name for the ensemble, e.g. "bert x3 + roberta".
+
+    It consists of the names of the models, and their numbers of runs if these are equal on all
+    tasks.
+    """
     names = []
     for entry in entries:
         counts = {list(members.values()).count(full_label(entry)) for members in groups}

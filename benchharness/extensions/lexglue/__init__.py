@@ -1,4 +1,4 @@
-"""LexGLUE's three tasks of long documents."""
+"""LexGLUE's three tasks with long documents."""
 
 from benchharness.extension import Extension
 

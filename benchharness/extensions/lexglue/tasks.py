@@ -1,7 +1,7 @@
-"""LexGLUE's long documents: cases of the European Court of Human Rights, and opinions of judges.
+"""LexGLUE's tasks with long documents (Chalkidis et al., ACL 2022).
 
-A file has all splits of a task, and each row contains its split. The opinions are those of the US
-Supreme Court (Chalkidis et al., ACL 2022).
+The documents are cases of the European Court of Human Rights, and opinions of the US Supreme Court.
+The file of a task has the rows of all splits, and one column has the name of the split.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,23 +17,23 @@ from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
 from benchharness.tasks.task import PairTask
 
 ARTICLES = ("2", "3", "5", "6", "8", "9", "10", "11", "14", "P1-1")
-"""Labels: articles of the European Convention on Human Rights, in the hub's order. Rows may have
-other articles, which are dropped.
+"""Labels of ECtHR: articles of the European Convention on Human Rights, in the hub's order. Files
+also name other articles, which are dropped.
 """
 
 AREAS = tuple(map(str, range(1, 14)))
-"""Issue areas of the Supreme Court Database, as on the hub."""
+"""Labels of SCOTUS: issue areas of the Supreme Court Database, as on the hub."""
 
 PART = "part"
 
 
 def _articles(column: str, row: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the case with those of its articles in `column` that are labels."""
+    """Yield the case with `labels`: the articles in `column` that are labels of the task."""
     yield {**row, "labels": [name for name in ARTICLES if name in row[column]]}
 
 
 def _case(row: Row) -> PairExample:
-    """Convert a case; its text has one paragraph per line."""
+    """Convert a row to an example whose text has one paragraph per line."""
     facts = "\n".join(texts(row, "text"))
     return PairExample(id=str(row["idx"]), text_a=facts, label=texts(row, "labels"))
 
@@ -109,7 +109,9 @@ LEXGLUE_TASKS = (
     _ecthr("ecthr_b", "ECtHR B", "allegedly_violated_articles"),
     SCOTUS,
 )
-"""Tasks in the order of the paper's table; LexGLUE's four other tasks have short texts."""
+"""Tasks in the order of the paper's table. LexGLUE's other four tasks, which have short texts, are
+not included.
+"""
 
 SUITES = (
     SuiteTasks(

@@ -1,4 +1,4 @@
-"""Reading in a conversation or over several paragraphs: QuAC, CoQA and HotpotQA."""
+"""Question answering in a conversation or on several paragraphs: QuAC, CoQA and HotpotQA."""
 
 from benchharness.extension import Extension
 

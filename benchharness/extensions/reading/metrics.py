@@ -1,9 +1,10 @@
-"""Metrics of QuAC, CoQA and HotpotQA, equal to their official scripts.
+"""Metrics of QuAC, CoQA and HotpotQA, which equal those of the official scripts.
 
-QuAC's scorer.py and CoQA's evaluate-v1.0.py compare an answer with all human answers but one, leave
-out each in turn, and average. HotpotQA's hotpot_evaluate_v1.py has one gold answer, and sets of
-supporting sentences. All normalise texts like SQuAD. Metrics are in 0..1; QUAC_SCRIPT, COQA_SCRIPT
-and HOTPOTQA_SCRIPT have the scripts' keys and units.
+QuAC's scorer.py and CoQA's evaluate-v1.0.py leave out each human answer in turn, compare the
+prediction with the others, and average. HotpotQA's hotpot_evaluate_v1.py compares the prediction
+with a single gold answer, and also compares sets of supporting sentences. All scripts normalise
+texts like SQuAD. Metrics are in 0..1; QUAC_SCRIPT, COQA_SCRIPT and HOTPOTQA_SCRIPT describe the
+numbers that the scripts print.
 """
 
 from collections import Counter, defaultdict
@@ -27,33 +28,39 @@ from benchharness.tasks.task import Metric, Printed, Script, harmonic, mean_metr
 
 
 def _without_one(points: Sequence[float]) -> float:
-    """Return the mean, over each gold answer left out, of the maximum against the others."""
+    """Return the mean of the best scores against all gold answers but one, each left out in turn.
+
+    Args:
+        points: Score against each gold answer. A single score is returned unchanged.
+    """
     if len(points) == 1:
         return points[0]
-    # For three answers: the maxima of the second and third, the first and third, the first two.
+    # For three answers, these are max(second, third), max(first, third) and max(first, second).
     left = [max([*points[:place], *points[place + 1 :]]) for place in range(len(points))]
     return total(left) / len(points)
 
 
-# QuAC: F1, and the shares of questions (HEQ-Q) and dialogs (HEQ-D) with human-equivalent answers.
+# QuAC: F1, and the shares of questions (HEQ-Q) and of dialogs (HEQ-D) whose answers are as good as
+# human answers.
 
 NO_ANSWER = "CANNOTANSWER"
 
 LEAST_AGREEMENT = 0.4
-"""Least F1 of the human answers with one another; questions below it do not count."""
+"""Minimum F1 among the human answers; questions below it are not scored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Turn:
-    """Scores of a question.
+    """Scores of the prediction for a question in QuAC.
 
     Attributes:
         points: F1 of the prediction.
-        human: F1 of the human answers with one another.
-        counts: True if people agree on the question, or the prediction is missing.
-        missing: True if a file has no prediction.
-        is_empty: True if the right answer is no answer.
-        acts: True for each dialog act that is right.
+        human: Mean F1 of the human answers among each other.
+        counts: True if the question is scored: the human answers agree, or the prediction is
+            missing.
+        missing: True if a file has no prediction for the question.
+        is_empty: True if the right answer is "no answer".
+        acts: For each dialog act, whether its prediction is right.
     """
 
     points: float
@@ -73,7 +80,7 @@ def _turn(prediction: SpanPrediction, example: SpanExample) -> _Turn:
     return _Turn(
         points=points,
         human=human,
-        # A missing answer counts, as wrong, even where people disagree.
+        # A missing answer counts as wrong even if the human answers disagree.
         counts=prediction.missing or human >= LEAST_AGREEMENT,
         missing=prediction.missing,
         is_empty=golds == (NO_ANSWER,),
@@ -92,7 +99,10 @@ def _overlap(guess: str, gold: str) -> float:
 
 @lru_cache(maxsize=2**15)
 def _human_f1(golds: tuple[str, ...]) -> float:
-    """Return the mean F1 of each human answer with the most similar other; 1 for a single one."""
+    """Return the mean over human answers of the F1 with the most similar other human answer.
+
+    Returns 1 if there is only one human answer.
+    """
     if len(golds) == 1:
         return 1.0
     best = (
@@ -107,9 +117,12 @@ def _quac(
     value: Callable[[_Turn], float],
     keeps: Callable[[_Turn], bool] = lambda turn: turn.counts,
 ) -> SpanMetric:
-    """Create the mean of a value over the turns that `keeps` accepts; None without any.
+    """Create a metric that is the mean of a value over questions; None if there are none.
 
-    By default these are the questions that count.
+    Args:
+        name: Name of the metric.
+        value: Function that returns the value of a question.
+        keeps: Predicate that selects the questions; by default those that are scored.
     """
 
     def compute(predictions: Predictions, examples: Examples) -> float | None:
@@ -125,7 +138,10 @@ def _is_human(turn: _Turn) -> bool:
 
 
 def _heq_dialogs(predictions: Predictions, examples: Examples) -> float | None:
-    """Return the share of dialogs whose counting questions all have human-equivalent answers."""
+    """Return the share of dialogs where the answers to all scored questions are as good as human.
+
+    An answer is as good as human if its F1 is at least the F1 among the human answers.
+    """
     dialogs: defaultdict[str, bool] = defaultdict(lambda: True)
     for prediction, example in zip(predictions, examples, strict=True):
         turn = _turn(prediction, example)
@@ -134,7 +150,7 @@ def _heq_dialogs(predictions: Predictions, examples: Examples) -> float | None:
 
 
 QUAC_F1 = _quac("f1", lambda turn: turn.points)
-"""F1 over the questions whose human answers agree with an F1 of at least 0.4."""
+"""QuAC's F1 over the questions whose human answers have an F1 of at least 0.4 among each other."""
 
 QUAC_DETAILS = (
     _quac("heq_q", _is_human),
@@ -144,8 +160,9 @@ QUAC_DETAILS = (
     _quac("f1_all", lambda turn: turn.points, lambda _: True),
     _quac("unanswerable", lambda turn: turn.points, lambda turn: turn.counts and turn.is_empty),
 )
-"""Shares of questions and of dialogs with human-equivalent answers, accuracies of both dialog acts,
-F1 over all questions, and share of unanswerable questions that are left unanswered.
+"""Further scores of QuAC: shares of questions and of dialogs whose answers are as good as human
+answers, accuracies of both dialog acts, F1 over all questions, and share of unanswerable questions
+that are left unanswered.
 """
 
 _QUAC = {metric.name: metric for metric in (QUAC_F1, *QUAC_DETAILS)}
@@ -161,10 +178,10 @@ QUAC_SCRIPT = Script(
         "unanswerable_acc": _QUAC["unanswerable"],
     }
 )
-"""Script scorer.py; numbers for which it would divide by zero are left out."""
+"""Description of QuAC's scorer.py. Numbers for which the script divides by zero are left out."""
 
 
-# CoQA: exact match and F1, over all turns and per domain.
+# CoQA: exact match and F1 over all turns, and per domain.
 
 COQA_DOMAINS: Mapping[str, str] = {
     "mctest": "children_stories",
@@ -175,8 +192,8 @@ COQA_DOMAINS: Mapping[str, str] = {
     "science": "science",
     "reddit": "reddit",
 }
-"""Names of the domains in the script, by their names in the data. The last two domains occur in the
-hidden test set only and are "out of domain".
+"""Names of the domains in the script, keyed by their names in the data. The last two domains occur
+only in the hidden test set and are "out of domain".
 """
 
 OUT_OF_DOMAIN = ("science", "reddit")
@@ -185,9 +202,13 @@ _IN_DOMAIN = tuple(name for name in COQA_DOMAINS.values() if name not in OUT_OF_
 
 
 def _coqa(name: str, measure: Callable[[str, str], float], *domains: str) -> SpanMetric:
-    """Create the mean over turns of their scores against all gold answers but one, in turn.
+    """Create a metric of CoQA: the mean score over turns.
 
-    With `domains` the mean is over the turns of these domains.
+    Args:
+        name: Name of the metric.
+        measure: Function that compares an answer with one gold answer. Each gold answer is left
+            out in turn, as in `_without_one`.
+        *domains: Domains of the turns to score; by default all.
     """
 
     def compute(predictions: Predictions, examples: Examples) -> float | None:
@@ -198,8 +219,8 @@ def _coqa(name: str, measure: Callable[[str, str], float], *domains: str) -> Spa
         ]
         if not pairs:
             return None
-        # The script rounds to one decimal and adds domain by domain. The same order of additions
-        # makes halves round as in the script.
+        # The script adds scores domain by domain, and rounds to one decimal. The same order of
+        # additions is used here, so that values near a rounding boundary are rounded equally.
         sums = (
             total(total(points for e, points in pairs if name in e.categories) for name in group)
             for group in (_IN_DOMAIN, OUT_OF_DOMAIN)
@@ -219,7 +240,7 @@ def _turn_points(
 
 
 COQA_F1 = _coqa("f1", answer_f1)
-"""F1 over all turns."""
+"""CoQA's F1 over all turns."""
 
 _COQA_PARTS = {
     "in_domain": _IN_DOMAIN,
@@ -232,7 +253,9 @@ _COQA_EM = {part: _coqa(f"em_{part}", exact_match, *names) for part, names in _C
 _COQA_WHOLE = _coqa("em", exact_match)
 
 COQA_DETAILS = (_COQA_WHOLE, *_COQA_F1.values(), *_COQA_EM.values())
-"""Exact match over all turns; F1 and exact match in domain, out of domain, and per domain."""
+"""Further scores of CoQA: exact match over all turns, and F1 and exact match in domain, out of
+domain, and per domain.
+"""
 
 COQA_SCRIPT = Script(
     lines={
@@ -244,15 +267,17 @@ COQA_SCRIPT = Script(
         for part, metric in parts.items()
     }
 )
-"""Script evaluate-v1.0.py: the domains that occur and the overall score, e.g. "news f1"."""
+"""Description of CoQA's evaluate-v1.0.py, with a line for each domain that occurs ("news f1") and
+for all turns.
+"""
 
 # HotpotQA: scores of the answer, of the supporting facts, and of both together.
 
 _FIXED = ("yes", "no", "noanswer")
-"""Answers that have no overlap with any other answer, whatever its words."""
+"""Answers whose F1 with any other answer is 0, even if they share words."""
 
 Part = tuple[float, float, float, float]
-"""Exact match, F1, precision and recall."""
+"""Exact match, F1, precision and recall of a prediction."""
 
 NOTHING: Part = (0.0, 0.0, 0.0, 0.0)
 
@@ -264,7 +289,7 @@ def _answer_part(prediction: SpanPrediction, example: SpanExample) -> Part:
     exact = float(exact_match(guess, gold))
     one, other = normalise(guess), normalise(gold)
     shared = (Counter(one.split()) & Counter(other.split())).total()
-    # "yes" and "yes, it is" share a word but get 0: a fixed answer only matches itself.
+    # "yes" and "yes, it is" share a word, but score 0, because a fixed answer matches only itself.
     if not shared or (one != other and (one in _FIXED or other in _FIXED)):
         return exact, 0.0, 0.0, 0.0
     precision, recall = shared / len(one.split()), shared / len(other.split())
@@ -273,7 +298,7 @@ def _answer_part(prediction: SpanPrediction, example: SpanExample) -> Part:
 
 def _facts_part(prediction: SpanPrediction, example: SpanExample) -> Part:
     names = fact_names(example)  # two sentences may have the same name, as in the script
-    # By title and number, the names in the files; a sentence without a name keeps its index.
+    # Facts are compared by (title, number) as in the files, or by index if they have no such name.
     guess, gold = ({names.get(n, n) for n in each.facts} for each in (prediction, example))
     shared = len(guess & gold)
     precision = shared / len(guess) if guess else 0.0
@@ -282,7 +307,10 @@ def _facts_part(prediction: SpanPrediction, example: SpanExample) -> Part:
 
 
 def _joint_part(prediction: SpanPrediction, example: SpanExample) -> Part:
-    """Return the products of both parts' exact match, precision and recall, with their F1."""
+    """Return the joint scores of the answer and its supporting facts.
+
+    Exact match, precision and recall are products of both scores; F1 is computed from the products.
+    """
     answer, facts = _answer_part(prediction, example), _facts_part(prediction, example)
     precision, recall = answer[2] * facts[2], answer[3] * facts[3]
     return answer[0] * facts[0], harmonic(precision, recall), precision, recall
@@ -298,10 +326,12 @@ def _hotpot(part: str, number: str) -> SpanMetric:
 
 
 HOTPOTQA = tuple(_hotpot(part, number) for part in _PARTS for number in ("em", "f1"))
-"""Exact match and F1 of the answer, of the supporting facts ("sp_") and of both ("joint_")."""
+"""Metrics of HotpotQA: exact match and F1 of the answer, of the supporting facts ("sp_"), and of
+both ("joint_").
+"""
 
 HOTPOTQA_DETAILS = tuple(_hotpot(part, number) for part in _PARTS for number in ("prec", "recall"))
-"""Precision and recall of the answer, of the supporting facts and of both."""
+"""Precision and recall of the answer, of the supporting facts, and of both, in HotpotQA."""
 
 
 HOTPOTQA_SCRIPT = Script(
@@ -309,4 +339,4 @@ HOTPOTQA_SCRIPT = Script(
     unit=1.0,
     said="from 0 to 1",
 )
-"""Script hotpot_evaluate_v1.py."""
+"""Description of HotpotQA's hotpot_evaluate_v1.py."""

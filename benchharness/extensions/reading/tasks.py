@@ -1,7 +1,7 @@
-"""QuAC, CoQA and HotpotQA: questions in a conversation, or on several paragraphs at once.
+"""QuAC, CoQA and HotpotQA: questions in a conversation, or about several paragraphs at once.
 
-All use the span head, which does more for them than for SQuAD: dialog acts, answers that no text
-contains, supporting sentences (see `SpanTask` and `SpanExample`).
+All of them use the span head. In addition to spans, it predicts dialog acts, fixed answers such as
+"yes" that are not in the text, and supporting sentences (see `SpanTask` and `SpanExample`).
 """
 
 import re
@@ -29,23 +29,24 @@ from benchharness.tasks.task import SpanTask, cannot_be_learned
 
 # QuAC: a student asks a teacher about a section of Wikipedia (Choi et al., EMNLP 2018).
 #
-# A question needs the previous ones as context: the last two follow it in the question's text, the
-# newest first, so that truncation cuts the oldest. The teacher also marks whether the answer is a
-# yes or a no, and whether to ask a follow-up question. "CANNOTANSWER", which ends every section in
-# the official files, becomes no answer here.
+# A question can often be understood only with the previous ones. So the last two questions are
+# appended to it, the newest first, so that truncation removes the oldest. The teacher also marks
+# whether the answer is yes or no, and whether the student should ask a follow-up question. In the
+# official files, every section ends with "CANNOTANSWER", which is converted to "no answer".
 
 QUAC_HISTORY = 2
-"""Number of previous questions in the input, as in the paper's best baseline (BiDAF++ w/ 2-ctxt).
+"""Number of previous questions in the input, as for the paper's best baseline (BiDAF++ w/ 2-ctxt).
 """
 
 CANNOT_ANSWER = "CANNOTANSWER"
 
 YES_NO = ("y", "n", "x")
 FOLLOW_UP = ("y", "n", "m")
-"""Dialog acts. YES_NO: yes, no and neither; FOLLOW_UP: should, should not and may ask a follow-up.
+"""Dialog acts. YES_NO means yes, no or neither. FOLLOW_UP means that the student should, should not
+or may ask a follow-up question.
 """
 
-# "C_69758fcdfc1f46baba0e92c0f3b0919c_1_q#7" is question 7 of a dialog.
+# "C_69758fcdfc1f46baba0e92c0f3b0919c_1_q#7" is question 7 in a dialog.
 TURN = re.compile(r".*_q#(\d+)")
 
 QUAC_COLUMNS = (
@@ -55,14 +56,22 @@ QUAC_COLUMNS = (
 
 
 def with_history(question: str, before: Sequence[str], history: int) -> str:
-    """Return the question followed by the last `history` turns before it, the newest first."""
+    """Return a question followed by the last `history` previous turns, the newest first.
+
+    Args:
+        question: The question.
+        before: All previous turns, the oldest first.
+        history: Maximum number of turns to append.
+    """
     return " | ".join([question, *reversed(before[max(0, len(before) - history) :])])
 
 
 def _quac_rows(rows: Sequence[Row]) -> list[Row]:
-    """Return a row per question, with the previous ones; ValueError if a dialog is out of order.
+    """Return one row per question in the dialogs of QuAC, with all previous questions.
 
-    Raises TypeError if the answers are not lists.
+    Raises:
+        ValueError: If the questions of a dialog are out of order, or its lists differ in length.
+        TypeError: If the answers are not lists.
     """
     asked: list[Row] = []
     for row in rows:
@@ -81,7 +90,7 @@ def _quac_rows(rows: Sequence[Row]) -> list[Row]:
                     f"the dialog {row['dialogue_id']} has the turn {name!r} after q#{last}, so its "
                     "questions are out of order"
                 )
-            # Numbers may have gaps, but must increase.
+            # The numbers of questions may have gaps, but must increase.
             last = int(turn[1])
             asked.append(
                 {
@@ -100,12 +109,13 @@ def _quac_rows(rows: Sequence[Row]) -> list[Row]:
 
 
 def _quac_question(history: int) -> Callable[[Row], SpanExample]:
-    """Create a converter that appends this number of previous questions to a question."""
+    """Create a converter of QuAC's rows that appends `history` previous questions to a question."""
 
     def convert(row: Row) -> SpanExample:
         found = list(zip(texts(row, "texts"), numbers(row, "starts"), strict=True))
         answers = [answer for answer in found if answer[0] != CANNOT_ANSWER]
-        # Like the official scorer: no answer if at least half of the annotators give none.
+        # As in the official scorer, a question has no answer if at least half of the annotators
+        # gave none.
         if 2 * len(answers) <= len(found):
             answers = []
         context = text(row, "context").removesuffix(CANNOT_ANSWER).rstrip()
@@ -123,12 +133,12 @@ def _quac_question(history: int) -> Callable[[Row], SpanExample]:
 
 
 def _placed(context: str, answer: str, start: int) -> tuple[str, int]:
-    """Return the answer with its start, or with -1 if it is not there."""
+    """Return the answer with its start, or with -1 if the context does not have it there."""
     return answer, start if start >= 0 and context.startswith(answer, start) else -1
 
 
 def _is_misplaced(split: str, example: SpanExample) -> bool:
-    """Return whether a training question's answer is not at its stated position."""
+    """Return whether this is a training question whose answer is not at its stated position."""
     answers = example.answers or ()
     return split == "train" and bool(answers) and answers[0][1] < 0
 
@@ -138,7 +148,7 @@ QUAC = SpanTask(
     title="QuAC",
     source=Source(
         hub="allenai/quac",
-        # The hub's own conversion of the data set, as for CoNLL-2003.
+        # This branch is the hub's automatic conversion of the data set, as for CoNLL-2003.
         config="default",
         revision="refs/convert/parquet",
         hub_folder="plain_text",
@@ -163,26 +173,27 @@ QUAC = SpanTask(
 
 
 def quac(history: int, name: str = "quac/quac") -> SpanTask:
-    """Return QuAC with another number of previous questions in the input."""
+    """Return the task QuAC with another number of previous questions in the input."""
     return replace(QUAC, name=name, convert=_quac_question(history))
 
 
-# CoQA: conversations about stories of several domains (Reddy et al., TACL 2019).
+# CoQA: conversations about stories from several domains (Reddy et al., TACL 2019).
 #
 # Answers are free texts. A span of the story is learned instead: the part of the annotated evidence
-# that shares most words with the answer. "yes", "no" and "unknown" precede every story, so that
-# they are spans too. The last two turns follow a question in its text, the newest first.
+# that has the best F1 against the answer. "yes", "no" and "unknown" are inserted before every
+# story, so that they can be predicted as spans too. The last two turns are appended to a question,
+# the newest first.
 
 COQA_HISTORY = 2
-"""Number of previous questions, with their answers, in the input (stanfordnlp/coqa-baselines,
-n_history).
+"""Number of previous questions in the input, each with its answer (n_history in
+stanfordnlp/coqa-baselines).
 """
 
 COQA_FIXED = ("yes", "no", "unknown")
 COQA_LEAD = " ".join(COQA_FIXED)
 
 COQA_OTHERS = ("0", "1", "2")
-"""Names of the additional annotators; only dev has their answers."""
+"""Keys of the additional annotators' answers, which only dev has."""
 
 COQA_ANSWER = tuple(
     f"answers.{name}" for name in ("input_text", "span_start", "span_end", "turn_id")
@@ -195,9 +206,10 @@ COQA_COLUMNS = (
 
 
 def _coqa_rows(rows: Sequence[Row]) -> list[Row]:
-    """Return a row per question with the previous turns.
+    """Return one row per question in the conversations of CoQA, with all previous turns.
 
-    Raises ValueError if the turns of a conversation are out of order or a question lacks answers.
+    Raises ValueError if the turns of a conversation are out of order, or if a question lacks an
+    answer.
     """
     asked: list[Row] = []
     for row in rows:
@@ -239,7 +251,7 @@ def _listed(turns: Sequence[int]) -> str:
 
 
 def _coqa_question(history: int) -> Callable[[Row], SpanExample]:
-    """Create a converter that appends this number of previous turns to a question."""
+    """Create a converter of CoQA's rows that appends `history` previous turns to a question."""
 
     def convert(row: Row) -> SpanExample:
         source = text(row, "source")
@@ -249,8 +261,8 @@ def _coqa_question(history: int) -> Callable[[Row], SpanExample]:
         answers = texts(row, "answers")
         context = f"{COQA_LEAD}\n{text(row, 'story')}"
         ahead = len(COQA_LEAD) + 1
-        # The files count from the beginning of the story, but the context begins with the fixed
-        # answers; a start of -1 means that no evidence is marked.
+        # In files, positions are relative to the story, but here the context begins with the fixed
+        # answers. A start of -1 means that no evidence is marked.
         start, end = number(row, "start") + ahead, number(row, "end") + ahead
         evidence = _within(context, start, end) if start >= ahead else None
         return SpanExample(
@@ -269,14 +281,18 @@ def _coqa_question(history: int) -> Callable[[Row], SpanExample]:
 
 
 def _within(context: str, start: int, end: int) -> tuple[int, int] | None:
-    """Return the span without white space at its ends; None if nothing is left."""
+    """Return the span [start, end) without white space at its ends; None if nothing is left."""
     found = context[start:end]
     start += len(found) - len(found.lstrip())
     return (start, start + len(found.strip())) if found.strip() else None
 
 
 def _learned(context: str, answer: str, evidence: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return the span to learn: a fixed answer, or the best span of the evidence, or None."""
+    """Return the span to learn for an answer.
+
+    This is the fixed answer if the answer is one, else the best span in the evidence, or None if
+    there is no evidence.
+    """
     said = normalise(answer)
     if said in COQA_FIXED:
         start = COQA_LEAD.index(said)
@@ -288,16 +304,17 @@ def _learned(context: str, answer: str, evidence: tuple[int, int] | None) -> tup
 
 WORD = re.compile(r"\S+")
 LONGEST = 30
-"""Maximum number of words of a span: a longer one shares no more words with an answer, and the
-evidence may be a paragraph.
+"""Maximum number of words in a span to learn. It limits the search, because the evidence may be a
+whole paragraph, and longer spans rarely match an answer better.
 """
 
 
 def best_stretch(context: str, start: int, end: int, answer: str) -> tuple[int, int]:
-    """Return the span of whole words in [start, end) with the best F1 against the answer.
+    """Return the span of whole words in [start, end) that has the best F1 against the answer.
 
-    Of equally good spans the first, and then the shortest, is taken; [start, end) if none shares a
-    word. Punctuation at the end of the span is removed.
+    On a tie, the first span is returned, or the shortest one that begins at the same word. If no
+    span shares a word with the answer, [start, end) is returned. Punctuation at the end of the span
+    is removed.
     """
     words = [match.span() for match in WORD.finditer(context, start, end)]
     best, found = 0.0, (start, end)
@@ -310,13 +327,13 @@ def best_stretch(context: str, start: int, end: int, answer: str) -> tuple[int, 
 
 
 def _bare(context: str, start: int, end: int) -> tuple[int, int]:
-    """Return the span without a punctuation mark at its end, which no answer has."""
+    """Return the span [start, end) without punctuation marks at its end."""
     kept = context[start:end].rstrip(".,;:!?\"'")
     return (start, start + len(kept)) if kept else (start, end)
 
 
 def _has_no_evidence(split: str, example: SpanExample) -> bool:
-    """Return whether a training question has neither evidence nor a fixed answer to learn."""
+    """Return whether this is a training question with neither evidence nor a fixed answer."""
     return split == "train" and example.span is None
 
 
@@ -324,8 +341,8 @@ COQA = SpanTask(
     name="coqa/coqa",
     title="CoQA",
     source=Source(
-        # The authors' copy on the hub lacks the other annotators' answers, which the official
-        # score needs. The main branch of this copy has a loading script.
+        # The authors' data set on the hub lacks the additional annotators' answers, which the
+        # official score needs. The main branch of this data set has a loading script.
         hub="EleutherAI/coqa",
         config="default",
         revision="refs/convert/parquet",
@@ -348,16 +365,17 @@ COQA = SpanTask(
 
 
 def coqa(history: int, name: str = "coqa/coqa") -> SpanTask:
-    """Return CoQA with another number of previous turns in the input."""
+    """Return the task CoQA with another number of previous turns in the input."""
     return replace(COQA, name=name, convert=_coqa_question(history))
 
 
-# HotpotQA, distractor setting: questions on two of ten paragraphs (Yang et al., EMNLP 2018).
+# HotpotQA in the distractor setting: each question is about two of ten paragraphs (Yang et al.,
+# EMNLP 2018).
 #
-# The context is "yes no", the answers that no text contains, and then the paragraphs: a line with
-# the title and a line with the sentences. It is longer than the maximum length of most encoders: it
-# is read in windows, or at once by a long-context encoder. A model also predicts which sentences
-# support the answer.
+# The context begins with the fixed answers "yes no", which the text need not contain. Each
+# paragraph has a line with its title and a line with its sentences. The context exceeds the maximum
+# length of most encoders, so it is read in windows, or at once by a long-context encoder. A model
+# also predicts which sentences support the answer.
 
 HOTPOT_FIXED = ("yes", "no")
 HOTPOT_LEAD = " ".join(HOTPOT_FIXED)
@@ -381,14 +399,14 @@ def _hotpot_question(row: Row) -> SpanExample:
         context += f"\n{_line(title)}\n"
         for order, sentence in enumerate(texts({"sentences": column}, "sentences")):
             written = _line(sentence)
-            # The span of a sentence excludes the space with which it begins.
+            # The span of a sentence excludes the space at its beginning.
             start = len(context) + len(written) - len(written.lstrip())
             places.setdefault((title, order), len(sentences))
             sentences.append((start, max(start, len(context) + len(written.rstrip()))))
             context += written
     titles, orders = texts(row, "supporting_facts.title"), numbers(row, "supporting_facts.sent_id")
     facts = dict.fromkeys(zip(titles, orders, strict=True))
-    # A few facts refer to a sentence that does not exist: they count, but cannot be learned.
+    # A few facts refer to a sentence that does not exist. They are scored, but cannot be learned.
     count = len(sentences)
     wanted = [places.get(fact, count + place) for place, fact in enumerate(facts)]
     evidence = tuple(sentences[place] for place in sorted(wanted) if place < count)
@@ -410,12 +428,16 @@ def _hotpot_question(row: Row) -> SpanExample:
 
 
 def _line(words: str) -> str:
-    """Return the text with line breaks replaced by spaces, so that its length stays the same."""
+    """Return the text with line breaks replaced by spaces, which keeps its length."""
     return words.replace("\n", " ").replace("\r", " ")
 
 
 def _hotpot_place(context: str, answer: str, evidence: Sequence[tuple[int, int]]) -> int:
-    """Return the start of the answer: fixed, in a supporting sentence, or anywhere; else -1."""
+    """Return the character offset of an answer in the context of HotpotQA.
+
+    This is the fixed answer at the beginning of the context, or the first occurrence in a
+    supporting sentence, or the first occurrence anywhere. It is -1 if the answer does not occur.
+    """
     if answer in HOTPOT_FIXED:
         return HOTPOT_LEAD.index(answer)
     if not answer:
@@ -426,7 +448,7 @@ def _hotpot_place(context: str, answer: str, evidence: Sequence[tuple[int, int]]
     return context.find(answer, len(HOTPOT_LEAD) + 1)
 
 
-# The other setting (fullwiki), where the paragraphs must be found in Wikipedia, has no task here.
+# The setting "fullwiki", where the paragraphs must be retrieved from Wikipedia, is not supported.
 HOTPOT = SpanTask(
     name="hotpotqa/distractor",
     title="HotpotQA",

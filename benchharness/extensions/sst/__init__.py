@@ -1,4 +1,4 @@
-"""The Stanford Sentiment Treebank: sentences with five grades of sentiment, or with two."""
+"""The Stanford Sentiment Treebank: classification of sentences into five or two sentiments."""
 
 from benchharness.extension import Extension
 

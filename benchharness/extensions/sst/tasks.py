@@ -1,9 +1,9 @@
 r"""The Stanford Sentiment Treebank: five grades of sentiment for sentences and their phrases.
 
-SST has five sentiment grades for sentences and for their phrases. Its official files are trees, one
-per line: `(3 (2 It) (4 (2 's) (4 lovely)))`, where 0 is very negative and 4 very positive. Only
-whole sentences are scored; training is on sentences, or on all their phrases too. Escaped brackets
-and slashes of the trees ("-LRB-", "\/") are restored, as in GLUE's SST-2.
+The official files have one tree per line, e.g. `(3 (2 It) (4 (2 's) (4 lovely)))`, where 0 is very
+negative and 4 is very positive. Only whole sentences are scored. Models are trained on sentences
+only, or also on all their phrases. Escaped brackets and slashes in the trees ("-LRB-", "\/") are
+restored, as in GLUE's SST-2.
 """
 
 import re
@@ -19,17 +19,17 @@ from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
 from benchharness.tasks.task import PairTask, has_no_label
 
 GRADES = ("very negative", "negative", "neutral", "positive", "very positive")
-"""Names of the grades by their numbers in the trees."""
+"""Names of the grades, in the order of their numbers in the trees."""
 
 POLES = {0: "negative", 1: "negative", 3: "positive", 4: "positive"}
-"""Grades of the two classes; neutral sentences are left out, as in the paper."""
+"""Names of the two classes, keyed by grade. As in the paper, neutral sentences are left out."""
 
 _PART = re.compile(r"\(([0-4])(?= )|\)|[^\s()]+")
-"""Pattern of an opening bracket with its grade, a closing bracket, or a word."""
+"""Pattern of a tree's tokens: an opening bracket with a grade, a closing bracket, or a word."""
 
 
 class _Phrase(NamedTuple):
-    """Subtree with its grade and its characters [start, end) in the tree's text."""
+    """Subtree of a sentence: its grade, and its characters [start, end) in the tree's text."""
 
     grade: int
     start: int
@@ -37,7 +37,10 @@ class _Phrase(NamedTuple):
 
 
 def _phrases(tree: str) -> list[_Phrase]:
-    """Return every subtree, the whole tree last; raise ValueError for a malformed tree."""
+    """Parse a tree, and return all subtrees; the last one is the whole tree.
+
+    Raises ValueError if the tree is malformed.
+    """
     found: list[_Phrase] = []
     opened: list[tuple[int, int]] = []
     for part in _PART.finditer(tree):
@@ -55,14 +58,18 @@ def _phrases(tree: str) -> list[_Phrase]:
 
 
 def _words(tree: str) -> str:
-    """Return the tree's words, separated by spaces."""
+    """Return the words in a tree, separated by spaces."""
     words = [part[0] for part in _PART.finditer(tree) if part[1] is None and part[0] != ")"]
     written = {"-LRB-": "(", "-RRB-": ")"}
     return " ".join(written.get(word, word.replace("\\/", "/")) for word in words)
 
 
 def _graded(name: Callable[[int], str | None]) -> Callable[[Row], PairExample]:
-    """Create a converter of trees; `name` returns a grade's label, or None if it has no label."""
+    """Create a function that converts rows with trees to examples.
+
+    Args:
+        name: Function that returns the label for a grade, or None if the grade has no label.
+    """
 
     def convert(row: Row) -> PairExample:
         tree = text(row, "ptb_tree").strip()
@@ -77,7 +84,10 @@ def _graded(name: Callable[[int], str | None]) -> Callable[[Row], PairExample]:
 
 
 def _unfold(rows: Sequence[Row]) -> list[Row]:
-    """Return the trees, each followed by its phrases without repeated (words, grade) pairs."""
+    """Return the rows with each sentence followed by its phrases.
+
+    Phrases with the same words and grade as an earlier phrase are dropped.
+    """
     unfolded: list[Row] = []
     seen: set[tuple[str, int]] = set()
     for index, row in enumerate(rows):
@@ -94,14 +104,14 @@ def _unfold(rows: Sequence[Row]) -> list[Row]:
 
 
 def _is_not_scored(split: str, example: PairExample) -> bool:
-    """Return whether the row is a phrase of a split that is scored."""
+    """Return whether the example is a phrase in a split other than train."""
     return split != "train" and bool(example.categories)
 
 
 _SOURCE = Source(
     hub="stanfordnlp/sst",
-    # The main branch has a loading script, which `datasets` refuses; this is the hub's own
-    # conversion, with a folder for each of its three configs.
+    # The main branch has a loading script, which `datasets` does not run. This branch is the hub's
+    # automatic conversion, which has one folder for each of the three configs.
     config="default",
     hub_folder="ptb",
     revision="refs/convert/parquet",
@@ -136,13 +146,15 @@ SST5_PHRASES = replace(
     source=replace(_SOURCE, arrange=_unfold),
     leaves_out=_is_not_scored,
 )
-"""SST-5, trained on every phrase in addition to the sentences."""
+"""Task SST-5 with training on all phrases in addition to the sentences."""
 
 BINARY = _task("binary", "SST binary", POLES)
-"""Two classes of whole sentences; GLUE's SST-2 trains on phrases too and hides its test labels."""
+"""Task with two classes of whole sentences. In contrast, GLUE's SST-2 also has phrases in train and
+hides its test labels.
+"""
 
 SST_TASKS: tuple[PairTask, ...] = (SST5, SST5_PHRASES, BINARY)
-"""Tasks in the order of their board's columns."""
+"""SST's tasks, in the order of the leaderboard's columns."""
 
 SUITES = (
     SuiteTasks(

@@ -1,4 +1,4 @@
-"""Score prediction files of any origin, and write, check or repair submissions for servers."""
+"""Score prediction files of any program, and write, check or repair submissions for servers."""
 
 from benchharness.extension import MEASURE, USE, Command, Extension
 

@@ -1,4 +1,4 @@
-"""Answer files of submissions: the answers that they may have, and the faults found in them."""
+"""Answer files in submissions: the answers that are valid in them, and problems found in them."""
 
 import json
 import math
@@ -12,16 +12,18 @@ from benchharness.errors import DataError, one_line
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.sources.formats import content_of
 
-# The answers that a file may have, and the meaning of an answer that is written differently.
+# Types of answers in a file. Each can interpret an answer that is spelled differently.
 
 Scalar = str | int | float | bool | None
-"""Value of a cell in a table, or of a single value in JSON."""
+"""Content of a cell in a table, or a JSON value that is not a list or an object."""
 
 
 class Understood(NamedTuple):
-    """An answer as the server expects it, and the problem with how it was written ("" for none).
+    """Interpretation of an answer in a file.
 
-    `value` is None if the answer has no single meaning.
+    Attributes:
+        value: The answer in the server's form; None if its meaning is not clear.
+        problem: Description of what is wrong with the answer in the file; "" if nothing is.
     """
 
     value: str | int | None
@@ -30,25 +32,25 @@ class Understood(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    """One of a few labels.
+    """Type of answers that are one of several labels.
 
     Attributes:
-        written: The server's text or number for each of the task's own names.
-        synonyms: The server's text for each other spelling that can mean one label only ("1" for
-            "true"). Numbers for labels such as "entailment" are not among them, because every
-            source numbers these in another order.
+        written: Label in the server's form (text or number), keyed by the name in the task.
+        synonyms: Label in the server's form, keyed by other spellings that are unambiguous, e.g.
+            "1" for "true". Numbers for labels such as "entailment" are ambiguous, because sources
+            number such labels differently.
     """
 
     written: Mapping[str, str | int]
     synonyms: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, name: str | float) -> str | int:
-        """Return the server's text or number for one of the task's names."""
+        """Return a label in the server's form, given its name in the task."""
         return self.written[str(name)]
 
     def understand(self, found: Scalar) -> Understood:
-        """Return the label that a value stands for."""
-        # Equal, and of one type: JSON's true is not 1, and its 1 is not "1".
+        """Interpret a value in a file as a label."""
+        # The types must be equal too: in JSON, true is not 1, and 1 is not "1".
         if any(type(found) is type(value) and found == value for value in self.written.values()):
             return Understood(found if isinstance(found, int) else str(found))
         expected = " or ".join(str(value) for value in dict.fromkeys(self.written.values()))
@@ -64,12 +66,12 @@ class Labels:
         return Understood(None, f"the label is {found!r}, expected {expected}")
 
     def _meant(self) -> dict[str, str | int]:
-        """Return the label that each spelling means; spellings are without case and separators."""
+        """Return the labels in the server's form, keyed by spellings as `_bare` normalizes them."""
         values = {str(value): value for value in self.written.values()}
         names = {_bare(name): value for name, value in self.written.items()}
         others = {_bare(other): values[value] for other, value in self.synonyms.items()}
         decimals = {f"{value}.0": value for text, value in values.items() if text.isdecimal()}
-        # The last ones win: what the server reads is never taken for a spelling of another label.
+        # The last mapping has priority, so a label in the server's form never means another label.
         return names | others | decimals | {_bare(text): value for text, value in values.items()}
 
     def _is_numbered(self) -> bool:
@@ -78,17 +80,20 @@ class Labels:
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """A number from `low` to `high`, written with three decimals, as jiant does."""
+    """Type of answers that are a number from `low` to `high`.
+
+    Numbers are written with three decimals, as in jiant.
+    """
 
     low: float
     high: float
 
     def write(self, value: str | float) -> str:
-        """Return the number as text, clipped to the range."""
+        """Return a number as text, clipped to the range."""
         return f"{min(max(float(value), self.low), self.high):.3f}"
 
     def understand(self, found: Scalar) -> Understood:
-        """Return the number that a value is."""
+        """Interpret a value in a file as a number."""
         has_range = math.isfinite(self.low) and math.isfinite(self.high)
         expected = f"a number from {self.low:g} to {self.high:g}" if has_range else "a number"
         if not _is_number(found) or math.isnan(number := float(str(found))):
@@ -104,16 +109,20 @@ class Number:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """Any text, such as an entity of ReCoRD; with `may_be_empty` "" is an answer too."""
+    """Type of answers that are any text, such as an entity in ReCoRD.
+
+    Attributes:
+        may_be_empty: True if an empty text is a valid answer.
+    """
 
     may_be_empty: bool = False
 
     def write(self, text: str | float) -> str:
-        """Return the text itself."""
+        """Return the text unchanged, which is the server's form."""
         return str(text)
 
     def understand(self, found: Scalar) -> Understood:
-        """Return the text if the value is one."""
+        """Interpret a value in a file as a text."""
         if isinstance(found, str) and (self.may_be_empty or found.strip()):
             return Understood(found)
         return Understood(None, f"the label is {found!r}, expected the text of an entity")
@@ -121,23 +130,27 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelSet:
-    """Any number of a few labels, written as a JSON list of names in the task's own order.
+    """Type of answers that are any number of labels.
 
-    A file may have this list, names with a separator between, one name, or nothing for no label.
+    They are written as a JSON list of names in the task's order. A file may also have names with a
+    separator between them, a single name, or an empty text if there is no label.
+
+    Attributes:
+        names: Names of all labels in the task's order.
     """
 
     names: Sequence[str]
 
     def write(self, name: str | float) -> str:
-        """Return the list of a single name."""
+        """Return a list with a single name, as JSON."""
         return self.listed([str(name)])
 
     def listed(self, found: Collection[str]) -> str:
-        """Return the list of some of the names."""
+        """Return a list of names in the task's order, as JSON."""
         return json.dumps([name for name in self.names if name in found])
 
     def understand(self, found: Scalar) -> Understood:
-        """Return the labels that a value names."""
+        """Interpret a value in a file as labels."""
         labels = self._labels(str(found).strip())
         if isinstance(found, str) and labels is not None and set(labels) <= set(self.names):
             return Understood(self.listed(labels))
@@ -156,8 +169,8 @@ class LabelSet:
             return []
         if text in self.names:
             return [text]
-        # Split at the first separator that leaves only names, because a name may contain another
-        # one.
+        # A name may contain a separator, so the first separator is used that yields only known
+        # names.
         parts = ([each.strip() for each in text.split(mark)] for mark in ("|", ";", ",", None))
         return next((found for found in parts if set(found) <= set(self.names)), None)
 
@@ -166,15 +179,18 @@ Answers = Labels | Number | Text | LabelSet
 
 
 def _bare(found: Scalar) -> str:
-    """Return a label without case, quotes, separators: "not_entailment" for "Not-Entailment "."""
+    """Return a label in lower case, without quotes, and with "_" as the only separator.
+
+    For example, "Not-Entailment " is normalized to "not_entailment".
+    """
     text = str(found).strip().strip("\"'").strip().casefold()
     return "_".join(text.replace("-", " ").replace("_", " ").split())
 
 
 def _is_number(found: Scalar) -> bool:
-    """Return whether a value is a number, such as 1, "1e-3" or "nan".
+    """Return whether a value is a number or a text such as "1e-3" or "nan".
 
-    Digits beyond ASCII, and underscores, are refused: only Python reads them.
+    Underscores and non-ASCII digits are refused, because only Python parses them.
     """
     if isinstance(found, bool) or found is None:
         return False
@@ -190,9 +206,13 @@ def _is_number(found: Scalar) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """A fault: the file, its line from 1 (0: the file as a whole), and what is wrong there.
+    """Problem in a submission or prediction file.
 
-    A `mendable` fault has a single right answer, which `repair` writes.
+    Attributes:
+        file: Name of the file.
+        line: Number of the line, counted from 1; 0 if the problem concerns the file as a whole.
+        sentence: Description of the problem.
+        mendable: True if there is only one possible fix, which `repair` can apply.
     """
 
     file: str
@@ -205,12 +225,12 @@ class Fault:
 
     @property
     def in_file(self) -> str:
-        """The fault without the name of its file."""
+        """Description of the problem without the name of its file."""
         return one_line(f"line {self.line}: {self.sentence}" if self.line else self.sentence)
 
 
 class Faults:
-    """Faults of one file, collected while it is read; repetitions are counted."""
+    """Collector of the problems in one file; repeated problems are counted."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -218,16 +238,21 @@ class Faults:
         self._again: Counter[tuple[str, bool]] = Counter()
 
     def add(self, sentence: str, line: int = 0, *, mendable: bool = False, kind: str = "") -> None:
-        """Add a fault of a line; faults of one kind become one, with the sentence of the first.
+        """Add a problem.
 
-        Without a `kind` equal sentences are of one kind.
+        Args:
+            sentence: Description of the problem.
+            line: Number of the line; 0 for the file as a whole.
+            mendable: True if there is only one possible fix.
+            kind: Kind of the problem, by default the sentence. Of several problems of the same
+                kind, only the first is kept, and the others are counted.
         """
         fault = (kind or sentence, mendable)
         self._again[fault] += fault in self._found
         self._found.setdefault(fault, (sentence, line))
 
     def all(self) -> tuple[Fault, ...]:
-        """Return every fault once, in the order found, with the number of its repetitions."""
+        """Return the problems in the order in which they were added, with counts of repetitions."""
         again = {fault: f" (and {times} more)" for fault, times in self._again.items() if times}
         return tuple(
             Fault(
@@ -242,23 +267,23 @@ HEADER = ("index", "prediction")
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerFile:
-    """A file of answers.
+    """Description of a file with answers.
 
     Attributes:
-        name: The file name that the server looks for.
-        task: The task whose predictions the file holds.
-        rows: The number of answers that the file must hold.
-        answers: The answers that the file may have.
-        fill: The answer, by the task's own name, to every row of a task that was not run.
-        split: The split of the task.
-        format: "tsv" is GLUE's table of index and prediction, "lines" an answer per line (XTREME),
-            "jsonl" an object per line with idx and label, and "multirc" an object per line and
-            paragraph.
-        paragraphs: The number of MultiRC's paragraphs; None for any number.
-        questions: The number of MultiRC's questions in all paragraphs; None for any number.
-        missing_are_wrong: Whether rows may be left out; their answers are then None.
-        names: The index of a row for each text that a file may have instead.
-        header: The names of a table's columns.
+        name: File name that the server expects.
+        task: Name of the task whose predictions the file contains.
+        rows: Number of answers that the file must have.
+        answers: Type of the answers.
+        fill: Answer, as its name in the task, for every row of a task that was not run.
+        split: Split of the task.
+        format: "tsv" is GLUE's table of indices and predictions, "lines" has one answer per line
+            (XTREME), "jsonl" has one object with idx and label per line, and "multirc" has one
+            object per line and paragraph.
+        paragraphs: Number of MultiRC's paragraphs; None for any number.
+        questions: Number of MultiRC's questions in all paragraphs; None for any number.
+        missing_are_wrong: True if rows may be missing; their answers are then None.
+        names: Indices of rows, keyed by texts that the file may have instead of indices.
+        header: Names of the columns in a table.
     """
 
     name: str
@@ -277,9 +302,11 @@ class AnswerFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """Answers in a file as the server expects them, and every fault.
+    """Result of reading a file with answers.
 
-    `answers` is None if a fault leaves more than one answer possible.
+    Attributes:
+        answers: Answers in the server's form; None if the file has a problem without a clear fix.
+        faults: All problems in the file.
     """
 
     answers: Sequence[Any] | None
@@ -287,22 +314,22 @@ class Reading:
 
 
 def conclude(answers: Sequence[Any] | None, faults: Faults) -> Reading:
-    """Return the reading of a file, without its answers unless every fault can be mended."""
+    """Create a reading; its answers are dropped if any problem cannot be repaired."""
     found = faults.all()
     is_clear = all(fault.mendable for fault in found)
     return Reading(answers=answers if is_clear else None, faults=found)
 
 
-# The bytes of a file as lines: UTF-8 without a mark, lines that end in a line feed.
+# Decoding of a file as UTF-8 lines. Byte order marks and carriage returns are reported.
 
 Line = tuple[int, str]
-"""Number of a line, from 1, and its text without the line break."""
+"""Number of a line, counted from 1, and its text without the line break."""
 
 MARK = "\ufeff"
 
 
 def decoded(content: bytes, faults: Faults) -> str | None:
-    """Decode a text without a byte order mark; return None and add a fault if it is not UTF-8."""
+    """Decode UTF-8 text without its byte order mark; if it is malformed, report it, return None."""
     if _is_wide(content):
         faults.add("it is not UTF-8 text but UTF-16, or another with several bytes a character")
         return None
@@ -318,16 +345,19 @@ def decoded(content: bytes, faults: Faults) -> str | None:
 
 
 def _is_wide(content: bytes) -> bool:
-    """Return whether bytes are text in UTF-16 or UTF-32, by a mark or by many zero bytes."""
-    # For ASCII letters every other byte of UTF-16 is zero, and three of four bytes of UTF-32.
+    """Guess whether bytes are UTF-16 or UTF-32, from a byte order mark or many zero bytes."""
+    # For ASCII letters, every second byte is zero in UTF-16, and three of four are in UTF-32.
     some = content[:1000]
     return some[:2] in (b"\xff\xfe", b"\xfe\xff") or some.count(0) * 3 > len(some)
 
 
 def lines_of(content: bytes, faults: Faults, expected: str) -> list[Line]:
-    """Return the lines that are not empty; add a fault if there are none.
+    """Return the lines of a file that are not empty; report problems with lines and encoding.
 
-    `expected` names the expected content in the fault.
+    Args:
+        content: Bytes of the file.
+        faults: Collector of problems.
+        expected: Description of the expected content, used if the file is empty.
     """
     text = decoded(content, faults)
     if text is None or not text.strip():
@@ -336,7 +366,7 @@ def lines_of(content: bytes, faults: Faults, expected: str) -> list[Line]:
         return []
     if "\r" in text:
         faults.add("its lines end in a carriage return", 1, mendable=True)
-        # A single carriage return ends a line too, as in some old files.
+        # In some old files, lines end with a single carriage return.
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     lines = list(enumerate(text.removesuffix("\n").split("\n"), start=1))
     for number, line in lines:
@@ -345,26 +375,25 @@ def lines_of(content: bytes, faults: Faults, expected: str) -> list[Line]:
     return [(number, line) for number, line in lines if line.strip()]
 
 
-# A file of predictions for a split whose labels are known.
+# Prediction files for a split whose labels are known.
 
 SHOWN = 3
-"""Maximum number of faults that an error names."""
+"""Maximum number of problems that an error message lists."""
 
 Tags = tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionFile:
-    """A prediction for each example, in order, and notes on what was read leniently.
+    """Content of a prediction file.
 
     Attributes:
-        predictions: The predictions.
-        notes: Sentences on mendable faults of the file.
-        left_out: The number of missing rows whose predictions are not marked as `missing`.
-        sweep_order: The ids of questions in the order in which the file lists no-answer scores.
-            This order decides between equal scores when SQuAD's script looks for the best
-            threshold.
-        columns: The predicted and the gold tags of each sentence in CoNLL's columns.
+        predictions: One prediction per example, in the order of the examples.
+        notes: Sentences about problems in the file that were tolerated.
+        left_out: Number of missing rows whose predictions are not marked as `missing`.
+        sweep_order: Ids of questions in the order in which the file lists no-answer scores. SQuAD's
+            script orders equal scores in this way when it searches for the best threshold.
+        columns: Predicted and gold tags of each sentence, as they are in CoNLL's columns.
     """
 
     predictions: tuple[Prediction, ...]
@@ -375,12 +404,15 @@ class PredictionFile:
 
     @property
     def missing(self) -> int:
-        """Number of rows that the file leaves out."""
+        """Number of rows that are missing in the file."""
         return self.left_out + sum(bool(getattr(p, "missing", False)) for p in self.predictions)
 
 
 def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:
-    """Return the mendable faults as notes; raise DataError if there are others."""
+    """Return notes on the problems in a file that can be tolerated.
+
+    Raises DataError if there is a problem without a clear fix.
+    """
     doubts = [
         fault.in_file if fault.file == path.name else str(fault)
         for fault in faults
@@ -394,7 +426,10 @@ def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:
 
 
 def text_of(path: Path) -> tuple[str, tuple[str, ...]]:
-    """Return a file's text, and notes; raise DataError if it is not text."""
+    """Return the text of a file, and notes on tolerated problems.
+
+    Raises DataError if the file is not UTF-8 text.
+    """
     faults = Faults(path.name)
     text = decoded(content_of(path), faults)
     return text or "", require_clear(path, faults.all())

@@ -1,9 +1,10 @@
-"""Read and write columns with a word per line: CoNLL-2003's tags, CoNLL-2012's roles and clusters.
+"""Read and write CoNLL's columns, with one word per line: tags, semantic roles and clusters.
 
-The last column of tags and clusters is the prediction. Roles are columns for srl-eval.pl, which
-compares two such files: the predicates, and a column for each predicate of a sentence. Clusters are
-columns for scorer.pl, whose key is the official *_gold_conll file. No server takes roles or
-clusters, because the labels are public.
+In files of tags (CoNLL-2003) and clusters (CoNLL-2012), the last column is the prediction. Files of
+roles (CoNLL-2012) are for srl-eval.pl: the first column has the predicates, and there is one more
+column per predicate of the sentence. Files of clusters are for scorer.pl, which compares them with
+the official *_gold_conll file. There is no server for roles and clusters, because their labels are
+public.
 """
 
 import re
@@ -36,14 +37,16 @@ from benchharness.tasks.task import CorefTask, RoleTask, TagTask
 
 OUTSIDE = "O"
 
-# CoNLL's columns: a word per line, its predicted tag last, and an empty line between sentences.
+# Tags: one word per line, with the predicted tag in the last column and an empty line between
+# sentences.
 
 
 def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> PredictionFile:
-    """Read the predicted tags of every sentence, and convert them from IOB1 to IOB2.
+    """Read the predicted tags of every sentence; entity tags are converted to IOB2.
 
-    The words, if the file has them, must be the words of the examples, so that no tag is taken for
-    the tag of another word. Raises DataError for other words, sentences or tags.
+    If the file contains words, they must equal those of the examples, so that tags cannot be
+    assigned to the wrong words. Raises DataError if words or sentences differ, or if a tag is
+    unknown.
     """
     text, notes = text_of(path)
     sentences = list(sentences_of(text.split("\n")))
@@ -54,7 +57,7 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> Predi
         TagPrediction(id=example.id, tags=_tags(path, task, sentence, example))
         for sentence, example in zip(own, examples, strict=True)
     )
-    is_iob = are_entity_tags(task.tags)  # conlleval counts nothing else
+    is_iob = are_entity_tags(task.tags)  # conlleval accepts only such tags
     columns = tuple(_columns(task, sentences, examples)) if is_iob else ()
     return PredictionFile(predictions=predictions, notes=notes, columns=columns)
 
@@ -62,7 +65,7 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> Predi
 def _check_sentences(
     path: Path, found: Sequence[Sequence[Word]], noun: str, examples: Sequence[Any]
 ) -> None:
-    """Raise DataError for another number of sentences, or a sentence of another length."""
+    """Raise DataError if the number of sentences, or the length of a sentence, differs."""
     if len(found) != len(examples):
         raise DataError(
             f"{path} has {len(found)} {noun}, expected {len(examples)}: an empty line ends each, "
@@ -94,10 +97,11 @@ def _tags(path: Path, task: TagTask, sentence: Sequence[Word], example: TagExamp
 def _columns(
     task: TagTask, sentences: Sequence[Sequence[Word]], examples: Sequence[TagExample]
 ) -> Iterator[tuple[Tags, Tags]]:
-    """Yield the predicted and gold tags that conlleval reads in the file, sentence by sentence.
+    """Yield the predicted and gold tags of each sentence as conlleval reads them in the file.
 
-    If the column before the last does not have the gold tags, they are those of the examples, in
-    IOB1 if the predictions are. Document lines are included if the file has the gold tags.
+    The gold tags are in the second-to-last column. Then lines that begin a document are yielded
+    too. If the file has no gold tags, they are taken from the examples, and are converted to IOB1
+    if the predictions use it.
     """
     own = [sentence for sentence in sentences if sentence[0].columns[0] != DOCUMENT]
     if all(_has_gold(task, sentence, e) for sentence, e in zip(own, examples, strict=True)):
@@ -112,7 +116,7 @@ def _columns(
 
 
 WITH_GOLD = 3
-"""Minimum number of columns of a file with gold tags: a word, its gold tag, its predicted tag."""
+"""Minimum number of columns in a file with gold tags: the word, its gold tag, its predicted tag."""
 
 
 def _column(sentence: Sequence[Word], place: int) -> Tags:
@@ -120,26 +124,26 @@ def _column(sentence: Sequence[Word], place: int) -> Tags:
 
 
 def _has_gold(task: TagTask, sentence: Sequence[Word], example: TagExample) -> bool:
-    """Return whether the column before the last has the gold tags, in IOB1 or IOB2."""
+    """Return whether the second-to-last column has the gold tags of the example."""
     if any(len(word.columns) < WITH_GOLD for word in sentence):
         return False
     found = _column(sentence, -2)
     return set(found) <= set(task.tags) and to_iob2(found) == to_iob2(example.tags or ())
 
 
-# CoNLL-2012's columns: roles as srl-eval.pl takes them, clusters as scorer.pl does.
+# Semantic roles as for srl-eval.pl, and clusters as for scorer.pl.
 
 
 def read_roles(path: Path, task: RoleTask, rows: SplitRows, _: object) -> PredictionFile:
-    """Read the predicted arguments of every predicate from its column in the sentence.
+    """Read the predicted arguments of every predicate from the predicate's column.
 
-    As in the script, a predicate that the file lacks has no arguments, and a word that is not a
-    predicate is skipped. Sentences without a predicate may be in the file or not.
+    As in srl-eval.pl, a predicate that the file lacks has no arguments, and predictions for words
+    that are not predicates are ignored. The file may contain or omit sentences without predicates.
     """
     text, notes = text_of(path)
     examples: Sequence[Any] = rows.examples
     asked = [list(group) for _, group in groupby(examples, key=lambda example: example.sentence)]
-    # "- (ARG0*)", "sees (V*)", "- (ARG1*)": the first column is "-" except for a predicate.
+    # The first column is "-" except for predicates, e.g. "- (ARG0*)", "sees (V*)", "- (ARG1*)".
     told = [s for s in sentences_of(text.split("\n")) if any(w.columns[0] != "-" for w in s)]
     _check_sentences(path, told, "sentences with predicates", [group[0] for group in asked])
     predictions, missing = list[TagPrediction](), 0
@@ -155,7 +159,7 @@ def read_roles(path: Path, task: RoleTask, rows: SplitRows, _: object) -> Predic
 
 
 def _role_columns(path: Path, task: RoleTask, sentence: Sequence[Word]) -> Mapping[int, Tags]:
-    """Return the tags of each predicate, by the index of its word."""
+    """Return the tags of each predicate's arguments, keyed by the index of the predicate's word."""
     place = f"{path} line {sentence[0].line}"
     predicates = [n for n, word in enumerate(sentence) if word.columns[0] != "-"]
     for line, columns in sentence:
@@ -173,18 +177,22 @@ def _role_columns(path: Path, task: RoleTask, sentence: Sequence[Word]) -> Mappi
     return found
 
 
-# "#begin document (bc/cctv/00/cctv_0000); part 000".
+# Matches e.g. "#begin document (bc/cctv/00/cctv_0000); part 000".
 BEGIN = re.compile(r"#begin document \((.*)\); part (\d+)")
 
 
 def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> PredictionFile:
-    """Read the predicted clusters of every document from the last column of its lines."""
+    """Read the predicted clusters of every document from the last column of the file.
+
+    Gold mentions that are repeated are dropped, as in scorer.pl. Raises DataError if documents or
+    words differ from those of the examples, or if too many gold mentions are repeated.
+    """
     text, notes = text_of(path)
     documents: dict[str, list[Word]] = {}
     words: list[Word] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if begun := BEGIN.match(line):
-            # A part may be written as "0" or as "000"; ids have three digits.
+            # The number of a part may be "0" or "000" in files; in ids it has three digits.
             name = f"{begun[1]}/{int(begun[2]):03}"
             if name in documents:
                 raise DataError(f"{path} line {number} begins the document {name} again.")
@@ -209,12 +217,12 @@ def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> Pr
 
 
 MOST_AGAIN = 10
-"""Maximum number of repeated gold mentions in a file for scorer.pl 8.01 (CorScorer.pm,
+"""Maximum number of repeated gold mentions that scorer.pl 8.01 accepts in a file (CorScorer.pm,
 IdentifMentions)."""
 
 
 def _said_of(path: Path, again: int) -> Iterator[str]:
-    """Yield a note if gold mentions are repeated; raise DataError if too many are."""
+    """Yield a note if the file repeats gold mentions; raise DataError if there are too many."""
     if again > MOST_AGAIN:
         raise DataError(
             f"{path} has {again} gold mentions again, and scorer.pl takes at most {MOST_AGAIN}: "
@@ -229,7 +237,7 @@ def _mentions_of(chains: Clusters) -> int:
 
 
 def _once(chains: Clusters, gold: Clusters) -> Clusters:
-    """Return the chains with each gold mention only at its first place; other mentions are kept."""
+    """Return the chains without repetitions of gold mentions; other mentions are not changed."""
     right, seen = {mention for chain in gold for mention in chain}, set[Mention]()
     found = list[tuple[Mention, ...]]()
     for chain in chains:
@@ -250,7 +258,7 @@ def _read_chains(path: Path, example: DocumentExample, lines: Sequence[Word]) ->
             f"{len(example.words)}."
         )
     for (line, columns), word in zip(lines, example.words, strict=True):
-        # With the official columns the fourth is the word, and some have a slash there.
+        # In the official columns, the fourth is the word, and some words begin with a slash.
         if len(columns) > WORD_COLUMN + 1 and columns[WORD_COLUMN] not in (word, f"/{word}"):
             raise DataError(
                 f"{path} line {line} has the word {columns[WORD_COLUMN]!r}, expected {word!r}."
@@ -264,13 +272,14 @@ def _read_chains(path: Path, example: DocumentExample, lines: Sequence[Word]) ->
 WORD_COLUMN = 3
 
 
-# The same files, written.
+# Writing roles and clusters.
 
 
 def write_roles(predictions: Sequence[TagPrediction], examples: Sequence[RoleExample]) -> bytes:
-    """Return a file for srl-eval.pl ("(ARG0*", "*", "*)") with the predictions of these examples.
+    """Return the bytes of a file with semantic roles ("(ARG0*", "*", "*)") for srl-eval.pl.
 
-    The first column has the predicate's word, so the gold file must be written in this way too.
+    The first column has the predicates as they are written in the text, so the gold file must be
+    written by this function too.
     """
     pairs = zip(examples, predictions, strict=True)
     lines = (
@@ -292,10 +301,10 @@ def _role_lines(group: list[tuple[RoleExample, TagPrediction]]) -> Iterator[str]
 
 
 def _start_end(tags: Sequence[str]) -> Iterator[str]:
-    """Yield the cells of a column for IOB2 tags."""
+    """Convert IOB2 tags to the cells of a column, e.g. "(ARG0*", "*" and "*)"."""
     for tag, after in zip(tags, [*tags[1:], OUTSIDE], strict=True):
         prefix, _, role = tag.partition("-")
-        # An argument ends with its word if the next word does not continue it.
+        # An argument ends at a word if the next word does not continue it.
         ends = tag != OUTSIDE and after != f"I-{role}"
         yield f"{'(' + role if prefix == 'B' else ''}*{')' if ends else ''}"
 
@@ -303,7 +312,7 @@ def _start_end(tags: Sequence[str]) -> Iterator[str]:
 def write_clusters(
     predictions: Sequence[ClusterPrediction], examples: Sequence[DocumentExample]
 ) -> bytes:
-    """Return a response for scorer.pl with the predictions of these examples, in their order."""
+    """Return the bytes of a response file with predicted clusters for scorer.pl."""
     lines = (
         line
         for example, prediction in zip(examples, predictions, strict=True)
@@ -315,7 +324,7 @@ def write_clusters(
 def _document_lines(example: DocumentExample, clusters: Clusters) -> Iterator[str]:
     name, _, part = example.id.rpartition("/")
     marks: list[list[str]] = [[] for _ in example.words]
-    # Of several mentions at a word the longest begins first, and the shortest ends first.
+    # If several mentions begin at a word, the longest is first; if several end, the shortest is.
     numbered = [(a, b, n) for n, cluster in enumerate(clusters) for a, b in cluster]
     for start, end, number in sorted(numbered, key=lambda mention: (mention[0], -mention[1])):
         if end == start + 1:

@@ -1,4 +1,4 @@
-"""`bench submit`: write a submission for a benchmark's server; check or repair an existing one."""
+"""`bench submit`: write a submission for a benchmark's server, or check or repair one."""
 
 import re
 from collections import Counter
@@ -25,7 +25,7 @@ from benchharness.tasks.suites import find_suite
 
 @dataclass(frozen=True, kw_only=True)
 class Submitted:
-    """Options that select the submitted runs."""
+    """Options that select the runs to submit."""
 
     model: str | None = option(
         None, "Model whose stored runs are submitted.", metavar="NAME", proposes="stored_models"
@@ -47,7 +47,7 @@ class Submitted:
 
 
 SHOWN_OF_A_FILE = 20
-"""Number of faults that are printed per file; --json has all of them."""
+"""Maximum number of problems that are printed per file; --json prints all of them."""
 
 
 @with_options(plugins=False)
@@ -87,10 +87,10 @@ def submit(
 
 
 def _check(path: Path, *, as_json: bool) -> None:
-    """Print the faults of a submission.
+    """Print all problems in a submission.
 
     Raises:
-        DataError: There is a fault.
+        DataError: The submission has a problem.
     """
     faults = check(path)
     if as_json:
@@ -138,7 +138,7 @@ def _gather(wanted: Submitted, model: str, suite: Suite) -> list[Gathered]:
     with open_store(wanted.db, create=False) as store:
         return gather(
             store,
-            # By this name, or else by the name that it is an alias of.
+            # Runs are looked up by the given name; if there are none, it may be an alias.
             store.runs(model=model, suite=suite.name)
             or store.runs(model=find_model(model).name, suite=suite.name),
             Wanted(suite=suite, seed=wanted.seed, fill=wanted.fill, threshold=wanted.threshold),
@@ -146,15 +146,15 @@ def _gather(wanted: Submitted, model: str, suite: Suite) -> list[Gathered]:
 
 
 def _default_name(suite: str, model: str) -> str:
-    """Return a name in the current folder, such as glue-roberta-base.zip."""
+    """Return the default name of a submission, e.g. glue-roberta-base.zip."""
     ending = FORMS[suite.lower()].ending if suite.lower() in FORMS else ".zip"
-    # Linux allows 255 bytes for a name, and a character may take four.
+    # A file name in Linux has at most 255 bytes, and a character may have four bytes.
     safe = re.sub(r"[^\w.-]+", "-", model).strip("-.")[:50]
     return f"{suite.lower()}-{safe or 'model'}{ending}"
 
 
 def _write(found: Sequence[Gathered], out: str, *, as_json: bool) -> None:
-    """Write the submission, and print the run that each file is from."""
+    """Write the submission, and print which run each of its files was made from."""
     _put(found, Path(out))
     if as_json:
         print_json({"out": out, "files": [_facts(file) for file in found]})
@@ -180,7 +180,11 @@ def _facts(file: Gathered) -> dict[str, Any]:
 
 
 def _put(found: Sequence[Gathered], out: Path) -> None:
-    """Write one file, a folder of files, or a zip, depending on the names of the files."""
+    """Write the files of a submission to `out`.
+
+    The output is a single file if it has no name of its own, a folder if any of the files is in a
+    folder, and else a zip.
+    """
     with writing(f"the submission {out}", "Give another --out."):
         if len(found) == 1 and found[0].path == Path():
             _write_file(out, found[0].content)
@@ -192,6 +196,6 @@ def _put(found: Sequence[Gathered], out: Path) -> None:
 
 
 def _write_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, in a folder that is created if it is missing."""
+    """Write a file atomically; its folder is created if it is missing."""
     with whole_file(path) as file:
         file.write(content)

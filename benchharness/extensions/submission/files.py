@@ -1,4 +1,4 @@
-"""Submission zips that the servers of GLUE and SuperGLUE take: their files, written and read."""
+"""Read and write the files in submission zips for the servers of GLUE and SuperGLUE."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,19 +34,20 @@ from benchharness.extensions.submission.table import (
 from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.examples import Example, Prediction
 
-# GLUE's submission: eleven tables in one flat zip.
+# GLUE's submission: eleven tables in a zip without folders.
 #
-# File names, labels and numbers of rows are those of nyu-mll/jiant-v1-legacy (jiant/evaluate.py)
-# and flair (flair/datasets/text_text.py); the answers of tasks that were not run are FLAML's.
+# File names, labels and numbers of rows are as in nyu-mll/jiant-v1-legacy (jiant/evaluate.py) and
+# flair (flair/datasets/text_text.py). The answers that fill tasks which were not run are as in
+# FLAML.
 
 
 def _same(*names: str) -> Labels:
-    """Return labels that are written as their names."""
+    """Create labels that are written by their names."""
     return Labels(written={name: name for name in names})
 
 
 def _numbered(*names: str) -> Labels:
-    """Return labels that are written as their indices in the task's own order."""
+    """Create labels that are written as indices in the order of `names`."""
     return Labels(written={name: str(number) for number, name in enumerate(names)})
 
 
@@ -59,7 +60,7 @@ def _file(name: str, task: str, rows: int, answers: Answers, fill: str, **rest: 
 
 
 def _table(name: str, task: str, *facts: Any, split: str = "test") -> AnswerFile:
-    """Describe one of GLUE's files."""
+    """Create the description of one of GLUE's files."""
     return _file(f"{name}.tsv", f"glue/{task}", *facts, split=split)
 
 
@@ -76,15 +77,15 @@ GLUE_FILES = (
     _table("WNLI", "wnli", 146, _numbered("not_entailment", "entailment"), "not_entailment"),
     _table("AX", "ax", 1104, THREE, "entailment"),
 )
-"""GLUE's files, in the order of the tasks."""
+"""Files of GLUE's submission, in the order of the tasks."""
 
 
-# SuperGLUE's submission: ten files of JSON lines in one zip.
+# SuperGLUE's submission: ten files with JSON lines in a zip.
 #
-# File names and labels are those of nyu-mll/jiant-v1-legacy (jiant/evaluate.py); the numbers of
-# rows are those of the official test files, ReCoRD's that of Zhang et al. (2018).
+# File names and labels are as in nyu-mll/jiant-v1-legacy (jiant/evaluate.py). The numbers of rows
+# are those of the official test files, and for ReCoRD that in Zhang et al. (2018).
 
-# For yes/no questions every source numbers no as 0 and yes as 1.
+# For yes/no questions, all sources encode no as 0 and yes as 1.
 YES_NO = Labels(written={"False": "false", "True": "true"}, synonyms={"0": "false", "1": "true"})
 CAPITAL_YES_NO = Labels(
     written={"False": "False", "True": "True"}, synonyms={"0": "False", "1": "True"}
@@ -95,7 +96,7 @@ CHOICES = Labels(written={"0": 0, "1": 1}, synonyms={"choice1": "0", "choice2": 
 
 
 def _json_lines(name: str, task: str, *facts: Any, **rest: Any) -> AnswerFile:
-    """Describe one of SuperGLUE's files."""
+    """Create the description of one of SuperGLUE's files."""
     return _file(f"{name}.jsonl", f"superglue/{task}", *facts, **{"format": "jsonl", **rest})
 
 
@@ -116,18 +117,19 @@ SUPERGLUE_FILES = (
     _json_lines("AX-b", "axb", 1104, TWO, "entailment"),
     _json_lines("AX-g", "axg", 356, TWO, "entailment"),
 )
-"""SuperGLUE's files, in the order of the tasks."""
+"""Files of SuperGLUE's submission, in the order of the tasks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """A zip of answer files.
+    """Description of a submission zip.
 
     Attributes:
-        suite: The name of the benchmark.
-        files: The files that the zip must hold.
-        aliases: The stem of a file by another stem that is in use (see `bare_stem`).
-        flat: Whether the files must not be in a folder.
+        suite: Name of the benchmark.
+        files: Files that the zip must contain.
+        aliases: Official stems of files, keyed by alternative stems that people use. Stems are
+            normalized by `bare_stem`.
+        flat: True if the files must not be in a folder.
     """
 
     suite: str
@@ -136,16 +138,16 @@ class Submission:
     flat: bool
 
     def file_for(self, name: str) -> AnswerFile | None:
-        """Return the file that a member of a zip must be, by its stem; None for other members."""
+        """Return the official file that a file's name most likely means; None if it is unknown."""
         stems = {bare_stem(file.name): file for file in self.files}
         stem = bare_stem(name)
         return stems.get(self.aliases.get(stem, stem))
 
 
 def bare_stem(name: str) -> str:
-    """Return a name without extension, case and separators: "mnlimm" for "MNLI-mm.tsv".
+    """Return a file name without extension, case and separators, e.g. "mnlimm" for "MNLI-mm.tsv".
 
-    A leading "predict_results", as some scripts write it, is removed too.
+    The prefix "predict_results", which some scripts write, is removed too.
     """
     stem = name.rpartition(".")[0] or name
     letters = "".join(c for c in stem.casefold() if c.isalnum())
@@ -169,10 +171,10 @@ GLUE = Submission(
 SUPERGLUE = Submission(suite="superglue", files=SUPERGLUE_FILES, aliases={}, flat=False)
 
 SUBMISSIONS: Mapping[str, Submission] = MappingProxyType({s.suite: s for s in (GLUE, SUPERGLUE)})
-"""Submissions by suite."""
+"""Descriptions of submission zips, keyed by suite."""
 
 
-# From stored predictions to the bytes of a file.
+# Conversion of stored predictions to the bytes of a file.
 
 
 def compose(
@@ -181,17 +183,16 @@ def compose(
     predictions: Iterable[Prediction],
     examples: Iterable[Example] = (),
 ) -> bytes:
-    """Return the file that the server expects, with the predictions in the order of their indices.
+    """Return the bytes of the file that the server expects, sorted by the indices of the rows.
 
     Args:
-        file: The file to write.
-        kind: The kind of the task's answers.
-        predictions: A prediction for each row of the test set.
-        examples: The rows of the test set, if `needs_examples` requires them.
+        file: Description of the file.
+        kind: Type of the task's answers.
+        predictions: Predictions for all rows of the test set.
+        examples: Rows of the test set; needed only if `needs_examples(file)`.
 
     Raises:
-        BenchError: The predictions are not those of the official test set: there are too few, too
-            many, or some for other rows.
+        BenchError: The predictions do not match the rows of the official test set.
     """
     known = {example.id: example for example in examples}
     faults = Faults(file.name)
@@ -216,22 +217,26 @@ FORMATS: Mapping[str, tuple[Callable[..., Reading], Callable[[Sequence[Any]], by
 
 
 def read_answer_file(file: AnswerFile, content: bytes, ids: Sequence[int] | None = None) -> Reading:
-    """Read a file's answers and faults.
+    """Read the answers in a file, and report all problems in it.
 
-    `ids` are the indices of its rows, by default 0 to `file.rows` - 1.
+    Args:
+        file: Description of the file.
+        content: Bytes of the file.
+        ids: Expected indices of the rows; by default 0 to `file.rows - 1`.
     """
     return FORMATS[file.format][0](file, content, range(file.rows) if ids is None else ids)
 
 
 def write_answers(file: AnswerFile, answers: Sequence[object]) -> bytes:
-    """Return the file's bytes for answers that are in order and in the server's form."""
+    """Return the bytes of a file, given answers in the order of the rows and the server's form."""
     return FORMATS[file.format][1](answers)
 
 
 def needs_examples(file: AnswerFile, *, fill: bool = False) -> bool:
-    """Return whether writing the file needs the examples, because it has texts of options.
+    """Return whether the examples are needed to write a file.
 
-    With `fill`, MultiRC's file needs them too, for the ids of its answers.
+    They are needed if the answers are texts of options. If the file is filled with a constant
+    answer (`fill`), MultiRC's file needs them too, because it contains ids from the rows.
     """
     return isinstance(file.answers, Text) or (fill and file.format == "multirc")
 
@@ -239,17 +244,17 @@ def needs_examples(file: AnswerFile, *, fill: bool = False) -> bool:
 def filled(
     file: AnswerFile, kind: AnswerType, examples: Sequence[Example] = ()
 ) -> list[Prediction]:
-    """Return the same answer to every row, for a task that was not run."""
+    """Return predictions with the same answer for every row, for a task that was not run."""
     rows = examples or [Example(id=str(index)) for index in range(file.rows)]
     names = list(file.answers.written) if isinstance(file.answers, Labels) else [str(file.fill)]
     return [kind.from_name(row, str(file.fill), names) for row in rows]
 
 
 def _row(file: AnswerFile, kind: AnswerType, prediction: Prediction, example: Any) -> Numbered:
-    """Return a prediction in the server's form, with its index in the file."""
+    """Convert a prediction to the server's form, with the index of its row."""
     if isinstance(file.answers, Text):
         return Numbered(0, int(prediction.id), kind.spoken(prediction, example))
-    # An answer in words that is no label is replaced by the answer of a task that was not run.
+    # A text that is not a label is replaced by the answer that fills tasks which were not run.
     is_label = not kind.is_invalid(prediction)
     answer = file.answers.write(kind.written(prediction) or "" if is_label else file.fill)
     if file.format == "multirc":

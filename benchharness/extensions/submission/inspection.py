@@ -1,4 +1,4 @@
-"""Find every fault of a submission, and repair those with a single right answer."""
+"""Check a submission for problems, and repair those that have only one possible fix."""
 
 import zipfile
 import zlib
@@ -18,40 +18,46 @@ from benchharness.extensions.submission.files import (
 )
 from benchharness.extensions.submission.questions import read_answers, rewrite_answers
 
-# Zips: read the files of one without trusting it, and write one.
+# Zip files, which are read without trusting their content.
 
 LARGEST = 100 * 2**20
-"""Maximum number of bytes of a submission. The largest one, GLUE's, has less than 10 MB; far more
-bytes are a mistake or an attack."""
+"""Maximum size of a submission in bytes. The largest one, GLUE's, has less than 10 MB, so a much
+larger file is a mistake or an attack."""
 
 DATE = (1980, 1, 1, 0, 0, 0)
-"""Earliest time that a zip can have, used so that equal answers give equal bytes."""
+"""Modification time of all files in a zip (the earliest possible), so that equal answers give equal
+bytes."""
 
 
 ZIP = b"PK\x03\x04"
-"""First bytes of a zip with files."""
+"""First bytes of a zip that is not empty."""
 
 DAMAGE = (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, zlib.error, LZMAError)
-"""Exceptions of `zipfile` for bytes that are no zip, or a zip of a kind that it cannot read."""
+"""Exceptions that `zipfile` raises if the bytes are not a zip, or use an unsupported feature."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A file in a zip: its path according to the zip, and its bytes (None if they are damaged)."""
+    """File in a zip.
+
+    Attributes:
+        path: Path of the file inside the zip.
+        content: Bytes of the file; None if they are damaged or encrypted.
+    """
 
     path: PurePosixPath
     content: bytes | None
 
     @property
     def is_inside(self) -> bool:
-        """Return whether the file stays in the folder where the zip is unpacked, on any system."""
-        # Outside are "/etc/passwd", "../RTE.tsv" and "C:/RTE.tsv".
+        """True if unpacking writes the file inside the target folder, on any operating system."""
+        # The paths "/etc/passwd", "../RTE.tsv" and "C:/RTE.tsv" are outside.
         parts = self.path.parts
         return not (self.path.is_absolute() or ".." in parts or parts[0].endswith(":"))
 
 
 def read_zip(content: bytes, faults: Faults) -> list[Member]:
-    """Return the files of a zip, and of zips inside it; add a fault for what cannot be read."""
+    """Return the files in a zip, and in zips inside it; report what cannot be read."""
     members: list[Member] = []
     for member in _files(content, "it", faults) or ():
         if member.path.suffix.casefold() != ".zip" or member.content is None:
@@ -65,7 +71,7 @@ def read_zip(content: bytes, faults: Faults) -> list[Member]:
 
 
 def _files(content: bytes, name: str, faults: Faults) -> list[Member] | None:
-    """Return the files of one zip; return None and add a fault if it cannot be read."""
+    """Return the files in a zip; if it cannot be read, report this and return None."""
     try:
         with zipfile.ZipFile(BytesIO(content)) as archive:
             infos = [info for info in archive.infolist() if not info.filename.endswith("/")]
@@ -73,7 +79,7 @@ def _files(content: bytes, name: str, faults: Faults) -> list[Member] | None:
             if total > LARGEST:
                 faults.add(f"{name} unpacks to {total:,} bytes, far more than any answers")
                 return None
-            # Some programs on Windows write backslashes.
+            # Some Windows programs write backslashes in paths.
             return [
                 Member(
                     path=PurePosixPath(info.filename.replace("\\", "/")),
@@ -87,7 +93,7 @@ def _files(content: bytes, name: str, faults: Faults) -> list[Member] | None:
 
 
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, faults: Faults) -> bytes | None:
-    # The first bit of the flags is set for an encrypted file.
+    # The lowest bit of the flags is set if the file is encrypted.
     if info.flag_bits & 1:
         faults.add(f"{info.filename} needs a password")
         return None
@@ -99,18 +105,23 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo, faults: Faults) ->
 
 
 def write_zip(path: Path, files: Mapping[str, bytes]) -> None:
-    """Write files into one flat zip; equal files give equal bytes."""
+    """Write files to a zip without folders; equal files give equal bytes.
+
+    Args:
+        path: Path of the zip.
+        files: Content of each file, keyed by its name.
+    """
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             info = zipfile.ZipInfo(name, DATE)
-            # The upper half has Unix permissions: everybody may read the file.
+            # The upper 16 bits are Unix permissions; the file is readable by everybody.
             info.external_attr = 0o644 << 16
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, content)
 
 
 def check(path: Path) -> tuple[Fault, ...]:
-    """Return every fault of a submission: GLUE's or SuperGLUE's zip, or SQuAD's JSON.
+    """Check a submission (GLUE's or SuperGLUE's zip, or SQuAD's JSON), and return all problems.
 
     Raises DataError if the file cannot be read.
     """
@@ -118,9 +129,9 @@ def check(path: Path) -> tuple[Fault, ...]:
 
 
 def repair(path: Path, out: Path) -> tuple[Fault, ...]:
-    """Write the submission as it must have been meant to `out`, and return the mended faults.
+    """Write a repaired copy of a submission to `out`, and return the problems that were repaired.
 
-    Raises DataError, and writes nothing, if a fault has no remedy or more than one.
+    Raises DataError, and writes nothing, if a problem does not have exactly one possible fix.
     """
     found = _examine(path)
     stuck = [fault for fault in found.faults if not fault.mendable]
@@ -139,7 +150,13 @@ def repair(path: Path, out: Path) -> tuple[Fault, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Examined:
-    """Faults of a submission, and its mended content: `files` of a zip, or a `whole` file."""
+    """Result of examining a submission.
+
+    Attributes:
+        faults: All problems.
+        files: Repaired content of the files in a zip, keyed by name.
+        whole: Repaired content if the submission is a single file, else None.
+    """
 
     faults: tuple[Fault, ...]
     files: Mapping[str, bytes] = field(default_factory=dict)
@@ -150,8 +167,8 @@ def _examine(path: Path) -> _Examined:
     content = _read(path)
     faults = Faults(path.name)
     suffix = path.suffix.casefold()
-    # A zip's list of files is at its end: a truncated zip is none for `zipfile`, but still begins
-    # as one.
+    # The table of contents is at the end of a zip. `zipfile` does not recognize a truncated zip,
+    # but its first bytes are still those of a zip.
     if zipfile.is_zipfile(path):
         if suffix != ".zip":
             faults.add("it is a zip, but its name does not end in .zip", mendable=True)
@@ -167,7 +184,7 @@ def _examine(path: Path) -> _Examined:
     alone = [f for s in SUBMISSIONS.values() if (f := s.file_for(path.name)) is not None]
     if alone:
         faults.add("it is one file, expected a zip of all")
-        # RTE is in both suites: "RTE.tsv" is GLUE's and "RTE.jsonl" SuperGLUE's.
+        # RTE is in both suites: "RTE.tsv" belongs to GLUE, and "RTE.jsonl" to SuperGLUE.
         file = next((file for file in alone if file.name == path.name), alone[0])
         inside = read_answer_file(file, content).faults
         return _Examined(faults=(*faults.all(), *inside))
@@ -185,7 +202,7 @@ def _read(path: Path) -> bytes:
 
 
 def _suite_of(members: Sequence[Member]) -> Submission | None:
-    """Return the submission to which most of the files belong by name; None if none do."""
+    """Return the kind of submission that has most of these files; None if it has none of them."""
 
     def fitting(submission: Submission) -> int:
         return len({file.name for m in members if (file := submission.file_for(m.path.name))})
@@ -196,7 +213,7 @@ def _suite_of(members: Sequence[Member]) -> Submission | None:
 
 def _examine_members(members: Sequence[Member], faults: Faults) -> _Examined:
     if not members and any(not fault.mendable for fault in faults.all()):
-        return _Examined(faults=faults.all())  # damaged as a whole
+        return _Examined(faults=faults.all())  # the zip as a whole is damaged
     submission = _suite_of(members)
     if submission is None:
         faults.add("it holds none of the files of GLUE's or SuperGLUE's submission")
@@ -219,7 +236,11 @@ def _examine_members(members: Sequence[Member], faults: Faults) -> _Examined:
 def _sorted_out(
     submission: Submission, members: Sequence[Member], faults: Faults
 ) -> dict[str, bytes | None]:
-    """Return the contents of the members by the names that they should have; add faults."""
+    """Assign the members of a zip to the files that the submission must have.
+
+    Returns the contents of the members, keyed by the official file names. Members that are missing,
+    unknown, duplicate, or have a wrong path are reported.
+    """
     found: dict[str, bytes | None] = {}
     for member in members:
         path, file = member.path, submission.file_for(member.path.name)

@@ -1,4 +1,4 @@
-"""Read and write SuperGLUE's files: a JSON object per line, with an idx and a label."""
+"""Read and write SuperGLUE's files, which have one JSON object with idx and label per line."""
 
 import json
 from collections import Counter
@@ -20,24 +20,24 @@ from benchharness.extensions.submission.answer_file import (
 from benchharness.extensions.submission.table import Numbered, in_order, missing_indices
 
 Object = tuple[int, Mapping[str, Any]]
-"""Number of a line, from 1, and the object on it."""
+"""Number of a line, counted from 1, and the JSON object on it."""
 
 LABEL_NAMES = ("label", "prediction", "pred", "answer")
-"""Keys of the label that are accepted; the first one is the server's."""
+"""Accepted keys of the label; the server expects the first one."""
 
 
 def write_json_lines(answers: Sequence[str | int]) -> bytes:
-    """Return the file's bytes, with an answer per line."""
+    """Return the bytes of a file with one answer per line, given the answers in order."""
     return write_objects({"idx": index, "label": answer} for index, answer in enumerate(answers))
 
 
 def write_objects(objects: Iterable[Mapping[str, Any]]) -> bytes:
-    """Return objects as JSON, one per line."""
+    """Return the bytes of a file with one JSON object per line."""
     return "".join(json.dumps(each) + "\n" for each in objects).encode()
 
 
 def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
-    """Read the answers of a file from any source, and all of its faults."""
+    """Read the answers in JSON lines from any program, and report all problems in them."""
     faults = Faults(file.name)
     objects = read_objects(content, faults)
     if not objects:
@@ -49,7 +49,7 @@ def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Rea
     if not file.missing_are_wrong:
         return conclude(in_order(rows, ids, faults, file.names), faults)
     places = {row.place for row in rows}
-    # Only rows in the file must be complete and in order; missing rows are None in the answers.
+    # Rows may be missing, so only the indices in the file are checked. Missing answers are None.
     there = [place for place in ids if place in places]
     answers = in_order(rows, there, faults)
     if len(there) < len(ids):
@@ -61,7 +61,7 @@ def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Rea
 
 
 def read_objects(content: bytes, faults: Faults) -> list[Object]:
-    """Return the objects of a file; add faults for other lines, and for a file without objects."""
+    """Return the JSON objects in a file; report other lines, and a file without objects."""
     objects: list[Object] = []
     for number, value in _values(lines_of(content, faults, "an object on each line"), faults):
         if isinstance(value, dict):
@@ -73,10 +73,13 @@ def read_objects(content: bytes, faults: Faults) -> list[Object]:
 
 
 def _values(lines: Sequence[Line], faults: Faults) -> Iterator[tuple[int, Any]]:
-    """Yield (number, JSON value) of each line, or of each item of the array that all lines make."""
+    """Yield (number, JSON value) for each line.
+
+    If the whole file is one JSON array, this is reported, and the items of the array are yielded
+    instead of lines.
+    """
     text = "\n".join(line for _, line in lines)
-    # An array may span any number of lines, so all of them are read as one text. Its items are
-    # numbered instead of lines.
+    # An array may have any number of lines, so the whole file is parsed as one text.
     whole = _loaded(text, 1, faults) if text.lstrip().startswith("[") else None
     if not isinstance(whole, list):
         yield from ((number, _loaded(line, number, faults)) for number, line in lines)
@@ -91,8 +94,8 @@ _NO_JSON = object()
 
 
 def _loaded(text: str, line: int, faults: Faults) -> Any:
-    """Parse JSON, or return _NO_JSON; add a fault for a key that an object has twice."""
-    # Of two values with one key Python keeps the last without an error.
+    """Parse JSON; return _NO_JSON if it is malformed, and report keys that an object repeats."""
+    # If a key is repeated, Python keeps the last value without an error.
     doubled: list[str] = []
 
     def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -111,7 +114,7 @@ def _loaded(text: str, line: int, faults: Faults) -> Any:
 
 
 def _index(file: AnswerFile, line: int, found: Mapping[str, Any], faults: Faults) -> Scalar:
-    if "UID" in found and "pairID" in found:  # BLiMP's ids
+    if "UID" in found and "pairID" in found:  # the id in BLiMP consists of both
         return f"{found['UID']}/{found['pairID']}"
     index = found.get("idx")
     if isinstance(file.answers, Text) and isinstance(index, Mapping) and "query" in index:
@@ -124,7 +127,10 @@ def _index(file: AnswerFile, line: int, found: Mapping[str, Any], faults: Faults
 def _answer(
     file: AnswerFile, line: int, found: Mapping[str, Any], faults: Faults
 ) -> str | int | None:
-    """Return the meaning of an object's label; return None and add a fault if there is none."""
+    """Return the label of an object in the server's form.
+
+    If there is no label, or its meaning is not clear, this is reported and None is returned.
+    """
     _check_keys(line, found, faults)
     name = next((name for name in LABEL_NAMES if name in found), None)
     if name is None:
@@ -144,19 +150,19 @@ def _answer(
 
 
 def _check_keys(line: int, found: Mapping[str, Any], faults: Faults) -> None:
-    """Add a fault for keys other than the server's; one of LABEL_NAMES still gives the answer."""
+    """Report keys other than those that the server expects."""
     others = [name for name in found if name not in ("idx", "label")]
     if others and "idx" in found:
         names = ", ".join(map(repr, others))
         faults.add(f"the object has {names}, expected idx and label", line, mendable=True)
 
 
-# MultiRC's file: a JSON object per paragraph, with its questions and their answers. The ids of
-# questions and answers continue over the whole file.
+# MultiRC's file, with one JSON object per paragraph, which contains questions and their answer
+# options. The ids of questions and options are counted over the whole file.
 
 
 class Option(NamedTuple):
-    """An answer option: its paragraph, its question, and its label."""
+    """Answer option of MultiRC: the ids of its paragraph and question, and its label."""
 
     paragraph: int
     question: int
@@ -164,7 +170,7 @@ class Option(NamedTuple):
 
 
 def write_multirc(options: Sequence[Option]) -> bytes:
-    """Return the file's bytes; `options` are in order, and their positions are their ids."""
+    """Return the bytes of MultiRC's file, given the options in the order of their ids."""
     numbered = list(enumerate(options))
     return write_objects(
         {"idx": paragraph, "passage": {"questions": _questions(inside)}}
@@ -180,7 +186,7 @@ def _questions(options: Iterable[tuple[int, Option]]) -> list[dict[str, Any]]:
 
 
 def read_multirc(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
-    """Read the options of a file from any source, and all of its faults."""
+    """Read MultiRC's answer options from a file by any program, and report all problems in it."""
     faults = Faults(file.name)
     objects = read_objects(content, faults)
     if not objects:
@@ -203,7 +209,11 @@ class _Found(NamedTuple):
 
 
 def _flat(objects: Sequence[Object], faults: Faults) -> Iterator[_Found]:
-    """Yield every answer of every object, also of objects that hold a single answer."""
+    """Yield every answer option in the objects.
+
+    Objects that have a single option instead of a paragraph are accepted and reported. Malformed
+    objects are reported and skipped.
+    """
     for line, found in objects:
         idx = found.get("idx")
         if isinstance(idx, Mapping):
@@ -216,7 +226,7 @@ def _flat(objects: Sequence[Object], faults: Faults) -> Iterator[_Found]:
             yield _Found(line, idx.get("answer"), place, found.get("label"))
             continue
         try:
-            # A list, so that an object that is broken further on gives no answers at all.
+            # The list is complete before it is yielded, so a malformed object yields no options.
             yield from [
                 _Found(line, answer["idx"], (found["idx"], question["idx"]), answer["label"])
                 for question in found["passage"]["questions"]
@@ -244,8 +254,8 @@ def _option(
 
 
 def _check_places(file: AnswerFile, options: Sequence[Option], faults: Faults) -> None:
-    """Add faults unless paragraphs and questions are numbered in order over the whole file."""
-    # A paragraph that is repeated after another one is in this list twice.
+    """Report paragraphs and questions that are not numbered in order over the whole file."""
+    # If a paragraph occurs again after another one, it is in this list twice.
     paragraphs = [paragraph for paragraph, _ in groupby(option.paragraph for option in options)]
     if file.paragraphs is not None and paragraphs != list(range(file.paragraphs)):
         last = file.paragraphs - 1

@@ -1,4 +1,4 @@
-"""Readers of prediction files, of any origin, for a split with known labels."""
+"""Read prediction files from any program for a split with known labels."""
 
 import json
 import math
@@ -43,9 +43,12 @@ from benchharness.tasks.task import Metric, SpanTask, Task
 
 @dataclass(frozen=True, kw_only=True)
 class NoAnswer:
-    """File of SQuAD 2.0's no-answer scores, and the threshold above which they mean "no answer".
+    """No-answer scores and threshold for predictions of SQuAD 2.0.
 
-    The defaults are as in evaluate-v2.0.py: every score is 0, and the threshold is `THRESHOLD`.
+    Attributes:
+        file: File with a no-answer score for each question. Without it, every score is 0.
+        threshold: Threshold above which a score means "no answer". If it is None, it is
+            `THRESHOLD` if there are scores, and otherwise every answer stands.
     """
 
     file: Path | None = None
@@ -60,16 +63,17 @@ class NoAnswer:
 
 
 THRESHOLD = 1.0
-"""Default threshold of evaluate-v2.0.py, which no probability exceeds."""
+"""Default threshold of evaluate-v2.0.py. Probabilities never exceed it, so every answer stands."""
 
 
 # SQuAD's predictions.json, with or without na_prob.json or null_odds.json.
 
 
 def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer) -> PredictionFile:
-    """Read each question's answer ("" for none) and its no-answer score (0 if the file has none).
+    """Read a prediction file of SQuAD: each question's answer, and its no-answer score.
 
-    If all questions of the task have answers, some may be missing, as in evaluate-v1.1.py.
+    An answer of "" means "no answer". Without a file of no-answer scores, every score is 0. Answers
+    may be missing only in SQuAD 1.1, as in evaluate-v1.1.py.
     """
     ids = [example.id for example in rows.examples]
     content = content_of(path)
@@ -91,7 +95,7 @@ def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer)
         notes += require_clear(no_answer.file, odds.faults)
         scores = dict(odds.answers or ())
     threshold = no_answer.threshold
-    if threshold is None:  # without scores every answer counts, as at a model's threshold
+    if threshold is None:  # without scores, a threshold of 0 lets every answer stand
         threshold = 0.0 if scores is None else THRESHOLD
     predictions = tuple(
         SpanPrediction(
@@ -110,11 +114,11 @@ def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer)
     )
 
 
-# QuAC's lines per dialog, CoQA's list of turns, HotpotQA's answers and supporting facts.
+# QuAC's lines with one dialog each, CoQA's list of turns, HotpotQA's answers and supporting facts.
 
 
 def read_questions(path: Path, task: SpanTask, rows: SplitRows, _: NoAnswer) -> PredictionFile:
-    """Read each question's answer with its classes or facts; missing answers count as wrong."""
+    """Read a prediction file of QuAC, CoQA or HotpotQA; missing answers count as wrong."""
     examples: Sequence[Any] = rows.examples
     reading = read_conversations(path.name, content_of(path), task.files, examples)
     notes = require_clear(path, reading.faults)
@@ -125,19 +129,22 @@ def read_questions(path: Path, task: SpanTask, rows: SplitRows, _: NoAnswer) -> 
     return PredictionFile(predictions=predictions, notes=notes)
 
 
-# One answer per row: GLUE's tables, SuperGLUE's JSON lines, tables of SNLI, SWAG and RACE.
+# One answer per row: GLUE's tables, SuperGLUE's JSON lines, and tables for SNLI, SWAG and RACE.
 
 OFFICIAL: Mapping[str, AnswerFile] = {
     file.task: file for submission in SUBMISSIONS.values() for file in submission.files
 }
-"""The official server's file by task; MNLI has two similar files, of which this is the second."""
+"""Files of the official servers, keyed by task. MNLI has two files with the same layout; only the
+second one is in this mapping.
+"""
 
 
 def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> PredictionFile:
-    """Read the answer to every example; label names, ids and order may differ between files.
+    """Read one answer per example from a table, JSON lines, or plain lines.
 
-    ReCoRD answers may be missing, as in its script. A file with nothing but one answer per line
-    must have them in the order of the rows.
+    Several spellings of labels, ways of numbering the rows, and orders of rows are accepted. In
+    plain lines, which have only an answer each, the answers must be in the order of the examples.
+    As in its official script, answers to ReCoRD may be missing.
     """
     content, kind = content_of(path), answer_type(task)
     file = _file_for(path, task, rows)
@@ -154,7 +161,8 @@ def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> Predict
         tries.append(
             (count, count, read_answer_file(replace(file, format="lines"), content, count))
         )
-    # The first reading without faults; if all have some, the faults of the likeliest are reported.
+    # The first reading with clear answers is used. If there is none, the problems of the most
+    # likely reading, which is the first one, are reported.
     ids, places, reading = next((found for found in tries if found[2].answers), tries[0])
     notes = require_clear(path, reading.faults)
     answers = dict(zip(ids, reading.answers or (), strict=True))
@@ -166,20 +174,20 @@ def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> Predict
 
 
 def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
-    """Return the layout of the task's answers: the server's, or a plain table of label names."""
+    """Return the layout of a prediction file: that of the server, or a plain table of answers."""
     file = OFFICIAL.get(task.name) or AnswerFile(
         name=path.name, task=task.name, rows=0, answers=_plain(task, rows), fill=""
     )
     if task.suite == "race":
         file = replace(file, header=RACE_HEADER)
     answers = file.answers
-    if isinstance(answers, Number):  # only a submission is clipped
+    if isinstance(answers, Number):  # numbers are clipped only in submissions
         answers = Number(low=-math.inf, high=math.inf)
-    if isinstance(answers, Text):  # ReCoRD's script accepts any text
+    if isinstance(answers, Text):  # ReCoRD's script accepts any text, including an empty one
         answers = Text(may_be_empty=True)
     is_lines = path.suffix in (".jsonl", ".json")
     lines = file.format if file.format != "tsv" else "jsonl"
-    # A dev split has other numbers of paragraphs and questions than the test split.
+    # The numbers of paragraphs and questions are those of the test split, so they are not checked.
     return replace(
         file,
         name=path.name,
@@ -191,7 +199,7 @@ def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
 
 
 def _plain(task: Task, rows: SplitRows) -> Answers:
-    """Return the plain answers: label names, option indices (RACE: letters), or a number."""
+    """Return the answers in a plain table: label names, option indices or letters, or numbers."""
     names = answer_type(task).names(rows.examples)
     if task.kind == "labels":
         return LabelSet(names=names)
@@ -201,22 +209,22 @@ def _plain(task: Task, rows: SplitRows) -> Answers:
 
 
 NUMBERED = re.compile(r"(?:.*-)?(\d+)", re.ASCII)
-"""Pattern of an id that ends in a number: "12" and MultiRC's "3-40-212" are rows 12 and 212."""
+"""Pattern of ids that end with the index of the row, e.g. "12", or "3-40-212" in MultiRC (212)."""
 
 Numbering = tuple[Sequence[int], Sequence[int], Mapping[str, int]]
 
 
 def _numberings(rows: SplitRows) -> Iterator[Numbering]:
-    """Yield the ways in which a file may number its rows, the likeliest first.
+    """Yield the ways in which a file may number its rows, the most likely first.
 
-    Each is a tuple: the indices expected in the file, the index of each example, and the index by
-    id if ids are words. The indices are the examples' ids; or a plain count of the rows; or, if the
-    benchmark drops rows, the ids in a file that includes the dropped rows.
+    A file may use the ids of the examples, count the rows from 0, or, if the benchmark drops rows,
+    number all rows including the dropped ones. Each item is a tuple: the indices that the file must
+    have, the index of each example, and the indices keyed by id if ids are not numbers.
     """
     count = range(len(rows.examples))
     found = [NUMBERED.fullmatch(example.id) for example in rows.examples]
     ids = [int(match[1]) for match in found if match]
-    # Ids without a final number, or with repeated numbers, cannot be indices.
+    # Ids that do not end with a number, or whose numbers are repeated, cannot be indices.
     if len(set(ids)) < len(count):
         yield count, count, {example.id: place for place, example in enumerate(rows.examples)}
         yield count, count, {}
@@ -242,7 +250,10 @@ def _prediction(file: AnswerFile, kind: AnswerType, example: Any, answer: Any) -
 
 
 def _option(options: Sequence[str], text: str) -> int:
-    """Return the index of the option with that text after SQuAD's normalisation; -1 for none."""
+    """Return the index of the option with this text, or -1 if there is none.
+
+    If no option has exactly this text, texts are compared after SQuAD's normalisation.
+    """
     if text in options:
         return options.index(text)
     alike = [normalise(option) for option in options]
@@ -250,37 +261,40 @@ def _option(options: Sequence[str], text: str) -> int:
 
 
 def read_none(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> PredictionFile:
-    """Raise DataError: measurements cannot be read from a prediction file."""
+    """Raise DataError, because measurements of speed cannot be read from a prediction file."""
     raise DataError(
         f"{path} cannot be scored: {task.name} is measured, and `bench run` alone measures it."
     )
 
 
-# Scores that depend on the file itself, by metric; None if the script does not compute the score.
+# Scores that depend on the file itself, keyed by metric; None if the script does not compute them.
 
 FileScores = Mapping[Metric[Any, Any], float | None]
 
 
 def _swept(found: PredictionFile, examples: Sequence[Any]) -> FileScores:
-    """Compute the sweep with ties in the order of the file of no-answer scores."""
+    """Compute the scores at the best threshold, with ties in the order of the no-answer scores.
+
+    The official script keeps the order in which the file lists these scores.
+    """
     predictions: Sequence[Any] = found.predictions
     return swept_in_order(predictions, examples, found.sweep_order)
 
 
 def _of_columns(found: PredictionFile, _examples: Sequence[Any]) -> FileScores:
-    """Compute the accuracy of tags in the tag scheme of the file."""
+    """Compute the accuracy of tags without converting the file's tag scheme, as in conlleval."""
     return {tag_accuracy: words_share(found.columns)} if found.columns else {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Layout of prediction files.
+    """Functions for prediction files in one layout.
 
     Attributes:
         read: Function that reads a file.
-        own_scores: Function that computes the scores which depend on the file itself: on the order
-            of equal no-answer scores, or on the tag scheme.
-        takes_scores: True if no-answer scores may be in a second file.
+        own_scores: Function that computes the scores which depend on details of the file: on the
+            order of equal no-answer scores, or on the tag scheme.
+        takes_scores: True if no-answer scores can be given in a second file.
     """
 
     read: Callable[[Path, Any, SplitRows, NoAnswer], PredictionFile]
@@ -302,32 +316,32 @@ LAYOUTS: Mapping[str, Layout] = {
     "squad": Layout(read=read_spans, own_scores=_swept, takes_scores=True),
     **dict.fromkeys(("quac", "coqa", "hotpotqa"), Layout(read=read_questions)),
 }
-"""Layouts by a task's `files`, else by its kind of answer."""
+"""Layouts, keyed by `SpanTask.files`, or by `Task.kind` for other tasks."""
 
 
 def layout_of(task: Task) -> Layout:
-    """Return the layout of a task's prediction files."""
+    """Return the functions for the prediction files of a task."""
     return LAYOUTS.get(getattr(task, "files", task.kind), Layout(read=read_none))
 
 
 def read_predictions(
     path: Path, task: Task, rows: SplitRows, no_answer: NoAnswer | None = None
 ) -> PredictionFile:
-    """Read a prediction file: one prediction per example of the split, in their order.
+    """Read a prediction file, and return one prediction per example, in the order of the examples.
 
-    Formats are tables (GLUE, SNLI, SWAG, RACE), JSON lines (SuperGLUE), SQuAD's predictions.json,
-    TREC run files, and CoNLL columns. The last CoNLL column is the prediction; roles have a column
-    per predicate.
+    The formats are tables (GLUE, SNLI, SWAG, RACE), JSON lines (SuperGLUE), the JSON files of SQuAD
+    and similar tasks, TREC run files, and CoNLL columns. In CoNLL columns, the last column is the
+    prediction, except that roles have one column per predicate.
 
     Args:
-        path: The file.
+        path: Path of the file.
         task: Task that was predicted.
-        rows: Split with its examples.
+        rows: Examples of the split.
         no_answer: No-answer scores (na_prob.json) and threshold; for SQuAD 2.0 only.
 
     Raises:
-        DataError: If the prediction for an example is unclear, with file, line and fault, or if
-            `no_answer` is given for another task.
+        DataError: If the prediction for any example is not clear; the message has the file, the
+            line and the problem. Also if `no_answer` is given for another task.
     """
     layout = layout_of(task)
     takes_scores = layout.takes_scores and getattr(task, "no_answer", False)

@@ -1,4 +1,4 @@
-"""`bh.score`: the official scores of predictions that anybody made."""
+"""`bh.score`: compute the official scores of predictions from any program."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,21 +27,22 @@ def score(
     split: str = "",
     trust_remote_code: bool = False,
 ) -> "Scores":
-    """Compute the official scores of predictions of a split.
+    """Compute the official scores of predictions for a split.
 
     Args:
-        task: The task.
-        predictions: A file that `bench score` reads, a mapping or Series by example id, or a
-            sequence with one prediction per example, in order. A prediction is a label's name, a
-            number, an answer's text ("" for none), an option's index from 0, a sentence's tags, or
-            a list of labels.
-        data: The data source, as for `--data`.
-        split: The split; by default the first dev split, or the first test split if there is none.
-        trust_remote_code: Whether to load a metric that is third-party code which the data names,
-            but not this call.
+        task: Name of the task.
+        predictions: Path of a prediction file as for `bench score`, a mapping or Series keyed by
+            example id, or a sequence with one prediction per example, in order. A prediction is the
+            name of a label, a number, the text of an answer ("" for no answer), the index of an
+            option (from 0), the tags of a sentence, or a list of labels.
+        data: Source of the labelled rows, as for `--data`.
+        split: Name of the split; by default the first dev split, or the first test split if there
+            is no dev split.
+        trust_remote_code: True to load third-party code that the data name as a metric.
 
     Returns:
-        The scores by name. Their attribute `flags` contains warnings, such as constant predictions.
+        Scores keyed by name. The attribute `flags` contains warnings, e.g. about constant
+        predictions.
     """
     begin(trust=trust_remote_code)
     found = find_task(task, holds(str(data)))
@@ -58,7 +59,7 @@ def score(
 
 
 class Scores(dict[str, float]):
-    """Scores by name; `flags` contains warnings about them."""
+    """Scores keyed by name; the attribute `flags` contains warnings about the predictions."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         super().__init__(evaluation.scores)
@@ -69,7 +70,10 @@ class Scores(dict[str, float]):
 
 
 def _in_order(predictions: Any, examples: Sequence[Example]) -> list[Any]:
-    """Return one prediction per example, in the order of the examples."""
+    """Return one prediction per example, in the order of the examples.
+
+    Raises DataError if the predictions do not match the examples.
+    """
     ids = [example.id for example in examples]
     if hasattr(predictions, "to_dict") and not set(predictions.index).isdisjoint(ids):
         predictions = predictions.to_dict()

@@ -1,13 +1,14 @@
-"""Read and write answers to questions: SQuAD's, QuAC's, CoQA's and HotpotQA's files.
+"""Read and write the prediction files of SQuAD, QuAC, CoQA and HotpotQA.
 
-SQuAD has predictions.json, {question id: text}, and na_prob.json, {question id: number}. The server
-(CodaLab, evaluate-v1.1.py and evaluate-v2.0.py) gets predictions.json alone, so the no-answer
-threshold is applied before it is written: "" is "no answer".
+SQuAD's files are predictions.json, {question id: text}, and na_prob.json, {question id: number}.
+The server (CodaLab with evaluate-v1.1.py or evaluate-v2.0.py) gets only predictions.json, so the
+no-answer threshold is applied when the file is written, and "" means "no answer".
 
-QuAC (scorer.py) has a JSON object per dialog, one per line, with the lists "qid", "best_span_str",
-"yesno" and "followup". CoQA (evaluate-v1.0.py) has a list of {"id", "turn_id", "answer"}. HotpotQA
-(hotpot_evaluate_v1.py) has {"answer": {id: text}, "sp": {id: [[title, sentence's number], ...]}}.
-The test sets are hidden behind CodaLab worksheets, which run the same scripts on such files.
+QuAC's file (scorer.py) has one JSON object per dialog and line, with the lists "qid",
+"best_span_str", "yesno" and "followup". CoQA's file (evaluate-v1.0.py) is a list of {"id",
+"turn_id", "answer"}. HotpotQA's file (hotpot_evaluate_v1.py) is {"answer": {id: text}, "sp": {id:
+[[title, number of the sentence], ...]}}. The hidden test sets are scored on CodaLab, where the same
+scripts read the same files.
 """
 
 import json
@@ -21,7 +22,7 @@ from benchharness.errors import first_line
 from benchharness.extensions.submission.answer_file import Faults, Reading, conclude, decoded
 from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
 
-# SQuAD's files.
+# SQuAD's files, predictions.json and na_prob.json.
 
 QUESTIONS = {
     10_570: "1.1 dev",
@@ -29,16 +30,21 @@ QUESTIONS = {
     11_873: "2.0 dev",
     8_862: "2.0 test",
 }
-"""Names of the sets by their number of questions (Rajpurkar et al., 2018, table 2)."""
+"""Names of SQuAD's splits, keyed by their number of questions (Rajpurkar et al., 2018, table 2)."""
 
 UNANSWERABLE = (11_873, 8_862)
-"""Sizes, in questions, of the sets in which about half of the questions have no answer."""
+"""Numbers of questions in the splits where about half of the questions have no answer."""
 
 
 def write_predictions(predictions: Sequence[SpanPrediction], threshold: float | None) -> bytes:
-    """Return predictions.json; "" if the no-answer score exceeds the threshold (None: never).
+    """Return the bytes of predictions.json.
 
-    Questions that a file left out are left out again.
+    Questions that were missing in a scored file are left out.
+
+    Args:
+        predictions: The predictions.
+        threshold: No-answer threshold. The answer is "" if the no-answer score exceeds it. None
+            never replaces an answer.
     """
     answers = {
         p.id: p.text if threshold is None or p.no_answer_score <= threshold else ""
@@ -49,20 +55,27 @@ def write_predictions(predictions: Sequence[SpanPrediction], threshold: float | 
 
 
 def write_no_answer_scores(predictions: Sequence[SpanPrediction]) -> bytes:
-    """Return na_prob.json with unchanged scores, so that a swept threshold can be used as it is."""
+    """Return the bytes of na_prob.json with the unchanged no-answer scores.
+
+    So the best threshold that the official script finds applies to the predictions directly.
+    """
     return rewrite_answers([(p.id, p.no_answer_score) for p in predictions])
 
 
 def rewrite_answers(answers: Sequence[tuple[str, str | float]]) -> bytes:
-    """Return either file, given pairs of id and text or number."""
+    """Return the bytes of predictions.json or na_prob.json, given (id, text) or (id, number)."""
     return (json.dumps(dict(answers), allow_nan=False) + "\n").encode()
 
 
 @dataclass(frozen=True, kw_only=True)
 class SquadReading(Reading):
-    """Content of either file of SQuAD: `answers` are pairs of id and text, or of id and number.
+    """Content of predictions.json or na_prob.json.
 
-    `no_answer_scores` are pairs of id and number if a list of answers has both, else None.
+    `answers` has pairs (id, text) or (id, number).
+
+    Attributes:
+        no_answer_scores: Pairs (id, number) if the file is a list whose items have both an answer
+            and a no-answer score, else None.
     """
 
     no_answer_scores: Sequence[tuple[str, float]] | None = None
@@ -79,15 +92,15 @@ def read_answers(
     kind: Kind | None = None,
     missing_are_wrong: bool = False,
 ) -> SquadReading:
-    """Read predictions.json or na_prob.json from any source.
+    """Read predictions.json or na_prob.json, and report all problems in it.
 
     Args:
-        name: The name of the file, for faults.
-        content: The bytes of the file.
-        questions: The ids that the file must have; without them it must have as many as an official
-            set.
-        kind: The content that is expected; without it the values show which file it is.
-        missing_are_wrong: Whether questions may be left out, as for evaluate-v1.1.py, but not all.
+        name: Name of the file, for error messages.
+        content: Bytes of the file.
+        questions: Ids of the questions that the file must have. If it is None, the number of
+            questions must be that of an official split.
+        kind: Expected content of the file. If it is None, it is inferred from the values.
+        missing_are_wrong: True if some questions may be missing, as in evaluate-v1.1.py.
     """
     faults = Faults(name)
     text = decoded(content, faults)
@@ -96,7 +109,7 @@ def read_answers(
         return SquadReading(answers=None, faults=faults.all())
     pairs, odds = table
     numbers = sum(_is_number(value) for _, value in pairs)
-    # The majority decides, because an answer may be a number too: "1912".
+    # The majority of values decides, because an answer can look like a number: "1912".
     found: Kind = kind or ("scores" if 2 * numbers > len(pairs) else "texts")
     answers = [(question, _value(question, each, found, faults)) for question, each in pairs]
     scores = odds and [
@@ -119,7 +132,7 @@ def read_answers(
 def _check_official(
     answers: Sequence[tuple[str, Any]], count: int, scores: Any, faults: Faults
 ) -> None:
-    """Add faults for content that a server would refuse, or would not receive."""
+    """Report content that the server would refuse or ignore."""
     if count not in QUESTIONS:
         sets = ", ".join(f"{number} ({name})" for number, name in QUESTIONS.items())
         faults.add(f"it has {count} questions, expected {sets}")
@@ -132,13 +145,13 @@ def _check_official(
         faults.add('no answer is "": the server gets no na_prob.json, so apply the threshold')
 
 
-# Values: texts, or numbers, which may be quoted.
+# Values in the files are texts, or numbers, which may be quoted.
 
 _NAMES = {list: "a list (n best answers?)", tuple: "an object", type(None): "null"}
 
 
 def _value(question: str, value: Any, kind: Kind, faults: Faults) -> Any:
-    """Return a value as a text or a number; add a fault if it is neither."""
+    """Return a value as a text or a number; report it if it cannot be converted."""
     if kind == "texts" and isinstance(value, str):
         return value
     if kind == "scores" and _is_number(value):
@@ -153,16 +166,17 @@ def _value(question: str, value: Any, kind: Kind, faults: Faults) -> Any:
 
 
 Pairs = list[tuple[str, Any]]
-"""Ids and values; an id may occur twice."""
+"""List of (id, value); an id may occur twice."""
 
 
 def _table(text: str, faults: Faults) -> tuple[Pairs, Pairs | None] | None:
-    """Return the answers or scores in a file, and the scores next to its answers if there are any.
+    """Parse a file, and return its answers or scores, and no-answer scores next to the answers.
 
-    Return None and add a fault if the file has neither.
+    The second item is None if the file has no such scores. If the file is malformed, this is
+    reported and None is returned.
     """
     try:
-        # Objects as tuples of pairs: a dict would drop the first of two answers to one question.
+        # Objects are read as tuples of pairs, because a dict would drop a repeated question.
         found = json.loads(text, object_pairs_hook=tuple)
     except (ValueError, RecursionError) as error:
         faults.add(f"it is not JSON: {error}")
@@ -182,13 +196,16 @@ def _table(text: str, faults: Faults) -> tuple[Pairs, Pairs | None] | None:
 
 
 PROBABILITY = "no_answer_probability"
-"""Key of an answer's no-answer score, as in the hub's metric squad_v2."""
+"""Key of the no-answer score next to an answer, as in the hub's metric squad_v2."""
 
 
 def _listed(
     found: Sequence[Pairs], rows: Sequence[dict[str, Any]], faults: Faults
 ) -> tuple[Pairs, Pairs | None]:
-    """Return the answers in a list, as for the hub's metrics, and their scores if it has any."""
+    """Return the answers in a list of objects, and their no-answer scores or None.
+
+    The hub's metrics for SQuAD use this format.
+    """
     if any(len(row) < len(pairs) for row, pairs in zip(rows, found, strict=True)):
         faults.add("an object of its list has one key twice")
     others = {key for row in rows for key in row} - {"id", "prediction_text", PROBABILITY}
@@ -214,10 +231,10 @@ def _is_number(value: Any) -> bool:
 def _compare(
     found: Set[str], missing: Sequence[str], asked: Sequence[str], faults: Faults, script: str
 ) -> None:
-    """Add faults for missing questions, and for answers to other questions.
+    """Report missing questions, and answers to unknown questions.
 
-    Answers to other questions are mendable, and missing questions are if a `script` counts them as
-    wrong.
+    Answers to unknown questions can be ignored. Missing questions are accepted if there is a
+    `script` that counts them as wrong; otherwise they are errors.
     """
     if len(missing) == len(asked):
         faults.add(f"none of its {len(found)} answers is to one of the {len(asked)} questions")
@@ -239,22 +256,27 @@ CANNOT_ANSWER = "CANNOTANSWER"
 
 
 Found = dict[str, SpanPrediction]
-"""Predictions by the question's id. One with supporting sentences and no answer is `missing`."""
+"""Predictions keyed by question id. A prediction with supporting sentences but without an answer is
+`missing`."""
 
 
 def write_conversations(
     layout: str, predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample] = ()
 ) -> bytes:
-    """Return the file of a layout; HotpotQA's needs the examples, whose sentences it names."""
+    """Return the bytes of a prediction file in the layout "quac", "coqa" or "hotpotqa".
+
+    HotpotQA's file needs the examples, because it contains the names of their sentences.
+    """
     return WRITERS[layout]([p for p in predictions if not p.missing], examples).encode()
 
 
 def read_conversations(
     name: str, content: bytes, layout: str, examples: Sequence[SpanExample]
 ) -> Reading:
-    """Read a file from any source; its answers are pairs of id and prediction.
+    """Read a prediction file of QuAC, CoQA or HotpotQA, and report all problems in it.
 
-    Some questions may be missing, as for the official scripts.
+    The answers are pairs (id, prediction). As for the official scripts, some questions may be
+    missing.
     """
     faults = Faults(name)
     text = decoded(content, faults)
@@ -279,7 +301,7 @@ LAYOUTS = {
 
 
 def _loaded(text: str) -> Any:
-    """Parse JSON; raise ValueError for NaN and Infinity, which only Python reads."""
+    """Parse JSON; raise ValueError for NaN and Infinity, which are not valid JSON."""
 
     def refuse(name: str) -> None:
         raise ValueError(f"{name} is no number of JSON")
@@ -288,7 +310,7 @@ def _loaded(text: str) -> Any:
 
 
 def _is_whole(value: Any) -> bool:
-    """Return whether a value equals a whole number, as 1.0 does: scripts look it up in a dict."""
+    """Return whether a value equals an integer; 1.0 does, and scripts find it as a dict key 1."""
     return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
 
 
@@ -298,19 +320,19 @@ def _text(value: Any) -> str:
     return value
 
 
-# QuAC: a dialog per line.
+# QuAC: one dialog per line.
 
 
 def _write_quac(predictions: Sequence[SpanPrediction], _examples: Sequence[SpanExample]) -> str:
     dialogs: defaultdict[str, list[SpanPrediction]] = defaultdict(list)
     for prediction in predictions:
-        # "C_1ab_0_q#3" is the turn 3 of the dialog "C_1ab_0".
+        # "C_1ab_0_q#3" is turn 3 of the dialog "C_1ab_0".
         dialogs[prediction.id.rpartition("_q#")[0]].append(prediction)
     lines = (
         {
             "qid": [p.id for p in turns],
             "best_span_str": [CANNOT_ANSWER if p.abstains else p.text for p in turns],
-            # Without classes: neither yes nor no ("x"), and a follow-up question is optional ("m").
+            # The default is neither yes nor no ("x"), and an optional follow-up question ("m").
             "yesno": [(p.classes or ("x", "m"))[0] for p in turns],
             "followup": [(p.classes or ("x", "m"))[1] for p in turns],
         }
@@ -353,7 +375,7 @@ def _read_coqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Fo
     parts = {example.id: example.id.rpartition("/") for example in examples}
     asked = {(story, int(turn)): question for question, (story, _, turn) in parts.items()}
     rows = [(row["id"], row["turn_id"], _text(row["answer"])) for row in _loaded(text)]
-    # An unknown turn is named by its pair, "('story', 3)", which is no question's id.
+    # An unknown turn gets a name such as "('story', 3)", which is never the id of a question.
     named = [(asked.get(row[:2], str(row[:2])), row[2]) for row in rows]
     found = {name: SpanPrediction(id=name, text=answer) for name, answer in named}
     if odd := [turn for _, turn, _ in rows if not _is_whole(turn)]:
@@ -365,7 +387,7 @@ def _read_coqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Fo
     return found
 
 
-# HotpotQA: answers, and supporting facts as the title of a paragraph and a number in it.
+# HotpotQA: answers, and supporting facts, each given by a paragraph's title and a sentence number.
 
 
 def _write_hotpotqa(predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]) -> str:
@@ -379,7 +401,7 @@ def _write_hotpotqa(predictions: Sequence[SpanPrediction], examples: Sequence[Sp
 def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Found:
     document = _loaded(text)
     answers, facts = document["answer"], document["sp"]
-    # In reverse, so that of two sentences of one name the first is found.
+    # The order is reversed, so that the first of two sentences with the same name is found.
     known = {
         example.id: {name: number for number, name in reversed(fact_names(example).items())}
         for example in examples
@@ -390,7 +412,7 @@ def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -
         said = dict.fromkeys(map(_fact, facts.get(question, ())))
         odd += [fact for fact in said if not (len(fact) > 1 and _is_whole(fact[1]))]
         numbers = known.get(question, {})
-        # An unknown fact gets a number below 0, and counts as a wrong one.
+        # An unknown fact gets a negative index, and so counts as wrong.
         places = [numbers.get(fact, -1 - place) for place, fact in enumerate(said)]
         answer = answers.get(question)
         found[question] = SpanPrediction(
@@ -424,4 +446,4 @@ READERS: Mapping[str, Callable[[str, Sequence[SpanExample], Faults], Found]] = {
     "coqa": _read_coqa,
     "hotpotqa": _read_hotpotqa,
 }
-"""Readers by layout."""
+"""Functions that read a prediction file, keyed by layout."""

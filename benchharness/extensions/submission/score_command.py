@@ -1,4 +1,4 @@
-"""`bench score`: score a prediction file of any origin, and optionally put it on the board."""
+"""`bench score`: score prediction files of any program, and optionally store the scores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class Predicted:
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """Options for missing answers, and for storing the scores."""
+    """Options for handling missing answers and for storing the scores."""
 
     strict: bool = option(False, "Refuse a file with missing answers.")
     store: bool = option(False, 'Store the scores; the board lists them as "scored here".')
@@ -97,7 +97,7 @@ def score(files: Files, *, predicted: Predicted, kept: Kept, as_json: AsJson = F
 
 
 def _check_missing(scored: Scored, *, strict: bool, store: bool) -> None:
-    """Raise DataError for missing answers if scores are to be stored or none may be missing."""
+    """Raise DataError if answers are missing but the scores will be stored or `strict` is given."""
     for one in scored.splits:
         if not one.missing or not (strict or store):
             continue
@@ -108,7 +108,7 @@ def _check_missing(scored: Scored, *, strict: bool, store: bool) -> None:
 
 
 def _keep(scored: Scored, model: str, db: str) -> str:
-    """Store the scores as a result; return its key."""
+    """Store the scores as a result, and return the key of the result."""
     result = to_result(scored, model)
     with open_store(db) as store:
         tell_notes(store.taken.sentences(store.name))

@@ -1,4 +1,4 @@
-"""Results that need no training: of prediction files, and of ensembles of stored predictions."""
+"""Scores of prediction files, and leaderboard results that need no training."""
 
 import hashlib
 import json
@@ -30,12 +30,17 @@ from benchharness.tasks.task import Task, check_labels, ending_of
 
 @dataclass(frozen=True, kw_only=True)
 class ScoredSplit:
-    """A split of a prediction file: its evaluation with its official metrics.
+    """Scores of a prediction file on one split.
 
-    `official` holds the same scores with the keys and in the unit of the official script that the
-    task names (such as SQuAD's or conlleval), and `unit` names that unit; both are empty for other
-    tasks. `notes` are remarks on odd rows and on deviations that were tolerated in the file, and
-    `missing` is the number of answers that the file lacks.
+    Attributes:
+        evaluation: Predictions and scores.
+        official: The numbers that the task's official script prints (e.g. SQuAD's or conlleval),
+            keyed by the script's names; empty if the task has no such script.
+        unit: Description of the unit of `official`; empty if the task has no such script.
+        notes: Remarks on irregular rows, and on problems in the file that were tolerated.
+        missing: Number of answers that the file lacks.
+        file: Path of the file.
+        no_answer: No-answer scores and threshold that were given with the file, if any.
     """
 
     evaluation: Evaluation
@@ -49,7 +54,14 @@ class ScoredSplit:
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """All splits of a task that were scored; `seconds` is the time that it took."""
+    """Scores of the prediction files for a task.
+
+    Attributes:
+        task: The task.
+        data: Source of the labelled rows.
+        splits: Scores on each split.
+        seconds: Time that the scoring took.
+    """
 
     task: Task
     data: str
@@ -64,20 +76,20 @@ def score_files(
     splits: Sequence[str] = (),
     no_answer: NoAnswer | None = None,
 ) -> Scored:
-    """Score one prediction file per split of a task.
+    """Score prediction files for a task, one file per split.
 
-    Missing answers count as wrong if the official script counts them so.
+    Missing answers count as wrong if the official script accepts a file without them.
 
     Args:
         files: Prediction files, one for each split.
         task: Name of the task.
-        data: Source of the rows, as in --data.
+        data: Source of the labelled rows, as in --data.
         splits: Splits in the order of the files; by default the task's first dev splits.
-        no_answer: Threshold for unanswered questions, and the file of no-answer scores.
+        no_answer: No-answer scores and threshold, for SQuAD 2.0.
 
     Raises:
-        BenchError: Files and splits do not pair, or labels are hidden.
-        DataError: A file does not clearly contain a prediction for every row.
+        BenchError: The numbers of files and splits differ, or labels are hidden.
+        DataError: A file does not have exactly one clear prediction for every row.
     """
     start = time.monotonic()
     found, source = find_task(task, holds(data)), parse_data(data)
@@ -118,10 +130,14 @@ def _score(
 
 
 def to_result(scored: Scored, model: str) -> Result:
-    """Convert the scores to a result of `model` with the recipe "scored here", for the leaderboard.
+    """Convert scores to a result that the leaderboard lists with the recipe "scored here".
 
-    Nothing was trained, so there are no steps, parameters or training rows. The digests of the
-    predictions are the job's settings: the same answers make the same job.
+    The settings of the job contain digests of the predictions, so equal predictions give the same
+    job.
+
+    Args:
+        scored: The scores.
+        model: Name of the system that made the predictions.
     """
     evaluations = tuple(split.evaluation for split in scored.splits)
     job = Job(
@@ -149,7 +165,7 @@ def untrained_result(
     code: Mapping[str, object] = MappingProxyType({}),
     **provenance: object,
 ) -> Result:
-    """Return the result of a job without training, finished now."""
+    """Create the result of a job that needed no training and has just finished."""
     return Result(
         job=job,
         evaluations=evaluations,
@@ -169,7 +185,11 @@ def untrained_result(
 
 
 def _settings(splits: Sequence[ScoredSplit]) -> Iterator[tuple[str, Setting]]:
-    """Yield the settings of a scoring job: digest and file of predictions, and thresholds."""
+    """Yield the names and settings of a scoring job.
+
+    The settings are the digest and path of each prediction file, no-answer thresholds, and the
+    numbers of missing answers.
+    """
     for split in splits:
         text = json.dumps(split.evaluation.predictions, sort_keys=True)
         digest = hashlib.sha256(text.encode()).hexdigest()

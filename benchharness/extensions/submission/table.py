@@ -1,6 +1,6 @@
-"""Read and write GLUE's and RACE's tables: a header, then an index and an answer per line.
+"""Read and write GLUE's and RACE's tables, which have an index and an answer per line.
 
-Columns are separated by tabs.
+The first line is a header. Columns are separated by tabs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,14 +22,21 @@ from benchharness.extensions.submission.answer_file import (
 )
 from benchharness.tasks.examples import ChoicePrediction
 
-# The indices of a file's answers: every expected one once, in order (mostly 0 to n - 1).
+# The indices of answers in a file, which must be complete, unique and in order. Usually they are 0
+# to n - 1.
 
 LONGEST = 15
-"""Maximum number of digits of an index; Python refuses to read numbers of thousands of digits."""
+"""Maximum number of digits in an index; Python refuses to parse thousands of digits."""
 
 
 class Numbered(NamedTuple):
-    """An answer with its index as written, and its line."""
+    """Answer in a file, with its line and its index as they are in the file.
+
+    Attributes:
+        line: Number of the line.
+        place: Index of the answer.
+        answer: The answer.
+    """
 
     line: int
     place: Scalar
@@ -42,9 +49,16 @@ def in_order(
     faults: Faults,
     names: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Any] | None:
-    """Return the answers in the order of `ids`; if they do not fit, add faults and return None.
+    """Return the answers in the order of `ids`, and report all problems with their indices.
 
-    `names` are texts that a file may have instead of indices.
+    Args:
+        rows: Answers with their indices.
+        ids: Expected indices.
+        faults: Collector of problems.
+        names: Indices keyed by texts that the file may have instead of them.
+
+    Returns:
+        The answers; None if the indices are not exactly the expected ones.
     """
     if len(rows) != len(ids):
         faults.add(_count(len(rows), len(ids)))
@@ -63,7 +77,7 @@ def in_order(
     if len(placed) != len(ids) or answers.keys() != set(ids):
         return None
     rank = {place: number for number, place in enumerate(ids)}
-    # Only the first of them is named: all rows behind it may be out of order too.
+    # Only the first row that is out of order is reported, because all rows after it may be too.
     for (before, *_), (place, line, _) in pairwise(placed):
         if rank[place] < rank[before]:
             faults.add(f"index {place} stands after {before}", line, mendable=True)
@@ -76,7 +90,7 @@ def _count(found: int, wanted: int) -> str:
 
 
 def _find_odd(places: Sequence[tuple[int, int]], ids: Sequence[int], faults: Faults) -> None:
-    """Add faults for indices that are repeated, not expected, or missing."""
+    """Report indices that are repeated, unexpected, or missing."""
     lines: dict[int, int] = {}
     for place, line in places:
         if place in lines:
@@ -93,19 +107,20 @@ def _find_odd(places: Sequence[tuple[int, int]], ids: Sequence[int], faults: Fau
 
 
 def missing_indices(missing: Sequence[int]) -> str:
-    """Return a phrase with the number of missing indices, and the first of them."""
+    """Return a phrase with the number of missing indices, and the first five of them."""
     some = ", ".join(map(str, missing[:5])) + (", ..." if len(missing) > 5 else "")
     noun = "index is" if len(missing) == 1 else "indices are"
     return f"{len(missing)} {noun} missing: {some}"
 
 
 def _number(row: Numbered, names: Mapping[str, int], faults: Faults) -> int | None:
-    """Return the index as a number; return None and add a fault if it is none."""
+    """Return the index of an answer as a number; if it is invalid, report this and return None."""
     if str(row.place) in names:
         return names[str(row.place)]
     if isinstance(row.place, int) and not isinstance(row.place, bool) and row.place >= 0:
         return row.place
-    # pandas writes "12.0" where a column has gaps. Python would read digits of any script.
+    # pandas writes "12.0" in a column with missing values. Only ASCII digits are accepted, because
+    # `int` would accept the digits of any script.
     text = str(row.place).strip().removesuffix(".0")
     if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST:
         known = f" or an id such as {next(iter(names))!r}" if names else ""
@@ -117,34 +132,35 @@ def _number(row: Numbered, names: Mapping[str, int], faults: Faults) -> int | No
 
 
 def _offset(indices: Sequence[int | None], ids: Sequence[int]) -> int:
-    """Return the first index if the indices are complete but do not begin at 0, else 0."""
+    """Return the first index if the indices are consecutive but do not begin at 0, else 0."""
     known = {index for index in indices if index is not None}
     low, count = min(known, default=0), len(ids)
-    # Mostly 1. Indices are not shifted if other ids than 0 to n - 1 are expected.
+    # A file with such an offset usually counts from 1. The offset is always 0 if the expected
+    # indices are not 0 to n - 1.
     is_whole = len(indices) == count and known == set(range(low, low + count))
     return low if is_whole and set(ids) == set(range(count)) else 0
 
 
 INDEX_NAMES = ("index", "idx", "id", "")
 PAIR = ("uid", "pairid")
-"""Columns of BLiMP's paradigm and number, which make an id with a slash between."""
+"""Names of the columns with BLiMP's paradigm and number. Joined by a slash, they are the id."""
 PREDICTION_NAMES = ("prediction", "predictions", "pred", "label", "labels", "answer")
-"""Accepted names of the column of predictions; DeBERTa writes "predictions". Among the names of the
-index is "", which pandas writes."""
+"""Accepted names of the column with predictions; DeBERTa writes "predictions". The accepted names
+of the index column (INDEX_NAMES) include "", which pandas writes."""
 
 
 def write_rows(rows: Sequence[tuple[str, str]]) -> bytes:
-    """Return the bytes of a table: tabs, no quotes, UTF-8, lines that end in a line feed."""
+    """Return the bytes of a tab-separated table in UTF-8, without quotes."""
     return "".join("\t".join(row) + "\n" for row in rows).encode()
 
 
 def write_table(answers: Sequence[str]) -> bytes:
-    """Return the bytes of GLUE's table."""
+    """Return the bytes of a table for GLUE, given the answers in the order of their indices."""
     return write_rows([HEADER, *((str(index), answer) for index, answer in enumerate(answers))])
 
 
 def read_table(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
-    """Read the answers of a table from any source, and all of its faults."""
+    """Read the answers in a table from any program, and report all problems in it."""
     faults = Faults(file.name)
     lines = lines_of(content, faults, f"{len(ids)} answers")
     if not lines:
@@ -156,12 +172,12 @@ def read_table(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
 
 
 def write_lines(answers: Sequence[str]) -> bytes:
-    """Return the bytes of a file with an answer per line."""
+    """Return the bytes of a file with one answer per line."""
     return "".join(f"{answer}\n" for answer in answers).encode()
 
 
 def read_single(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
-    """Read the answers of a file that has nothing but one per line, in the order of the rows."""
+    """Read the answers in a file that has only one answer per line, in the order of the rows."""
     faults, known = Faults(file.name), dict[str, Understood]()
     lines = lines_of(content, faults, f"{len(ids)} answers")
     rows = [Numbered(number, place, line) for place, (number, line) in enumerate(lines)]
@@ -174,7 +190,10 @@ def read_single(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading
 def _answer(
     file: AnswerFile, row: Numbered, known: dict[str, Understood], faults: Faults
 ) -> str | None:
-    """Return the meaning of a row's answer; `known` caches the answers that were seen before."""
+    """Return an answer in the server's form, and report it if it is written differently.
+
+    `known` caches the results for answers that were seen before.
+    """
     if row.answer not in known:
         known[row.answer] = file.answers.understand(row.answer)
     value, problem = known[row.answer]
@@ -184,12 +203,15 @@ def _answer(
 
 
 def read_rows(lines: Sequence[Line], faults: Faults, header: tuple[str, str]) -> list[Numbered]:
-    """Return index and prediction of each line below the header, which should be `header`."""
+    """Return the index and the answer in each line after the header.
+
+    A missing header, or another one than `header`, is reported.
+    """
     split = _splitter(lines[0][1], faults)
     number, first = lines[0][0], split(lines[0][1])
     names = [name.strip().strip("\"'").casefold() for name in first]
     expected = f"expected {header[0]}, tab, {header[1]}"
-    # A first line that begins with a number is a row, "0<tab>entailment".
+    # If the first line begins with a number, e.g. "0<tab>entailment", it is not a header.
     if names[0].removesuffix(".0").isdecimal():
         faults.add(f"the header is missing: {expected}", number, mendable=True)
         return _cells(lines, split, ([0], 1), len(first), faults)
@@ -201,8 +223,11 @@ def read_rows(lines: Sequence[Line], faults: Faults, header: tuple[str, str]) ->
 
 
 def _splitter(header: str, faults: Faults) -> Callable[[str], list[str]]:
-    """Return a function that splits lines at tabs, or else at whatever separates the header."""
-    # Without any of the three it is None, for which `split` cuts at white space.
+    """Return a function that splits lines into columns.
+
+    The separator is inferred from the header. If it is not a tab, this is reported.
+    """
+    # If the header has none of the three, `split` gets None and splits at white space.
     separator = next((s for s in ("\t", ",", ";") if s in header), None)
     if separator != "\t" and len(header.split(separator)) > 1:
         name = {",": "a comma", ";": "a semicolon"}.get(separator or "", "white space")
@@ -215,11 +240,11 @@ def _splitter(header: str, faults: Faults) -> Callable[[str], list[str]]:
 
 
 Columns = tuple[Sequence[int], int]
-"""Positions of the index, or of its parts, and the position of the prediction."""
+"""Column numbers of the index (several if it is joined from parts), and that of the prediction."""
 
 
 def _columns(header: Sequence[str]) -> Columns | None:
-    """Return the positions of index and prediction by their names; None if one is missing."""
+    """Find the columns with the index and the prediction by name; return None if one is missing."""
     pair = [header.index(name) for name in PAIR if name in header]
     index = [header.index(name) for name in INDEX_NAMES if name in header][:1]
     prediction = next((header.index(name) for name in PREDICTION_NAMES if name in header), None)
@@ -246,14 +271,14 @@ def _cells(
 
 
 def _index(cell: str) -> str | int:
-    """Return a number if the cell is plainly one, else the cell."""
-    # "007" stays as it is written, so that `_number` reports it.
+    """Return the cell as a number if it is a plain integer, else unchanged."""
+    # "007" is not converted, so that `_number` reports it.
     is_plain = cell.isascii() and cell.isdecimal() and len(cell) <= LONGEST
     return int(cell) if is_plain and str(int(cell)) == cell else cell
 
 
 def _unquoted(cell: str, line: int, faults: Faults) -> str:
-    """Return the cell without quotes and white space around it; add a fault if it had any."""
+    """Return a cell without quotes and white space around it, and report that it had them."""
     bare = cell.strip()
     if len(bare) > 1 and bare[0] == bare[-1] and bare[0] in "\"'":
         faults.add("the cells are quoted, expected plain text", line, mendable=True)
@@ -263,18 +288,21 @@ def _unquoted(cell: str, line: int, faults: Faults) -> str:
     return bare
 
 
-# RACE's answers: no server takes them, so the table is benchharness's own, with an id and a letter
-# per line.
+# RACE's answers. There is no server for RACE, so benchharness defines the table: one id and one
+# letter per line.
 
 RACE_HEADER = ("id", "answer")
 LETTERS = "ABCD"
 QUESTIONS = 4934
-"""Number of questions in the test set: 1436 middle and 3498 high (Lai et al., EMNLP 2017, table
+"""Number of questions in RACE's test set: 1436 middle and 3498 high (Lai et al., EMNLP 2017, table
 2)."""
 
 
 def write_race(predictions: Sequence[ChoicePrediction]) -> bytes:
-    """Return the table; raise BenchError if the predictions are not those of the whole test set."""
+    """Return the bytes of a table with RACE's answers.
+
+    Raises BenchError if the number of predictions is not that of the whole test set.
+    """
     if len(predictions) != QUESTIONS:
         raise BenchError(
             f"RACE's test set has {QUESTIONS} questions, found {len(predictions)} predictions: "

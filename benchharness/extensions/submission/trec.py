@@ -1,6 +1,6 @@
-"""Read and write TREC run files, as for trec_eval: a document of a ranking per line.
+"""Read and write TREC run files for trec_eval, which have one ranked document per line.
 
-Its six columns are the query, "Q0", the document, its rank from 1, its score and the run's name.
+The six columns are the query, "Q0", the document, its rank from 1, its score, and a run name.
 """
 
 import math
@@ -27,14 +27,15 @@ from benchharness.tasks.task import RankingTask
 _NAME = "benchharness"
 
 _BLANKS = re.compile(r"[ \t\n\v\f\r]+")
-"""Pattern of the blanks that separate columns in C, the language of trec_eval: an id may contain
-any other blank."""
+"""Pattern of the white space that separates columns. trec_eval is written in C, so only ASCII white
+space counts, and an id may contain any other white space."""
 
 
 def write_run(predictions: Sequence[RankingPrediction]) -> bytes:
-    """Return a file of rankings in trec_eval's order: falling scores, and falling ids on a tie.
+    """Return the bytes of a TREC run file.
 
-    Raises DataError for an id that is empty or contains a blank, which separates the columns.
+    As in trec_eval, documents are sorted by score and then by id, both in descending order. Raises
+    DataError if an id is empty or contains white space, which would separate columns.
     """
     return "".join(f"{line}\n" for each in predictions for line in _lines(each)).encode()
 
@@ -49,15 +50,16 @@ def _lines(prediction: RankingPrediction) -> Iterator[str]:
 
 
 Ranking = dict[str, tuple[float, str]]
-"""Score and rank of each document, as a file has them."""
+"""Score and rank of each document in a file, keyed by the id of the document."""
 
 
 def read_run(path: Path, _task: RankingTask, rows: SplitRows, _: object) -> PredictionFile:
-    """Read the ranking of each query by the scores; the ranks in the file are not used.
+    """Read the rankings in a TREC run file; they are sorted by scores, and ranks are ignored.
 
-    As in trec_eval, unknown queries are left out and, with its option -c, a query without a line
-    counts 0. A document that the corpus lacks is like any other, and not relevant unless it was
-    judged. Raises DataError if a document is repeated for a query, which trec_eval refuses too.
+    As in trec_eval, unknown queries are left out. A query that the file lacks scores 0, as with
+    trec_eval's option -c. A document that the corpus lacks is kept and is irrelevant unless it was
+    judged. Raises DataError if a document is repeated for a query, which is an error in trec_eval
+    too.
     """
     faults = Faults(path.name)
     text = decoded(content_of(path), faults)
@@ -101,7 +103,7 @@ def _rankings(text: str, faults: Faults) -> dict[str, Ranking]:
 
 
 def _number(score: str) -> float | None:
-    """Return the number in a column; None if it is no number, or not finite."""
+    """Parse a number; return None if the text is not a finite number."""
     try:
         value = float(score) if score.isascii() and "_" not in score else math.nan
     except ValueError:
@@ -110,7 +112,7 @@ def _number(score: str) -> float | None:
 
 
 def _compare(found: Mapping[str, Ranking], examples: Sequence[Any], faults: Faults) -> None:
-    """Add faults for queries and documents in only one of file and split, and for odd ranks."""
+    """Report unknown or missing queries, unknown documents, and ranks that contradict scores."""
     asked = {example.id for example in examples}
     missing, others = len(asked - found.keys()), len(found.keys() - asked)
     if missing == len(asked):
@@ -131,7 +133,7 @@ def _compare(found: Mapping[str, Ranking], examples: Sequence[Any], faults: Faul
 
 
 def _is_out_of_order(ranking: Ranking) -> bool:
-    """Return whether the ranks contradict the scores; equal scores may have any ranks."""
+    """Return whether the ranks contradict the scores; documents with equal scores may have any."""
     if not all(rank.isascii() and rank.isdecimal() for _, rank in ranking.values()):
         return False
     listed = sorted(ranking.values(), key=lambda each: (len(each[1]), each[1]))

@@ -1,4 +1,4 @@
-"""Files of a submission, made from stored predictions of the best runs, or filled in."""
+"""Create the files of a submission from stored predictions, or from constant answers."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,12 +36,19 @@ from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import suffix_of
 
 Split = tuple[str, str]
-"""A task's name and one of its splits."""
+"""Name of a task, and name of one of its splits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gathered:
-    """A file of a submission: its path, task, content, and run (None if it was filled in)."""
+    """File of a submission.
+
+    Attributes:
+        path: Path of the file in the submission; empty if the submission is a single file.
+        task: Name of the task.
+        content: Bytes of the file.
+        run: Run whose predictions the file contains; None if it has constant answers.
+    """
 
     path: Path
     task: str
@@ -51,14 +58,14 @@ class Gathered:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Options of a submission.
+    """Options for creating a submission.
 
     Attributes:
         suite: Suite to submit.
-        seed: Seed of the runs; None for the best runs on the dev split.
-        fill: True to write one constant answer for tasks that were not run.
+        seed: Seed of the runs; None to select the runs that are best on the dev split.
+        fill: True to write a constant answer for tasks that were not run.
         threshold: For SQuAD 2.0, the no-answer score above which a question is left unanswered;
-            None for the threshold of the predictions, which is 0 for a model.
+            None for the threshold of the predictions, which is 0 for models.
     """
 
     suite: Suite
@@ -68,10 +75,16 @@ class Wanted:
 
 
 def gather(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
-    """Return the files of a submission, made from these runs of one model.
+    """Create the files of a submission from stored runs of one model.
 
-    Raises BenchError if a task has no run (unless it may be filled in), if stored results are not
-    of the official data, and if the suite has no use for `fill` or `threshold`.
+    Args:
+        store: Store with the predictions.
+        rows: Runs of the model.
+        wanted: Options.
+
+    Raises:
+        BenchError: A task has no run on the official data (unless it is filled), the suite has no
+            submission, or `fill` or `threshold` does not apply to the suite.
     """
     stored, suite = StoredPredictions(store), wanted.suite.name
     if wanted.fill and suite not in SUBMISSIONS:
@@ -113,7 +126,7 @@ def _zipped(stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted) -
 
 
 def _run_of(file: AnswerFile, chosen: Mapping[str, RunRow]) -> RunRow | None:
-    # The task whose run predicts this one: itself, or for AX the task MNLI.
+    # A task such as AX is predicted by a run of another task, MNLI.
     run = chosen.get(find_task(file.task).trained_on or file.task)
     return run if run and f"{file.task}:{file.split}" in run.fingerprints else None
 
@@ -126,7 +139,7 @@ def _composed(stored: StoredPredictions, file: AnswerFile, run: RunRow) -> bytes
 
 
 def _examples(stored: StoredPredictions, result: Result, name: str) -> tuple[Example, ...]:
-    """Return the rows that the run predicted; raise DataError if they have changed."""
+    """Return the examples that the run predicted; raise DataError if they have changed since."""
     try:
         return stored.rows(result.job, name).examples
     except ChangedRowsError as error:
@@ -137,7 +150,7 @@ def _examples(stored: StoredPredictions, result: Result, name: str) -> tuple[Exa
 
 
 def _filled(file: AnswerFile, data: str) -> bytes:
-    """Return a file with a constant answer; rows that it needs are read from `data`."""
+    """Return the bytes of a file with a constant answer; examples are read if they are needed."""
     examples: tuple[Example, ...] = ()
     if needs_examples(file, fill=True):
         examples = read(find_task(file.task), file.split, parse_data(data)).examples
@@ -145,18 +158,21 @@ def _filled(file: AnswerFile, data: str) -> bytes:
     return compose(file, kind, filled(file, kind, examples), examples)
 
 
-# Suites without a zip file: the files of each task by name, mostly in the format that its script
+# Suites whose submission is not a zip. The files are usually in the format that the official script
 # reads.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """The splits that a suite's files are made from, and the content of the files.
+    """Description of the submission of a suite that is not a zip.
 
-    `split` is a prefix, or several prefixes, of the splits' names. `write(task, predictions,
-    examples, threshold)` returns the content of each file, keyed by its name ("" for a single
-    file); "{}" in a name stands for the language. It gets no examples unless `needs_rows`. `ending`
-    is the extension of a single file.
+    Attributes:
+        split: Prefix, or several prefixes, of the names of the splits to submit.
+        write: Function `(task, predictions, examples, threshold)` that returns the content of each
+            file, keyed by its name. The name is "" if the submission is a single file; "{}" in a
+            name is replaced by the language.
+        needs_rows: True if `write` needs the examples; otherwise it gets an empty sequence.
+        ending: File extension if the submission is a single file.
     """
 
     split: str | tuple[str, ...]
@@ -222,9 +238,10 @@ def _questions(task: Any, predictions: Any, examples: Any, _: Any) -> Mapping[st
 
 
 def _xtreme(task: Any, predictions: Any, *_: Any) -> Mapping[str, bytes]:
-    """Return files of labels or tags, one per line; answers to questions are JSON instead.
+    """Return the file for one language of an XTREME task.
 
-    An empty line follows each sentence of tags.
+    It has one label or tag per line, with an empty line after each sentence of tags. Answers to
+    questions are JSON instead.
     """
     kind = answer_type(task)
     if kind.is_words:
@@ -254,24 +271,36 @@ FORMS: Mapping[str, Form] = {
         ),
     ),
 }
-"""Forms of submissions, keyed by suite."""
+"""Descriptions of the submissions that are not zips, keyed by suite."""
 
 SUBMITTED = (*SUBMISSIONS, *FORMS)
-"""Suites that have a submission."""
+"""Names of the suites that have a submission."""
 
 
-# Choice of the stored runs for a submission: for each task, the best on its dev split.
+# Selection of the stored runs for a submission: for each task, the best run on its dev split.
 
 
 def choose_runs(
     rows: Iterable[RunRow], wanted: Sequence[Split], suite: Suite, seed: int | None = None
 ) -> Mapping[str, RunRow]:
-    """Return the run to submit for each task, from runs that predicted the wanted splits.
+    """Select the run to submit for each task.
 
-    Runs on mini data or with limited rows are left out, because no server accepts them. If a model
-    name covers several checkpoints, only the one that ran last counts, because a submission is of
-    one model. Among its runs the dev score decides, as in papers that report "the best of n".
-    Raises BenchError if there is no run at all.
+    Runs on mini data or with limited rows are not selected, because no server accepts them. If a
+    model name was used for several checkpoints, only the checkpoint with the latest run is used,
+    because a submission must be from a single model. Of its runs, those with the best dev scores
+    are selected, as in papers that report "the best of n".
+
+    Args:
+        rows: Stored runs of a model.
+        wanted: Splits to submit.
+        suite: Suite to submit; its rule computes the dev score.
+        seed: Seed that the runs must have; None for any.
+
+    Returns:
+        Runs keyed by task.
+
+    Raises:
+        BenchError: No run can be submitted.
     """
     able = [row for row in rows if _is_able(row, wanted) and seed in (None, row.seed)]
     if not able:
@@ -297,14 +326,14 @@ def _is_able(row: RunRow, wanted: Sequence[Split]) -> bool:
 
 
 def _covered(row: RunRow, wanted: Sequence[Split]) -> int:
-    """Return how many of the wanted splits the run has predicted."""
+    """Return the number of wanted splits that the run has predicted."""
     return sum(f"{task}:{split}" in row.fingerprints for task, split in wanted)
 
 
 def _preference(
     row: RunRow, task: str, wanted: Sequence[Split], suite: Suite
 ) -> tuple[int, float, str]:
-    """Return a sort key that prefers more splits, then a better dev score, then a newer run."""
+    """Return a sort key that ranks runs by number of splits, then by dev score, then by date."""
     scores = row.scores.get(task, {})
     ruled = suite.rule.task_score(task, scores) if task in suite.rule.cells else None
     return _covered(row, wanted), -1.0 if ruled is None else ruled, row.finished

@@ -1,4 +1,4 @@
-"""XTREME without retrieval: seven tasks that are trained in English and scored in 40 languages."""
+"""XTREME without retrieval: seven tasks with training in English and scores in 40 languages."""
 
 from benchharness.extension import Extension
 

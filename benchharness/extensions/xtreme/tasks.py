@@ -1,11 +1,13 @@
-"""XTREME without retrieval: seven tasks, each trained on English and scored on many languages.
+"""XTREME without retrieval: seven tasks, with training in English and scores in many languages.
 
-Hu et al., XTREME, ICML 2020; https://github.com/google-research/xtreme (838c13b) has the languages
-and the averages. Each language is a test split with public labels. The splits `train_LANGUAGE` can
-be trained on instead of English. As in XTREME, one SQuAD model answers XQuAD and MLQA.
+Languages and averages are as in Hu et al., ICML 2020, and in
+https://github.com/google-research/xtreme (838c13b). Each language has a test split with public
+labels. The splits `train_LANGUAGE` can be used for training instead of English. As in XTREME, a
+model trained on SQuAD predicts both XQuAD and MLQA.
 
-The hub's UDPOS keeps the parts of fused words ("zu" and "dem" of "zum"), which XTREME's own script
-joins: these are other rows, which are shown on another board.
+On the hub, UDPOS has the parts of fused words ("zu" and "dem" of "zum"), which XTREME's own script
+joins. So rows from the hub differ from those in the official files, and their results are shown on
+separate leaderboards.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,38 +44,40 @@ from benchharness.tasks.task import (
 )
 
 MINI = "mini"
-"""Language in the mini data that stands for all languages without mini rows."""
+"""Language code of the mini data that are used for all languages without mini rows."""
 
 REVISIONS = {
     "facebook/xnli": "b8dd5d7af51114dbda02c0e3f6133f332186418e",
     "google-research-datasets/paws-x": "4cd8187c404bda33cb1f62b49b001115862acf37",
     "google-research-datasets/tydiqa": "da78f23f9119363459acbaf46bf89426ff26c259",
 }
-"""Commits of data sets; for the others no commit could be confirmed."""
+"""Commits of data sets on the hub. The commits of the other data sets could not be confirmed."""
 
 TaskT = TypeVar("TaskT", bound=Task)
 
 
 def _evaluate(*metrics: Metric[Any, Any]) -> Script:
-    """Create the script XTREME evaluate.py for one language of a task."""
+    """Describe the numbers that XTREME's evaluate.py prints for one language of a task."""
     return Script(lines={metric.name: metric for metric in metrics})
 
 
 def _task(
     kind: type[TaskT], title: str, languages: str, files: Mapping[str, str], hub: str, **facts: Any
 ) -> TaskT:
-    """Create a task of several languages.
+    """Create a task with several languages.
 
     Args:
         kind: Class of the task.
         title: Title of the task.
-        languages: Language codes, separated by spaces ("de", or "de:German" if files use the name).
-        files: Files of test, and of train and dev if there are any. Several are separated by
-            spaces; "{code}" and "{name}" stand for a language.
+        languages: Language codes, separated by spaces. A code may be followed by the language's
+            name in files, e.g. "de:German".
+        files: Possible files of a language, keyed by "train", "dev" and "test", and separated by
+            spaces. "{code}" and "{name}" are replaced by those of the language.
         hub: Name of the data set on the hub, config of a language (with "{code}" or "{name}"), and
-            name of the test split there, separated by spaces.
-        **facts: Other fields of the task. `source` has other fields of Source: with `language_of` a
-            file has several languages, and `train` has the columns of train if they differ.
+            name of the test split on the hub, separated by spaces.
+        **facts: Other fields of the task. `source` has other fields of `Source`, and may have
+            `train`, the columns of train if they differ. If it has `language_of`, a file has rows
+            in several languages.
     """
     names = dict(each.partition(":")[::2] for each in languages.split()) | {MINI: MINI}
     source: dict[str, Any] = dict(facts.pop("source"))
@@ -112,15 +116,15 @@ def _task(
 
 
 def _same(columns: str) -> dict[str, str]:
-    """Return columns that have the same name in files and on the hub."""
+    """Return a mapping of columns that have the same name in files and on the hub."""
     return {name: name for name in columns.split()}
 
 
-# Pairs of sentences: XNLI's test and dev files have all languages in one table.
+# Pairs of sentences. In XNLI's test and dev files, one table has the rows of all languages.
 
 
 def _of_language(row: Row) -> str | None:
-    """Return the language in the official table; None for the hub, which has no such column."""
+    """Return the language of a row in the official table; None for rows without this column."""
     language = row.get("language")
     return None if language in (None, MINI) else str(language)
 
@@ -182,13 +186,14 @@ NO_LANGUAGE = "words without a language before them are left out, as by XTREME's
 
 
 def _words(rows: Sequence[Row]) -> list[Row]:
-    """Split the language off each word ("de:Bonn" in the files); rows of the hub have none.
+    """Remove the language code before each word in WikiANN's files, e.g. "de:" in "de:Bonn".
 
-    Words without a language are dropped and counted. Raises ValueError if no word has a language.
+    Words without a language code are dropped, and the first row reports their number. Rows from the
+    hub are not changed, because their words have no codes. Raises ValueError if no word has a code.
     """
     found, left_out = list[Row](), 0
     for row in rows:
-        if "document" not in row:  # a row of the hub
+        if "document" not in row:  # the row is from the hub
             found.append(row)
             continue
         pairs = [*zip(texts(row, "tokens"), texts(row, "ner_tags"), strict=True)]
@@ -237,13 +242,13 @@ POS_TAGS = (
     *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN"),
     *("PUNCT", "SCONJ", "SYM", "VERB", "X"),
 )
-"""Tags of Universal Dependencies, in the hub's order."""
+"""Parts of speech in Universal Dependencies, in the hub's order."""
 
 
 def _has_no_text(_split: str, example: TagExample) -> bool:
-    """Return whether a sentence's words are "_", because its treebank is released without texts.
+    """Return whether all or all but one of the words are "_".
 
-    XTREME's script drops these sentences too.
+    Some treebanks are released without texts. XTREME's script drops their sentences too.
     """
     hidden = example.words.count("_")
     return bool(hidden) and hidden >= len(example.words) - 1
@@ -256,7 +261,7 @@ UDPOS = _task(
     "eu:Basque fa:Persian fi:Finnish fr:French he:Hebrew hi:Hindi hu:Hungarian id:Indonesian "
     "it:Italian ja:Japanese kk:Kazakh ko:Korean mr:Marathi nl:Dutch pt:Portuguese ru:Russian "
     "ta:Tamil te:Telugu th:Thai tl:Tagalog tr:Turkish ur:Urdu vi:Vietnamese yo:Yoruba zh:Chinese",
-    # E.g. UD_German-GSD/de_gsd-ud-test.conllu, and the files of the language's other treebanks.
+    # All treebanks of a language are read, e.g. UD_German-GSD/de_gsd-ud-test.conllu.
     {p: f"ud-treebanks-v2.5/*/{{code}}_*-ud-{p}.conllu" for p in ("train", "dev", "test")},
     "google/xtreme udpos.{name} test",
     source=_of_tags("conllu", "pos_tags", POS_TAGS),
@@ -278,8 +283,8 @@ ENGLISH_SQUAD = replace(
     metrics=SQUAD_V1[::-1],
     cite="Hu et al., XTREME, ICML 2020: SQuAD 1.1, whose model answers XQuAD and MLQA",
 )
-"""SQuAD 1.1, whose model predicts XQuAD and MLQA. F1 comes first, so it is the metric for
-selection.
+"""Task SQuAD 1.1, whose model also predicts XQuAD and MLQA. Models are selected by its first
+metric, which is F1.
 """
 
 _SQUAD = {"format": "squad", "no_answer": False, "columns": _same(" ".join(COLUMNS))}
@@ -318,9 +323,10 @@ _TYDI = (
 
 
 def _begins_with_language(row: Row) -> str | None:
-    """Return the language with which a question's id begins: "english--3215621880858840488-2".
+    """Return the language of a question in TyDi QA, which is the first part of its id.
 
-    None for mini data; raises ValueError for an unknown language.
+    For example, "english--3215621880858840488-2" is in English. Returns None for mini data. Raises
+    ValueError if the language is unknown.
     """
     name = text(row, "id").partition("-")[0]
     known = {each.partition(":")[2]: each.partition(":")[0] for each in _TYDI.split()}
@@ -329,7 +335,7 @@ def _begins_with_language(row: Row) -> str | None:
     return known.get(name)
 
 
-# One file per language, as XTREME downloads it, or one file of all languages, as released.
+# XTREME's download has one file per language, and TyDi QA's release has one file for all languages.
 _TYDI_DEV = ("tydiqa-goldp-v1.1-dev/tydiqa-goldp-dev-{name}.json", "tydiqa-goldp-v1.1-dev.json")
 
 TYDIQA = _task(
@@ -343,7 +349,7 @@ TYDIQA = _task(
     "google-research-datasets/tydiqa secondary_task validation",
     source={"language_of": _begins_with_language, "optional": ("title",), **_SQUAD},
     name="xtreme/tydiqa",
-    # The files have no titles, but the hub has some.
+    # Only the hub has titles, so they are dropped.
     convert=lambda row: replace(question(row), title=""),
     metrics=SQUAD_V1,
     script=EVALUATE_V1,
@@ -352,7 +358,7 @@ TYDIQA = _task(
 )
 
 XTREME_TASKS = (XNLI, PAWSX, UDPOS, PANX, XQUAD, MLQA, TYDIQA, ENGLISH_SQUAD)
-"""Tasks in the order of the paper's table, then the task whose model predicts two of them."""
+"""Tasks in the order of the paper's table, then the SQuAD task whose model predicts two of them."""
 
 XTREME_CELLS: Mapping[str, tuple[str, ...]] = {
     task.name: tuple(
@@ -361,8 +367,8 @@ XTREME_CELLS: Mapping[str, tuple[str, ...]] = {
     for task in XTREME_TASKS
     if task is not ENGLISH_SQUAD
 }
-"""Scores that XTREME's evaluate.py averages: each language's metric, for questions both EM and F1,
-whose mean is used.
+"""Names of the scores that XTREME's evaluate.py averages, keyed by task: the metric of each
+language, or both EM and F1 for question answering.
 """
 
 XTREME_7 = ScoreRule(
