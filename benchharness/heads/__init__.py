@@ -194,13 +194,13 @@ def with_losses(network: Any, logits: Tensor, hidden: Tensor, inputs: dict[str, 
 
     Otherwise return the logits unchanged. The result is `[rows, outputs]`, or
     `[rows, outputs + 1]` with the loss as last column. `hidden` contains the encoder's states of
-    the inputs. If the inputs contain all rows several times, one copy after the other, the losses
-    of a row are averaged.
+    the inputs. If the inputs contain all rows several times (first all rows in one text order, then
+    all rows in the other), the losses of a row are averaged.
     """
     if not network.training or not network.lm_weight:
         return logits
     losses = language_model_losses(network.encoder, hidden, inputs)
-    # The mean over all copies of a row: (copies * rows,) -> (rows,)
+    # The mean over the text orders of a row: (orders * rows,) -> (rows,)
     losses = losses.unflatten(0, (-1, len(logits))).mean(0)  # type: ignore[no-untyped-call]
     return torch.cat([logits.float(), network.lm_weight * losses[:, None]], dim=-1)
 

@@ -43,7 +43,7 @@ class _Asked:
     """Functions of a span head with auxiliary outputs, wrapped around the plain head.
 
     The logits of the plain head come first, then those of the classes of each group. If the task
-    has supporting facts, the last logit decides whether a sentence is one.
+    has supporting facts, the last logit decides whether a sentence supports the answer.
     """
 
     head: Head

@@ -11,7 +11,10 @@ class Adafactor(transformers.optimization.Adafactor):
 
     @staticmethod
     def _get_lr(group: dict[str, Any], state: dict[str, Any]) -> Any:
-        """Return a weight's learning rate: the group's rate times the weight's bounded scale."""
+        """Return a weight's learning rate: the group's rate times the weight's scale.
+
+        The scale is the root mean square of the weight, but at least the group's second `eps`.
+        """
         # With weight decay, the rate is needed on the host in any case.
         if group["weight_decay"] or not group["scale_parameter"] or group["relative_step"]:
             return transformers.optimization.Adafactor._get_lr(group, state)  # type: ignore[no-untyped-call]

@@ -38,15 +38,15 @@ class Features:
     Attributes:
         token_ids: Token ids of all rows: `[tokens]`.
         token_types: Token types: `[tokens]`; None for encoders without segments.
-        starts: First token of each row, and the number of tokens: `[rows + 1]`.
+        starts: Index of each row's first token, followed by the number of tokens: `[rows + 1]`.
         pad_id: Token id of padding.
         max_tokens: Maximum length of a padded row.
-        items: First row of each item, and the number of rows: `[items + 1]`; None if each row
-            is an item.
+        items: Index of each item's first row, followed by the number of rows: `[items + 1]`; None
+            if each row is an item.
         terms: Number of losses that each item adds to the mean of a batch, such as the number
             of tagged words in a sentence: `[items]`; None if every item adds one.
-        marks: First token of each marked span, and the token after its last:
-            `[rows, marks, 2]`.
+        marks: Position in the row of each marked span's first token, and of the token after its
+            last: `[rows, marks, 2]`.
         read: Mask of the tokens whose states a head on a frozen encoder reads, `[tokens]`; None if
             it reads all. The other tokens are context for the encoder.
         truncated: Mask of the examples that were cut to `max_tokens`: `[examples]`; None if
@@ -89,7 +89,7 @@ class Features:
 
     @cached_property
     def item_starts(self) -> NDArray[np.int64]:
-        """First row of each item, and the number of rows: `[items + 1]`."""
+        """Index of each item's first row, followed by the number of rows: `[items + 1]`."""
         return np.arange(len(self) + 1) if self.items is None else self.items  # (items + 1,)
 
     @cached_property

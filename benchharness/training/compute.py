@@ -83,7 +83,7 @@ class Ranks:
         return items[order][self.rank :: self.count]
 
     def own_seed(self, seed: int, step: int) -> int:
-        """Return a seed for this process and step that no other process has."""
+        """Return a seed that differs between processes and between steps."""
         # Hash the numbers: with a sum, rank 1 at step 2 would draw the same as rank 2 at step 1.
         return int(np.random.SeedSequence([seed, step, self.rank]).generate_state(1)[0])
 

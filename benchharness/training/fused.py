@@ -204,7 +204,7 @@ def fuse_norms(encoder: Any) -> str:
 
 
 def _has_layers(module: nn.Module) -> bool:
-    children = dict(module.named_children())  # in any order
+    children = dict(module.named_children())  # may be in any order
     kinds = [type(children.get(name)) for name in ("LayerNorm", "dropout")]
     are_all = len(children) == 3 and kinds == [nn.LayerNorm, nn.Dropout]
     return are_all and len(getattr(children.get("dense"), "casts", ())) == 2

@@ -225,7 +225,7 @@ class Training:
             cut = [share]
         else:
             cut = cut_by_length(share, lengths, accumulation, overhead, sizes)
-        terms = features.count_terms(batch)  # of the whole batch
+        terms = features.count_terms(batch)  # number of losses of the whole batch
         return [Part.of(features, each, device, terms=terms, layout=self._layout) for each in cut]
 
     @cached_property

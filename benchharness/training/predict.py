@@ -171,7 +171,7 @@ class FreedMemory:
     def look(self) -> None:
         """Return freed memory to the system if glibc holds too much; call this every few steps."""
         held = int(Path("/proc/self/statm").read_text().split()[1]) if _HAS_TRIM else 0  # pages
-        if self._was_trimmed:  # there are no holes yet, so an increase is due to longer rows
+        if self._was_trimmed:  # there are no holes yet: an increase may be due to longer rows
             self._settled = max(self._settled, held)
         self._was_trimmed = held > HOLES * self._settled
         if self._was_trimmed:

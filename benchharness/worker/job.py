@@ -478,7 +478,7 @@ class JobState:
 
     @property
     def seconds(self) -> float:
-        """Seconds that the job has taken so far, without the time in which it did not run."""
+        """Seconds that the job has taken so far; the time while it was stopped does not count."""
         return self.earlier + time.monotonic() - self.began
 
     @property

@@ -68,7 +68,10 @@ class Source:
 
 
 def _places_of(features: Features, tokens: str) -> Indices:
-    """Return the index of every token's stored state, -1 if there is none; or of every row's."""
+    """Return the index of every token's stored state; -1 for tokens whose state is not stored.
+
+    If only one state per row is read, return the index of every row's stored state.
+    """
     if tokens != "all":
         return np.arange(len(features))  # (rows,)
     if features.read is None:
