@@ -87,9 +87,9 @@ class Head:
 def divergence(logits: Tensor, teacher: Tensor, temperature: float, dim: int = -1) -> Tensor:
     """Return the Kullback-Leibler divergence KL(teacher || student) times the squared temperature.
 
-    Both distributions are softmaxes over `dim` at the temperature, in fp32. The factor makes up for
-    the gradients, which shrink with the squared temperature (Hinton et al., arXiv:1503.02531,
-    section 2). Classes whose teacher logit is -inf (missing options, padding) do not count.
+    Both distributions are softmaxes over `dim` at the temperature, in fp32. The factor compensates
+    for the gradients, which shrink with the squared temperature (Hinton et al., arXiv:1503.02531,
+    section 2). Classes whose teacher logit is -inf (missing options, padding) are ignored.
     """
     mine = (logits.float() / temperature).log_softmax(dim)
     theirs = (teacher.float() / temperature).log_softmax(dim)
@@ -123,7 +123,7 @@ def cut_windows(tokens: int, room: int, stride: int) -> list[slice]:
     one empty window.
     """
     step = min(stride, room)
-    beyond = max(0, tokens - room)  # tokens outside of the first window
+    beyond = max(0, tokens - room)  # number of tokens after the first window
     starts = range(0, beyond + step, step)  # the last one begins at `beyond` or after it
     return [slice(start, min(start + room, tokens)) for start in starts]
 

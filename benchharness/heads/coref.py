@@ -147,7 +147,7 @@ def _columns(example: DocumentExample, tokens: Tokens) -> dict[str, NDArray[np.i
 
 
 def _segments(words: NDArray[np.int64], sentences: NDArray[np.int64], room: int) -> Iterator[slice]:
-    """Yield segments of at most `room` tokens that end with a sentence or else with a word.
+    """Yield segments of at most `room` tokens that end with a sentence, if possible, or a word.
 
     A word with more than `room` tokens is cut.
     """
@@ -229,7 +229,7 @@ class CorefNetwork(nn.Module):
         self.segments = segments
 
     def forward(self, targets: Tensor | None = None, **inputs: Any) -> Tensor:
-        """Return losses in training, else the antecedents as codes."""
+        """Return losses in training, and the codes of the antecedents otherwise."""
         told = {name: inputs.pop(name) for name in CorefFeatures.per_token}
         shape = told["words"].shape  # (rows, tokens)
         _, counts = torch.unique_consecutive(told["documents"][:, 0], return_counts=True)

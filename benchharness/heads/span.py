@@ -191,7 +191,7 @@ def _pieces(features: SpanFeatures, examples: Sequence[SpanExample]) -> Ids:
 
 
 def _sentences(features: SpanFeatures, examples: Sequence[SpanExample]) -> NDArray[np.int64]:
-    """Return where each sentence of its example begins in each window: `[windows, sentences]`."""
+    """Return the position at which each sentence begins in each window: `[windows, sentences]`."""
     most = max(len(example.sentences) for example in examples)
     found = np.full((len(features), most), -1, dtype=np.int64)
     for number, example in enumerate(examples):

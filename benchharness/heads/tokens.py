@@ -453,7 +453,7 @@ def spread(
 # A file CACHE/features/DIGEST.npz has the arrays and numbers of a Features, or of a subclass.
 
 KEPT_TOKENS = 200_000
-"""Minimum number of tokens of a split for the cache; fewer are encoded in less than a second."""
+"""Minimum number of tokens of a split that is cached. Smaller ones are encoded in a second."""
 
 KIND = "kind"
 

@@ -173,7 +173,7 @@ class Graphs:
         self._recorded: dict[Any, tuple[Part, Callable[[], object], Tensor]] = {}
 
     def __call__(self, network: nn.Module, goals: Tensor, loss: Any, *, part: Part) -> Tensor:
-        """Add a micro-batch's gradients of the batch's mean loss; return its share of that loss.
+        """Add the gradients of a micro-batch's share of the batch's mean loss; return that share.
 
         The next call overwrites the returned tensor, so use it on the device before.
         """

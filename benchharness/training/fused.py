@@ -3,9 +3,9 @@
     norm(dropout(dense(states)) + residual)      BertSelfOutput, BertOutput, and similar modules
 
 In a bf16 step, torch launches ten kernels after the product, and most of them read and write all
-states; here there are three. The kernels are written in Triton, which comes with torch on a GPU;
-its interpreter runs them on a CPU. Before they are used, a trial compares them with the original
-layers on the device.
+states; the fused version launches three. The kernels are written in Triton, which comes with torch
+on a GPU; its interpreter runs them on a CPU. Before they are used, a trial compares them with the
+original layers on the device.
 """
 
 from collections.abc import Callable, Sequence

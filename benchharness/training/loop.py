@@ -346,7 +346,7 @@ class Training:
         if not is_best and not 1 < selection.average_last > len(self.plan.evaluations) - number:
             return
         for name, tensor in self._changing():
-            # On the CPU: a GPU that the training fits on may have no room for a second copy.
+            # Copied to the CPU, because the GPU may have no room for a second copy of the weights.
             copy = tensor.detach().to("cpu", copy=True)
             # To average the weights at several evaluations, keep only their sum, because a copy for
             # each would need too much memory. Integers such as position ids are not averaged.
@@ -367,7 +367,7 @@ class Training:
 
         Raises DivergedError if an unread loss is not finite, so that no diverged state is saved.
         """
-        self.meter.read()  # losses that are still on the device would not be saved
+        self.meter.read()  # only losses that have been read are part of the state
         kept = {"kept": self.kept} if self.kept else {}
         return State(
             tensors={

@@ -107,7 +107,7 @@ def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
         # decay is divided by the highest rate.
         for decoupled in [optim.decoupled_weight_decay / (optim.learning_rate * scale)]
         for weights, decay in (
-            # By dimension and not by name ("LayerNorm", "bias" in BERT): names differ per family.
+            # Chosen by dimension, because the names ("LayerNorm", "bias") differ between families.
             ([w for w in part if w.ndim > 1], decoupled or optim.weight_decay),
             ([w for w in part if w.ndim < 2], 0.0),
         )
@@ -235,7 +235,7 @@ def can_be_cut(network: Any) -> bool:
         network.set_input_embeddings(stand_in)
     except (NotImplementedError, AttributeError):
         return False
-    # Code that ties the embedding to other weights, or keeps its own reference to it, is refused.
+    # False for code that ties the embedding to other weights, or keeps its own reference to it.
     is_used_elsewhere = any(weight is whole.weight for weight in network.parameters())
     has_taken = network.get_input_embeddings() is stand_in
     network.set_input_embeddings(whole)

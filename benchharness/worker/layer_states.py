@@ -211,7 +211,7 @@ def _compute(
         return array
 
     for step, states in enumerate(reported(batches, states_of, report, "encoding")):
-        rows = batches[step]  # the batch is halved if memory runs out
+        rows = batches[step]  # read only now: it was halved if memory ran out
         yield (features.tokens_of(rows) if source.tokens == "all" else rows), states
 
 
