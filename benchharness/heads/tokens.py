@@ -453,7 +453,7 @@ def spread(
 # A file CACHE/features/DIGEST.npz has the arrays and numbers of a Features, or of a subclass.
 
 KEPT_TOKENS = 200_000
-"""Minimum number of tokens of a split that is cached. Smaller ones are encoded in a second."""
+"""Minimum number of tokens of a split that is cached; smaller ones take less than a second."""
 
 KIND = "kind"
 
