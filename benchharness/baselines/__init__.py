@@ -1,6 +1,6 @@
 """Baselines that any encoder must beat: the most frequent answer, and a linear model over words.
 
-They do not use torch.
+This package does not import torch.
 """
 
 import platform
@@ -24,20 +24,23 @@ from benchharness.tasks.suites import find_task
 __all__ = ["run_baseline"]
 
 MAJORITY = "baseline:majority"
-"""Checkpoint of the majority baseline; stored runs and digests contain the word "baseline"."""
+"""Name that stands for a checkpoint in the jobs of the majority baseline.
+
+Do not rename it: stored runs and digests contain it.
+"""
 
 LEARNERS: Mapping[str, Learner] = {
     MAJORITY: learn_majority,
     "baseline:bag-of-words": learn_bag_of_words,
 }
-"""Learners, keyed by the checkpoint of the baseline's ModelSpec."""
+"""Learner of each baseline, keyed by the name that stands for its checkpoint."""
 
 
 def run_baseline(job: Job, report: Reporter = lambda _: None) -> Result:
     """Train a baseline, predict the splits of the job and score the predictions.
 
     Raises:
-        DataError: A split has changed since the job was planned.
+        DataError: If a split has changed since the job was planned.
     """
     start, started = time.monotonic(), _now()
     report(Progress(phase="loading"))
@@ -63,7 +66,7 @@ def run_baseline(job: Job, report: Reporter = lambda _: None) -> Result:
 
 
 def _evaluation(job: Job, name: str, rows: SplitRows, predictions: Any) -> Evaluation:
-    """Score predictions of a split; the majority gets no flag for its constant predictions."""
+    """Score the predictions of a split; leave out flags for the majority, which is constant."""
     evaluation = evaluate_split(name, rows, predictions)
     return replace(evaluation, flags=()) if job.checkpoint == MAJORITY else evaluation
 

@@ -32,7 +32,7 @@ from benchharness.tasks.examples import (
 from benchharness.tasks.read import subset
 from benchharness.tasks.task import PairTask, Task
 
-# A baseline learns from a train split, and predicts any rows of the same task.
+# A learner fits a baseline to a train split; its predictor predicts any rows of the same task.
 
 Predictor = Callable[[Sequence[Any]], tuple[Prediction, ...]]
 """Function that returns one prediction per example, in order."""
@@ -43,14 +43,14 @@ Learner = Callable[[Task, Sequence[Any], Mapping[str, Any]], Predictor]
 
 # Texts as sparse vectors of TF-IDF weights.
 
-TOKEN = r"\w+|[^\w\s]"  # noqa: S105  (a pattern, no password)
-"""Token pattern: words and single marks, so that only a blank text has no token."""
+TOKEN = r"\w+|[^\w\s]"  # noqa: S105  (a pattern, not a password)
+"""Token pattern: words and single punctuation marks, so that only blank texts have no token."""
 
 
 def fit_vectors(texts: Sequence[str], values: Mapping[str, Any]) -> Any:
-    """Fit a TF-IDF vectorizer on texts, with the n-grams and features that `values` limit.
+    """Fit a TF-IDF vectorizer to texts, with n-grams up to `ngrams` and at most `max_features`.
 
-    Its vectors have length 1, so that products of two are cosines.
+    Both limits are in `values`. The vectors have length 1, so a product of two is their cosine.
     """
     return TfidfVectorizer(
         token_pattern=TOKEN,
@@ -68,16 +68,16 @@ def learn_sentences(
 ) -> Predictor:
     """Learn to answer with the sentence that is most similar to the question.
 
-    Similarity is the cosine; of equal sentences the first is taken. Training learns only the
-    inverse frequency of each word. The no-answer score is the negative cosine. Every question gets
-    an answer, because only dev could show the right threshold.
+    Similarity is the cosine of TF-IDF vectors, and the first sentence wins on ties. Training learns
+    only the inverse frequency of each word. The no-answer score is the negative cosine. Every
+    question gets an answer, because a threshold could only be chosen on dev.
     """
     contexts = dict.fromkeys(example.context for example in examples)
     vectors = fit_vectors([*contexts, *(example.question for example in examples)], values)
 
     def predict(asked: Sequence[SpanExample]) -> tuple[SpanPrediction, ...]:
-        # The sentences of all contexts are rows of one matrix; `places` has the first row of each
-        # context and the row after its last.
+        # The sentences of all contexts are rows of one matrix; `places` contains the range of rows
+        # of each context.
         cut = {example.context: split_sentences(example.context) for example in asked}
         rows = vectors.transform([sentence for parts in cut.values() for sentence in parts])
         ends = accumulate((len(parts) for parts in cut.values()), initial=0)
@@ -104,9 +104,9 @@ def learn_sentences(
 def learn_majority(
     task: Task,
     examples: Sequence[Any],
-    values: Mapping[str, Any],  # noqa: ARG001  (as every baseline)
+    values: Mapping[str, Any],  # noqa: ARG001  (as in every learner)
 ) -> Predictor:
-    """Learn the most frequent label, option position or tag, or the mean of a number."""
+    """Learn the most frequent label, option index or tag, or the mean of the training numbers."""
     predict = answer_type(task).majority(examples)
     return lambda asked: tuple(map(predict, asked))
 
@@ -117,7 +117,7 @@ def _has_labels(task: PairTask, examples: Sequence[PairExample]) -> Any:
     return np.array([[float(label in each) for label in task.labels] for each in found])
 
 
-# Multiple choice, by an option's words and by the words that it shares with the context.
+# Multiple choice: features are an option's words, and the words that it shares with the context.
 
 
 def learn_options(
@@ -150,7 +150,7 @@ def _options(examples: Sequence[ChoiceExample]) -> list[tuple[ChoiceExample, int
 
 
 def _rows(vectors: Any, examples: Sequence[ChoiceExample]) -> Any:
-    """Return a row per option: its vector, and its product with the vector of its question."""
+    """Return a row of features per option: its vector, and its product with the question's."""
     options = vectors.transform([e.options[place] for e, place in _options(examples)])
     questions = vectors.transform([_question(example) for example in examples])
     # Each question is repeated for each of its options.
@@ -159,7 +159,7 @@ def _rows(vectors: Any, examples: Sequence[ChoiceExample]) -> Any:
 
 
 def _option_choice(example: ChoiceExample, logits: Any) -> ChoicePrediction:
-    # A softmax over the options; logits are shifted to at most 0, so that nothing overflows.
+    # Softmax over the options; the logits are shifted to at most 0, so that nothing overflows.
     weights = np.exp(logits - logits.max())
     scores = tuple((weights / weights.sum()).tolist())
     return ChoicePrediction(id=example.id, option=int(logits.argmax()), scores=scores)
@@ -171,12 +171,15 @@ def _option_choice(example: ChoiceExample, logits: Any) -> ChoicePrediction:
 def learn_labels(
     task: Any, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn a logistic regression; a label without a training example gets the probability 0."""
-    # No fit has needed 1,000 steps; scikit-learn's default of 100 is too low for QNLI.
+    """Learn a logistic regression of the label.
+
+    A label without training examples gets the probability 0.
+    """
+    # No task has needed 1,000 steps; scikit-learn's default of 100 is too low for QNLI.
     model = LogisticRegression(C=values["regularization"], max_iter=1000)
     rows_of = _learned_rows(examples, values)
     model.fit(rows_of(examples), [example.label for example in examples])
-    # The model has the labels of the training examples, sorted; the task has all, in its own order.
+    # The model has the sorted labels of the training examples; the task has all, in its own order.
     places = [task.labels.index(label) for label in model.classes_]
 
     def predict(asked: Sequence[PairExample]) -> tuple[PairPrediction, ...]:
@@ -194,11 +197,14 @@ def learn_labels(
 def learn_label_sets(
     task: Any, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn a logistic regression per label; a label of all or no examples is constant."""
+    """Learn a logistic regression for each label.
+
+    A label that all training examples have, or none, is predicted as a constant.
+    """
     rows_of = _learned_rows(examples, values)
     rows, gold = rows_of(examples), _has_labels(task, examples)
-    # [examples, labels]: each column is a problem of its own. scikit-learn refuses a column with a
-    # single value, so that value is kept instead of a model.
+    # Each column of `gold`, [examples, labels], gets its own model. scikit-learn refuses a column
+    # with a single value, so that value replaces the model.
     models = [
         LogisticRegression(C=values["regularization"], max_iter=1000).fit(rows, column)
         if len(set(column)) > 1
@@ -229,7 +235,7 @@ def learn_label_sets(
 def learn_numbers(
     _task: Task, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn a ridge regression."""
+    """Learn a ridge regression of the number."""
     rows_of = _learned_rows(examples, values)
     model = Ridge(alpha=values["regularization"])
     model.fit(rows_of(examples), [example.label for example in examples])
@@ -242,10 +248,10 @@ def learn_numbers(
 def _learned_rows(
     examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Callable[[Sequence[PairExample]], Any]:
-    """Return a function from examples to rows of features, fitted on the training examples.
+    """Return a function from examples to rows of features, fitted to the training examples.
 
-    The features of one text are its vector. Those of two texts are both vectors, the absolute
-    difference and the product, as in the CBoW baseline of GLUE's paper.
+    The features of one text are its TF-IDF vector. The features of two texts are both vectors,
+    their absolute difference and their product, as in the CBoW baseline of GLUE's paper.
     """
     texts = [t for e in examples for t in (e.text_a, e.text_b) if t is not None]
     vectors = fit_vectors(texts, values)
@@ -266,13 +272,13 @@ def _learned_rows(
 def learn_words(
     _task: Task, examples: Sequence[TagExample], _values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn the most frequent tag of each word, and the most frequent of all for unknown words."""
+    """Learn the most frequent tag of each word; unknown words get the most frequent tag of all."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for example in examples:
         for word, tag in zip(example.words, example.tags or (), strict=True):
             counts[word][tag] += 1
     overall = sum(counts.values(), Counter[str]())
-    # Among equally frequent tags, the one that train has first: a Counter keeps that order.
+    # On ties, the tag that occurs first in train wins: a Counter keeps that order.
     tags = {word: found.most_common(1)[0][0] for word, found in counts.items()}
     unknown = overall.most_common(1)[0][0]
 
@@ -285,7 +291,7 @@ def learn_words(
     return predict
 
 
-# Coreference: mentions of train, with the same words in one cluster.
+# Coreference: spans that are mentions in train; mentions with the same words form a cluster.
 
 LONGEST_MENTION = 10
 """Longest span that is considered as a mention, in words."""
@@ -294,9 +300,10 @@ LONGEST_MENTION = 10
 def learn_mentions(
     _task: Task, examples: Sequence[DocumentExample], _values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn the spans that are mentions more often than not in train; equal words corefer.
+    """Learn which word sequences are mentions in more than half of their occurrences in train.
 
-    Case is ignored. Of nested mentions only the longest is kept, and a cluster needs two mentions.
+    In prediction, mentions with the same words form a cluster. Case is ignored. Of nested mentions
+    only the longest is kept, and a cluster needs two mentions.
     """
     known, seen = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
     for example in examples:
@@ -323,7 +330,10 @@ def _lower(example: DocumentExample) -> tuple[str, ...]:
 
 
 def _stretches(example: DocumentExample) -> Iterator[Mention]:
-    """Yield all spans within one sentence, in order; of those with one start, the longest first."""
+    """Yield all spans within a sentence, up to LONGEST_MENTION words, sorted by start.
+
+    Spans with the same start are sorted by length, the longest first.
+    """
     ends = accumulate(len(sentence) for sentence in example.sentences)
     first = 0
     for end in ends:
@@ -340,7 +350,7 @@ def _stretches(example: DocumentExample) -> Iterator[Mention]:
 def learn_documents(
     _task: Task, examples: Sequence[QueryExample], _values: Mapping[str, Any]
 ) -> Predictor:
-    """Rank documents by the cosine of TF-IDF vectors, and by id in descending order if equal."""
+    """Rank documents by the cosine of TF-IDF vectors, and on ties by descending id."""
     corpus = examples[0].corpus
     vectorizer = TfidfVectorizer(sublinear_tf=True)
     documents = vectorizer.fit_transform(corpus.texts)  # [documents, words]
@@ -362,10 +372,11 @@ def learn_documents(
 
 
 def learn_bag_of_words(task: Task, examples: Sequence[Any], values: Mapping[str, Any]) -> Predictor:
-    """Learn the bag-of-words baseline of a task from at most `max_examples` training examples.
+    """Learn the bag-of-words baseline of a task, with the learner for its kind.
 
+    Tagging, coreference and ranking use all training examples, other kinds at most `max_examples`.
     If all of these have the same label, the majority baseline is used, because a classifier needs
-    two.
+    two labels.
     """
     learn = LEARNERS.get(task.kind, learn_majority)
     if task.kind in ("tag", "role", "coref", "ranking"):

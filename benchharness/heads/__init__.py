@@ -87,9 +87,9 @@ class Head:
 def divergence(logits: Tensor, teacher: Tensor, temperature: float, dim: int = -1) -> Tensor:
     """Return the Kullback-Leibler divergence KL(teacher || student) times the squared temperature.
 
-    Both distributions are softmaxes over `dim` at the temperature, in fp32. The factor makes up for
-    the gradients, which shrink with the squared temperature (Hinton et al., arXiv:1503.02531,
-    section 2). Classes whose teacher logit is -inf (missing options, padding) do not count.
+    Both distributions are softmaxes over `dim` at the temperature, in fp32. The factor compensates
+    for the gradients, which shrink with the squared temperature (Hinton et al., arXiv:1503.02531,
+    section 2). Classes whose teacher logit is -inf (missing options, padding) are ignored.
     """
     mine = (logits.float() / temperature).log_softmax(dim)
     theirs = (teacher.float() / temperature).log_softmax(dim)
@@ -123,7 +123,7 @@ def cut_windows(tokens: int, room: int, stride: int) -> list[slice]:
     one empty window.
     """
     step = min(stride, room)
-    beyond = max(0, tokens - room)  # tokens outside of the first window
+    beyond = max(0, tokens - room)  # number of tokens after the first window
     starts = range(0, beyond + step, step)  # the last one begins at `beyond` or after it
     return [slice(start, min(start + room, tokens)) for start in starts]
 
@@ -194,13 +194,13 @@ def with_losses(network: Any, logits: Tensor, hidden: Tensor, inputs: dict[str, 
 
     Otherwise return the logits unchanged. The result is `[rows, outputs]`, or
     `[rows, outputs + 1]` with the loss as last column. `hidden` contains the encoder's states of
-    the inputs. If the inputs contain all rows several times, one copy after the other, the losses
-    of a row are averaged.
+    the inputs. If the inputs contain all rows several times (first all rows in one text order, then
+    all rows in the other), the losses of a row are averaged.
     """
     if not network.training or not network.lm_weight:
         return logits
     losses = language_model_losses(network.encoder, hidden, inputs)
-    # The mean over all copies of a row: (copies * rows,) -> (rows,)
+    # The mean over the text orders of a row: (orders * rows,) -> (rows,)
     losses = losses.unflatten(0, (-1, len(logits))).mean(0)  # type: ignore[no-untyped-call]
     return torch.cat([logits.float(), network.lm_weight * losses[:, None]], dim=-1)
 

@@ -1,6 +1,6 @@
 """Span head as published with ELECTRA: the end of an answer is predicted given its beginning.
 
-Follows finetune/qa/qa_tasks.py and qa_metrics.py of google-research/electra: the last token is
+This follows finetune/qa/qa_tasks.py and qa_metrics.py of google-research/electra: the last token is
 predicted for each of the `beam_size` most probable first tokens, and a separate classifier predicts
 whether the context has no answer. Both parts can be switched on independently.
 """
@@ -55,7 +55,7 @@ def encode_answers(examples: Sequence[SpanExample], tokenizer: Any, limits: Limi
     starts = features.starts[rows]
     marks[rows, 0, 0] = inside[firsts] - starts
     marks[rows, 0, 1] = inside[firsts + counts - 1] + 1 - starts  # end, exclusive
-    marks[:, 1] = features.nulls[:, None] + [0, 1]  # the classification token alone
+    marks[:, 1] = features.nulls[:, None] + [0, 1]  # only the classification token
     return replace(features, marks=marks)
 
 

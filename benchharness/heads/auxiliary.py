@@ -43,7 +43,7 @@ class _Asked:
     """Functions of a span head with auxiliary outputs, wrapped around the plain head.
 
     The logits of the plain head come first, then those of the classes of each group. If the task
-    has supporting facts, the last logit decides whether a sentence is one.
+    has supporting facts, the last logit decides whether a sentence supports the answer.
     """
 
     head: Head
@@ -71,8 +71,8 @@ class _Asked:
         """Return the answer's targets followed by the auxiliary targets, for each window.
 
         The auxiliary columns are: the position of the classification token; the class index of each
-        group; the positions of the first tokens of the sentences, -1 if not in this window; 1 for
-        each sentence that supports the answer, else 0.
+        group; the position of the first token of each sentence, or -1 if it is not in this window;
+        and for each sentence 1 if it supports the answer, else 0.
         """
         count = np.diff(features.windows)  # (examples,)
         columns = [self.head.targets(features, examples, task), features.nulls]

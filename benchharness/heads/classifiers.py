@@ -41,7 +41,7 @@ def rate_of(*names: str, default: float = 0.0) -> Callable[[Any], float]:
 
 
 classifier_dropout = rate_of("classifier_dropout", "hidden_dropout_prob", default=0.1)
-"""Dropout before a classifier, as most classes of transformers read it from a config."""
+"""Dropout before a classifier, read from a config as most classes of transformers do."""
 
 no_dropout = rate_of()
 

@@ -177,7 +177,7 @@ def _marked(example: PairExample, mark: Mark) -> str:
 
 
 def _bare(text: str) -> str:
-    """Return the text without punctuation at its end."""
+    """Return the text without the punctuation at its end."""
     return re.sub(r"[^\w\s]+\s*$", "", text)
 
 

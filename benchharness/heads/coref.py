@@ -4,8 +4,8 @@ The model is from Joshi et al., arXiv:1908.09091 (also used for SpanBERT, arXiv:
 the model of Lee et al., arXiv:1804.05392 (c2f-coref), with BERT as the encoder. The hyperparameters
 are from experiments.conf in mandarjoshi90/coref. A document is cut into segments, which are encoded
 independently, as one row each. Every span of up to 30 tokens gets a mention score; the best spans
-are kept. Each kept span chooses its antecedent, or none, among the 50 earlier spans with the best
-scores in a cheap bilinear product. Spans that are linked form a cluster.
+are kept. Each kept span chooses its antecedent, or none, among the 50 earlier spans that a cheap
+bilinear score ranks highest. Spans that are linked form a cluster.
 
 Unlike in that code, spans begin and end at word boundaries and lie in one segment, as gold mentions
 do, because other spans are never correct.
@@ -147,7 +147,7 @@ def _columns(example: DocumentExample, tokens: Tokens) -> dict[str, NDArray[np.i
 
 
 def _segments(words: NDArray[np.int64], sentences: NDArray[np.int64], room: int) -> Iterator[slice]:
-    """Yield segments of at most `room` tokens that end with a sentence or else with a word.
+    """Yield segments of at most `room` tokens that end with a sentence, if possible, or a word.
 
     A word with more than `room` tokens is cut.
     """
@@ -229,7 +229,7 @@ class CorefNetwork(nn.Module):
         self.segments = segments
 
     def forward(self, targets: Tensor | None = None, **inputs: Any) -> Tensor:
-        """Return losses in training, else the antecedents as codes."""
+        """Return losses in training, and the codes of the antecedents otherwise."""
         told = {name: inputs.pop(name) for name in CorefFeatures.per_token}
         shape = told["words"].shape  # (rows, tokens)
         _, counts = torch.unique_consecutive(told["documents"][:, 0], return_counts=True)
@@ -513,7 +513,7 @@ def _prune(scores: Tensor, spans: Spans, tokens: int) -> Tensor:
 
 
 def _bucket(distances: Tensor) -> Tensor:
-    """Map distances to buckets: one each for 0 to 4, then one per power of two, up to 64."""
+    """Map distances to buckets: 0 to 4 one each, then one per power of two; the last is from 64."""
     # The logarithms of 5 to 7 are between 2 and 3, which is bucket 5.
     powers = distances.clamp(min=1).float().log2().floor().long() + 3
     return torch.where(distances <= 4, distances, powers).clamp(max=DISTANCES - 1)

@@ -32,8 +32,8 @@ OUTPUT = (
     "qa_outputs",
     "score",
 )
-"""Names of the layers in transformers' classes that correspond to the dense layer and to the output
-layer; the first name that a class has is used."""
+"""Names that the dense layer and the output layer may have in transformers' classes. The first name
+that a class has is used."""
 
 FEED_FORWARD = {"wide": "intermediate.dense", "narrow": "output.dense", "norm": "output.LayerNorm"}
 

@@ -191,7 +191,7 @@ def _pieces(features: SpanFeatures, examples: Sequence[SpanExample]) -> Ids:
 
 
 def _sentences(features: SpanFeatures, examples: Sequence[SpanExample]) -> NDArray[np.int64]:
-    """Return where each sentence of its example begins in each window: `[windows, sentences]`."""
+    """Return the position at which each sentence begins in each window: `[windows, sentences]`."""
     most = max(len(example.sentences) for example in examples)
     found = np.full((len(features), most), -1, dtype=np.int64)
     for number, example in enumerate(examples):
@@ -371,7 +371,9 @@ def best_answers(
     features: SpanFeatures,
     most: int,
 ) -> Answers:
-    """Return the answers with the largest sum of two scores, within one window.
+    """Return the answer to each question with the largest sum of its first and last token's scores.
+
+    An answer lies within one window.
 
     Args:
         firsts: Score of each token as first token: `[tokens]`.
@@ -409,7 +411,7 @@ def _best_spans(
     for size in range(min(most, len(firsts))):
         end = len(firsts) - size
         fits = (left[:end] > size) & features.is_answer[size:]  # (tokens - size,)
-        if features.pieces is not None:  # no answer mixes fixed answers, or one with text
+        if features.pieces is not None:  # a fixed answer is never joined with other text
             fits &= features.pieces[:end] == features.pieces[size:]
         scores = np.where(fits, firsts[:end] + last(size), -np.inf)  # (tokens - size,)
         is_better = scores > best[:end]  # among equal scores the shortest answer wins

@@ -74,7 +74,7 @@ class Teacher:
 
     def say(self, inputs: Mapping[str, Any]) -> Tensor:
         """Compute the teacher's logits for the student's batch."""
-        # A copy: the student reads the original inputs afterwards.
+        # Change a copy, because the student reads the original inputs afterwards.
         told = dict(inputs)
         if self.rows is not None:
             told["input_ids"] = self.rows[told["input_ids"]]

@@ -171,7 +171,7 @@ class _Words:
         )
 
     def _rows(self, answers: Sequence[str], frame: Frame) -> dict[str, Ids]:
-        """Return the tokens of each answer, cut at the end and with special tokens, by its text."""
+        """Return each answer's tokens, cut at the end and with special tokens, keyed by text."""
         ids = tokenize_ids(answers, self.tokenizer)
         return {text: frame.row(ids[text][: self.longest - frame.size])[0] for text in ids}
 

@@ -183,7 +183,10 @@ def _call(tokenizer: Any, texts: Sequence[str], **options: bool) -> Any:
 
 @contextmanager
 def telling_refusals() -> Iterator[None]:
-    """Turn a tokenizer's error on a word that its vocabulary cannot represent into a ModelError."""
+    """Context manager that turns a tokenizer's error about a text into a ModelError.
+
+    The tokenizer raises it for a word that its vocabulary cannot represent.
+    """
     try:
         yield
     except Exception as error:
@@ -209,7 +212,7 @@ def _without_spaces(is_space: NDArray[np.bool_], starts: Ids, ends: Ids) -> tupl
     """Shrink the character ranges [starts, ends) to exclude white space at their ends."""
     size = len(is_space)
     places = np.arange(size, dtype=np.int32)
-    # For each position, the nearest character at or after it that is not a space, and at or before.
+    # The nearest non-space character at or after each position, and at or before each position.
     following = np.minimum.accumulate(np.where(is_space, size, places)[::-1])[::-1]
     preceding = np.maximum.accumulate(np.where(is_space, -1, places))
     first = np.minimum(np.append(following, size)[starts], ends)
@@ -450,13 +453,13 @@ def spread(
 # A file CACHE/features/DIGEST.npz has the arrays and numbers of a Features, or of a subclass.
 
 KEPT_TOKENS = 200_000
-"""Minimum number of tokens of a split for the cache; fewer are encoded in less than a second."""
+"""Minimum number of tokens of a split that is cached; smaller ones take less than a second."""
 
 KIND = "kind"
 
 FORM = 3
-"""Version of the files. Increase it when they get new contents: otherwise an old file would be read
-as if it had none of these."""
+"""Version of the files. Increase it when the files get new contents: otherwise old files would be
+read without them."""
 
 
 def encode_once(

@@ -1,11 +1,12 @@
 """Batching: which examples share an optimizer step, and how they are cut and padded for speed.
 
-Which examples share a step decides what is learned; cutting and padding affect only speed, rounding
-and dropout's random numbers. The examples of a step are computed in micro-batches of similar
-lengths, so that there is little padding; their summed loss is the loss of the whole batch.
+The choice of examples that share a step decides what is learned. Cutting and padding affect only
+speed, rounding and dropout's random numbers. The examples of a step are computed in micro-batches
+of similar lengths, so that there is little padding. The losses of the micro-batches add up to the
+loss of the whole batch.
 
-Batches consist of items. An item is a row, or several rows that belong together, such as the
-options of one question, which are in the same micro-batch.
+Batches consist of items. An item is a row, or several rows that must be in the same micro-batch,
+such as the options of one question.
 """
 
 import math
@@ -22,11 +23,12 @@ from numpy.typing import NDArray
 Indices = NDArray[np.int64]
 
 ROUNDING = 8
-"""Padded lengths are multiples of this number: it suits matrix units, and few shapes occur."""
+"""Number that padded lengths are multiples of. It suits matrix units and keeps the number of
+different shapes low."""
 
 MICRO_BATCH_TOKENS = 16384
-"""Maximum number of padded tokens in a micro-batch of several items: 32 rows of 512, as BERT's
-batch."""
+"""Maximum number of padded tokens in a micro-batch of several items: 32 rows of 512 tokens, like
+BERT's batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,29 +38,29 @@ class Features:
     Attributes:
         token_ids: Token ids of all rows: `[tokens]`.
         token_types: Token types: `[tokens]`; None for encoders without segments.
-        starts: First token of each row, and the number of tokens: `[rows + 1]`.
+        starts: Index of each row's first token, followed by the number of tokens: `[rows + 1]`.
         pad_id: Token id of padding.
         max_tokens: Maximum length of a padded row.
-        items: First row of each item, and the number of rows: `[items + 1]`; None if each row
-            is an item.
+        items: Index of each item's first row, followed by the number of rows: `[items + 1]`; None
+            if each row is an item.
         terms: Number of losses that each item adds to the mean of a batch, such as the number
-            of tagged words in a sentence: `[items]`; None for one each.
-        marks: First token of each marked span, and the token after its last:
-            `[rows, marks, 2]`.
-        read: Mask of the tokens whose states a head on a frozen encoder reads, the others being
-            context for the encoder: `[tokens]`; None for all.
-        truncated: Mask of the examples that lost words to `max_tokens`: `[examples]`; None if
-            none can.
-        counts: Number of tokens in the texts, of unknown tokens, of words without any token,
-            and the number of words that the last count refers to: `[4]`; None if they were not
+            of tagged words in a sentence: `[items]`; None if every item adds one.
+        marks: Position in the row of each marked span's first token, and of the token after its
+            last: `[rows, marks, 2]`.
+        read: Mask of the tokens whose states a head on a frozen encoder reads, `[tokens]`; None if
+            it reads all. The other tokens are context for the encoder.
+        truncated: Mask of the examples that were cut to `max_tokens`: `[examples]`; None if
+            examples are never cut.
+        counts: Four numbers: tokens in the texts, unknown tokens, words without any token, and all
+            words, which are counted only if some character has no token. None if nothing was
             counted.
     """
 
     per_token: ClassVar[tuple[str, ...]] = ()
-    """Columns of a subclass that its network reads in the same way as ids; 0 at padding."""
+    """Fields of a subclass that the network gets as inputs like ids, padded with 0."""
 
     carried: ClassVar[tuple[str, ...]] = ()
-    """Other columns of a subclass that have a value per token."""
+    """Other fields of a subclass that have one value per token."""
 
     token_ids: NDArray[np.int32]
     token_types: NDArray[np.int32] | None
@@ -87,7 +89,7 @@ class Features:
 
     @cached_property
     def item_starts(self) -> NDArray[np.int64]:
-        """First row of each item, and the number of rows: `[items + 1]`."""
+        """Index of each item's first row, followed by the number of rows: `[items + 1]`."""
         return np.arange(len(self) + 1) if self.items is None else self.items  # (items + 1,)
 
     @cached_property
@@ -98,22 +100,22 @@ class Features:
     @cached_property
     def item_lengths(self) -> NDArray[np.int64]:
         """Number of tokens of each item's longest row."""
-        # (rows,) -> (items,). reduceat takes the last item to the end; no item is without rows.
+        # (rows,) -> (items,). Every item has rows; for the last one, reduceat goes to the end.
         return np.maximum.reduceat(self.lengths, self.item_starts[:-1])
 
     def rows_of(self, items: Indices) -> Indices:
-        """Return the rows of some items, in that order."""
+        """Return the rows of some items, in the order of the items."""
         return expand(self.item_starts[items], self.item_sizes[items])
 
     def tokens_of(self, rows: Indices) -> Indices:
-        """Return the positions of some rows' tokens in `token_ids`, in that order."""
+        """Return the positions in `token_ids` of some rows' tokens, in the order of the rows."""
         return expand(self.starts[rows], self.lengths[rows])
 
     def without_unread(self) -> Self:
-        """Return the same rows with only the tokens that are read."""
+        """Return the same rows with only the tokens whose states are read (see `read`)."""
         if self.read is None:
             return self
-        before = np.append(0, np.cumsum(self.read))  # (tokens + 1,), number read before each token
+        before = np.append(0, np.cumsum(self.read))  # (tokens + 1,), read tokens before each token
         columns = {
             name: getattr(self, name) for name in ("token_ids", "token_types", *self.carried)
         }
@@ -136,8 +138,8 @@ def expand(starts: Indices, sizes: Indices) -> Indices:
 def count_steps(items: Sequence[int], batch_size: int, epochs: float) -> int:
     """Return the number of optimizer steps of a run.
 
-    Every batch is of one task, whose last batch of an epoch may be smaller. `items` are the numbers
-    of items of the tasks.
+    `items` contains the number of items of each task. Each batch has items of only one task, and
+    the last batch of a task in an epoch may be smaller.
     """
     return max(1, math.ceil(epochs * sum(math.ceil(size / batch_size) for size in items)))
 
@@ -145,19 +147,19 @@ def count_steps(items: Sequence[int], batch_size: int, epochs: float) -> int:
 def mixed_batches(
     sizes: Sequence[int], batch_size: int, steps: range, seed: int, power: float | None = None
 ) -> Iterator[tuple[int, Indices]]:
-    """Yield the task and its items for these optimizer steps of tasks that share a network.
+    """Yield the index of a task and a batch of its items for each optimizer step.
 
-    Without a `power`, an epoch consists of every batch of every task once, in random order:
-    algorithm 1 of Liu et al., arXiv:1901.11504, and `mix_opt` 0 of their code. With a `power`, the
-    task of each step is drawn with a probability proportional to its size to that power, as many
-    times as an epoch has batches; a task starts over when its batches are used up. The order of a
-    task's items depends only on the seed, the epoch, the number of its items and its place among
-    several tasks.
+    Without a `power`, an epoch consists of every batch of every task once, in random order, as in
+    algorithm 1 of Liu et al., arXiv:1901.11504, and with `mix_opt` 0 in their code. With a `power`,
+    the task of each step is drawn with a probability proportional to its number of items to that
+    power, and an epoch has the same number of steps. A task starts over when its batches are used
+    up. The order of a task's items depends only on the seed, the epoch, the number of its items
+    and, if there are several tasks, the index of the task.
 
     Args:
         sizes: Number of items of each task.
         batch_size: Number of items per batch.
-        steps: Steps to yield; a resumed run begins within an epoch.
+        steps: Steps to yield; those of a resumed run may begin within an epoch.
         seed: Seed of the random order.
         power: Exponent of the sampling probabilities, or None.
     """
@@ -193,20 +195,21 @@ def cut_by_length(
 ) -> list[Indices]:
     """Cut a batch into micro-batches of similar lengths with minimal work, the longest first.
 
-    The work of a micro-batch is its number of padded tokens plus `overhead`.
+    The work of a micro-batch is its number of padded tokens plus `overhead`. MICRO_BATCH_TOKENS
+    and `parts` bound the memory that a micro-batch takes.
 
     Args:
         batch: Items of the batch.
         lengths: Number of tokens of the longest row of each item of the features.
-        parts: Minimum number of micro-batches: none has more than `len(batch) / parts` items,
-            rounded up, which bounds the memory, as MICRO_BATCH_TOKENS does.
+        parts: Number that limits the size of micro-batches: each has at most `len(batch) / parts`
+            items, rounded up.
         overhead: Cost of starting a micro-batch, in tokens.
-        sizes: Number of rows of each item of the features; one each if None.
+        sizes: Number of rows of each item of the features; None if every item is one row.
     """
-    if not len(batch):  # one of several processes may have no share of a small batch
+    if not len(batch):  # with several processes, one may have no share of a small batch
         return []
-    # The longest first, so that memory runs out at the start of a batch or not at all; stable,
-    # because the order affects dropout and so the exact results.
+    # The longest items come first, so that memory runs out at the start of a batch or not at all.
+    # The sort is stable, because the order affects dropout and so the exact results.
     order = batch[np.argsort(-lengths[batch], kind="stable")]
     limit = math.ceil(len(batch) / parts)  # maximum number of items per part
     widths = _rounded(lengths[order])
@@ -214,7 +217,7 @@ def cut_by_length(
     edges = [0, *_cheapest_cuts(widths, rows, overhead), len(order)]
     found: list[Indices] = []
     for start, end in pairwise(edges):
-        # Even parts, within the limits of items and tokens.
+        # Cut into even parts that respect the limits on items and tokens.
         tokens = int(widths[start] * rows[start:end].sum())
         pieces = max(math.ceil((end - start) / limit), math.ceil(tokens / MICRO_BATCH_TOKENS))
         found += np.array_split(order[start:end], min(pieces, end - start))
@@ -222,12 +225,12 @@ def cut_by_length(
 
 
 def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead: int) -> list[int]:
-    """Return where to cut items of decreasing widths, found by dynamic programming."""
-    # For the items before each edge: their minimal work, and the starts of its parts.
+    """Return the indices at which to cut items of decreasing widths, by dynamic programming."""
+    # For each possible end: the minimal work for the items before it, and the starts of the parts.
     best: dict[int, tuple[int, list[int]]] = {0: (0, [])}
     # Between items of equal width a cut saves no padding: cut only where the width changes.
     for end in (*(np.flatnonzero(np.diff(widths)) + 1).tolist(), len(widths)):
-        # All rows of the last part get the width of its first. Among equals, the longest part wins.
+        # All rows of the last part get the width of its first row. On ties the longest part wins.
         options = (
             (work + overhead + int(widths[start] * rows[start:end].sum()), [*starts, start])
             for start, (work, starts) in best.items()
@@ -239,14 +242,14 @@ def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead:
 def length_batches(lengths: NDArray[np.int64], tokens: int) -> list[Indices]:
     """Return all rows in batches of similar lengths, the longest first.
 
-    A batch has at most `tokens` padded tokens, or one row. This is for prediction, for which it
-    does not matter which rows share a batch.
+    A batch has at most `tokens` padded tokens, or a single row. This function is used for
+    prediction, where the results do not depend on the rows that share a batch.
     """
     order = np.argsort(-lengths, kind="stable")
     widths = _rounded(lengths[order])
     batches, start = [], 0
     while start < len(order):
-        end = start + max(1, tokens // int(widths[start]))  # the first is the longest
+        end = start + max(1, tokens // int(widths[start]))  # the first row is the longest
         batches.append(order[start:end])
         start = end
     return batches
@@ -255,8 +258,8 @@ def length_batches(lengths: NDArray[np.int64], tokens: int) -> list[Indices]:
 def pad(features: Features, rows: Indices, width: int | None = None) -> dict[str, NDArray[Any]]:
     """Return a network's inputs for some rows, `[rows, tokens]` each: ids, mask and token types.
 
-    They are as wide as the longest row, rounded up, unless `width` is set. Marked rows have their
-    `marks` too, and subclasses of Features their `per_token` columns.
+    The inputs are as wide as the longest row, rounded up, unless `width` is set. They include the
+    `marks` of rows with marked spans, and the `per_token` fields of subclasses of Features.
     """
     lengths = features.lengths[rows]  # (rows,)
     width = width or _width(lengths, features.max_tokens)
@@ -277,10 +280,11 @@ def pad(features: Features, rows: Indices, width: int | None = None) -> dict[str
 
 
 def tail_of(tokens: int, width: int) -> int:
-    """Return a number of tail tokens, 1 to `width`, so that packed rows have one of few sizes.
+    """Return the number of tail tokens to append to packed rows, so that few different sizes occur.
 
-    The total of `tokens` and tail (see encoder/packing.py) is a multiple of a power of two, which
-    is about an eighth of the tokens, at least ROUNDING and at most `width`.
+    The number is between 1 and `width`. Together, `tokens` and the tail (see encoder/packing.py)
+    are a multiple of a power of two, which is about an eighth of `tokens`, at least ROUNDING and at
+    most `width`.
     """
     eighth, most = (1 << (number.bit_length() - 1) for number in (tokens // 8 or 1, width))
     unit = int(min(max(ROUNDING, eighth), most))
@@ -288,7 +292,7 @@ def tail_of(tokens: int, width: int) -> int:
 
 
 def _width(lengths: NDArray[np.int64], max_tokens: int) -> int:
-    """Return the length of the longest row, rounded up within the encoder's positions."""
+    """Return the length of the longest row, rounded up, but not above `max_tokens` by rounding."""
     longest = lengths.max()
     return int(min(_rounded(longest), max(max_tokens, longest)))
 

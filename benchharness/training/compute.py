@@ -1,6 +1,7 @@
 """Environment of a computation: processes, device and number format.
 
-The precision "auto" is resolved during planning, because the resolved one is part of a job's key.
+Planning replaces the precision "auto" with a concrete one, because the precision is part of a job's
+key.
 """
 
 import os
@@ -21,23 +22,24 @@ from benchharness.errors import BenchError
 from benchharness.machine import STORE, count_processes, own_rank
 from benchharness.training.batching import Features, Indices, expand, pad, tail_of
 
-# Data-parallel training: processes that train one network, each on its share of every batch.
+# Data-parallel training: several processes train one network, each on its share of every batch.
 #
-# Each holds the whole network. The gradients of a step are those of the whole batch's mean loss:
+# Each process has the whole network. The gradients of a step are those of the batch's mean loss:
 # every process divides the losses of its share by the number of terms of the whole batch, and the
 # gradients of all processes are summed. So the weights stay equal in all processes, and differ
 # from a single process's only by rounding and by the random numbers of dropout.
 
 BUCKET_NUMBERS = 16 * 2**20
-"""Number of gradient values that are sent at once: 64 MB in fp32, so that no second copy of all
-gradients is made."""
+"""Maximum number of gradient values that are sent at once: 64 MB in fp32. Sending all at once would
+need a second copy of all gradients."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """Process number `rank` of `count` that train together; a lone one does nothing here.
+    """Process number `rank` of `count` processes that train together.
 
-    `device` is the device that exchanged tensors must be on.
+    If `count` is 1, the methods exchange nothing. `device` is the device that exchanged tensors
+    must be on.
     """
 
     rank: int = 0
@@ -46,15 +48,16 @@ class Ranks:
 
     @classmethod
     def join(cls, device: torch.device) -> Self:
-        """Join the other processes that torchrun, accelerate or benchharness has started, if any.
+        """Connect to the other processes that torchrun, accelerate or benchharness has started.
 
-        RANK and WORLD_SIZE in the environment name this process and their number. GPUs exchange
-        with NCCL if each process has its own, else all use gloo.
+        The environment variables RANK and WORLD_SIZE are the number of this process and the number
+        of all processes. They communicate through NCCL if each process has its own GPU, else
+        through gloo.
         """
         count, rank = count_processes(), own_rank()
         if count == 1:
             return cls()
-        # NCCL refuses two processes on one GPU; gloo exchanges through main memory.
+        # NCCL refuses two processes on one GPU; gloo communicates through main memory.
         on_node = int(os.environ.get("LOCAL_WORLD_SIZE", count))  # set by torchrun
         own_gpu = device.type == "cuda" and torch.cuda.device_count() >= on_node
         file = os.environ.get(STORE)
@@ -68,20 +71,20 @@ class Ranks:
 
     @property
     def is_first(self) -> bool:
-        """True for the process that reports progress and writes files for all."""
+        """True for the process that reports progress and writes files for all processes."""
         return self.rank == 0
 
     def share(self, items: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return this process's part of a batch, with about as much work as the others' parts."""
+        """Return this process's share of a batch; the shares have about equal numbers of tokens."""
         if self.count == 1:
             return items
-        # Dealt like cards, by length: no two shares differ by more than the longest row.
+        # Deal the items out by length, like cards: shares differ by at most the longest row.
         order = np.argsort(-lengths[items], kind="stable")
         return items[order][self.rank :: self.count]
 
     def own_seed(self, seed: int, step: int) -> int:
-        """Return a seed for this process and step that no other process has."""
-        # Hashed together: a sum would give rank 1 of step 2 the draws of rank 2 of step 1.
+        """Return a seed that differs between processes and between steps."""
+        # Hash the numbers: with a sum, rank 1 at step 2 would draw the same as rank 2 at step 1.
         return int(np.random.SeedSequence([seed, step, self.rank]).generate_state(1)[0])
 
     def greatest(self, number: int) -> int:
@@ -93,7 +96,7 @@ class Ranks:
         return int(found)
 
     def same(self, number: float | None) -> float | None:
-        """Return the first process's number in every process, so that all decide alike."""
+        """Return the first process's number in every process, so that all decide the same."""
         if self.count == 1:
             return number
         found = [number]
@@ -121,7 +124,7 @@ class Ranks:
         flags = reached.tolist()
         for bucket in _buckets([w for w, flag in zip(weights, flags, strict=True) if flag]):
             gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in bucket]
-            # One message with all values, (numbers,), instead of hundreds of small ones.
+            # Send one message with all values, (numbers,), instead of hundreds of small messages.
             total = self.add_up(torch.cat([gradient.flatten() for gradient in gradients]))
             parts = parts_of(total, [weight.shape for weight in bucket])
             for weight, part in zip(bucket, parts, strict=True):
@@ -150,14 +153,14 @@ only the first ten bits of the mantissa, at half of bf16's peak speed."""
 
 @dataclass(frozen=True, kw_only=True)
 class Compute:
-    """Device and precision of matrix products; weights and optimizer stay in fp32.
+    """Device and number format of a computation; weights and optimizer stay in fp32.
 
     Raises BenchError for a precision that is unknown or that the device does not support.
 
     Attributes:
         device: Device of the computation.
         precision: One of PRECISIONS.
-        ranks: Processes that share the rows.
+        ranks: Processes that share the rows of every batch.
         graphs: Whether steps are recorded as CUDA graphs and replayed.
     """
 
@@ -178,14 +181,14 @@ class Compute:
 
     @property
     def on_gpu(self) -> bool:
-        """True if work is queued on the device and the host runs ahead of it."""
+        """True if the device is a GPU, on which work is queued while the host goes on."""
         return self.device.type == "cuda"
 
     @contextmanager
     def autocast(self) -> Iterator[None]:
-        """Apply the precision within the block; without graphs, each weight is cast only once."""
-        # bf16 has fp32's range, so losses need no scaling as with fp16. Graphs need an empty cache
-        # of casts: a cast from the cache would be missing in the recorded graph.
+        """Context manager that applies the precision to the computation in its block."""
+        # bf16 has fp32's range, so losses are not scaled, unlike with fp16. Graphs must not use the
+        # cache of casts: a cast that is found in the cache would be missing in the recorded graph.
         options = {"enabled": self.precision == "bf16", "cache_enabled": not self.graphs}
         # cuDNN computes convolutions (ConvBERT, SqueezeBERT) and LSTMs, by default in tf32.
         cudnn: Any = torch.backends.cudnn
@@ -202,10 +205,10 @@ class Compute:
 
 
 def choose_kernels(device: torch.device, *, deterministic: bool) -> None:
-    """Make a GPU deterministic, or as fast as possible, for the whole process.
+    """Make computation on a GPU deterministic, or as fast as possible, for the whole process.
 
-    Call it before the first matrix product. If deterministic, operations without a deterministic
-    kernel raise RuntimeError. A CPU is always deterministic.
+    Call this before the first matrix product. If `deterministic`, operations without a
+    deterministic kernel raise RuntimeError. A CPU is always deterministic.
     """
     if device.type != "cuda":
         return
@@ -218,10 +221,10 @@ def choose_kernels(device: torch.device, *, deterministic: bool) -> None:
 
 
 def in_fp32(layer: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
-    """Apply a layer to states in fp32, whatever the precision of the context.
+    """Apply a layer to states in fp32, even under autocast.
 
-    It is used for last layers with many competing logits: with bf16's three digits, the best
-    answers of a passage, or the options of a question, would often be equal.
+    This is used for output layers with many competing logits: with bf16's three digits, the best
+    answers in a passage, or the options of a question, would often have equal logits.
     """
     with torch.autocast(states.device.type, enabled=False):
         return layer(states.float())
@@ -229,28 +232,28 @@ def in_fp32(layer: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
 
 # Micro-batches on their device: inputs, and indices of tokens and items.
 #
-# All data that a step needs from the host is copied with its batch, asynchronously. So on a GPU the
-# host does not wait before it reads a loss.
+# All data that a step needs from the host is copied asynchronously together with its batch. So the
+# host does not wait for a GPU until it reads a loss.
 
 Layout = Literal["padded", "packed", "bucket"]
-"""Computation of rows: padded, packed (concatenated without padding), or packed into one of few
-sizes ("bucket")."""
+"""Form in which rows are computed: padded, packed (concatenated without padding), or packed into
+one of few sizes ("bucket")."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Micro-batch: some items of a batch that has `terms` losses in all.
+    """Micro-batch: some items of a batch, with their tensors on the device.
 
     Attributes:
         terms: Number of losses of the whole batch.
         tensors: Tensors on the device: the padded inputs, the indices of the packing, the
-            numbers of the `items`, and for items of several rows the `slots` of the rows' logits in
-            a table `[items, options]`.
+            indices of the `items`, and for items of several rows the `slots` of the rows' logits
+            in a flattened table `[items, options]`.
         named: Names of the padded inputs in `tensors`.
-        packs: Whether the network computes packed rows.
+        packs: Whether the network computes the rows packed.
         lengths: Number of tokens of each row.
         width: Width of the padded rows.
-        tail: Number of tail tokens of the packed rows, 0 for none.
+        tail: Number of tail tokens after the packed rows (see encoder/packing.py).
         options: Number of rows of the largest item; 0 if every item is one row.
     """
 
@@ -273,10 +276,10 @@ class Part:
         terms: int = 1,
         layout: Layout,
     ) -> Self:
-        """Return the rows of some items as a micro-batch, and start copying it to the device."""
+        """Create a micro-batch with the rows of some items, and start copying it to the device."""
         rows = features.rows_of(items)
         lengths, sizes = features.lengths[rows], features.item_sizes[items]  # (rows,), (items,)
-        # One width and few tails, so that there are few layouts.
+        # Use one width and few tail sizes, so that there are few layouts.
         in_buckets = layout == "bucket"
         tail = tail_of(int(lengths.sum()), features.width) if in_buckets else 0
         arrays = pad(features, rows, features.width if in_buckets else None)
@@ -284,10 +287,10 @@ class Part:
         arrays |= zip(OF_PACKING, Packing.indices(lengths, width, tail), strict=True)
         arrays["items"] = items
         if in_buckets:
-            arrays["terms"] = np.asarray(terms)  # a Python number would be constant in the graph
+            arrays["terms"] = np.asarray(terms)  # a graph would record a number as a constant
         options = 0
         if features.items is not None:
-            options = int(sizes.max())  # rows of the largest item
+            options = int(sizes.max())  # number of rows of the largest item
             arrays["slots"] = expand(np.arange(len(items)) * options, sizes)
         return cls(
             terms=terms,
@@ -305,7 +308,7 @@ class Part:
 
     @cached_property
     def inputs(self) -> dict[str, Any]:
-        """Arguments of the network."""
+        """Keyword arguments for the network's forward pass."""
         inputs: dict[str, Any] = {name: self.tensors[name] for name in self.named}
         if self.packs:
             indices: dict[str, Any] = {name: self.tensors[name] for name in OF_PACKING}
@@ -316,15 +319,15 @@ class Part:
 
     @property
     def layout(self) -> tuple[Any, ...]:
-        """Key of everything that shapes the computation.
+        """Key of everything that determines the computation, except the values of the tensors.
 
-        Parts with equal keys differ only in the values of their tensors.
+        Micro-batches with equal keys differ only in the values of their tensors.
         """
         shapes = tuple((name, tensor.shape) for name, tensor in self.tensors.items())
         return (shapes, self.packs, self.width, self.tail > 0, self.options)
 
     def in_place(self, tensors: dict[str, Tensor]) -> Self:
-        """Return this part with other tensors of equal layout, which may be overwritten later."""
+        """Return this micro-batch with other tensors of equal layout, which may change later."""
         return replace(self, tensors=tensors, terms=tensors["terms"])
 
     def side_by_side(self, logits: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
-"""Fewer kernel launches on a GPU: bf16 weights cast together, and steps as CUDA graphs.
+"""Fewer kernel launches on a GPU: all weights are cast to bf16 together; CUDA graphs replay steps.
 
 A GPU computes the kernels of a small encoder faster than the host can launch them. In bf16, a step
-of twelve layers takes 398 kernels here, half as many as with autocast
-(`python -m benchmarks.kernels`).
+of an encoder with twelve layers takes 398 kernels with this module, half as many as with torch's
+autocast (`python -m benchmarks.kernels`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,31 +22,31 @@ from benchharness.training.compute import Part
 #
 # Autocast casts each weight in the forward pass, and the gradient of each in the backward pass.
 # Here all weights are cast at once, and so are all gradients, with bit-identical results. Layers
-# that read the same states form one matrix: one cast of the states, one product.
+# that read the same states share one matrix, so the states are cast and multiplied only once.
 
 JOINED = (("query", "key", "value"), ("q_lin", "k_lin", "v_lin"), ("q_proj", "k_proj", "v_proj"))
-"""Names of the attention layers that read the same states, in the packed families."""
+"""Names of attention layers that read the same states, in the families that compute packed rows."""
 
 
 class CastLinear(nn.Linear):
-    """Linear layer that computes with bf16 copies of its weights when autocast is on.
+    """Linear layer that computes with bf16 copies of its weights if autocast is on.
 
     Attributes:
-        joint: Layers that read the same states, and so share one product; this layer included.
-        casts: Concatenated bf16 weight matrix of the joint layers and, if they have one, their
-            bias.
+        joint: Layers that read the same states and therefore share one product, including this one.
+        casts: Concatenated bf16 weight matrix of the joint layers, followed by their concatenated
+            bias if they have one.
         made: Output of each joint layer for the states `made[None]`, until the layer is called.
     """
 
     joint: "list[CastLinear]"
-    casts: list[Tensor]  # (outputs of all, inputs) and, where they have it, their bias
+    casts: list[Tensor]  # (outputs of all, inputs), and (outputs of all,) if there is a bias
     made: dict[Any, Tensor]
 
     def forward(self, states: Tensor) -> Tensor:
         """Return the output of the linear layer."""
         if not torch.is_autocast_enabled(states.device.type):
             return super().forward(states)
-        narrow = getattr(states, "in_bf16", states)  # in bf16 already (fused.py)
+        narrow = getattr(states, "in_bf16", states)  # a bf16 copy, if fused.py has made one
         if len(self.joint) == 1:
             return functional.linear(narrow, *self.casts)
         if self.made.get(None) is not states or self not in self.made:
@@ -63,8 +63,8 @@ class CastLinear(nn.Linear):
 class Casts:
     """Bf16 copies of the weights of all linear layers in some networks, which may share layers.
 
-    The copies are updated before each forward pass of a network. The networks' parameters and their
-    names stay the same; the parameters are the fp32 masters of the copies.
+    The copies are updated before each forward pass of a network. The networks keep their fp32
+    parameters and parameter names; these are the masters, from which the copies are cast.
     """
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
@@ -85,7 +85,7 @@ class Casts:
                     self._join(layers)
                     done.update(layers)
             network.register_forward_pre_hook(self._cast)
-            network.casts = self  # type: ignore[assignment]  # the loop has it collect gradients
+            network.casts = self  # type: ignore[assignment]  # the loop calls `collect`
         self._cast()
         encoders = [m for n in networks for m in n.modules() if getattr(m, "is_packed", False)]
         faults = dict.fromkeys(map(fuse_norms, dict.fromkeys(encoders)))
@@ -106,14 +106,14 @@ class Casts:
 
     def _cast(self, *_: Any) -> None:
         for copy, masters in self._copies.values():
-            # Layers next to adapters, or not unfrozen yet, need no gradient, which costs a product.
+            # Weights that are not trained (next to adapters, or still frozen) need no gradient.
             copy.requires_grad_(any(master.requires_grad for master in masters))
         pairs = list(_pairs(self._copies.values()))
-        with torch.no_grad():  # one pass: it rounds as a cast does
+        with torch.no_grad():  # one launch for all; it rounds as a cast does
             torch._foreach_copy_([part for part, _ in pairs], [master for _, master in pairs])
 
     def collect(self) -> None:
-        """Add the bf16 copies' gradients to the masters' gradients, after a backward pass."""
+        """Add the gradients of the bf16 copies to those of the masters, after a backward pass."""
         given = [(copy.grad, each) for copy, each in self._copies.values() if copy.grad is not None]
         pairs = [(part, master) for part, master in _pairs(given) if master.requires_grad]
         if not pairs:
@@ -130,7 +130,7 @@ class Casts:
 
 
 def fuse_norms(encoder: nn.Module) -> str:
-    """Use fused kernels after linear layers on a GPU (fused.py); return why not, or ""."""
+    """Use the fused kernels of fused.py on a GPU; return the reason if that fails, else ""."""
     if not next(encoder.parameters()).is_cuda:
         return ""
     if not find_spec("triton"):
@@ -140,46 +140,47 @@ def fuse_norms(encoder: nn.Module) -> str:
 
 
 def _pairs(copies: Iterable[tuple[Tensor, list[nn.Parameter]]]) -> Iterator[tuple[Tensor, Any]]:
-    """Yield the part of each joint matrix that belongs to a master, with that master."""
+    """Yield for each master its part of the joint matrix, together with the master."""
     for copy, masters in copies:
         yield from zip(torch.split(copy.detach(), [len(m) for m in masters]), masters, strict=True)
 
 
-# Steps as CUDA graphs: the computation of a part is recorded and replayed for equal layouts.
+# CUDA graphs: the computation of a micro-batch is recorded, and replayed for equal layouts.
 
 MOST = 24
-"""Maximum number of layouts that are recorded; parts of other layouts are computed without a graph.
-The value has not been tuned by measurements yet."""
+"""Maximum number of layouts that are recorded. Micro-batches with other layouts are computed
+without a graph. The value has not been tuned by measurements yet."""
 
 BackwardPart = Callable[..., Tensor]
-"""Function of loop.py, (network, goals, loss, part=): adds a part's gradients, returns its share of
-the loss."""
+"""Type of `_backward_part` in loop.py, a function (network, goals, loss, part=) that adds the
+gradients of a micro-batch and returns its share of the loss."""
 
 
 class Graphs:
-    """Function that computes parts by replaying the CUDA graph of the first part of their layout.
+    """Function that computes micro-batches by replaying CUDA graphs, one per layout.
 
-    A replay works on the memory of its recording. So each part is copied into the tensors of the
-    recorded part, and gradients are accumulated in tensors that live as long as the training. All
-    graphs share their other memory: a replay may overwrite what another graph left there.
+    The graph of a layout is recorded for the first micro-batch that has it. A replay works on the
+    memory of its recording. So each micro-batch is copied into the tensors of the recorded one, and
+    gradients are accumulated in tensors that live as long as the training. All graphs share their
+    other memory, so a replay may overwrite results of another graph.
     """
 
     def __init__(self, backward_part: BackwardPart, weights: Sequence[nn.Parameter]) -> None:
         self._backward_part = backward_part
         self._weights = weights
-        self._gradients: dict[int, Tensor] = {}  # by the id of their weight
+        self._gradients: dict[int, Tensor] = {}  # keyed by the id of the weight
         self._pool = new_pool()
         self._recorded: dict[Any, tuple[Part, Callable[[], object], Tensor]] = {}
 
     def __call__(self, network: nn.Module, goals: Tensor, loss: Any, *, part: Part) -> Tensor:
-        """Add a part's gradients of the batch's mean loss; return the part's share of that loss.
+        """Add the gradients of a micro-batch's share of the batch's mean loss; return that share.
 
-        The share has to be read, on the device, before the next call overwrites it.
+        The next call overwrites the returned tensor, so use it on the device before.
         """
         self._attach()
         # The set of trained weights may change with the epoch.
         key = (part.layout, tuple(weight.requires_grad for weight in self._weights))
-        # Larger parts may be computed in pieces (heads/choice.py), which cannot be recorded.
+        # A network may compute larger parts in pieces (heads/choice.py), which cannot be recorded.
         is_small = len(part.lengths) * part.width <= MICRO_BATCH_TOKENS
         if not is_small or (key not in self._recorded and len(self._recorded) >= MOST):
             return self._backward_part(network, goals, loss, part=part)
@@ -187,7 +188,7 @@ class Graphs:
             self._recorded[key] = self._record(part, network, goals, loss)
         recorded, replay, share = self._recorded[key]
         torch._foreach_copy_([*recorded.tensors.values()], [*part.tensors.values()])
-        replay()  # behind the copies, on the same stream
+        replay()  # runs after the copies, on the same stream
         return share
 
     def _attach(self) -> None:
@@ -195,30 +196,30 @@ class Graphs:
         bare = [w for w in self._weights if w.grad is None and id(w) in self._gradients]
         for weight in bare:
             weight.grad = self._gradients[id(weight)]  # the memory that graphs write to
-        if bare:  # in a few launches, not in one for each
+        if bare:  # a few launches instead of one per weight
             torch._foreach_zero_([self._gradients[id(weight)] for weight in bare])
 
     def _record(
         self, part: Part, network: nn.Module, goals: Tensor, loss: Any
     ) -> tuple[Part, Callable[[], object], Tensor]:
-        """Record a part's computation; return its tensors, replay function and loss tensor.
+        """Record a micro-batch's computation; return its tensors, replay function and loss tensor.
 
-        Gradients and random generators are left unchanged: a resumed job records anew and has to
-        draw the same random numbers as one that was never stopped.
+        Gradients and random generators are left unchanged, because a resumed job records anew and
+        has to draw the same random numbers as a job that was never stopped.
         """
         recorded = part.in_place({name: t.clone() for name, t in part.tensors.items()})
 
         def run() -> Tensor:
-            # A new part each time: values that a packing caches must be computed in each replay.
+            # Use a new part each time, because each replay must compute what a packing caches.
             fresh = recorded.in_place(recorded.tensors)
             return self._backward_part(network, goals, loss, part=fresh)
 
-        before = [weight.grad for weight in self._weights]  # of the previous parts of the batch
+        before = [weight.grad for weight in self._weights]  # sums over earlier parts of the batch
         with torch.random.fork_rng([goals.device] if goals.is_cuda else []):
             for weight in self._weights:
                 weight.grad = None  # so that the warm-up shows which weights get gradients
             warm_up(run)
-            # Only those get a tensor: the optimizer skips weights without a gradient.
+            # Only those get a tensor, because the optimizer skips weights without a gradient.
             reached = [weight.grad is not None for weight in self._weights]
             for weight, gradient, is_reached in zip(self._weights, before, reached, strict=True):
                 weight.grad = gradient
@@ -249,5 +250,5 @@ def record(run: Callable[[], Tensor], pool: Any) -> tuple[Callable[[], object], 
     """Record a function as a CUDA graph; return its replay function and its result's tensor."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool):
-        share = run()  # (), where each replay leaves its loss
+        share = run()  # (); each replay writes its loss here
     return graph.replay, share

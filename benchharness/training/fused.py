@@ -3,9 +3,9 @@
     norm(dropout(dense(states)) + residual)      BertSelfOutput, BertOutput, and similar modules
 
 In a bf16 step, torch launches ten kernels after the product, and most of them read and write all
-states; here there are three. The kernels are written in Triton, which comes with torch on a GPU;
-its interpreter runs them on a CPU. Before they are used, a trial compares them with the original
-layers on the device.
+states; the fused version launches three. The kernels are written in Triton, which comes with torch
+on a GPU; its interpreter runs them on a CPU. Before they are used, a trial compares them with the
+original layers on the device.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,16 +25,16 @@ from benchharness.encoder.packing import PACKING, Packing
 from benchharness.errors import first_line
 
 PROGRAMS = 256
-"""Number of programs of a backward pass: each sums the gradients of weights over its share of the
-tokens."""
+"""Number of kernel programs in a backward pass. Each sums the gradients of the weights over its
+share of the tokens."""
 
 SEEDS = "seeds"
-"""Name under which a packing keeps the seed of each layer's dropout, `[layers]`."""
+"""Key under which a packing keeps the seed of each layer's dropout, `[layers]`."""
 
 
 @triton.jit
 def _summed(product, residual, seeds, layer, rate, places, is_real, DROPS: tl.constexpr):
-    """Return dropout(product) + residual of a token, and a mask of the values that dropout kept."""
+    """Return dropout(product) + residual for one token, and a mask of the values that are kept."""
     values = tl.load(product + places, mask=is_real, other=0.0).to(tl.float32)
     is_kept = is_real
     if DROPS:
@@ -49,7 +49,7 @@ def forward(
     product, residual, weight, bias, seeds, states, in_bf16, means, scales,
     layer, rate, size, eps, DROPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute the states of a token in fp32 and bf16, and mean and 1 / std before the norm."""
+    """Compute the states of one token in fp32 and bf16, and mean and 1 / std before the norm."""
     row, columns = tl.program_id(0), tl.arange(0, BLOCK)
     is_real, places = columns < size, row * size + columns
     values, _ = _summed(product, residual, seeds, layer, rate, places, is_real, DROPS)
@@ -74,7 +74,7 @@ def backward(
     program, columns = tl.program_id(0), tl.arange(0, BLOCK)
     is_real = columns < size
     factors = tl.load(weight + columns, mask=is_real, other=0.0)
-    # Sums over the tokens of this program.
+    # Sums of gradients over the tokens of this program.
     of_weight = tl.zeros((BLOCK,), tl.float32)
     of_bias = tl.zeros((BLOCK,), tl.float32)
     of_dense = tl.zeros((BLOCK,), tl.float32)
@@ -83,7 +83,7 @@ def backward(
         values, is_kept = _summed(product, residual, seeds, layer, rate, places, is_real, DROPS)
         scale = tl.load(scales + row)
         normed = (values - tl.load(means + row)) * scale
-        # The gradients of the fp32 and the bf16 output, which torch would add in another kernel.
+        # Add the gradients of the fp32 and the bf16 output; torch would do this in another kernel.
         given = tl.zeros((BLOCK,), tl.float32)
         if HAS_STATES:
             given += tl.load(of_states + places, mask=is_real, other=0.0)
@@ -91,7 +91,7 @@ def backward(
             given += tl.load(of_bf16 + places, mask=is_real, other=0.0).to(tl.float32)
         of_weight += given * normed
         of_bias += given
-        # Through the norm, as torch's layer_norm_backward.
+        # Backward through the norm, as in torch's layer_norm_backward.
         given *= factors
         given = (given - tl.sum(given) / size - normed * (tl.sum(given * normed) / size)) * scale
         tl.store(of_residual + places, given.to(of_residual.dtype.element_ty), mask=is_real)
@@ -146,11 +146,11 @@ class FusedNorm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Return the gradients of the five tensors.
+        """Return the gradients of product, residual, norm weight, norm bias and linear bias.
 
-        Sums over tokens are in fp32 and deterministic.
+        Sums over tokens are computed in fp32 and are deterministic.
         """
-        saved = ctx.saved_tensors  # read only once: activation checkpointing allows no second time
+        saved = ctx.saved_tensors  # read only once, as activation checkpointing requires
         product, residual, weight, seeds, means, _ = saved
         programs = min(PROGRAMS, len(means))
         made = torch.empty_like(product), torch.empty_like(residual)
@@ -177,7 +177,7 @@ def launch(
 ) -> None:
     """Launch a kernel on a grid of N programs; it writes to the tensors `made`.
 
-    `kernel` is the function with N. The third of the `numbers` is the size of a state.
+    `kernel` is the pair (kernel function, N). The third of the `numbers` is the size of a state.
     """
     function, programs = kernel
     block = triton.next_power_of_2(numbers[2])
@@ -185,10 +185,10 @@ def launch(
 
 
 def fuse_norms(encoder: Any) -> str:
-    """Use the fused kernels in a packed encoder; return why a trial showed that it cannot, or "".
+    """Use the fused kernels in a packed encoder if a trial succeeds; else return why it failed.
 
-    The linear layers have to be CastLinear (cuda.py). The output of a fused module has its bf16
-    copy as the attribute `in_bf16`, which the next linear layers use.
+    The linear layers have to be CastLinear (cuda.py). The output of a fused module has an attribute
+    `in_bf16` with its bf16 copy, which the next linear layers use. Returns "" on success.
     """
     found: list[Any] = [module for module in encoder.modules() if _has_layers(module)]
     if not found:
@@ -198,13 +198,13 @@ def fuse_norms(encoder: Any) -> str:
             return fault
     for layer, module in enumerate(found):
         module.forward = partial(_forward, module, module.forward, layer)
-    # Runs after the hook that sets the packing. Recomputed layers find the same seeds.
+    # This hook runs after the one that sets the packing. Recomputed layers find the same seeds.
     encoder.register_forward_pre_hook(partial(_draw, len(found)))
     return ""
 
 
 def _has_layers(module: nn.Module) -> bool:
-    children = dict(module.named_children())  # in any order
+    children = dict(module.named_children())  # may be in any order
     kinds = [type(children.get(name)) for name in ("LayerNorm", "dropout")]
     are_all = len(children) == 3 and kinds == [nn.LayerNorm, nn.Dropout]
     return are_all and len(getattr(children.get("dense"), "casts", ())) == 2
@@ -213,7 +213,7 @@ def _has_layers(module: nn.Module) -> bool:
 def _draw(layers: int, encoder: nn.Module, _: Any) -> None:
     packing = PACKING.get()
     if packing is not None and encoder.training:
-        # From torch's generator of the device, whose state is in snapshots.
+        # Drawn from torch's generator for the device, because its state is part of snapshots.
         seeds = torch.randint(2**31 - 1, (layers,), device=packing.places.device)
         PACKING.set(replace(packing, kept={**packing.kept, SEEDS: seeds}))
 
@@ -237,16 +237,16 @@ def _forward(
 
 
 def _fault_of(module: Any) -> str:
-    """Return why fused results or gradients of a module are wrong, or "" if they are right.
+    """Return why the fused results or gradients of a module are wrong, or "" if they are right.
 
-    They are compared with the module's own code, without dropout.
+    They are compared with those of the module's own forward method, without dropout.
     """
     own, rate, dense = module.forward, module.dropout.p, module.dense
     weights = {n: w.detach().clone().requires_grad_() for n, w in module.named_parameters()}
     device = dense.weight.device
 
     def outcome(forward: Any, is_bf16: bool) -> list[Tensor]:
-        # No random numbers, so that a job draws the same with and without a trial.
+        # Use no random numbers, so that a job draws the same ones with and without a trial.
         states, residual, factors = (
             torch.arange(7.0 * size, device=device).mul(step).sin().view(1, 7, size)
             for step, size in enumerate((dense.in_features, *[dense.out_features] * 2), start=1)
@@ -267,7 +267,7 @@ def _fault_of(module: Any) -> str:
         found = outcome(partial(_forward, module, own, 0), is_bf16=True)
         pairs = zip(found, outcome(own, is_bf16=False), strict=True)
         apart = [float((one - other).norm() / other.norm()) for one, other in pairs]
-        # "not <" instead of ">=", so that NaN is a fault.
+        # "not <" instead of ">=", so that NaN counts as too far.
         too_far = [each for each in apart if not each < 0.05]
         return f"numbers {too_far[0]:.2g} apart" if too_far else ""
     except Exception as error:  # noqa: BLE001  (no compiler, an old GPU, another Triton)

@@ -1,7 +1,8 @@
 """Training loop: an iterator over optimizer steps. Prediction is in predict.py.
 
-The loop knows neither tasks nor heads, only a network from padded features to logits, targets, and
-a loss per item. Several such networks may share weights; each step then trains one of them.
+The loop does not depend on tasks or heads. It needs a network from padded features to logits, the
+targets, and a loss function. Several such networks may share weights; each step then trains one of
+them.
 """
 
 import math
@@ -43,12 +44,12 @@ from benchharness.training.snapshots import State, random_numbers, random_tensor
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
-"""Cost of starting one more micro-batch, in padded tokens; packed batches are not cut. On a CPU, 16
-to 128 are equally fast (MiniLM on MRPC and CoLA). The GPU's value is an estimate for families that
-are not packed, not a measurement."""
+"""Cost of starting one more micro-batch, in padded tokens, keyed by device type. Packed batches are
+not cut by length. On a CPU, values from 16 to 128 are equally fast (MiniLM on MRPC and CoLA). The
+GPU's value is an estimate for families that are not packed, not a measurement."""
 
 STEPS_BETWEEN_LOOKS = 16
-"""Number of steps between two checks of how much freed memory the C library keeps."""
+"""Number of steps between two checks of the freed memory that the C library keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,7 @@ class TaskBatches:
     Attributes:
         network: The task's network.
         features: Encoded rows to learn from.
-        targets: One target per item of the features.
+        targets: Target of each item of the features.
         loss: Function of logits and targets that returns one loss per item.
         on_layers: Called before each step with True if only the layers' loss is to be used
             (distillation), else with False.
@@ -81,27 +82,30 @@ class TaskBatches:
 
 @dataclass(kw_only=True)
 class Training:
-    """Training in progress: everything that the next step depends on.
+    """Training in progress: an iterable over its optimizer steps, whose state can be saved.
 
-        for step in training: if step in training.plan.evaluations: with
-            training.meter.paused(): scores = ... training.mark(scores, scores["accuracy"])
+        for step in training:
+            if step in training.plan.evaluations:
+                with training.meter.paused():
+                    scores = ...
+                training.mark(scores, scores["accuracy"])
 
     A step changes the weights of the network, the optimizer's moments, the random number generators
-    and the meter. `state` returns all of these, `restore` sets them. The learning rate and the next
-    batch follow from the number of finished steps.
+    and the meter. `state` returns all of these, and `restore` sets them. The learning rate and the
+    next batch follow from the number of finished steps.
 
-    Each step is of one task (`mixed_batches`) and leaves weights that only other tasks use
-    unchanged. The loss of a step is the mean over the items of its batch (over their terms, if
-    items have several), however the batch is cut into micro-batches. On a CPU, the same seed and
-    number of threads give the same bits, even if the training is stopped and restored from its
-    state after any step.
+    Each step trains one task (`mixed_batches`), and leaves weights that only other tasks use
+    unchanged. The loss of a step is the mean over the items of its batch, or over their `terms`,
+    and does not depend on how the batch is cut into micro-batches. On a CPU, the same seed and
+    number of threads give the same bits, even if the training is stopped after any step and
+    restored from its state.
 
     Attributes:
         network: Network that is trained, which contains the networks of all `tasks`; usually it
             is the network of the only task.
-        weights: Weights that are trained, now or in a later epoch.
-        kept: Weights on the CPU, by name, if the recipe may end with them: the weights at the
-            best evaluation so far, or the sum of the weights at the last evaluations.
+        weights: Weights that are trained in some epoch.
+        kept: Weights that the run may end with, on the CPU and keyed by name: those at the best
+            evaluation so far, or the sum of those at the last evaluations.
         freed: Control of freed memory; None on a GPU.
     """
 
@@ -128,9 +132,9 @@ class Training:
         compute: Compute,
         report: Reporter,
     ) -> Self:
-        """Return a training before its first step; seeds every random number generator."""
-        # The network was drawn from the seed too. Seed again, so that random numbers from here
-        # on do not depend on how many the layers of a family took.
+        """Return a training before its first step; seed every random number generator."""
+        # Drawing the network used random numbers from the seed too. Seed again, so that from here
+        # on they do not depend on how many numbers the layers of a family took.
         _seed_everything(seed)
         network.to(compute.device).train()
         if recipe.optim.activation_checkpointing:
@@ -156,11 +160,11 @@ class Training:
         )
 
     def __iter__(self) -> Iterator[int]:
-        """Make the remaining steps in place; yield after each the number of finished steps.
+        """Make the remaining steps in place; after each step, yield the number of finished steps.
 
-        The caller of the loop evaluates, and calls `mark` with the scores. A training that was
-        stopped during an evaluation yields that step once more. After the last step the network has
-        the weights that the run ends with.
+        The caller evaluates after the steps in `plan.evaluations`, and calls `mark` with the
+        scores. A training that was stopped during an evaluation yields that step once more. After
+        the last step, the final weights of the run are loaded into the network.
 
         Raises:
             DivergedError: At the first loss or gradient that is not finite.
@@ -177,7 +181,7 @@ class Training:
 
     @property
     def is_over(self) -> bool:
-        """True after the evaluation of the last step, which may be due to early stopping."""
+        """True if the training has ended, including the evaluation after its last step."""
         return (self.meter.step == self.plan.steps or self.is_stopped) and not self.is_due
 
     @property
@@ -187,7 +191,7 @@ class Training:
 
     @property
     def is_due(self) -> bool:
-        """True if the learning curve lacks a point for the last step."""
+        """True if the learning curve still lacks its planned point for the current step."""
         return self.meter.step in self.plan.points and not self.meter.is_marked
 
     @cached_property
@@ -202,26 +206,26 @@ class Training:
         )
         for number, batch in drawn:
             task = self.tasks[number]
-            yield task, batch, self.parts_of(task, batch)  # padded only when needed
+            yield task, batch, self.parts_of(task, batch)  # padded only when it is needed
 
     def parts_of(self, task: TaskBatches, batch: Indices) -> list[Part]:
-        """Return this process's share of a batch as micro-batches on their way to the device."""
+        """Cut this process's share of a batch into micro-batches; start copying to the device."""
         features, device = task.features, self.compute.device
         lengths, sizes = features.item_lengths, features.item_sizes
         share = self.compute.ranks.share(batch, lengths)
-        # A packed batch has no padding to save: another micro-batch would only cost time.
+        # Packed batches have no padding that cutting could save.
         overhead = sys.maxsize if self._packs else CUT_OVERHEAD[device.type]
-        if self._attends_padded:  # only some layers are padded, about a quarter of the work
+        if self._attends_padded:  # only some modules are padded, about a quarter of the work
             overhead = 4 * CUT_OVERHEAD[device.type]
         accumulation = self.recipe.optim.accumulation
         if task.is_whole and self.compute.ranks.count > 1:
             raise JobError("a loss of the whole batch is computed by one process: start only one.")
         if task.is_whole:
-            task.network.parts = accumulation  # type: ignore[assignment]  # it computes in as many
+            task.network.parts = accumulation  # type: ignore[assignment]  # number of pieces
             cut = [share]
         else:
             cut = cut_by_length(share, lengths, accumulation, overhead, sizes)
-        terms = features.count_terms(batch)  # of the whole batch
+        terms = features.count_terms(batch)  # number of losses of the whole batch
         return [Part.of(features, each, device, terms=terms, layout=self._layout) for each in cut]
 
     @cached_property
@@ -240,22 +244,22 @@ class Training:
 
     @cached_property
     def _graphs(self) -> Callable[..., Tensor] | None:
-        """Function that records and replays steps; None if not wanted or not possible."""
+        """Function that computes micro-batches with CUDA graphs; None if they are not used."""
         can_be = self._packs and getattr(self.network, "is_recordable", not self._attends_padded)
-        # A recomputed layer reads the generator's state, which a graph cannot do.
+        # Recomputing a layer reads the generator's state, which cannot be recorded in a graph.
         can_be = can_be and not self.recipe.optim.activation_checkpointing
         if not self.compute.graphs or not can_be or self.recipe.encoder.is_frozen:
             return None
-        if len(self.tasks) > 1:  # a layout does not identify its network
+        if len(self.tasks) > 1:  # the key of a graph does not identify the task's network
             return None
         from benchharness.training.cuda import Graphs  # noqa: PLC0415  (on a GPU alone)
 
         return Graphs(_backward_part, self.weights)
 
     def step(self) -> None:
-        """Make the next optimizer step, which signals do not interrupt.
+        """Make the next optimizer step; signals are held back until it ends.
 
-        Its loss stays on the device until a later `read`.
+        The loss stays on the device until the meter reads it.
         """
         with SIGNALS.held_back():
             self._step()
@@ -267,7 +271,7 @@ class Training:
         rate = self._rate(done)
         update_groups(self.optimizer.param_groups, rate, epoch=done // per_epoch)
         if 0 < done == self.plan.layer_steps:
-            self.optimizer.state.clear()  # its moments are of another loss
+            self.optimizer.state.clear()  # the moments belong to the loss of the layers
         task.on_layers(done < self.plan.layer_steps)
         mean = self._gradients(task, parts)  # ()
         norm = clip_in_step(self.optimizer, self.weights, self.recipe.optim.max_grad_norm)  # ()
@@ -279,7 +283,7 @@ class Training:
             self.freed.look()
 
     def _rate(self, step: int) -> float:
-        """Return a step's learning rate: scheduled, but constant while layers are distilled."""
+        """Return the learning rate of a step: constant in layer distillation, then scheduled."""
         recipe, first = self.recipe, self.plan.layer_steps
         if step < first:
             assert recipe.student is not None
@@ -287,13 +291,16 @@ class Training:
         return learning_rate(step - first, self.plan.steps - first, recipe)
 
     def _gradients(self, task: TaskBatches, parts: Sequence[Part]) -> Tensor:
-        """Add the gradients of a batch's mean loss and return the loss; all ranks get the same."""
+        """Compute the gradients of a batch's mean loss, and return the loss.
+
+        All processes that train together get the same gradients and loss.
+        """
         ranks, recipe, lost = self.compute.ranks, self.recipe, 0
         if ranks.count > 1:
-            # Each process has its own dropout. Seeded by step: a resumed job draws the same.
+            # Give each process its own dropout. Seeding by step lets a resumed job draw the same.
             _seed_everything(ranks.own_seed(self.seed, self.meter.step))
         backward_part = self._graphs or _backward_part
-        mean = torch.zeros((), device=self.compute.device)  # on the device: the host need not wait
+        mean = torch.zeros((), device=self.compute.device)  # on the device: no waiting
         try:
             with self.compute.autocast():
                 for part in parts:
@@ -302,17 +309,17 @@ class Training:
             if not is_out_of_memory(error):
                 raise
             lost = math.ceil(len(part) / getattr(task.network, "parts", 1))
-        # If memory runs out in one process, all stop: the others would wait for its gradients for
-        # ever. The error is raised outside of `except`, so that it does not keep the first error's
-        # traceback alive, with all that it refers to.
+        # If memory runs out in one process, all stop, because the others would wait for its
+        # gradients for ever. The error is raised outside of `except`, so that it does not keep the
+        # first error's traceback alive, which refers to the memory that is to be freed.
         if lost := ranks.greatest(lost):
             keeps = not (recipe.encoder.is_frozen or recipe.optim.activation_checkpointing)
             raise OutOfMemoryError(lost, can_spare=keeps and can_checkpoint(self.network))
         ranks.add_gradients(self.weights)
-        return ranks.add_up(mean)  # of every process's share
+        return ranks.add_up(mean)  # the sum of the processes' shares
 
     def _after_step(self) -> None:
-        """Read losses if the plan asks for it, and mark points that need no evaluation."""
+        """Read losses if they are due, and add the points of the curve that need no evaluation."""
         step = self.meter.step
         if step in self.plan.reads:
             with SIGNALS.held_back():
@@ -322,9 +329,9 @@ class Training:
 
     @SIGNALS.held_back()
     def mark(self, scores: Mapping[str, float], value: float | None = None) -> None:
-        """Add the last step's point to the curve, with the scores of its evaluation.
+        """Add a point for the last step to the learning curve, with the scores of its evaluation.
 
-        `value` is the score by which evaluations are compared; None if it is undefined.
+        `value` is the score by which evaluations are compared, or None if it is undefined.
         """
         self.meter.mark(scores)
         if self.meter.step in self.plan.evaluations:
@@ -333,16 +340,16 @@ class Training:
         self.network.train()  # predict has put it into evaluation mode
 
     def _keep(self) -> None:
-        """Copy the weights of this evaluation if the run may end with them."""
+        """Copy the current weights if the run may end with them."""
         number, selection = len(self.meter.values), self.recipe.selection
         is_best = selection.best_checkpoint and self.meter.best == number - 1
         if not is_best and not 1 < selection.average_last > len(self.plan.evaluations) - number:
             return
         for name, tensor in self._changing():
-            # On the CPU: a GPU that the training fits on may have no room for a second copy.
+            # Copied to the CPU, because the GPU may have no room for a second copy of the weights.
             copy = tensor.detach().to("cpu", copy=True)
-            # To average several evaluations keep only their sum: copies of each would need too much
-            # memory. Integers such as position ids are not averaged: the last ones stay.
+            # To average the weights at several evaluations, keep only their sum, because a copy for
+            # each would need too much memory. Integers such as position ids are not averaged.
             adds = not is_best and name in self.kept and copy.is_floating_point()
             self.kept[name] = self.kept[name] + copy if adds else copy
 
@@ -356,11 +363,11 @@ class Training:
                 tensor.copy_(kept / summed if summed > 1 and kept.is_floating_point() else kept)
 
     def state(self) -> State:
-        """Return everything that the next step depends on.
+        """Return the state of the training, with everything that the next step depends on.
 
         Raises DivergedError if an unread loss is not finite, so that no diverged state is saved.
         """
-        self.meter.read()  # losses that are still on the device would not be saved
+        self.meter.read()  # only losses that have been read are part of the state
         kept = {"kept": self.kept} if self.kept else {}
         return State(
             tensors={
@@ -374,18 +381,18 @@ class Training:
 
     def restore(self, state: State) -> None:
         """Load a state of the same training, before the first step."""
-        # Into the existing tensors, because the optimizer and others refer to them.
+        # Copy into the existing tensors, because the optimizer and others refer to them.
         with torch.no_grad():
             for name, tensor in self._changing():
                 tensor.copy_(state.tensors["weights"][name])
         restore_moments(self.optimizer, state.tensors["optimizer"])
         self.kept = dict(state.tensors.get("kept", {}))
         self.meter.restore(state.numbers["meter"])
-        # Last, because earlier draws must not count.
+        # Restored last, because the code above may draw random numbers.
         restore_random(state.tensors["random"], state.numbers["random"])
 
     def _changing(self) -> Iterator[tuple[str, Tensor]]:
-        """Yield the trained weights and the buffers, by name."""
+        """Yield the trained weights and the buffers of the network, with their names."""
         trained = {id(weight) for weight in self.weights}
         named = self.network.named_parameters()
         yield from ((name, weight) for name, weight in named if id(weight) in trained)
@@ -400,12 +407,13 @@ def _seed_everything(seed: int) -> None:
 
 
 def _backward_part(network: nn.Module, goals: Tensor, loss: Loss, *, part: Part) -> Tensor:
-    """Add a micro-batch's gradients of the batch's mean loss; return its share of that loss."""
+    """Add the gradients of a micro-batch's share of the batch's mean loss; return that share."""
     goals = goals[part.tensors["items"]]  # (items, ...)
     told = {"targets": goals} if getattr(network, "reads_targets", False) else {}
-    # (rows, outputs) of texts, (rows, tokens, outputs) of tokens, (rows, ...) -> (items, options)
+    # Logits are (rows, outputs) or (rows, tokens, outputs); for items of several rows, the rows
+    # become two dimensions (items, options).
     logits = part.side_by_side(network(**part.inputs, **told))
-    # Divided by the whole batch's terms, the parts' gradients add up to those of its mean.
+    # Divided by the terms of the whole batch, so that the parts' gradients add up to its mean's.
     share = loss(logits, goals).sum() / part.terms  # ()
     share.backward()  # type: ignore[no-untyped-call]
     if casts := getattr(network, "casts", None):  # training/cuda.py

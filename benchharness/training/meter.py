@@ -23,23 +23,28 @@ CURVE_POINTS = 40
 plot, and few enough to be stored with every result."""
 
 COUNTED = ("step", "tokens", "examples", "rate", "losses", "evaluating", "values")
-"""Fields of a Meter that a snapshot contains unchanged."""
+"""Fields of a Meter that snapshots contain unchanged."""
 
 STEPS_BETWEEN_READS = {"cpu": 1, "cuda": 16}
 """Number of steps between two reads of the losses: a read makes the host wait for the GPU."""
 
 
 class DivergedError(JobError):
-    """Error for a loss, a gradient or a prediction that is not finite."""
+    """Error raised if a loss, a gradient or a prediction is not finite."""
 
     kind = "diverged"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Steps after which losses are read, the curve gets a point, and the network is evaluated.
+    """Plan of a training: its number of steps, and what follows after which of them.
 
-    The first `layer_steps` of all `steps` belong to the recipe's `layer_epochs`.
+    Attributes:
+        steps: Number of optimizer steps.
+        layer_steps: Number of steps at the beginning that belong to the recipe's `layer_epochs`.
+        evaluations: Steps after which the network is evaluated.
+        points: Steps after which the learning curve gets a point.
+        reads: Steps after which the losses are read from the device.
     """
 
     steps: int
@@ -50,13 +55,13 @@ class Plan:
 
     @classmethod
     def of(cls, items: Sequence[int], recipe: Recipe, compute: Compute) -> "Plan":
-        """Return the plan of a run; `items` are the numbers of items of the tasks."""
+        """Return the plan of a run; `items` contains the number of items of each task."""
         schedule, batch_size = recipe.schedule, recipe.optim.batch_size
         last = schedule.steps or count_steps(items, batch_size, schedule.epochs)
         layers = recipe.student.layer_epochs if recipe.student else 0.0
         first = count_steps(items, batch_size, layers) if layers else 0
         steps = first + last
-        # After the steps of layer distillation, which train no outputs.
+        # Evaluations follow after layer distillation, which does not train the output layer.
         times = recipe.selection.evaluations
         evaluations = frozenset(first + step for step in _evenly(last, times))
         points = evaluations | _evenly(steps, CURVE_POINTS)
@@ -125,7 +130,7 @@ class Meter:
 
     @property
     def best(self) -> int | None:
-        """Index of the best evaluation, the first among equals; None if none has a score."""
+        """Index of the best evaluation, the first one on ties; None if none has a score."""
         defined = [number for number, value in enumerate(self.values) if value is not None]
         return max(defined, key=lambda number: self.values[number] or 0.0, default=None)
 
@@ -140,10 +145,10 @@ class Meter:
         self.rate = rate
         self.examples += items
         self.tokens += tokens
-        self.unread.append(torch.stack([loss, norm]))  # (2,), not waited for
+        self.unread.append(torch.stack([loss, norm]))  # (2,); the host does not wait for it
 
     def read(self) -> None:
-        """Read and report the losses since the last read; raise DivergedError if not finite."""
+        """Read and report the losses since the last read; raise DivergedError for a NaN or inf."""
         if not self.unread:
             return
         values = torch.stack(self.unread).tolist()  # (steps, 2): the host waits once for all
@@ -168,9 +173,9 @@ class Meter:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Count the time of the block, such as an evaluation, separately from training time."""
+        """Context manager that counts its block's time as evaluation instead of training."""
         start = time.monotonic()
-        yield  # a block that raises is repeated, and counted, when the job is resumed
+        yield  # if the block raises, it is repeated and counted when the job is resumed
         self.evaluating += time.monotonic() - start
 
     def mark(self, scores: Mapping[str, float]) -> None:
@@ -187,7 +192,7 @@ class Meter:
         self.losses.clear()
 
     def numbers(self) -> dict[str, Any]:
-        """Return all counters as plain data for `restore`; call `read` first."""
+        """Return all counters as plain data for `restore`; call `read` before."""
         return {
             **{name: copy(getattr(self, name)) for name in COUNTED},
             "seconds": self.seconds,
@@ -195,13 +200,13 @@ class Meter:
         }
 
     def restore(self, numbers: Mapping[str, Any]) -> None:
-        """Continue from the counters that `numbers` returned; time in between does not count."""
+        """Load the counters that `numbers` returned; the time since then does not count."""
         for name in COUNTED:
             setattr(self, name, copy(numbers[name]))
-        # As if this process had begun that long ago, without the time in which no process ran.
+        # Set the start as if this process had made the training so far without a break.
         self.started = time.monotonic() - numbers["seconds"] - self.evaluating
         self.curve = [CurvePoint(**point) for point in numbers["curve"]]
 
     def announce_saving(self) -> None:
-        """Report to the engine that a state is about to be saved, so that it waits for that."""
+        """Report to the engine that a state is about to be saved, so that it waits."""
         self.report(Progress(phase="saving", step=self.step, steps=self.steps))

@@ -1,4 +1,4 @@
-"""Optimizer: the weights that are trained, and their learning rates by step and layer."""
+"""Optimizer: the weights that are trained, their learning rates, and the trained vocabulary."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,10 +18,10 @@ from benchharness.training.batching import Features
 
 Weights = list[nn.Parameter]
 
-# The learning rate of a step: up linearly, then down according to the recipe's schedule.
+# Learning rate of each step: it rises linearly, then follows the recipe's schedule.
 
 _SLANT = 32.0
-"""Ratio of the highest rate to the lowest in a slanted triangle: ULMFiT's value."""
+"""Ratio of the highest to the lowest rate in the slanted triangular schedule, as in ULMFiT."""
 
 
 def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
@@ -36,18 +36,18 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
     behind = max(1, steps - warmup)
     done = (step - warmup) / behind  # finished share of the steps after the warm-up
     if schedule.schedule == "slanted-triangular":
-        # Howard and Ruder, arXiv:1801.06146, equation 3, whose cut_frac is the warm-up's share.
+        # Equation 3 of Howard and Ruder, arXiv:1801.06146; cut_frac is the share of the warm-up.
         share = step / warmup if step < warmup else 1 - done  # 0 to 1 to 0
         return highest * ((1 + share * (_SLANT - 1)) / _SLANT)
     if step < warmup:
         return highest * step / warmup
     match schedule.schedule:
         case "linear":
-            # Keep the order of operations: another one would change the last bits of results.
+            # Keep the order of operations: a different one would change the last bits of results.
             return highest * (steps - step) / behind
         case "constant":
             return highest
-        # Both end at 0, as transformers' schedules of these names do (polynomial: with lr_end=0).
+        # The next two end at 0, like transformers' schedules (the polynomial one with lr_end=0).
         case "cosine":
             return highest * (0.5 * (1 + math.cos(math.pi * done)))  # half a wave
         case _:
@@ -55,11 +55,11 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
 
 
 def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """Return the recipe's optimizer over the groups of trained weights."""
+    """Return the recipe's optimizer for the trained weights of a network."""
     groups, rate = param_groups(network, recipe), recipe.optim.learning_rate
     if recipe.optim.optimizer == ADAFACTOR:
-        # The other values are T5's: scaled by the weight, updates clipped at 1, decay to the -0.8.
-        # Imported on use: its module loads transformers' Trainer and peft, a sixth of a second.
+        # The defaults are T5's: rates scaled by the weight, updates clipped at 1, decay_rate -0.8.
+        # Imported on use, because its module loads transformers' Trainer and peft (0.17 seconds).
         adafactor: Any = resolve_name("benchharness.training.adafactor:Adafactor")
         return adafactor(groups, lr=rate, relative_step=False)  # type: ignore[no-any-return]
     adam = recipe.adam
@@ -74,10 +74,10 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Tensor:
-    """Make the next fused step clip gradients to the norm `max_norm`; return the norm.
+    """Make the next fused step clip gradients to the norm `max_norm`; return their current norm.
 
-    The result is as with torch's clip_grad_norm_, without its two extra passes over all gradients.
-    The divisor is passed in the attribute that torch's GradScaler uses for fused optimizers.
+    The result is the same as with torch's clip_grad_norm_, which needs two more passes over all
+    gradients. The divisor is passed to the optimizer in the attribute that torch's GradScaler uses.
     """
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     norm = nn.utils.get_total_norm(gradients)  # ()
@@ -90,23 +90,24 @@ def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Ten
 
 
 def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
-    """Return an optimizer's groups of the weights to be trained.
+    """Return the trained weights of a network as parameter groups for an optimizer.
 
-    The `scale` of a group is multiplied with the scheduled rate, as in google-research/electra's
-    optimization.py. The head's scale is 1, or its own learning rate divided by the recipe's. A
-    layer's scale is `layer_decay` times the scale of the layer above it. `from_epoch` is the first
-    epoch in which a group is trained. Biases and norms (all one-dimensional weights) have no weight
-    decay.
+    The learning rate of a group is its `scale` times the scheduled rate, as in
+    google-research/electra's optimization.py. The head's scale is 1, or `head_learning_rate`
+    divided by the recipe's learning rate. A layer's scale is `layer_decay` times the scale of the
+    layer above it. `from_epoch` is the first epoch in which a group is trained. Biases and norms
+    (all one-dimensional weights) have no weight decay.
     """
     optim = recipe.optim
     return [
         {"params": weights, "weight_decay": decay, "scale": scale, "from_epoch": epoch}
         for part, scale, epoch in _parts(network, recipe)
         # Per step, mosaicml/composer's DecoupledAdamW subtracts decay * rate / (the group's highest
-        # rate) times the weight, torch's AdamW decay * rate. So divide its decay by that rate.
+        # rate) times the weight; torch's AdamW subtracts decay * rate times the weight. So the
+        # decay is divided by the highest rate.
         for decoupled in [optim.decoupled_weight_decay / (optim.learning_rate * scale)]
         for weights, decay in (
-            # By dimension and not by name ("LayerNorm", "bias" in BERT): names differ per family.
+            # Chosen by dimension, because the names ("LayerNorm", "bias") differ between families.
             ([w for w in part if w.ndim > 1], decoupled or optim.weight_decay),
             ([w for w in part if w.ndim < 2], 0.0),
         )
@@ -115,10 +116,10 @@ def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
 
 
 def update_groups(groups: Iterable[dict[str, Any]], rate: float, epoch: int) -> None:
-    """Set the learning rates of an optimizer's groups for a step, and freeze waiting groups.
+    """Set the learning rates of an optimizer's groups; freeze groups before their first epoch.
 
-    A group waits until its first epoch. Gradual unfreezing follows Howard and Ruder,
-    arXiv:1801.06146, section 3.3. Frozen groups cost nothing: the backward pass ends above them.
+    Gradual unfreezing follows Howard and Ruder, arXiv:1801.06146, section 3.3. Frozen groups cost
+    no time, because the backward pass ends above them.
     """
     for group in groups:
         group["lr"] = rate * group["scale"]
@@ -131,7 +132,7 @@ def _parts(network: Any, recipe: Recipe) -> Iterator[tuple[Weights, float, int]]
     """Yield weights with their scale and first epoch, from the head down to the embeddings."""
     options, optim = recipe.encoder, recipe.optim
     is_gradual = options.unfreeze == "gradual"
-    # One group if all layers are trained alike: then the encoder's layers need not be known.
+    # If all layers are trained in the same way, use one group: it works for unknown encoders too.
     if not is_gradual and options.layer_decay == 1 and optim.head_learning_rate is None:
         yield _trained(network.parameters()), 1.0, 0
         return
@@ -197,28 +198,31 @@ SPECIAL = ("pad", "bos", "eos", "cls", "sep")
 
 @dataclass(frozen=True, kw_only=True)
 class UsedVocabulary:
-    """Full `embedding` of a network whose vocabulary was cut to some `rows` of it."""
+    """Original embedding of a network whose vocabulary was cut to some of its `rows`.
+
+    `network` is the encoder with the smaller embedding; `embedding` is the original one.
+    """
 
     network: Any
     embedding: nn.Embedding
     rows: NDArray[np.int64]
 
     def restore(self) -> None:
-        """Put the full embedding back, with the weights that training all of it would give."""
+        """Put the full embedding back, with the weights that it would have after training it."""
         trained = self.network.get_input_embeddings().weight.detach()  # (used + 1, size)
         whole = self.embedding.to(trained.device)  # (vocabulary, size)
         with torch.no_grad():
-            # The probe was 1 and has only decayed, as would every row without a gradient.
+            # The probe row was 1 and has only decayed, as every row without a gradient would have.
             whole.weight.mul_(trained[-1, 0])
             whole.weight[torch.from_numpy(self.rows)] = trained[:-1]
         self.network.set_input_embeddings(whole)
 
 
 def can_be_cut(network: Any) -> bool:
-    """Return whether an encoder uses its vocabulary only in one plain embedding.
+    """Return whether an encoder uses token ids only to look up rows of one plain embedding.
 
     Gemma and BioGPT scale the embedded tokens, CANINE hashes characters, and Gemma 3n has a second
-    table for the same ids. A checkpoint's own code may also lack the required methods.
+    embedding for the same ids. Custom code of a checkpoint may also lack the required methods.
     """
     try:
         whole = network.get_input_embeddings()
@@ -231,7 +235,7 @@ def can_be_cut(network: Any) -> bool:
         network.set_input_embeddings(stand_in)
     except (NotImplementedError, AttributeError):
         return False
-    # Code that ties the embedding elsewhere, or keeps its own reference, would not use the rows.
+    # False for code that ties the embedding to other weights, or keeps its own reference to it.
     is_used_elsewhere = any(weight is whole.weight for weight in network.parameters())
     has_taken = network.get_input_embeddings() is stand_in
     network.set_input_embeddings(whole)
@@ -239,7 +243,7 @@ def can_be_cut(network: Any) -> bool:
 
 
 def _has_other_table(network: nn.Module, whole: nn.Embedding) -> bool:
-    """Return whether another embedding has at least as many rows."""
+    """Return whether the network has another embedding with at least as many rows as `whole`."""
     tables = (module for module in network.modules() if isinstance(module, nn.Embedding))
     rows = len(whole.weight)
     return any(len(t.weight) >= rows and t.weight is not whole.weight for t in tables)
@@ -248,18 +252,18 @@ def _has_other_table(network: nn.Module, whole: nn.Embedding) -> bool:
 def cut_vocabulary(
     network: Any, features: Mapping[str, Features]
 ) -> tuple[dict[str, Features], UsedVocabulary]:
-    """Cut an encoder's vocabulary to the ids in the features; return renumbered features.
+    """Cut an encoder's vocabulary to the token ids in the features; return renumbered features.
 
-    Also returns the UsedVocabulary that restores the full one. Rows up to the last special token
-    keep their ids, because networks look for some of them.
+    Also returns the UsedVocabulary that restores the full vocabulary. Rows up to the last special
+    token keep their ids, because networks look for some special tokens by id.
     """
     whole = network.get_input_embeddings()
     known = (getattr(network.config, f"{name}_token_id", None) or 0 for name in SPECIAL)
-    # np.max, because Llama's config has a list of tokens that end an answer.
+    # np.max, because a config such as Llama's may have a list of end-of-text tokens.
     special = np.arange(min(1 + max(int(np.max(each)) for each in known), len(whole.weight)))
     # The padding id, which no text has, is looked up in padded batches.
     ids = [np.append(part.token_ids, part.pad_id) for part in features.values()]
-    used = np.unique(np.concatenate([special, *ids]))  # (used,), rising
+    used = np.unique(np.concatenate([special, *ids]))  # (used,), sorted
     # The new embedding: the used rows, followed by the probe.
     weight = whole.weight.detach()
     probe = weight.new_ones(1, weight.shape[1])

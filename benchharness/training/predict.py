@@ -1,7 +1,7 @@
 """Prediction: from features through a trained network to logits, independent of tasks and heads.
 
-If memory runs out, prediction continues in smaller batches; a training reports the size of its
-micro-batch.
+The module also handles exhausted memory: prediction continues in smaller batches, and training
+raises OutOfMemoryError with the size of its micro-batch.
 """
 
 import ctypes
@@ -32,25 +32,26 @@ SIGNS = re.compile(
     "out of memory|can't allocate memory|ALLOC_FAILED|cublasCreate|std::bad_alloc|"
     "could not create a (primitive|memory)(?! descriptor)"
 )
-"""Signs of exhausted memory in the message of a plain RuntimeError.
+"""Pattern that shows exhausted memory in the message of a RuntimeError.
 
-Such errors come from CUDA, torch's CPU allocator, CUDA's libraries, C++ and oneDNN. CUDA raises no
-torch.OutOfMemoryError if a full GPU has no room for a context, a graph or a kernel. cuBLAS reports
-that it is not initialized then.
+Such errors come from CUDA, torch's CPU allocator, CUDA's libraries, C++ and oneDNN. If a full GPU
+has no room for a context, a graph or a kernel, torch does not raise torch.OutOfMemoryError, and
+cuBLAS reports that it is not initialized.
 """
 
 PREDICTION_TOKENS = {"cpu": 2048, "cuda": 65536}
-"""Padded tokens per batch in prediction; measured on the CPU (MiniLM), an estimate for the GPU."""
+"""Padded tokens per batch in prediction, keyed by device type. The CPU's value was measured
+(MiniLM), the GPU's is an estimate."""
 
 
 def predict(
     network: nn.Module, features: Features, compute: Compute, report: Reporter
 ) -> NDArray[np.float32]:
-    """Return the logits of every row in order, without dropout.
+    """Return the logits of all rows, in the order of the features, without dropout.
 
-    For a network with logits per token, `[rows, tokens, outputs]`, the rows are concatenated
-    without padding, as `token_ids` in the features. A network with `reads_items` always gets all
-    rows of an item at once. If memory runs out, the rest is computed in smaller batches.
+    If a network has logits per token, `[rows, tokens, outputs]`, the rows are concatenated without
+    padding, like `token_ids` in the features. A network with `reads_items` always gets all rows of
+    an item in one batch. If memory runs out, the remaining rows are computed in smaller batches.
 
     Raises DivergedError if a logit is not finite, and JobError if memory does not suffice for one
     row.
@@ -68,15 +69,16 @@ def predict(
         return logits.flatten(0, 1)[part.tensors["places"]] if logits.ndim == 3 else logits
 
     batches = length_batches(lengths, PREDICTION_TOKENS[compute.device.type])
-    # A process without a batch would not know the shape of the logits: then all compute all.
+    # If there are too few batches for all processes, each computes all of them, because a process
+    # without a batch would not know the shape of the logits.
     if is_shared := len(batches) >= compute.ranks.count > 1:
-        batches = batches[compute.ranks.rank :: compute.ranks.count]  # dealt out by length
+        batches = batches[compute.ranks.rank :: compute.ranks.count]  # batches are sorted by length
     with torch.inference_mode(), compute.autocast():
         outputs = list(reported(batches, logits_of, report, "predicting"))
-    # each_batch may have halved batches in place: concatenate the batches that were computed.
+    # Concatenate the batches only now, because each_batch may have halved some in place.
     rows = features.rows_of(np.concatenate(batches))
     logits = torch.cat(outputs).cpu()  # (rows or tokens, outputs)
-    # As many logits as rows: one per row, or one per token of rows with one token each.
+    # With as many logits as rows, they are one per row, or one per token of rows of one token.
     each_row = len(logits) == len(rows)
     places = rows if each_row else features.tokens_of(rows)
     total = len(features) if each_row else len(features.token_ids)
@@ -93,15 +95,15 @@ def predict(
 
 
 class MemoryRanOutError(JobError):
-    """Error for a job that needs too much memory, even in the smallest parts."""
+    """Error raised if a job needs too much memory even in the smallest micro-batches."""
 
     kind = "memory"
 
 
 class OutOfMemoryError(JobError):
-    """Error for memory that ran out at a micro-batch of `items` in training.
+    """Error raised if memory runs out in training, at a micro-batch of `items` items.
 
-    `can_spare` is True if activations are kept that could be recomputed instead.
+    `can_spare` is True if recomputing activations, instead of keeping them, could save memory.
     """
 
     def __init__(self, items: int, *, can_spare: bool = False) -> None:
@@ -112,8 +114,8 @@ class OutOfMemoryError(JobError):
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an exception means that the GPU or the machine ran out of memory.
 
-    The exception's context counts too: if memory runs out while a CUDA graph is recorded, the end
-    of the recording raises another error.
+    The exception's context is checked too: if memory runs out while a CUDA graph is recorded, the
+    end of the recording raises another error.
     """
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
@@ -125,26 +127,27 @@ def is_out_of_memory(error: BaseException) -> bool:
 def free_memory() -> None:
     """Release memory that nothing refers to any more.
 
-    Call it outside of `except`: the traceback of an exception refers to all of its frames.
+    Call this outside of `except`, because the traceback of an exception refers to all of its
+    frames.
     """
-    gc.collect()  # cycles, as tracebacks with frames are
+    gc.collect()  # tracebacks and frames refer to each other in cycles
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
 _LIBC: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
-_HAS_TRIM = hasattr(_LIBC, "malloc_trim")  # not musl, on Alpine
+_HAS_TRIM = hasattr(_LIBC, "malloc_trim")  # not in musl, the C library of Alpine
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt(3): how much freed memory is kept, and the size from which blocks are
 mapped separately, at most 32 MB."""
 
 HOLES = 1.25
-"""Ratio to the memory of a training without holes, above which all freed memory is returned."""
+"""Freed memory is returned if a training holds more than this times its memory without holes."""
 
 
 def trim_memory() -> None:
-    """Return the freed memory that the C library keeps to the system (glibc only)."""
+    """Return freed memory that the C library still holds to the operating system (glibc only)."""
     if _HAS_TRIM:
         _LIBC.malloc_trim(0)
 
@@ -152,11 +155,11 @@ def trim_memory() -> None:
 class FreedMemory:
     """Control of the freed memory that the C library keeps between steps (glibc).
 
-    By default glibc returns large blocks to the system in every step and requests their pages anew,
-    which takes a tenth of a small encoder's step. So this class makes it keep them. But batches of
-    varying lengths leave holes that no later batch fills: RACE at 256 tokens held 6 GB after some
-    steps, twice as much as a step uses. So all freed memory is returned when clearly more is held
-    than after the last return.
+    By default, glibc returns large blocks to the system in every step and requests their pages
+    anew, which takes a tenth of a small encoder's step. So this class makes glibc keep them. But
+    batches of varying lengths leave holes that no later batch fills: RACE at 256 tokens held 6 GB
+    after some steps, twice as much as a step uses. So all freed memory is returned when the process
+    holds clearly more than after the last return.
     """
 
     def __init__(self) -> None:
@@ -166,9 +169,9 @@ class FreedMemory:
             _LIBC.mallopt(TRIM_THRESHOLD, -1)
 
     def look(self) -> None:
-        """Return freed memory to the system if too much is held; call this every few steps."""
+        """Return freed memory to the system if glibc holds too much; call this every few steps."""
         held = int(Path("/proc/self/statm").read_text().split()[1]) if _HAS_TRIM else 0  # pages
-        if self._was_trimmed:  # no holes yet: an increase may be due to longer rows
+        if self._was_trimmed:  # there are no holes yet: an increase may be due to longer rows
             self._settled = max(self._settled, held)
         self._was_trimmed = held > HOLES * self._settled
         if self._was_trimmed:
@@ -178,7 +181,7 @@ class FreedMemory:
 def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Iterator[T]:
     """Yield the result of `compute` for each batch, in order.
 
-    If memory runs out, that batch and all remaining ones are halved, in place. Raises
+    If memory runs out, the current batch and all later ones are halved in `batches`. Raises
     MemoryRanOutError if memory does not suffice for a single row.
     """
     at = 0

@@ -1,4 +1,4 @@
-"""Exact restart: snapshots of a running job, from which it resumes after it was stopped."""
+"""Snapshots of a running job, from which it can resume exactly after it was stopped."""
 
 import json
 import random
@@ -24,7 +24,8 @@ from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 NUMBERS = "numbers.json"
 
 NAMED = "step-" + "[0-9]" * 10 + "*"
-"""File name pattern of snapshots and their drafts, which are deleted when outdated."""
+"""Pattern of the names of snapshots and their drafts; those that match and are outdated are
+deleted."""
 
 NUMBER_KEPT = 2
 """Number of snapshots that are kept: the event that stopped the job may have damaged the newest."""
@@ -34,8 +35,8 @@ NUMBER_KEPT = 2
 class State:
     """State of a job between two steps.
 
-    `tensors` are keyed by group ("weights", "optimizer", "random") and name, and are on the device
-    of the computation or on the CPU. `numbers` is plain data. JSON preserves the bits of its
+    `tensors` are keyed by group ("weights", "optimizer", "random"), then by name. They are on the
+    device of the computation or on the CPU. `numbers` is plain data; JSON preserves the bits of its
     floats.
     """
 
@@ -55,24 +56,24 @@ class State:
 
 @dataclass(kw_only=True)
 class Snapshots:
-    """Snapshots of a job, written every `every` seconds.
+    """Reader and writer of a job's snapshots, which are written every `every` seconds.
 
-    A snapshot is used only if all conditions are as they were (`conditions`). If several processes
-    train together, all read snapshots and one writes them.
+    A job resumes from a snapshot only if its `conditions` have not changed. If several processes
+    train together, all of them read snapshots and one writes them.
 
     Attributes:
         folder: Folder of the snapshots; None to keep none.
         key: Key of the job.
         every: Seconds between two snapshots.
         provenance: Provenance of the job's result, which contains most conditions.
-        accumulation: Number of parts per batch.
+        accumulation: Number of micro-batches (parts) per batch.
         report: Function that gets progress and notes.
         is_writer: Whether this process writes snapshots.
         checkpointing: Whether activations are recomputed in the backward pass.
         saved: Time of the last snapshot, by the monotonic clock.
         position: Progress of the job at the last snapshot.
         ours: Existing snapshots that the job can resume from, oldest first.
-        is_kept: False after a snapshot that could not be written.
+        is_kept: False if the last snapshot could not be written.
     """
 
     folder: Path | None
@@ -90,15 +91,15 @@ class Snapshots:
 
     @cached_property
     def conditions(self) -> dict[str, str]:
-        """Conditions that must not change; computed only if a snapshot is written or read."""
+        """Conditions under which the job runs; computed only if a snapshot is written or read."""
         return conditions(self.provenance)
 
     def newest(self) -> State | None:
-        """Return the newest intact state, or None if there is none or it does not fit.
+        """Return the newest intact state; None if there is none, or if it cannot be resumed from.
 
-        Damaged snapshots are skipped, with a note. A state with more parts per batch than planned,
-        or with activation checkpointing, is of a job that ran out of memory: the job resumes with
-        the same parts and checkpointing.
+        Damaged snapshots are skipped, with a note. If the job had run out of memory, its state has
+        more parts per batch than planned, or activation checkpointing. The job then resumes with
+        both as in the state.
         """
         for path in self._there():
             try:
@@ -113,14 +114,14 @@ class Snapshots:
         return None
 
     def _read(self, path: Path) -> State | None:
-        """Return the state of a snapshot; None if it does not fit any more."""
+        """Return the state of a snapshot; None if the job cannot resume from it."""
         manifest = check_folder(path)
         if manifest["run"] != self.key:
             raise DamagedError("is that of another run")
         if differs := what_differs(manifest["conditions"], self.conditions):
             self._note(f"starts over, because its snapshot no longer fits: {differs}")
             return None
-        if manifest["accumulation"] < self.accumulation:  # memory was too small for fewer parts
+        if manifest["accumulation"] < self.accumulation:  # memory was too small for so few parts
             return None
         state = read_state(path)
         self.accumulation, self.position = int(manifest["accumulation"]), state.position
@@ -152,21 +153,20 @@ class Snapshots:
                 raise
 
     def save(self, take: Callable[[], State]) -> None:
-        """Write the state that `take` returns, completely or not at all, undisturbed by signals.
+        """Write the state that `take` returns, completely or not at all; hold signals back.
 
-        Nothing is written if the last snapshot has the same position. A state that cannot be
-        written does not fail the job: the error is reported, and the next save is tried when it is
-        due.
+        Nothing is written if the last snapshot has the same position. If a state cannot be written,
+        the job goes on: the error is reported, and the next snapshot is tried when it is due.
         """
         if self.folder is None or not self.is_writer:
             return
         with SIGNALS.held_back():
             state = take()
-            if state.position == self.position:  # a signal right after a snapshot was due
+            if state.position == self.position:  # already saved just before a signal
                 return
             self.report(Progress(phase="saving", step=state.step))
             try:
-                path = self.folder / f"step-{state.step:010}"  # NAMED; names sort as steps do
+                path = self.folder / f"step-{state.step:010}"  # matches NAMED; names sort by step
                 facts = {
                     "run": self.key,
                     "step": state.step,
@@ -185,7 +185,7 @@ class Snapshots:
                 for other in path.parent.glob(NAMED):
                     if other not in self.ours:
                         shutil.rmtree(other, ignore_errors=True)
-            finally:  # after a failure too: a full disk must not be tried again at every step
+            finally:  # also after a failure: a full disk must not be tried again at every step
                 self.saved = time.monotonic()
 
     def _there(self) -> list[Path]:
@@ -210,7 +210,7 @@ class Snapshots:
 
 
 def write_state(folder: Path, state: State) -> None:
-    """Write one safetensors file per group, and one JSON file; no pickle.
+    """Write a state as one safetensors file per group of tensors and one JSON file.
 
     Raises OSError or SafetensorError.
     """
@@ -218,14 +218,14 @@ def write_state(folder: Path, state: State) -> None:
         # Contiguous, as safetensors requires; a tied weight has only one name here.
         on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         save_file(on_cpu, folder / f"{group}.safetensors")
-    text = json.dumps(state.numbers, allow_nan=False)  # a NaN here is a bug: ValueError
+    text = json.dumps(state.numbers, allow_nan=False)  # ValueError for a NaN, which would be a bug
     (folder / NUMBERS).write_text(text, encoding="utf-8")
 
 
 def read_state(folder: Path) -> State:
     """Return the state that `write_state` has written, on the CPU.
 
-    The files are not verified here: that has to be done before. Raises OSError, ValueError or
+    The caller must have verified the digests of the files. Raises OSError, ValueError or
     SafetensorError.
     """
     files = sorted(folder.glob("*.safetensors"))
@@ -237,15 +237,18 @@ def read_state(folder: Path) -> State:
 
 # Conditions of resuming from a state: everything that affects results and is not in the job's key.
 #
-# Recipe, data, weights and seed are in the key of the job, by which its states are found.
+# Recipe, data, weights and seed are part of the job's key, which a snapshot contains.
 
 MACHINE = ("device", "capability", "threads")
-"""Facts of the machine that affect results: processor, its widest instructions, number of
-threads."""
+"""Names of facts about the machine that affect results: its processor, the processor's widest
+instructions, and the number of threads."""
 
 
 def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """Return the conditions by name, from a result's provenance."""
+    """Return the conditions that must not change before a job resumes, keyed by name.
+
+    They are read from the provenance of the job's result.
+    """
     found = {
         "the code": source_digest()[:12],
         **provenance["versions"],

@@ -28,7 +28,7 @@ PR_SET_PDEATHSIG = 1
 def die_with(parent: int) -> None:
     """Make the kernel kill this process when the thread that started it ends (Linux).
 
-    Exits at once if the process `parent` has ended already, so that this process has a new parent.
+    If the process `parent` has ended already, this process exits at once.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

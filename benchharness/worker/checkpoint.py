@@ -128,8 +128,8 @@ class CheckpointWriter:
     @classmethod
     def of(cls, encoder: Encoder, folder: Path, job: Job) -> "CheckpointWriter":
         """Return the writer of a whole encoder; raise JobError if the disk has too little room."""
-        # keep_vars: the parameters themselves, to be read after training. Otherwise state_dict
-        # returns detached tensors, which stay untrained if the network moves to another device.
+        # keep_vars returns the parameters themselves, which are read after training. Otherwise
+        # state_dict returns detached tensors, which stay untrained if the network changes device.
         weights = encoder.network.state_dict(keep_vars=True)
         require_room(folder, sum(w.numel() * w.element_size() for w in weights.values()))
         return cls(
@@ -169,7 +169,7 @@ class CheckpointWriter:
 
 
 def _save(weights: Mapping[str, Tensor], file: Path) -> None:
-    # save_file refuses tensors that share memory, such as tied weights: copy each.
+    # Copy each weight, because save_file refuses tensors that share memory, such as tied weights.
     copies = {name: w.detach().cpu().clone().contiguous() for name, w in weights.items()}
     save_file(copies, file, metadata={"format": "pt"})
 

@@ -243,6 +243,6 @@ def _at_places(features: Features, first: int, per_row: bool) -> Features:
         features,
         token_ids=np.arange(first, first + places, dtype=np.int32),
         token_types=None,
-        starts=np.arange(places + 1) if per_row else features.starts,  # (rows + 1,) both ways
+        starts=np.arange(places + 1) if per_row else features.starts,  # (rows + 1,) in both cases
         pad_id=first,
     )

@@ -478,7 +478,7 @@ class JobState:
 
     @property
     def seconds(self) -> float:
-        """Seconds that the job has taken so far, without the time in which it did not run."""
+        """Seconds that the job has taken so far; the time while it was stopped does not count."""
         return self.earlier + time.monotonic() - self.began
 
     @property
@@ -493,7 +493,7 @@ class JobState:
 
     @property
     def selection(self) -> Selection | None:
-        """Selection of the final weights by evaluations; None for the weights of the last step."""
+        """How evaluations selected the final weights; None if the last step's weights are final."""
         training, meter, choice = self.training, self.training.meter, self.training.recipe.selection
         is_best = choice.best_checkpoint and meter.best is not None and len(meter.values) > 1
         if not is_best and not training.is_stopped:

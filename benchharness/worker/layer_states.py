@@ -68,7 +68,10 @@ class Source:
 
 
 def _places_of(features: Features, tokens: str) -> Indices:
-    """Return the index of every token's stored state, -1 if there is none; or of every row's."""
+    """Return the index of every token's stored state; -1 for tokens whose state is not stored.
+
+    If only one state per row is read, return the index of every row's stored state.
+    """
     if tokens != "all":
         return np.arange(len(features))  # (rows,)
     if features.read is None:
@@ -208,7 +211,7 @@ def _compute(
         return array
 
     for step, states in enumerate(reported(batches, states_of, report, "encoding")):
-        rows = batches[step]  # the batch is halved if memory runs out
+        rows = batches[step]  # read only now: it was halved if memory ran out
         yield (features.tokens_of(rows) if source.tokens == "all" else rows), states
 
 

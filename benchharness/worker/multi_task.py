@@ -55,7 +55,7 @@ class SharedEncoder(nn.Module):
 def share(encoder: Encoder, heads: Sequence[tuple[Head, Task]]) -> SharedEncoder:
     """Create the networks of several heads on one encoder.
 
-    Raises ModelError for several head types on a family whose encoder depends on the head type.
+    Raises ModelError if the head types differ and the family's encoder depends on the head type.
     """
     types = {task.head for _, task in heads}
     if encoder.family in _READS_BY_HEAD and len(types) > 1:

@@ -125,7 +125,7 @@ def check_machine(planned: str, compute: Compute) -> None:
 
 
 def documents(examples: Sequence[TimedExample], encoder: Encoder, max_tokens: int) -> Features:
-    """Encode documents: their texts, or as many random tokens as they have, with special tokens."""
+    """Encode documents: their texts, or random tokens if the task gives only their numbers."""
     if not examples[0].tokens:
         return encode(examples, encoder.tokenizer, Limits(max_tokens=max_tokens))
     check_reach(max_tokens, encoder.max_tokens)
