@@ -164,8 +164,8 @@ def plan(request: Request) -> Plan:
     trained = parts.trainings(encoders, leading_tasks(request.single_tasks))
     jobs: dict[str, Job] = {}
     for job in (*trained, *parts.baselines(baselines, leading_tasks(request.every_task))):
-        # If three tasks start from the MNLI job, it is yielded three times. Keep its first position,
-        # which is before all of these tasks.
+        # If three tasks start from the MNLI job, it is yielded three times. Keep the first of these
+        # positions, which is before all three tasks.
         jobs.setdefault(job.key, job)
     return Plan(
         jobs=tuple(jobs.values()),

@@ -275,9 +275,9 @@ class Distillation(Technique):
         return [*self.recipes]
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Set the teacher of the last job, and add the teacher and the jobs that it needs before it.
+        """Set the teacher of the last job, and add the teacher and all that it needs before it.
 
-        If the job starts from another job, that job is a student of the teacher, too.
+        If the last job starts from another job, that job is also a student.
         """
         *before, job = jobs
         first, own = before[-1] if before else None, isinstance(self.teacher, ModelSpec)
