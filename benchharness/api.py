@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 Words = str | Sequence[str]
 
 
-# Running.
+# Running models on tasks.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,7 +340,7 @@ def saved_rows(rows: Any, db: str) -> str | None:
     return str(_saved("data", folder_beside(db) / "data", save) / "rows")
 
 
-# Reading the store.
+# Reading results from the store.
 
 
 @speaks_python

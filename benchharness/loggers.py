@@ -229,7 +229,7 @@ class Listening(Watcher):
         self._tell(end)
 
     def leave_out(self, job: Job) -> None:
-        """Receive a job that does not need to run any more."""
+        """Receive a job that is left out, because it does not need to run any more."""
         self._watcher.leave_out(job)
 
     def say(self, line: str) -> None:
@@ -262,7 +262,7 @@ class _LoggerThread(threading.Thread):
         self.calls: SimpleQueue[Call | None] = SimpleQueue()
 
     def finish(self, seconds: float) -> None:
-        """Wait until the thread ends, but at most `seconds` seconds; then print a warning."""
+        """Wait at most `seconds` seconds for the end of the thread; warn if it has not ended."""
         self.join(seconds)
         if self.is_alive():
             self._warn(
@@ -322,7 +322,8 @@ def open_loggers(
                     f"the logger {name!r} of a plugin has no {' and no '.join(missing)}: "
                     "docs/loggers.md shows a whole one."
                 )
-        elif (found := find_spec(name)) is None or found.origin is None:  # W&B leaves a folder
+        # W&B may leave a folder with the package's name, for which find_spec has no origin.
+        elif (found := find_spec(name)) is None or found.origin is None:
             raise BenchError(
                 f"--log {name} needs the package {name}, which is not installed: "
                 f"pip install 'benchharness[{name}]'."

@@ -109,8 +109,8 @@ def collect(
         job: The job.
         splits: Facts about each split, keyed as `job.fingerprints`: the number of examples
             ("rows"), the number that the benchmark's convention leaves out ("left_out"; in SNLI,
-            examples without a gold label), counts of oddities ("odd"), and the counts from
-            `count_repeats` of texts that occur twice in the split or also in train.
+            examples without a gold label), counts of oddities ("odd"), and the counts of texts that
+            are repeated in the split or also occur in train (see `count_repeats`).
         tokenizer: The digest of the loaded tokenizer (`text_digest` of its JSON).
         machine: Facts from torch: the device that trained ("device", such as "cpu" or "NVIDIA
             H200"), the number of processes that trained together ("processes"), and the number of
@@ -239,7 +239,8 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 LOADED = time.time()
-"""Time at which this process imported this module, before or while it imported others."""
+"""Time at which this process imported this module. Files of benchharness that were modified later
+may differ from the running code."""
 
 
 SOURCES = {
@@ -293,9 +294,10 @@ def own_rank() -> int:
 
 
 def forget_others() -> None:
-    """Remove torchrun's variable WORLD_SIZE from the environment, if `bench run` was started by it.
+    """Remove WORLD_SIZE from the environment, so that this process and its workers work alone.
 
-    Workers would otherwise inherit the variable and wait forever for other processes.
+    torchrun sets this variable if it starts `bench run`. Workers would inherit it and wait forever
+    for other processes.
     """
     os.environ.pop("WORLD_SIZE", None)
 
@@ -350,7 +352,7 @@ _TOKENS_PER_ROW = 50
 _MASKED_COPIES = 5
 _START_SECONDS = 5.0
 _BASELINE_SECONDS = 0.5
-_BASELINE_SECONDS_PER_ROW = 3e-4  # between the majority's time and the bag of words'
+_BASELINE_SECONDS_PER_ROW = 3e-4  # between the times of majority and bag-of-words baselines
 
 
 def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:

@@ -82,7 +82,7 @@ class Watcher:
         """Receive the outcome of a job."""
 
     def leave_out(self, job: Job) -> None:
-        """Receive a job that does not need to run any more."""
+        """Receive a job that is left out, because it does not need to run any more."""
 
     def say(self, line: str) -> None:
         """Show a line about the run."""

@@ -49,7 +49,7 @@ def run(options: RunOptions, *, out: Out = None, as_json: AsJson = False) -> Non
     session = Session.of(options, _watching(db, page, as_json=as_json))
     for note in session.request.notes:
         typer.echo(visible(note), err=as_json)
-    if not options.dry_run and not is_there(db):  # all jobs will run
+    if not options.dry_run and not is_there(db):  # without a database, all jobs will run
         _check_places(db, page)
     with session.prepared():
         planned = _plan(session)
@@ -145,7 +145,7 @@ def _announce(schedule: Schedule, *, as_json: bool) -> None:
 
 
 def _watching(db: str, out: Path, *, as_json: bool) -> Watch:
-    """Return a function that shows the progress of a run."""
+    """Return the function that shows the progress of a run, as `Session.watch`."""
 
     @contextmanager
     def watch(schedule: Schedule, store: Store) -> Iterator[Watcher]:

@@ -137,13 +137,13 @@ def _is_task(name: str) -> bool:
 
 def _tasks(name: str) -> list[Task]:
     """Return all tasks with this name; for example, GLUE and SuperGLUE both have a task RTE."""
-    return tasks_called(name) or [find_task(name)]  # raises BenchError
+    return tasks_called(name) or [find_task(name)]  # `find_task` raises BenchError here
 
 
 def _is_own_task(name: str, db: str) -> bool:
     """Return whether the store has runs on a user-defined task with this name."""
     if _stored().is_there(db):
-        _stored().opened(db).close()  # opening registers its tasks
+        _stored().opened(db).close()  # opening a store registers the tasks that its runs define
     return _is_task(name)
 
 
@@ -165,7 +165,7 @@ def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:
 
 def _stored() -> ModuleType:
     """Import and return the module that reads a store."""
-    return import_module("benchharness.cli.chosen")  # SQLAlchemy, as said above
+    return import_module("benchharness.cli.chosen")  # it imports SQLAlchemy, which is slow
 
 
 # The command `bench show recipe`: hyperparameters of a model on a task, or differences between the
@@ -429,7 +429,7 @@ def runs(
             print_json_lines(run_facts(row) for rows in blocks for row in rows)
             return
         number = store.count(**names)
-        for rows in filter(None, blocks):  # printed as they are read
+        for rows in filter(None, blocks):  # print each block as soon as it is read
             print_table([_short(row) for row in rows], columns, "", in_parts=True)
     if not number:
         typer.echo("no stored run matches.")

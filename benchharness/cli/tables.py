@@ -37,7 +37,8 @@ def print_cells(
     widths = [max(map(_longest_word, each)) for each in texts]
     taken = _EDGES + _BETWEEN * (len(widths) - 1)
     room = console.width - taken - sum(widths)
-    while room < 0 and (widest := max(widths[1:], default=0)) > 1:  # words are broken
+    # If the table is still too wide, narrow the widest columns, although this breaks words.
+    while room < 0 and (widest := max(widths[1:], default=0)) > 1:
         widths[widths.index(widest, 1)] -= 1
         room += 1
     widths[0] = max(1, widths[0] + min(0, room))

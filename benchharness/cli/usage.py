@@ -24,7 +24,7 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
     help_line = f"`{command} --help` shows what there is."
     if option and type(error).__name__ == "NoSuchOption":
         return _no_option(command, option, list(_options(context.command)), help_line)
-    if option:  # the option itself exists
+    if option:  # the option exists, but it lacks a value or has one too many
         surplus = next((w for w in words if w.startswith(f"{option}=")), "").partition("=")[2]
         fault = f"takes no value, found {surplus!r}" if surplus else "needs a value"
         return BenchError(f"{option} {fault}: {help_line}")

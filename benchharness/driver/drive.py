@@ -60,8 +60,8 @@ class Driven(NamedTuple):
     Attributes:
         schedule: The schedule of the run.
         store: The store of the results, which is still open.
-        outcomes: The results that were stored and all failures, including failures of jobs that had
-            a stored result already.
+        outcomes: The results and failures that were stored, and failures of jobs that had a stored
+            result already, which are not stored.
         again: The results of jobs that had a stored result already; they are not stored.
     """
 

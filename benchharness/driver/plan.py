@@ -72,7 +72,7 @@ class Plan:
         jobs: The jobs. A job comes after the jobs whose models it needs, and baselines come last.
         rows: The numbers of examples per split, keyed by the split's fingerprint, so that a split
             shared by several jobs is counted once.
-        left_out: Why tasks are skipped (files are missing), keyed by task.
+        left_out: Why tasks are left out, such as "no dev.tsv", keyed by task.
         notes: Messages for the user, such as about hyperparameters that no job uses.
         grid: All planned jobs if `jobs` contains only some of them, as in successive halving; else
             empty.
@@ -530,7 +530,9 @@ class Parts:
 
 
 def resolve_precision(precision: str, *, gpu: bool) -> str:
-    """Return the number format to use; "auto" selects "bf16" on a GPU or CPU with native support.
+    """Return the number format to use.
+
+    "auto" selects "bf16" on a GPU and on a CPU that supports it natively, and otherwise "fp32".
 
     Raises:
         BenchError: The name is not a known number format, or tf32 is requested without a GPU.

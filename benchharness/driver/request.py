@@ -92,7 +92,7 @@ class Request:
 
     @property
     def every_task(self) -> tuple[Task, ...]:
-        """Tasks that are trained alone, followed by those that are trained together."""
+        """Tasks that are trained separately, followed by those that are trained together."""
         return (*self.tasks, *self.multi_task)
 
     @property

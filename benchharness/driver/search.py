@@ -142,7 +142,7 @@ def survivors(scores: Mapping[T, Score], most: int) -> list[T]:
 
 
 def scores(grid: Grid, known: Ended, *, noise: bool) -> dict[Pair, dict[int, Score]]:
-    """Return the score of each hyperparameter setting, keyed by task and encoder and by its index.
+    """Return the score of each hyperparameter setting, for each pair of task and encoder.
 
     With `noise`, the scores have standard errors, which are computed from a pooled standard
     deviation per task. Otherwise all standard errors are 0, which means unknown.
@@ -150,7 +150,7 @@ def scores(grid: Grid, known: Ended, *, noise: bool) -> dict[Pair, dict[int, Sco
     values: dict[Pair, dict[int, list[float]]] = {pair: {} for pair in grid}
     for trial, value in known.items():
         if value is not None:
-            # A trial begins with its pair, the task and the encoder.
+            # The first two fields of a trial are its pair of task and encoder.
             values[trial[:2]].setdefault(trial.point, []).append(value)
     groups: dict[str, list[list[float]]] = {}
     for (task, _), points in values.items():
@@ -237,7 +237,8 @@ class Search:
     ) -> None:
         self._plan, self._rounds, self._others, self._is_whole = plan, rounds, others, is_whole
         self.trials = trials
-        self.grid = {each[:2]: Size(each.point + 1, each.seed + 1) for each in trials}  # last wins
+        # The last trial of each pair has the largest indices and so determines the size.
+        self.grid = {each[:2]: Size(each.point + 1, each.seed + 1) for each in trials}
         self.outcomes: list[Outcome] = []
         self.schedule: Schedule | None = None
         self.left = ""

@@ -274,7 +274,7 @@ states and ended."""
 
 @contextmanager
 def ended_at_last() -> Iterator[None]:
-    """Context manager in which SIGTERM, SIGHUP or a second Ctrl-C surely ends this process.
+    """Context manager in which SIGTERM, SIGHUP or a second Ctrl-C reliably ends this process.
 
     The process ends LAST_SECONDS after the signal, even if it hangs in a library that blocks
     exceptions (as SQLite does while it waits for a lock) or in cleanup code. After a single signal,
