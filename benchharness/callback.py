@@ -84,7 +84,7 @@ class BenchCallback(TrainerCallback):
         self._going: list[tuple[Path, subprocess.Popen[str]]] = []
 
     def bench(self, folder: str | Path) -> dict[str, float]:
-        """Benchmark the checkpoint in a folder; return the median scores over seeds, by task."""
+        """Benchmark the checkpoint in a folder; return the median over seeds, keyed by task."""
         with _same_random_state():
             return self._taken(benched(**self._words(Path(folder))))
 
@@ -93,7 +93,7 @@ class BenchCallback(TrainerCallback):
         return self.results.frame()
 
     def _taken(self, found: Results) -> dict[str, float]:
-        """Add the results of a checkpoint; return its median scores over seeds, by task."""
+        """Add the results of a checkpoint; return its median scores over seeds, keyed by task."""
         for failure in found.failures:
             _LOG.warning("%s", failure)
         self.results = replace(

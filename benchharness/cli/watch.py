@@ -71,7 +71,7 @@ def watch(
 
 
 def _opened(folder: Path, known: set[Path]) -> Iterator[Followed]:
-    """Open the live files that are not in `known`, and yield a run with its present state for each.
+    """Open the live files that are not in `known`, and yield each run with its current state.
 
     The files are added to `known`.
     """
@@ -119,7 +119,7 @@ class _Screen:
             self._end(run, key)
 
     def now(self, run: Followed) -> None:
-        """Print the present progress of a run."""
+        """Print the current progress of a run."""
         self._console.print(bars(run.state, run.now, self._console))
 
     def take(self, run: Followed, said: Mapping[str, Any]) -> None:

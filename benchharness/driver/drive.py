@@ -361,7 +361,7 @@ class _States:
         self._is_told = False
 
     def note(self, key: str, progress: Progress) -> str:
-        """Return a note about a job's attempt to write a snapshot, or "" if there is no news."""
+        """Return a note about a job's attempt to write a snapshot, or "" if nothing is new."""
         was_told = self._is_told
         # Only the first job that cannot write its snapshot is reported. The recovery is reported
         # once, when the last snapshots of all running jobs have been written.

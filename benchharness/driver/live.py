@@ -83,7 +83,7 @@ class Running:
         job: The description of the job.
         since: The time at which it started.
         progress: Its latest progress.
-        first: The time and number of the first reported step. In a resumed job, this is not step 1.
+        first: The time and number of the first reported step; a resumed job does not begin at 1.
         last: The time and number of the last reported step, and the total number of steps.
         losses: All reported losses that are finite, in order.
     """
@@ -366,9 +366,12 @@ def _levels(job: LiveJob) -> Iterator[tuple[str, str]]:
 
 
 _WEIGHTS = (0.15, 0.5, 0.3)
-"""Weights of prior values, in jobs: of the original estimate in the ratio for a kind of jobs, of
-the kind in that for a task, and of the task in that for a group. They are low, because two jobs
-that have run on a machine predict more than any estimate."""
+"""Weights, in numbers of jobs, of the prior value of the ratio on the levels kind, task and group.
+
+The prior value of a kind is 1, as if the estimate were right. The prior value of a task is the
+value of its kind, and that of a group is the value of its task. The weights are low, because two
+jobs that have run on a machine predict more than any estimate.
+"""
 
 _START_SECONDS = 5.0
 """Seconds until the first training step that are included in the estimate of a job's duration."""
@@ -405,7 +408,7 @@ class LiveFile(Watcher):
         delete_dead(self._path.parent)
         if not self._schedule.todo:
             return self
-        draft = self._path.with_suffix(".new")  # renamed when it is locked; until then not read
+        draft = self._path.with_suffix(".new")  # renamed after it is locked; readers ignore ".new"
         with suppress(OSError):
             draft.parent.mkdir(parents=True, exist_ok=True)
             # Do not buffer, so that the file has all lines even if this process is killed.
@@ -519,7 +522,7 @@ class Followed:
 
     @property
     def now(self) -> float:
-        """Present time on the run's clock.
+        """Current time on the run's clock.
 
         For a run on another machine, whose clock cannot be read, this is the time of its last line.
         """

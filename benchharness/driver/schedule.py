@@ -28,7 +28,7 @@ from benchharness.tasks.suites import find_task
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """The jobs of a plan, and those of them that will run, with their estimated times.
+    """Schedule of a plan, which contains all jobs, the jobs that will run, and time estimates.
 
     Attributes:
         jobs: All jobs of the plan, including those whose models other jobs need.

@@ -227,7 +227,7 @@ class Distillation(Technique):
     """Knowledge distillation, in which the jobs of all encoders learn from a teacher.
 
     Attributes:
-        teacher: The teacher: a model, or jobs of which the last one is the teacher.
+        teacher: The teacher, which is a model, or a list of jobs that ends with the teacher's job.
         recipes: If the teacher is a model, the recipes with which it is fine-tuned.
     """
 

@@ -88,7 +88,7 @@ workers are saving their states."""
 POLL_SECONDS = 0.02
 
 FINAL = (signal.SIGTERM, signal.SIGHUP)
-"""Signals of which a single one ends this process; Ctrl-C has to be pressed twice."""
+"""Signals that end this process when one of them arrives; Ctrl-C has to be pressed twice."""
 
 
 Child = subprocess.Popen[bytes] | Fork
