@@ -1,6 +1,6 @@
-"""benchharness fine-tunes text encoders on benchmarks and scores them officially.
+"""benchharness fine-tunes text encoders on benchmarks and scores them as the official scorers do.
 
-`benchharness.run` does in Python what the command `bench run` does in a shell.
+The function `benchharness.run` does the same as the shell command `bench run`.
 """
 
 from importlib import import_module
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from benchharness.errors import BenchError
 
 __version__ = "0.1.0"
-"""Version of the package, which each result records."""
+"""Version of the package. Each result records the version that made it."""
 
 __all__ = (
     "BenchCallback",
@@ -46,19 +46,20 @@ __all__ = (
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: importing `benchharness.api` takes a second.
+    """Import a public name when it is used, because importing `benchharness.api` takes a second.
 
     A name that is not in `__all__` is looked up among the functions that extensions add.
 
     Raises:
-        AttributeError: Neither benchharness nor an extension has the name.
+        AttributeError: Neither benchharness nor an extension has this name.
     """
     if name not in __all__:
         place = "" if name.startswith("_") else _places().get(name)
         if not place:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return resolve_name(place)
-    # Workers and `bench --help` need neither module, and only BenchCallback needs transformers.
+    # Workers and `bench --help` need none of these modules, and only BenchCallback needs
+    # transformers.
     module = import_module(f"benchharness.{'callback' if name == 'BenchCallback' else 'api'}")
     return getattr(module, name)
 

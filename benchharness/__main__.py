@@ -1,4 +1,4 @@
-"""Entry point of `python -m benchharness`, which is the command `bench`."""
+"""Entry point of `python -m benchharness`, which runs the command `bench`."""
 
 from benchharness.cli.app import main
 

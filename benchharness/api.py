@@ -1,13 +1,13 @@
-"""The Python interface of benchharness: the same plan, engine, store and resume as `bench`.
+"""The Python interface of benchharness, which has the functions of the command `bench`.
 
     import benchharness as bh
 
     results = bh.run("tiny", suite="glue", data="mini", seeds=2)
     results.frame().groupby("task")["score"].mean()
 
-Tables are returned as data frames. No function prints or exits; only the progress bars of `run` are
-written to stderr or into the notebook's cell. Errors are BenchErrors whose text names the problem,
-its place and a remedy. Ctrl-C in a notebook stops the workers, and the same call resumes the run.
+Tables are returned as data frames. The functions print nothing, except that `run` shows progress
+bars on stderr or in the notebook. Errors that the user can fix are BenchErrors, whose message
+explains the problem and what to do. Ctrl-C in a notebook stops a run, and the same call resumes it.
 """
 
 import hashlib
@@ -76,24 +76,24 @@ if TYPE_CHECKING:
 Words = str | Sequence[str]
 
 
-# Running.
+# Running models on tasks.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """Outcome of a call of `run`: its jobs, and access to their stored results.
+    """Outcome of a call of `run`, which gives access to the stored results of its jobs.
 
     Attributes:
-        db: The database that holds the results.
+        db: The database that contains the results.
         keys: The keys of all planned jobs, in the order of the plan.
         suites: The suites of the tasks.
-        failures: A sentence for each job that failed in this call.
-        left_out: The reason for each task that was left out because it has no files
-            (`skip_missing`).
-        said: Sentences about your own data: the inferred task, its splits, and texts that occur in
+        failures: A message for each job that failed in this call.
+        left_out: Why tasks were left out, keyed by task. With `skip_missing`, tasks whose files are
+            missing are left out.
+        said: Messages about your own data: the inferred task, its splits, and texts that occur in
             two splits.
-        schedule: With `dry_run`, a mapping per job that states, among other things, whether the job
-            would run (`to_run`) and its estimated duration (`about_seconds`); otherwise empty.
+        schedule: With `dry_run`, a mapping per job, with whether the job would run (`to_run`), its
+            estimated duration (`about_seconds`) and other facts; otherwise empty.
     """
 
     db: str
@@ -105,23 +105,26 @@ class Results:
     schedule: tuple[Mapping[str, Any], ...] = ()
 
     def frame(self) -> pd.DataFrame:
-        """Return the stored runs of this call in the order of `keys`, in the columns of `runs`."""
+        """Return the stored runs of this call, in the order of `keys`.
+
+        The frame has the same columns as that of `benchharness.runs`.
+        """
         with open_store(self.db, create=False) as store:
             found = {row.key: row for row in store.runs_with(self.keys)}
         return runs_frame(found[key] for key in self.keys if key in found)
 
     @property
     def truncated(self) -> dict[str, dict[str, tuple[int, int]]]:
-        """Rows that were cut, as `{run key: {"task:split": (cut rows, all rows)}}`.
+        """Numbers of truncated examples, as `{run key: {"task:split": (truncated, all)}}`.
 
-        Only splits that have such rows are listed.
+        Only splits with truncated examples are included.
         """
         with open_store(self.db, create=False) as store:
             found = store.runs_with(self.keys)
             return {row.key: dict(row.truncated) for row in found if row.truncated}
 
     def boards(self) -> "list[BoardTable]":
-        """Return the boards of these suites, with all runs that the store has of them."""
+        """Return the leaderboards of these suites, with all of their stored runs."""
         return boards(self.suites, db=self.db)
 
     def __repr__(self) -> str:
@@ -146,29 +149,30 @@ def run(
 ) -> Results:
     """Fine-tune models on tasks, score them and store the results, as `bench run` does.
 
-    Finished jobs are skipped. A job that fails raises nothing: its error is in `Results.failures`.
-    A setting (of `set` or of the recipe) that applies to no job is left out with a warning.
+    Finished jobs are skipped. If a job fails, no exception is raised; its error is in
+    `Results.failures`. A hyperparameter that applies to none of the jobs is ignored with a warning.
 
-    A model in memory is saved next to the database, in a folder named after `name` and the digest
-    of the weights, so that equal weights count as one model. The model's weights and device are not
-    changed.
+    A model in memory is saved next to the database. The name of its folder contains a digest of the
+    weights, so models with equal weights count as one model. The weights and the device of the
+    model are not changed.
 
     Args:
-        model: The value of `--model` (a name, a folder, or a hub id with its revision), a list of
-            such values, or a transformers model in memory.
+        model: The value of `--model` (a name, a folder, or a hub id, which may have a revision), a
+            list of such values, or a transformers model in memory.
         tokenizer: The tokenizer of a model in memory.
-        name: The name under which a single model is listed.
-        plugins: One or several plugin files; by default those of the environment variable
+        name: The name for a single model.
+        plugins: One or several plugin files; by default, those in the environment variable
             BENCH_PLUGINS.
-        progress: Whether to show progress bars; by default only in a terminal or a notebook.
-        **options: The options of `bench run`, listed below, with Python values: `seeds` is a number
-            (seeds 1 to N) or a list, `set` a mapping in which a list of values makes a sweep,
-            `shots` numbers, `columns` a mapping ({"text": "review", "label": "stars"}), and several
-            names are a list. `data_file` may also be a table in memory: a data frame, a
-            `datasets.Dataset`, a list of dicts, or a mapping of splits to such tables.
+        progress: Whether to show progress bars; by default, only in a terminal or a notebook.
+        **options: The options of `bench run`, which are listed below, with Python values. `seeds`
+            is a number N (for seeds 1 to N) or a list of seeds. `set` is a mapping, in which a list
+            of values makes a sweep. `shots` is a number or a list. `columns` is a mapping such as
+            {"text": "review", "label": "stars"}. Several names are given as a list. `data_file` may
+            also be a table in memory: a data frame, a `datasets.Dataset`, a list of dicts, or a
+            mapping from split names to such tables.
 
     Raises:
-        BenchError: The run is impossible as requested; raised before any job starts.
+        BenchError: The run is not possible as requested. This is raised before any job starts.
     """
     load_files(plugins)
     asked = run_options(options)
@@ -188,7 +192,7 @@ def run(
 
 
 def results_of(session: Session, planned: Plan, failed: Sequence[Failure]) -> Results:
-    """Build the Results of a session's plan, with the jobs that failed in this call."""
+    """Build the Results of a session from its plan and the failures in this call."""
     names, tasks = job_names(planned.jobs), session.request.every_task
     is_dry = session.options.dry_run
     return Results(
@@ -203,14 +207,14 @@ def results_of(session: Session, planned: Plan, failed: Sequence[Failure]) -> Re
 
 
 def load_files(plugins: str | Path | Iterable[str | Path]) -> None:
-    """Load one or several plugin files, or those that the environment names if none is given."""
+    """Load one or several plugin files; without any, load those in $BENCH_PLUGINS."""
     load_plugins(map(Path, _values(plugins) or (plugins,)) if plugins else None)
 
 
 def run_options(values: Mapping[str, Any]) -> RunOptions:
-    """Build the options of a call from its keyword arguments.
+    """Build the options of a run from keyword arguments.
 
-    Rows in memory (`data_file`) are saved next to the database.
+    If `data_file` is a table in memory, it is saved next to the database.
     """
     db = fspath(values.get("db", DATABASE))
     rows = saved_rows(values.get("data_file"), db)
@@ -218,9 +222,9 @@ def run_options(values: Mapping[str, Any]) -> RunOptions:
 
 
 def watching(progress: bool | None) -> Any:
-    """Return a function that watches a run with progress bars.
+    """Return the function that shows the progress of a run, as `Session.watch`.
 
-    Unless `progress` is given, bars appear only in a terminal or a notebook.
+    If `progress` is None, progress bars are shown only in a terminal or a notebook.
     """
 
     @contextmanager
@@ -235,13 +239,19 @@ def watching(progress: bool | None) -> Any:
 
 
 def _values(value: Any) -> tuple[Any, ...] | None:
-    """Return the values of a list, an array or a range; None for a single value, such as a text."""
+    """Return the values of a list, an array or a range as a tuple; None for a single value.
+
+    A string is a single value.
+    """
     is_one = isinstance(value, str) or not isinstance(value, Iterable)
     return None if is_one else tuple(value)
 
 
 def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Trust) -> list[str]:
-    """Return the values of `--model` for the given models; save a model in memory into `folder`."""
+    """Return the values of `--model` for the given models.
+
+    A model in memory is first saved in a folder inside `folder`.
+    """
     is_one = isinstance(model, str | Path)
     if is_one or isinstance(model, Sequence):
         if tokenizer is not None or (name and not is_one):
@@ -279,15 +289,20 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
 
 
 def _saved(what: str, folder: Path, save: Callable[[Path], str]) -> Path:
-    """Let `save` fill a folder inside `folder` and return its final path.
+    """Save something in a new folder inside `folder`, and return the path of the new folder.
 
-    `save` gets a temporary path and returns the folder's name. The folder appears complete or not
-    at all, and an existing folder of that name is kept.
+    The new folder appears only when it is complete. An existing folder with the same name is kept.
+
+    Args:
+        what: What is saved, as a noun for error messages.
+        folder: The folder in which the new folder is created.
+        save: A function that writes to the path that it is given, and returns the name for the new
+            folder.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # The draft is in the same folder, because a rename is atomic only within a file system. An
-        # existing folder of that name has the same content: the name contains the digest.
+        # The draft is inside `folder`, because a rename is atomic only within a file system. If the
+        # new folder exists already, it has the same content, because its name contains a digest.
         with TemporaryDirectory(dir=folder, prefix=".saving-") as made:
             whole = Path(made).resolve() / what
             place = (folder / save(whole)).resolve()
@@ -302,11 +317,12 @@ def _saved(what: str, folder: Path, save: Callable[[Path], str]) -> Path:
 
 
 def saved_rows(rows: Any, db: str) -> str | None:
-    """Return the path of the user's rows, after saving rows in memory next to the database.
+    """Return the path of the user's data, which are saved next to the database if necessary.
 
     Args:
-        rows: The value of `data_file`: a path, a table (a data frame, a `datasets.Dataset`, a list
-            of dicts), or a mapping of split names to tables. None is returned unchanged.
+        rows: The value of `data_file`: a path, a table in memory (a data frame, a
+            `datasets.Dataset`, or a list of dicts), or a mapping from split names to tables. None
+            is returned unchanged.
         db: The database.
     """
     if rows is None or isinstance(rows, str | Path):
@@ -324,34 +340,40 @@ def saved_rows(rows: Any, db: str) -> str | None:
     return str(_saved("data", folder_beside(db) / "data", save) / "rows")
 
 
-# Reading the store.
+# Reading results from the store.
 
 
 @speaks_python
 def runs(db: str | Path = DATABASE) -> pd.DataFrame:
-    """Return all runs of a store, oldest first, in the columns of `stored.frames.runs_frame`."""
+    """Return all runs of a store, oldest first, as a data frame.
+
+    The columns are described in `benchharness.stored.frames.runs_frame`.
+    """
     with open_store(fspath(db), create=False) as store:
         return runs_frame(store.runs())
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoardTable:
-    """A board that a notebook shows as a table."""
+    """Leaderboard of a suite, which a notebook shows as a table."""
 
     board: Board
 
     @property
     def title(self) -> str:
-        """Title of the suite and the data on which it was scored."""
+        """Title of the suite, and the data on which models were evaluated."""
         return f"{self.board.title} on {self.board.data_label}"
 
     def frame(self) -> pd.DataFrame:
-        """Return a row per row of the board, in the columns of `stored.frames.board_frame`."""
+        """Return a data frame with a row per leaderboard entry.
+
+        The columns are described in `benchharness.stored.frames.board_frame`.
+        """
         return board_frame(self.board)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences that explain the marks of the table."""
+        """Sentences that explain the marks on scores in the table."""
         return tuple(note_lines(noted for entry in self.board.entries for noted in entry.noted))
 
     def __repr__(self) -> str:
@@ -379,9 +401,12 @@ class BoardTable:
 def boards(
     suite: Words = (), *, db: str | Path = DATABASE, data: str | None = None
 ) -> list[BoardTable]:
-    """Return the boards of the named suites, or of all suites that have runs.
+    """Return the leaderboards of one or several suites; by default, of all suites with runs.
 
-    They are the boards of `bench leaderboard`.
+    Args:
+        suite: The name of a suite, or several names.
+        db: The database.
+        data: The data source of the leaderboards; by default, all sources.
     """
     with open_store(fspath(db), create=False) as store:
         found = gather_boards(store, Within(suites=listed(suite), data=data))
@@ -390,10 +415,10 @@ def boards(
 
 @speaks_python
 def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> BoardTable:
-    """Return the board of a suite.
+    """Return the leaderboard of a suite.
 
-    A suite that was run on different rows has several boards. This is the one with most runs;
-    `boards` returns all.
+    A suite has several leaderboards if models were evaluated on different data. This function
+    returns the one with the most runs, and `boards` returns all.
 
     Raises:
         BenchError: The store has no runs of the suite.
@@ -406,11 +431,12 @@ def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> 
 
 @speaks_python
 def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
-    """Return the predictions of a run for each example, next to the gold answers (`gold`).
+    """Return the predictions of a run for each example, with the correct answers.
 
-    The store keeps no examples, so they are read again from the data source of the run. If that
-    fails or the data has changed, `gold` is None, and `frame.attrs["unread"]` gives the reason,
-    keyed by "task:split". `frame.attrs["flags"]` contains warnings about the run, keyed by task.
+    The store does not contain the examples, so they are read again from the run's data source. If
+    that fails or the data have changed, the column `gold` is None, and `frame.attrs["unread"]`
+    contains the reason, keyed by "task:split". `frame.attrs["flags"]` contains warnings about the
+    run, keyed by task. The columns are described in `benchharness.stored.frames.predictions_frame`.
 
     Args:
         key: The beginning of the run's key.
@@ -432,9 +458,14 @@ def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
 
 @speaks_python
 def curve(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
-    """Return the learning curve of a run by step: loss, learning rate, and scores at evaluations.
+    """Return the learning curve of a run, with its loss, learning rate and scores at each step.
 
-    `frame.attrs["flags"]` contains warnings about the run, keyed by task.
+    The columns are described in `benchharness.stored.frames.curve_frame`. `frame.attrs["flags"]`
+    contains warnings about the run, keyed by task.
+
+    Args:
+        key: The beginning of the run's key.
+        db: The database.
     """
     with open_store(fspath(db), create=False) as store:
         result = _finished(store, key)
@@ -452,7 +483,10 @@ def _finished(store: Store, key: str) -> Result:
 
 @speaks_python
 def published(suite: str) -> pd.DataFrame:
-    """Return the scores that papers and model cards report on a suite, with their sources."""
+    """Return the scores on a suite that papers and model cards report, with their sources.
+
+    The columns are described in `benchharness.stored.frames.published_frame`.
+    """
     rows = [row for each in find_suites(suite) for row in tables.published(each.name)]
     return published_frame(rows)
 
@@ -469,21 +503,23 @@ def compare(  # noqa: PLR0913  (what `bench compare` takes)
     trust_remote_code: bool = False,
     db: str | Path = DATABASE,
 ) -> pd.DataFrame:
-    """Test on which tasks two rows of a board differ, by their predictions of the same examples.
+    """Test on which tasks two systems differ significantly in their predictions.
 
     Args:
-        one: The first row: MODEL, MODEL:RECIPE or the beginning of a run's key, as for `bench
-            compare`.
-        other: The second row, in the same form.
-        suite: The suites to compare on.
-        task: The tasks to compare on.
-        data: The data source whose runs are compared.
+        one: The first system, as for `bench compare`: MODEL, MODEL:RECIPE or the beginning of a
+            run's key.
+        other: The second system, in the same form.
+        suite: The suites on which they are compared; by default, all.
+        task: The tasks on which they are compared; by default, all.
+        data: The data source of the compared runs; by default, all sources.
         split: The split whose predictions are compared.
-        trust_remote_code: Whether to load metrics that are third-party code of runs made elsewhere.
+        trust_remote_code: Whether to load metrics that are third-party code, which runs that were
+            made elsewhere may need.
         db: The database.
 
     Returns:
-        A row per task, in the columns of `stored.frames.contrasts_frame`.
+        A data frame with a row per task. The columns are described in
+        `benchharness.stored.frames.contrasts_frame`.
     """
     begin(trust=trust_remote_code)
     with open_store(fspath(db), create=False) as store:
@@ -496,7 +532,7 @@ def compare(  # noqa: PLR0913  (what `bench compare` takes)
         )
 
 
-# Tasks, without any run.
+# Reading the data of tasks, without any run.
 
 
 @speaks_python
@@ -508,14 +544,14 @@ def load(
     limit: int | None = None,
     form: Literal["frame", "dataset"] = "frame",
 ) -> "pd.DataFrame | datasets.Dataset":
-    """Return the rows of a split as a task's metrics see them.
+    """Return the examples of a split, in the form in which the metrics of the task use them.
 
     Args:
-        task: The task.
-        split: The split.
+        task: The name of the task.
+        split: The name of the split.
         data: The data source, as for `--data`.
-        limit: The largest number of rows; all by default.
-        form: "frame" for a data frame, "dataset" for a `datasets.Dataset`.
+        limit: The largest number of examples; by default, all.
+        form: "frame" to get a data frame, "dataset" to get a `datasets.Dataset`.
     """
     found = find_task(task, holds(str(data)))
     frame = examples_frame(read(found, split, parse_data(str(data)), limit).examples)

@@ -1,4 +1,4 @@
-"""Benchmarking of a model while it is trained: of each checkpoint that a training loop saves."""
+"""Callback that benchmarks the checkpoints that a training loop saves, while it is running."""
 
 import json
 import logging
@@ -31,29 +31,32 @@ _PROGRAM = (
 
 
 class BenchCallback(TrainerCallback):
-    """Callback for transformers' Trainer that benchmarks every checkpoint, or every `every`-th.
+    """Callback for the Trainer of transformers that benchmarks the checkpoints of a training.
 
-    The checkpoints count as those of one pretraining run, so `bench curve NAME` shows them. Work
-    that a checkpoint left undone because a process was killed is done by the next call of the same
-    training. If several processes train together, the first one benchmarks and the others wait:
-    raise their time-out, or use wait=False.
+    The checkpoints count as checkpoints of one pretraining run, so `bench curve NAME` shows them.
+    If a benchmark was interrupted, it is completed when the same training runs again. If several
+    processes train together, the first one runs the benchmarks and the others wait, so increase
+    their time-out or use `wait=False`.
 
-    The median of each task's scores over seeds goes to the store, to the Trainer's log history as
-    "bench/TASK", and to the logger "benchharness", which also warns of runs that learned nothing.
-    The random state of the training is preserved. An error is a BenchError before the training
-    begins, and a warning of the logger later: a benchmark does not end a training.
+    All results are stored. The median score over seeds of each task is written to the Trainer's log
+    history as "bench/TASK" and to the Python logger "benchharness", which also warns about runs
+    that learned nothing. The random state of the training is preserved. Wrong options raise a
+    BenchError before the training begins; later errors are only logged as warnings, so that a
+    benchmark never ends the training.
 
-    Other training loops call `bench(folder)` after they have saved model and tokenizer there.
-    `results` holds the results so far, as returned by `run`; `frame()` returns its runs.
+    Other training loops can call `bench(folder)` after they have saved the model and the tokenizer
+    in the folder. The attribute `results` contains the results so far, as `benchharness.run`
+    returns them.
 
     Args:
         tasks: The tasks, as for `benchharness.run`.
-        every: The number of saves per benchmarked checkpoint.
-        name: The name of the pretraining run; by default the name of the checkpoints' parent
-            folder.
+        every: Benchmark only every N-th saved checkpoint.
+        name: The name of the pretraining run; by default, the name of the folder that contains the
+            checkpoints.
         recipe: The recipe, as for `benchharness.run`.
-        wait: Whether the training waits for the scores. If not, another process computes them (give
-            it a `device` of its own), and they are logged at a later save or at the end.
+        wait: Whether the training waits for the scores. If not, they are computed in another
+            process, which should get its own `device`, and are logged at a later save or at the
+            end.
         **options: Further options of `benchharness.run`.
     """
 
@@ -74,23 +77,23 @@ class BenchCallback(TrainerCallback):
             options["data_file"] = saved_rows(options["data_file"], db)
         self._options = {"task": listed(tasks), "recipe": recipe, "baselines": False, **options}
         with _same_random_state():
-            # Raises an error for wrong options, and runs nothing.
+            # Without a model, this runs nothing, but raises an error for wrong options.
             self.results = run((), **self._options, progress=False)
         self._every, self._name, self._wait = every, name, wait
         self._saves = 0
         self._going: list[tuple[Path, subprocess.Popen[str]]] = []
 
     def bench(self, folder: str | Path) -> dict[str, float]:
-        """Benchmark the checkpoint in a folder; return the median score over seeds by task."""
+        """Benchmark the checkpoint in a folder; return the median over seeds, keyed by task."""
         with _same_random_state():
             return self._taken(benched(**self._words(Path(folder))))
 
     def frame(self) -> pd.DataFrame:
-        """Return a row per run and task of the checkpoints that were benchmarked."""
+        """Return a data frame with a row per run and task of all benchmarked checkpoints."""
         return self.results.frame()
 
     def _taken(self, found: Results) -> dict[str, float]:
-        """Add the results of a checkpoint; return the median score over seeds by task."""
+        """Add the results of a checkpoint; return its median scores over seeds, keyed by task."""
         for failure in found.failures:
             _LOG.warning("%s", failure)
         self.results = replace(
@@ -106,7 +109,7 @@ class BenchCallback(TrainerCallback):
         return {str(task): float(value) for task, value in medians.items()}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
-        """Raise BenchError if checkpoints would lack their tokenizer."""
+        """Raise BenchError if the Trainer will not save a tokenizer with its checkpoints."""
         if objects.get("processing_class") is None:
             raise BenchError(
                 "the checkpoints would have no tokenizer, and nothing could be benched: give the "
@@ -133,13 +136,14 @@ class BenchCallback(TrainerCallback):
             _LOG.warning("%s was not benched: %s", folder.name, error)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
-        """Wait for the benchmarks that are still running."""
+        """Wait until all benchmarks have ended."""
         self._collect(state, all_of_them=True)
 
     def _words(self, folder: Path) -> dict[str, Any]:
-        """Return the arguments of `run` for a checkpoint.
+        """Return the arguments of `benchharness.run` for the checkpoint in a folder.
 
-        The folder is given as a pattern with one match, so that its step is read from its name.
+        The folder is given as a glob pattern that matches only this folder. With a pattern, the
+        folder counts as a checkpoint of a pretraining run, and its step is read from its name.
         """
         folder = folder.resolve()
         # "/runs/checkpoint-50" becomes "/runs/checkpoint-5[0]", which matches only that folder.
@@ -156,7 +160,10 @@ class BenchCallback(TrainerCallback):
         )
 
     def _collect(self, state: Any, *, all_of_them: bool = False) -> None:
-        """Log the scores of the processes that have ended."""
+        """Log the scores from benchmark processes that have ended.
+
+        With `all_of_them`, wait for the other processes and log their scores, too.
+        """
         ended = [each for each in self._going if all_of_them or each[1].poll() is not None]
         for folder, process in ended:
             self._going.remove((folder, process))
@@ -176,18 +183,18 @@ class BenchCallback(TrainerCallback):
 
 
 def benched(**words: Any) -> Results:
-    """Return the results of a run; the other process prints their fields."""
+    """Run a benchmark without progress bars. It is also called in the separate process."""
     return run(**words, progress=False)
 
 
 def _plain(value: Any) -> Any:
-    """Convert an option for JSON: a number of numpy to a Python number, a path to text."""
+    """Convert an option for JSON, such as a numpy number to a Python number or a path to text."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 @contextmanager
 def _same_random_state() -> Iterator[None]:
-    """Restore the random states of Python, numpy and torch after the block."""
+    """Context manager that restores the random states of Python, numpy and torch."""
     python, legacy = random.getstate(), np.random.get_state()
     with torch.random.fork_rng():
         yield

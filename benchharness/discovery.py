@@ -1,7 +1,7 @@
-"""Discovery of extensions: benchharness's by their folders, installed ones by their entry points.
+"""Discovery of extensions, which are part of benchharness or of other installed packages.
 
-A folder below `benchharness/extensions` is an extension if it has an `EXTENSION`. A package names
-its `Extension` as an entry point of the group `benchharness.extensions`.
+Each package in the folder `benchharness/extensions` defines an `EXTENSION`. Another package names
+its `Extension` object as an entry point of the group `benchharness.extensions`.
 """
 
 import os
@@ -19,7 +19,7 @@ from benchharness.errors import BenchError
 from benchharness.extension import Extension
 
 GROUP = "benchharness.extensions"
-"""Group of the entry points that name the extensions of installed packages."""
+"""Group of the entry points by which installed packages name their extensions."""
 
 OURS = Path(__file__).with_name("extensions")
 
@@ -28,11 +28,13 @@ T = TypeVar("T")
 
 @cache
 def extensions() -> tuple[Extension, ...]:
-    """Return all extensions whose needs are there too, benchharness's own first.
+    """Return all available extensions, those of benchharness first.
+
+    An extension is available only if all extensions that it needs are available.
 
     Raises:
-        BenchError: An extension fails to import, is not an Extension, or has the name of another
-            one.
+        BenchError: The import of an extension fails, an extension is not an Extension object, or
+            two extensions have the same name.
     """
     found: dict[str, Extension] = {}
     for name, load in (*_ours(), *_installed()):
@@ -54,7 +56,11 @@ def extensions() -> tuple[Extension, ...]:
 
 
 def places(table: Literal["calls", "engines", "loggers"]) -> dict[str, str]:
-    """Return what all extensions add to one of their tables, as `package.module:name` by name."""
+    """Return a table that is merged from the tables of all extensions.
+
+    The keys are names, such as those of engines, and the values have the form
+    `package.module:name`.
+    """
     return {
         name: f"{each.package}.{place}"
         for each in extensions()
@@ -72,9 +78,10 @@ def _ours() -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def _installed() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield the entry points, with importlib.metadata only if a file mentions the group.
+    """Yield the name and the load function of each installed extension.
 
-    Its import and search would take a third of the time of `bench --help`.
+    importlib.metadata is imported only if a file mentions the group of entry points, because its
+    import and search would take a third of the time of `bench --help`.
     """
     if any(GROUP.encode() in text for text in _entry_point_files()):
         from importlib.metadata import entry_points  # noqa: PLC0415  (slow, see the docstring)
@@ -88,16 +95,19 @@ def _entry_point_files() -> Iterator[bytes]:
         with suppress(OSError), os.scandir(folder or ".") as entries:
             for entry in entries:
                 if entry.name.endswith((".dist-info", ".egg-info")):
-                    # Most packages have no such file. pathlib would take twice as long.
+                    # Most packages have no such file. Using pathlib would take twice as long.
                     with suppress(OSError), FileIO(f"{entry.path}/entry_points.txt") as file:
                         yield file.readall()
 
 
-# Import of third-party code.
+# Importing third-party code.
 
 
 def loaded(what: str, load: Callable[[], T]) -> T:
-    """Import third-party code; turn any exception into a BenchError that names its place."""
+    """Import third-party code with `load`, and turn any exception into a BenchError.
+
+    The error names the code as `what`, and the line that raised the exception.
+    """
     try:
         return load()
     except BenchError as error:
@@ -113,23 +123,20 @@ def loaded(what: str, load: Callable[[], T]) -> T:
 
 
 def _new_name(module: str) -> str:
-    """Return the new name of a module that was moved into benchharness.
-
-    It is empty for any other module.
-    """
+    """Return the new name of a module that was moved into benchharness, or "" for other modules."""
     new = f"benchharness.{module}"
     ours = module.partition(".")[0] in ("tasks", "leaderboard")
     return new if ours and find_spec(new) is not None else ""
 
 
 def _described(error: BaseException) -> str:
-    """Describe an error: its type, the line that raised it, and the first line of its text."""
+    """Describe an error by its type, the line that raised it, and the first line of its message."""
     trace = error.__traceback__
-    # Go to the line that raised: the first frames are benchharness's, which loaded the plugin.
+    # The first frames are those of benchharness, which loads the code; go to the last one.
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = ""
-    if trace is not None and not isinstance(error, SyntaxError):  # which contains its line
+    if trace is not None and not isinstance(error, SyntaxError):  # its text contains the line
         where = f" in line {trace.tb_lineno} of {Path(trace.tb_frame.f_code.co_filename).name}"
     text = next(iter(str(error).splitlines()), "").removesuffix(".")
     return f"{type(error).__name__}{where}{': ' if text else ''}{text}"

@@ -1,14 +1,14 @@
 """Errors that a user can fix, with their exit codes.
 
     BenchError            2   an argument, a name or a setting is wrong
-    |-- DataError         4   a file, a data set, the hub: missing or malformed
-    |   `-- ForeignCodeError  code that data refer to and that no command has named
-    |-- ModelError        4   a checkpoint: missing, not a checkpoint, or incomplete
-    |-- JobError          1   a job that started and could not finish
-    `-- StoreError        5   the leaderboard's database: locked, corrupt, too new
+    |-- DataError         4   a file, a data set or the hub is missing or malformed
+    |   `-- ForeignCodeError  data need third-party code that the user has not permitted
+    |-- ModelError        4   a checkpoint is missing, is not a checkpoint, or is incomplete
+    |-- JobError          1   a job started and could not finish
+    `-- StoreError        5   the leaderboard's database is locked, corrupt or too new
 
-A message is one sentence with the thing, what was found, what was expected and the next step. Any
-exception that is not a BenchError is a bug of benchharness and keeps its traceback.
+A message is a sentence that names the object, states what was found and what was expected, and
+suggests the next step. Any other exception is a bug in benchharness and is shown with a traceback.
 """
 
 import re
@@ -18,22 +18,22 @@ from urllib.parse import unquote_plus
 
 
 def one_line(sentence: object) -> str:
-    """Return the sentence with every line break, e.g. of a name in it, replaced by a space."""
+    """Return the sentence with each line break, which a name in it may contain, as a space."""
     return " ".join(str(sentence).splitlines())
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message; its type if the message is empty."""
-    if isinstance(error, KeyError):  # its message is the key alone
+    """Return the first line of an error's message, or the error's type if the message is empty."""
+    if isinstance(error, KeyError):  # the message of a KeyError is only the key
         return f"{error} is missing"
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 class BenchError(Exception):
-    """Error that the user can fix; `exit_code` is the exit status of the process.
+    """Base class of errors that the user can fix.
 
-    Each argument is a sentence and is printed on one line, even if names in it have line breaks.
-    Passwords in URLs are removed.
+    Each argument is a sentence, which is printed on one line even if it contains line breaks.
+    Passwords in URLs are removed. `exit_code` is the exit status of the process.
     """
 
     exit_code = 2
@@ -46,25 +46,28 @@ class BenchError(Exception):
 
 
 class DataError(BenchError):
-    """Error: a data set, a file or the hub is missing or malformed."""
+    """Raised if a data set or a file is missing or malformed, or if the hub cannot be reached."""
 
     exit_code = 4
 
 
 class ForeignCodeError(DataError):
-    """Error: data refer to code that no command of this user has named; it was not loaded."""
+    """Raised if data need third-party code that this user has not permitted.
+
+    The code was not loaded.
+    """
 
 
 class ModelError(BenchError):
-    """Error: a checkpoint is missing, is not a checkpoint, or lacks layers."""
+    """Raised if a checkpoint is missing, is not a checkpoint, or lacks layers."""
 
     exit_code = 4
 
 
 class JobError(BenchError):
-    """Error: a job started and could not finish (diverged, killed, out of memory).
+    """Raised if a job started but could not finish, for example because it ran out of memory.
 
-    `kind` is the kind of the Failure that records it.
+    `kind` is the kind of the Failure in which the error is stored.
     """
 
     exit_code = 1
@@ -72,26 +75,28 @@ class JobError(BenchError):
 
 
 class StoreError(BenchError):
-    """Error: the leaderboard's database is locked, corrupt or of a newer schema."""
+    """Raised if the leaderboard's database is locked, is corrupt, or has a newer schema."""
 
     exit_code = 5
 
 
 class BusyStoreError(StoreError):
-    """Error: another process locks the database, or its server is away; waiting may help."""
+    """Raised if another process has locked the database or its server is away; waiting may help."""
 
 
 def unknown_name(
     kind: str, name: str, known: Iterable[str], hint: str = "", other_names: Mapping[str, str] = {}
 ) -> BenchError:
-    """Return the error for an unknown name: `no suite is called 'gleu'. Did you mean 'glue'?`.
+    """Return the error for an unknown name.
+
+    An example of its message is "no suite is called 'gleu'. Did you mean 'glue'?".
 
     Args:
-        kind: Noun for the thing, e.g. "suite".
+        kind: Noun for what is named, such as "suite".
         name: Name that was given.
-        known: Names that exist; a close one is proposed.
-        hint: End of the message if no name is close, e.g. "`bench show suites` shows them.".
-        other_names: Known names by alternative (lower-case) names.
+        known: Names that exist; the message suggests one if it is similar.
+        hint: End of the message if no name is similar, such as "`bench show suites` shows them.".
+        other_names: Known names, keyed by their aliases in lower case.
     """
     names = sorted(set(known))
     asked = name.lower()
@@ -103,7 +108,7 @@ def unknown_name(
     return BenchError(f"no {kind} is called {name!r}. {advice}")
 
 
-# Passwords in URLs: messages leave them out, in whatever form they were given.
+# Removing passwords in URLs from messages.
 
 _SHOWN = """
 service user channel_binding connect_timeout dbname host hostaddr port client_encoding options
@@ -118,7 +123,8 @@ password passfile sslpassword scram_client_key scram_server_key
 oauth_issuer oauth_client_id oauth_client_secret oauth_scope
 """
 LIBPQ, SECRET = frozenset(_SHOWN.split()), frozenset(_HIDDEN.split())
-"""PostgreSQL's options that may be shown, and the secret ones (libpq, "Parameter Key Words")."""
+"""Connection options of PostgreSQL that may be shown, and those that must be kept secret. They are
+listed in "Parameter Key Words" in the documentation of libpq."""
 
 _SECRETIVE = re.compile(r"(?is)((pass|pwd|secret|token)\w*|(client|server|api)_?key)\s*=")
 _USER_AND_PASSWORD = re.compile(r"(?s)([\w+.-]+:/*)([^:/@?]*):(.*)@(.*)")
@@ -127,10 +133,10 @@ _IN_A_SENTENCE = re.compile(r"\b[A-Za-z][\w+.-]*:/+\S+")
 
 
 def shown_place(place: str) -> str:
-    """Return a path or URL for messages: as it was given, without its passwords.
+    """Return a path or URL without its passwords, so that it can be shown in messages.
 
-    A password that was not percent-encoded can be parsed in several ways; every part that could
-    belong to it is removed.
+    If a password is not percent-encoded, it is unclear where it ends. In this case, every part that
+    may belong to the password is removed.
     """
     if not _IN_A_SENTENCE.match(place) and "@" not in place:
         return _SECRETIVE.split(place)[0] or "a database" if _SECRETIVE.search(place) else place
@@ -144,12 +150,12 @@ def shown_place(place: str) -> str:
     for part in query.split("&"):
         is_secret = _SECRETIVE.search(unquote_plus(unquote_plus(part))) is not None
         is_after_one |= is_secret
-        # The parts after a password with an unencoded & may be the rest of it.
+        # If a password contains an unencoded "&", the parts that follow may belong to it.
         if not (is_secret or (is_after_one and part.partition("=")[0] not in LIBPQ)):
             shown.append(part)
     return start + (mark + "&".join(shown) if any(shown) else "")
 
 
 def without_passwords(sentence: str) -> str:
-    """Return a sentence with the passwords in its URLs removed."""
+    """Return the sentence without the passwords in its URLs."""
     return _IN_A_SENTENCE.sub(lambda found: shown_place(found[0]), sentence)

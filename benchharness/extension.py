@@ -1,6 +1,7 @@
-"""The form of an extension: an object with everything that it adds to the tables of benchharness.
+"""The class Extension, by which a package adds commands, suites and other features to benchharness.
 
-Provisional until 0.2. The object contains only names: the modules are imported when they are used.
+This interface may change until version 0.2. An Extension contains only the names of functions and
+classes, so that a module is imported only when it is used.
 """
 
 from collections.abc import Mapping
@@ -14,20 +15,23 @@ GROUPS = MEASURE, READ, COMPARE, USE, KEEP = (
     "Use the model",
     "Keep",
 )
-"""Sections of `bench --help`, in order."""
+"""Names of the sections of `bench --help`, in order."""
 
 
 class Command(NamedTuple):
-    """A command: its function as `module:name` in the extension's package, and its help.
+    """Description of a command of `bench`.
 
     Attributes:
-        place: The function; empty for a command that has only subcommands.
-        help: The text of the help.
-        example: An example of the command's arguments.
-        group: The section of `bench --help`. For a flag that makes another command of the one
-            before it, the section of that command's options.
-        old: The former words of the command, which work until 0.2.
-        after: The command after which it is listed; by default it is the last of its section.
+        place: The function, as `module:name` in the extension's package; empty for a command that
+            has only subcommands.
+        help: The line about the command in the help.
+        example: An example of a call, without the word "bench".
+        group: The section of `bench --help`. If the second word of the command is a flag, such as
+            in `check --write`, this is the heading under which the help of the first command lists
+            the flag.
+        old: The former words of the command, which work until version 0.2.
+        after: The command after which this one is listed; by default, it is the last command of its
+            section.
     """
 
     place: str
@@ -40,24 +44,25 @@ class Command(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Extension:
-    """Everything that a package adds, in tables by name.
+    """Description of everything that a package adds to benchharness.
+
+    Functions, classes and sequences are named as `module:name`, where the module is in `package`.
 
     Attributes:
         name: The name of the extension.
-        package: The package that contains the modules named in the tables.
-        needs: The names of extensions whose modules this one imports; without one of them this
+        package: The package that contains the modules of the extension.
+        needs: The names of extensions that this one needs. If one of them is not available, this
             extension is not available either.
-        commands: The commands of `bench`, keyed by the words that call them.
-        calls: The functions and classes of `import benchharness`, as `module:name`.
-        engines: The functions that make a Placement from an EngineChoice, as `module:name`, keyed
-            by the value of `--engine`.
-        loggers: The loggers, classes with the methods of `benchharness.loggers.Logger`, as
-            `module:name`, keyed by the value of `--log`. The Python package that each needs has the
-            same name.
-        suites: Sequences of `benchharness.tasks.suite.SuiteTasks`, as `module:name`.
-        custom_tasks: The module that makes tasks of users' own data, with the functions of
-            `benchharness.tasks.custom.CustomTasks`.
-        pytest_plugins: The modules that pytest loads.
+        commands: Commands of `bench`, keyed by the words that call them.
+        calls: Functions and classes that `import benchharness` makes available, keyed by name.
+        engines: Functions that create a Placement from an EngineChoice, keyed by the value of
+            `--engine`.
+        loggers: Classes with the methods of `benchharness.loggers.Logger`, keyed by the value of
+            `--log`. Each needs the Python package that has the same name as the key.
+        suites: Sequences of `benchharness.tasks.suite.SuiteTasks`.
+        custom_tasks: The name of the module that infers tasks from users' own data. It has the
+            functions of `benchharness.tasks.custom.CustomTasks`.
+        pytest_plugins: The names of modules that pytest loads as plugins.
     """
 
     name: str

@@ -1,13 +1,14 @@
-"""Folders of jobs that are complete or absent: kept models and snapshots.
+"""Folders of trained models and of snapshots, which never exist in an incomplete state.
 
     results/models/KEY/                       config.json, model.safetensors, the tokenizer's files,
         head.safetensors and job.json
     results/snapshots/KEY/step-0000001200/    *.safetensors, numbers.json
-    results/locks/NAME                        the process that uses it now
+    results/locks/NAME                        the name of the process that holds this lock
 
-All are next to the database. KEY is the run's key. Each folder of the first two has a manifest.json
-with the digest of every file, so a reader can detect damage. A folder gets its final name after its
-manifest is written. Snapshots may be deleted while nothing runs: jobs then start over.
+The folder `results` is the folder of the database, and KEY is the key of a run. Each folder of a
+model or a snapshot has a manifest.json with the digests of its files, so that damage can be
+detected. The folder gets its final name only after its manifest is written. Snapshots may be
+deleted while no run is in progress; unfinished jobs then start over.
 """
 
 import fcntl
@@ -32,35 +33,48 @@ from benchharness.models.weights import file_digest
 MANIFEST = "manifest.json"
 
 KEPT_MODELS = Path("results/models")
-"""Folder of kept models for a database that is not a file.
+"""Folder of trained models if the database is not a file.
 
-Models in memory of Python code are saved in a folder of that name too, under names that are not
-keys.
+A folder of this name also contains models in memory that were passed to the Python function `run`.
+Their names are not keys of runs.
 """
 
 SNAPSHOTS = "snapshots"
-"""Name of the folder of snapshots, next to the database."""
+"""Name of the folder for snapshots, which is next to the database."""
 
 LOCKS = "locks"
-"""Name of the folder of locks, next to the database, which records the use of the other folders."""
+"""Name of the folder for lock files, which is next to the database."""
 
 _LOCK = re.compile(r"[0-9a-f]{64}(\.encoder)?")
-"""Names of the lock files that may be deleted: those of jobs and of their encoders, by key."""
+"""Pattern for names of lock files, which are locks on jobs or on their trained models. Only files
+that match it are deleted."""
 
 EVERY_SECONDS = 300.0
-"""Default interval at which a job saves its state; a crash costs at most that much work."""
+"""Default number of seconds between two snapshots of a job. After a crash, at most the work of this
+time is lost."""
 
 
 class DamagedError(Exception):
-    """A folder differs from what was written; the text ends a sentence about the folder."""
+    """Raised if a folder is missing or damaged.
+
+    The message is the predicate of a sentence about the folder, such as "is not whole".
+    """
 
 
 @contextmanager
 def new_folder(folder: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
-    """Yield a draft folder to write files into; it gets its final name at the end of the block.
+    """Context manager that creates a folder with a manifest, which appears only when complete.
 
-    `facts` are added to the manifest. An existing folder is replaced unless it is the same. If the
-    block raises, the draft is deleted. Raises OSError.
+    It yields a draft folder for the files. At the end of the block, the draft gets its final name
+    and replaces an existing folder, unless that has the same content. If the block raises an
+    exception, the draft is deleted.
+
+    Args:
+        folder: The final path of the folder.
+        facts: Values that are added to the manifest.
+
+    Raises:
+        OSError: The folder cannot be written.
     """
     draft = _draft(folder, "draft")
     shutil.rmtree(draft, ignore_errors=True)
@@ -75,9 +89,9 @@ def new_folder(folder: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def check_folder(folder: Path) -> Mapping[str, Any]:
-    """Read and verify all files of a folder; return its manifest.
+    """Verify all files in a folder by their digests, and return its manifest.
 
-    Its "files" maps names to digests.
+    The value of "files" in the manifest maps file names to digests.
 
     Raises:
         DamagedError: A file is missing or differs from its digest.
@@ -97,9 +111,10 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
 
 
 def check_place(to: Path, key: str = "") -> None:
-    """Raise BenchError unless a folder is free, or has the exported model of the same run.
+    """Raise BenchError unless a model can be exported to a folder without losing other files.
 
-    An empty `key` stands for any run.
+    The folder must be missing or empty, or contain the exported model of the run `key`; if `key` is
+    empty, that of any run.
     """
     if not to.exists() or (to.is_dir() and not any(to.iterdir())):
         return
@@ -115,7 +130,7 @@ def check_place(to: Path, key: str = "") -> None:
 
 
 def _draft(folder: Path, kind: str) -> Path:
-    # The draft is next to the folder, because a rename is atomic only within a file system.
+    # The draft must be next to the folder, because a rename is atomic only within a file system.
     return folder.with_name(f"{folder.name}.{os.getpid()}.{kind}")
 
 
@@ -125,26 +140,29 @@ def _make_folder(folder: Path) -> None:
         with suppress(FileNotFoundError):
             folder.mkdir(parents=True)
             return
-    # Try once more, to raise the real error.
+    # Try once more without suppressing the error.
     folder.mkdir(parents=True)
 
 
 def _seal(draft: Path, facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Write all files of the folder to the disk, and then the manifest."""
+    """Flush all files in the draft folder to disk, write the manifest, and return it."""
     files = sorted(path for path in draft.iterdir() if path.is_file())
     for path in files:
-        # The permissions that the umask allows: safetensors writes files for the owner only.
+        # Set the permissions that the umask allows, because safetensors lets only the owner read.
         path.chmod(draft.stat().st_mode & 0o666)
         flush_to_disk(path)
     manifest = {**facts, "files": {path.name: file_digest(path) for path in files}}
     (draft / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     flush_to_disk(draft / MANIFEST)
-    flush_to_disk(draft)  # writes the names of its files
+    flush_to_disk(draft)  # makes sure that the names of its files are on disk
     return manifest
 
 
 def _is_same(folder: Path, manifest: Mapping[str, Any]) -> bool:
-    """Return whether another process has put the same folder there, which others may be reading."""
+    """Return whether the folder already exists with the same content and without damage.
+
+    Such a folder must not be replaced, because other processes may be reading it.
+    """
     try:
         return check_folder(folder) == manifest
     except DamagedError:
@@ -152,13 +170,13 @@ def _is_same(folder: Path, manifest: Mapping[str, Any]) -> bool:
 
 
 def _take_place(draft: Path, folder: Path) -> None:
-    """Rename the draft to its final name, after moving away a folder that others put there."""
+    """Rename the draft to its final name; an existing folder is moved away and deleted."""
     old = _draft(folder, "old")
     while draft.exists():
         with suppress(FileNotFoundError):
             folder.rename(old)
         try:
-            # This fails if another process has put its folder there meanwhile: then try again.
+            # If another process has created the folder meanwhile, this fails and is tried again.
             draft.rename(folder)
         except OSError:
             if not folder.exists():
@@ -167,30 +185,32 @@ def _take_place(draft: Path, folder: Path) -> None:
     flush_to_disk(folder.parent)
 
 
-# Checkpoints: trained networks that other runs start or learn from, or that are kept.
+# Checkpoints, which are trained models that other jobs need or that the user wants to keep.
 
 HEAD, JOB = "head.safetensors", "job.json"
-"""Files next to the encoder: the heads, and the run that defines them."""
+"""Names of the files with the heads of a trained model, and with the job that trained it."""
 
 TAKEN = "benchharness.json"
-"""File that marks a folder as an exported model (bench model); paths in it are redacted."""
+"""Name of a file by which an exported model (`bench model`) is recognized. Local paths in it are
+redacted."""
 
 KEPT = "kept"
-"""Empty file in checkpoints that are kept for ever, even if other jobs start from them."""
+"""Name of an empty file in checkpoints that are never deleted automatically. Other checkpoints are
+deleted when no job needs them any more."""
 
 _KEY = re.compile("[0-9a-f]{64}")
 
 
 def checkpoint_folder(root: Path, key: str) -> Path:
-    """Return the folder where the run of a key leaves its encoder."""
+    """Return the folder for the trained model of the run with this key."""
     return root / key
 
 
 @contextmanager
 def new_checkpoint(folder: Path, job: Job) -> Iterator[Path]:
-    """Yield a draft folder for the job's encoder; it gets its final name at the end of the block.
+    """Context manager that creates the folder for a job's trained model, as `new_folder` does.
 
-    An existing folder is replaced unless it is the same. If the block raises, the draft is deleted.
+    It yields a draft folder for the files, which gets the path `folder` at the end of the block.
     """
     facts = {
         "run": job.key,
@@ -204,7 +224,7 @@ def new_checkpoint(folder: Path, job: Job) -> Iterator[Path]:
 
 
 def check_checkpoint(folder: Path, key: str) -> Mapping[str, str]:
-    """Read and verify all files of a checkpoint; return their digests by name.
+    """Verify all files of a run's trained model, and return their digests, keyed by file name.
 
     Raises:
         JobError: The folder is missing, belongs to another run, or is damaged.
@@ -223,7 +243,10 @@ def check_checkpoint(folder: Path, key: str) -> Mapping[str, str]:
 
 
 def is_whole(folder: Path, key: str) -> bool:
-    """Return whether a checkpoint exists and is undamaged; reads all its files."""
+    """Return whether the trained model of a run exists and is undamaged; this reads all its files.
+
+    `key` is the key of the run.
+    """
     try:
         check_checkpoint(folder, key)
     except JobError:
@@ -232,7 +255,7 @@ def is_whole(folder: Path, key: str) -> bool:
 
 
 def checkpoints_in(root: Path) -> dict[str, int]:
-    """Return the size of each checkpoint in bytes, by the key of its run."""
+    """Return the sizes of all trained models in a folder in bytes, keyed by the key of the run."""
     found = sorted(root.iterdir()) if root.is_dir() else ()
     return {
         folder.name: sum(file.stat().st_size for file in folder.iterdir())
@@ -242,8 +265,9 @@ def checkpoints_in(root: Path) -> dict[str, int]:
 
 
 def delete_checkpoint(folder: Path) -> None:
-    """Delete a checkpoint and the drafts of it that killed processes have left."""
-    # Without its manifest it is no checkpoint, even if deleting the rest takes long or fails.
+    """Delete the folder of a trained model, and drafts of it that killed processes have left."""
+    # Delete the manifest first. Without it, the folder does not count as a checkpoint, even if
+    # deleting the other files takes long or fails.
     with suppress(OSError):
         if not folder.is_symlink():
             (folder / MANIFEST).unlink()
@@ -254,14 +278,18 @@ def delete_checkpoint(folder: Path) -> None:
 def delete_drafts(folder: Path) -> None:
     """Delete the drafts of a folder that killed processes have left.
 
-    No process may be writing it.
+    This must not be called while a process is writing the folder.
     """
     for path in folder.parent.glob(f"{folder.name}.*"):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def require_room(folder: Path, size: float, what: str = "for its model") -> None:
-    """Raise JobError if the disk has less than `size` bytes free, before hours of training."""
+    """Raise JobError if the disk of a folder has less than `size` bytes of free space.
+
+    This is called before the training, which may take hours. `what` is the end of a clause in the
+    message.
+    """
     there = next(path for path in folder.absolute().parents if path.is_dir())
     free = shutil.disk_usage(there).free
     if free < size:
@@ -273,24 +301,32 @@ def require_room(folder: Path, size: float, what: str = "for its model") -> None
 
 
 def shown_bytes(size: float) -> str:
-    """Format a size for the user: 91 MB, 1.3 GB."""
+    """Format a size in bytes for the user, such as "91 MB" or "1.3 GB"."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.3g} MB"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotFolder:
-    """Folder of the snapshots of all jobs, and the seconds between two snapshots of a job."""
+    """The folder for snapshots of running jobs.
+
+    Attributes:
+        root: The folder, which has a subfolder per job key.
+        every: The number of seconds between two snapshots of a job.
+    """
 
     root: Path
     every: float = EVERY_SECONDS
 
     @classmethod
     def of(cls, beside: Path, every: float) -> "SnapshotFolder | None":
-        """Return the snapshot folder next to a database; None if `every` is 0: no snapshots."""
+        """Return the snapshot folder inside the folder `beside`, in which the database is.
+
+        Returns None if `every` is 0, which means that no snapshots are saved.
+        """
         return cls(root=beside / SNAPSHOTS, every=every) if every else None
 
     def options(self, key: str) -> list[str]:
-        """Return the command-line options of a job's worker."""
+        """Return the command-line options by which the worker of a job saves snapshots."""
         folder = str(self.root.absolute() / key)
         return ["--snapshots", folder, "--checkpoint-every", str(self.every)]
 
@@ -299,23 +335,23 @@ class SnapshotFolder:
         return {path.name for path in self.root.iterdir()} if self.root.is_dir() else set()
 
     def delete_all(self, keys: Iterable[str]) -> None:
-        """Delete the snapshots of jobs that have results or cannot get any."""
+        """Delete the snapshots of the jobs with these keys, which do not need them any more."""
         for key in keys:
             shutil.rmtree(self.root / key, ignore_errors=True)
-        with suppress(OSError):  # other snapshots are left in it, or it does not exist
+        with suppress(OSError):  # the folder has other snapshots, or it does not exist
             self.root.rmdir()
 
 
-# Locks between drivers that share a folder, each with its workers.
+# Locks between processes that run jobs with the same results folder.
 
 
 class Holds:
-    """Locks by name that this process holds, each exclusively or shared.
+    """The named locks that this process holds, which are exclusive or shared.
 
-    Each is a lock on a file of `folder`. It belongs to the open file: a worker that has inherited
-    the descriptor holds it too, and it is released when all of these processes have ended, for
-    whatever reason. If the file system has no locks, or the folder is not writable, every name
-    counts as held. The object must be used by one thread only.
+    Each lock is a lock on a file in `folder`. A worker that inherits the file descriptor also holds
+    the lock. The lock is released when all processes that hold it have released it or have ended,
+    even if they were killed. If the file system does not support locks or the folder is not
+    writable, taking a lock always succeeds. Use this object from one thread only.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -328,12 +364,12 @@ class Holds:
         self._held: dict[str, int | None] = {}
 
     def take(self, name: str) -> bool:
-        """Lock a name exclusively; return False if another process holds it."""
+        """Take an exclusive lock on a name; return False if another process holds the lock."""
         if name not in self._held:
             try:
                 descriptor = _locked(self._folder / name, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.ftruncate(descriptor, 0)
-                # `holder` reads this: "process 4711 on node3".
+                # `holder` reads this text, such as "process 4711 on node3".
                 os.write(descriptor, f"process {os.getpid()} on {platform.node()}".encode())
             except BlockingIOError:
                 return False
@@ -344,21 +380,21 @@ class Holds:
         return True
 
     def share(self, name: str) -> None:
-        """Lock a name shared; wait while another process holds it exclusively."""
+        """Take a shared lock on a name; wait while another process holds an exclusive lock."""
         if name not in self._held:
             self._held[name] = None
             with suppress(OSError):
                 self._held[name] = _locked(self._folder / name, fcntl.LOCK_SH)
 
     def descriptor(self, name: str) -> int | None:
-        """Return the descriptor that a worker inherits to hold the name too.
+        """Return the file descriptor of a lock; a worker that inherits it also holds the lock.
 
-        Returns None if the process has no lock of that name.
+        Returns None if this process does not hold a lock on the name.
         """
         return self._held.get(name)
 
     def holder(self, name: str) -> str:
-        """Describe the process that holds a name exclusively, as far as it is known."""
+        """Describe the process that holds an exclusive lock on a name, if it is known."""
         try:
             said = (self._folder / name).read_text(encoding="utf-8")[:200]
         except (OSError, ValueError):
@@ -366,14 +402,14 @@ class Holds:
         return said or "another process"
 
     def release(self, name: str) -> None:
-        """Release a name."""
+        """Release the lock on a name."""
         descriptor = self._held.pop(name, None)
         if descriptor is not None:
             _unlock(descriptor, self._folder / name)
 
     @contextmanager
     def unless_it_fails(self) -> Iterator[None]:
-        """Run a block, and release everything if it fails."""
+        """Context manager that releases all locks if the block raises an exception."""
         try:
             yield
         except BaseException:
@@ -381,7 +417,7 @@ class Holds:
             raise
 
     def close(self) -> None:
-        """Release everything, and delete the locks that killed processes have left."""
+        """Release all locks, and delete lock files that killed processes have left."""
         for name in tuple(self._held):
             self.release(name)
         with suppress(OSError):
@@ -405,7 +441,7 @@ def _locked(path: Path, how: int) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             descriptor = _opened(path)
-        except FileNotFoundError:  # another process deleted the empty folder
+        except FileNotFoundError:  # another process has deleted the folder, because it was empty
             continue
         try:
             fcntl.flock(descriptor, how)
@@ -414,15 +450,17 @@ def _locked(path: Path, how: int) -> int:
         except BaseException:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # its previous holder has deleted the file
+        os.close(descriptor)  # the previous holder of the lock has deleted the file: try again
 
 
 def _opened(path: Path) -> int:
-    """Open a file that has no other name; raise OSError if the file or its folder is a link.
+    """Open a lock file, creating it if necessary; raise OSError if it or its folder is a link.
 
-    The file will be emptied and deleted, and other users may be able to write to the folder.
+    Links are refused, because the file will be truncated and deleted, and other users may be able
+    to create links in the folder.
     """
-    # The file is opened in this very folder, even if the folder's name becomes a link meanwhile.
+    # Open the folder first. Then the file is opened in this folder, even if the path of the folder
+    # becomes a link meanwhile.
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         descriptor = os.open(
@@ -444,10 +482,11 @@ def _is_there(descriptor: int, path: Path) -> bool:
 
 
 def _unlock(descriptor: int, path: Path) -> None:
-    """Release a locked file, and delete it if no other process holds it."""
+    """Release the lock on a file, and delete the file if no other process holds a lock on it."""
     try:
         with suppress(OSError):
-            # A shared lock is made exclusive; if that fails, others hold it and the file stays.
+            # Convert a shared lock to an exclusive one. If this fails, other processes hold a lock,
+            # and the file is not deleted.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_there(descriptor, path):
                 path.unlink()
@@ -455,28 +494,29 @@ def _unlock(descriptor: int, path: Path) -> None:
         os.close(descriptor)
 
 
-# Scratch folders, which are needed only while a process runs.
+# Scratch folders, which are used only while a process runs.
 
 SCRATCH = "benchharness-scratch-"
-"""Prefix of folders in TMPDIR that a process deletes when it ends, or a later one if it was
-killed."""
+"""Prefix of temporary folders in TMPDIR. A process deletes its folder when it ends; if it was
+killed, a later process deletes the folder."""
 
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Yield a folder in TMPDIR that is deleted after the block.
+    """Context manager that yields a new folder in TMPDIR and deletes it after the block.
 
     Folders that killed processes have left are deleted first.
     """
     root = Path(gettempdir())
     for left in root.glob(f"{SCRATCH}*"):
-        with suppress(OSError):  # the folder is another user's, or in use
+        with suppress(OSError):  # the folder belongs to another user, or is in use
             _delete_scratch(left)
-    # The folder gets its name after it is locked: before, another process would delete it.
+    # Rename the folder only after it is locked, because other processes delete unlocked folders
+    # with this prefix.
     made = Path(mkdtemp(prefix=f".{SCRATCH}"))
     descriptor = os.open(made, os.O_RDONLY)
     try:
-        with suppress(OSError):  # a file system without locks
+        with suppress(OSError):  # the file system may not support locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             made = made.rename(root / made.name.removeprefix("."))
         yield made

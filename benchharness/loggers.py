@@ -1,8 +1,8 @@
-"""Loggers that send runs to trackers, which extensions and plugins add.
+"""Loggers, which send runs to experiment trackers and are added by extensions and plugins.
 
-They listen to the driver and never to the training: whatever a tracker does, or fails to do, no
-result changes and no job stops. Each has a thread of its own, and only that thread imports its
-package.
+A logger receives events from the driver, not from the training process, so an error in a tracker
+neither changes a result nor stops a job. Each logger has its own thread, and the package of its
+tracker is imported in this thread only.
 """
 
 import math
@@ -31,43 +31,51 @@ Value = str | int | float | bool
 
 
 class Logger(Protocol):
-    """Records the numbers of several concurrent runs; `key` is the key of a run's job.
+    """Interface of a logger, which records several concurrent runs in a tracker.
 
-    All calls come from one thread of the logger's own, in order. Any of them may raise.
+    `key` is the key of a run's job. All methods are called in order from the logger's own thread.
+    They may raise any exception, after which the logger is not called again.
     """
 
     @property
     def place(self) -> str:
-        """Folder or address where the user finds the logged runs."""
+        """Folder or URL at which the user can find the logged runs."""
 
     def begin(self, run: "LoggedRun") -> None:
         """Record the start of a run."""
 
     def log(self, key: str, step: int, values: Mapping[str, float]) -> None:
-        """Record numbers of an optimizer step; steps may repeat or decrease."""
+        """Record values at an optimizer step; the same or an earlier step may follow."""
 
     def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:
-        """Record the end of a run, with its last numbers and texts by name."""
+        """Record the end of a run, with its final values, keyed by name."""
 
     def close(self) -> None:
-        """Finish: no calls follow, and runs that have not ended were interrupted."""
+        """Close the logger; runs that have not ended were interrupted."""
 
 
 METHODS = ("begin", "log", "end", "close")
 
 Loggers = Mapping[str, Callable[[], Logger]]
-"""Factories of loggers, by name."""
+"""Functions that create loggers, keyed by the name of the logger."""
 
 
-# ---- The record of a job and its result, without user data, tokens, paths or machine names.
+# ---- Building the record of a job and its result, without user data, tokens, paths or host names.
 
 _SOURCES = ("hub", "mini", "imported")
-"""Data sources that are logged; any other source is a folder, whose path is private."""
+"""Data sources whose names are logged. Any other source is a folder, whose path is private."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedRun:
-    """A run before it starts; `config` has its job's identity and every setting with its source."""
+    """Record of a run, which loggers get when the run starts.
+
+    Attributes:
+        key: The key of the job.
+        name: The name of the run.
+        group: A name that is the same for all runs of a model on a task.
+        config: The properties of the job, and its hyperparameters with their sources.
+    """
 
     key: str
     name: str
@@ -76,7 +84,7 @@ class LoggedRun:
 
     @classmethod
     def of(cls, job: Job) -> "LoggedRun":
-        """Build the log record of a job."""
+        """Build the record of a job, without local paths."""
         job = shared_job(job)
         config: dict[str, Value] = {
             "job": job.key,
@@ -97,14 +105,17 @@ class LoggedRun:
 
     @property
     def folder_name(self) -> str:
-        """Name of the run for a file system, made unique by a part of the key."""
+        """Name of the run that can be used for a folder; a part of the key makes it unique."""
         # "tiny glue/rte seed 1" becomes "tiny-glue-rte-seed-1".
         plain = re.sub(r"[^\w.-]+", "-", self.name, flags=re.ASCII).strip("-.")
         return f"{plain}-{self.key[:12]}"
 
 
 def curve_of(result: Result) -> Iterator[tuple[int, dict[str, float]]]:
-    """Yield the learning curve: the step, and loss, learning rate and dev scores by name."""
+    """Yield the steps of a run's learning curve, each with its values, keyed by name.
+
+    The values are the loss, the learning rate and, after an evaluation, scores on the dev split.
+    """
     for point in result.curve:
         scores = {f"{result.job.curve_split}/{name}": value for name, value in point.scores.items()}
         values = {"train/loss": point.loss, "train/learning_rate": point.learning_rate, **scores}
@@ -112,7 +123,10 @@ def curve_of(result: Result) -> Iterator[tuple[int, dict[str, float]]]:
 
 
 def facts_of(outcome: Result | Failure) -> dict[str, Value]:
-    """Return a run's outcome: scores, flags, cost and provenance, or the reason of its failure."""
+    """Return the final values of a run for loggers, keyed by name.
+
+    They are its scores, warnings, cost and provenance, or the error if the run failed.
+    """
     outcome = shared_outcome(outcome)
     if isinstance(outcome, Failure):
         return {"status": outcome.kind, "error": outcome.error}
@@ -127,7 +141,10 @@ def facts_of(outcome: Result | Failure) -> dict[str, Value]:
 
 
 def _flat(prefix: str, nested: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
-    """Yield the leaves of nested mappings with their paths; the machine's digest is left out."""
+    """Yield the values in nested mappings with their paths, such as "cost/seconds".
+
+    The value "host", which identifies the machine, is left out.
+    """
     for name, value in nested.items():
         if isinstance(value, Mapping) and name != "host":
             yield from _flat(f"{prefix}{name}/", value)
@@ -135,24 +152,29 @@ def _flat(prefix: str, nested: Mapping[str, Any]) -> Iterator[tuple[str, Value]]
             yield f"{prefix}{name}", value
 
 
-# ---- Listening.
+# ---- Passing events of a run to the loggers.
 
 SECONDS_BETWEEN_LOSSES = 1.0
-"""Shortest interval of a job's logged losses while it trains; the whole curve follows at its
-end."""
+"""Smallest number of seconds between two losses of a job that are logged while it trains. All
+losses are logged when it ends."""
 
 LAST_SECONDS, INTERRUPTED_SECONDS = 30.0, 3.0
-"""Time that the end of a run waits for a logger, which may be sending over a network."""
+"""Largest number of seconds to wait for a logger at the end of a run, and after an interruption.
+The logger may still be sending data over a network."""
 
 Call = Callable[[Logger], None]
 
 
 class Listening(Watcher):
-    """Watcher that passes the progress of jobs on to another watcher and to loggers.
+    """Watcher that passes all events to another watcher and to loggers.
 
-    It is a context manager. `makers` maps names to factories of loggers. A logger that raises gets
-    no more calls, and the watcher gets a message. Trackers' prints are redirected to stderr,
-    because stdout is reserved for the command.
+    It is used as a context manager. If a logger raises an exception, it is not called again, and
+    the other watcher gets a message. Output of trackers is redirected to stderr, because stdout is
+    reserved for the output of the command.
+
+    Args:
+        watcher: The other watcher.
+        makers: Functions that create the loggers, keyed by name.
     """
 
     def __init__(self, watcher: Watcher, makers: Loggers) -> None:
@@ -181,7 +203,7 @@ class Listening(Watcher):
     def report(self, job: Job, progress: Progress) -> None:
         """Receive the progress of a running job."""
         self._watcher.report(job, progress)
-        if not self._threads or progress.phase == "waiting":  # another process may run it
+        if not self._threads or progress.phase == "waiting":  # another process may run the job
             return
         self._begin(job)
         loss, now = progress.loss, time.monotonic()
@@ -207,7 +229,7 @@ class Listening(Watcher):
         self._tell(end)
 
     def leave_out(self, job: Job) -> None:
-        """Receive a job that does not need to run any more."""
+        """Receive a job that is left out, because it does not need to run any more."""
         self._watcher.leave_out(job)
 
     def say(self, line: str) -> None:
@@ -216,7 +238,7 @@ class Listening(Watcher):
 
     def _begin(self, job: Job) -> None:
         if job.key not in self._begun:
-            # The time of its last logged loss: long ago, so that its first loss is logged at once.
+            # This is the time of the last logged loss. With 0, the first loss is logged at once.
             self._begun[job.key] = 0.0
             run = LoggedRun.of(job)
             self._tell(lambda logger: logger.begin(run))
@@ -227,17 +249,20 @@ class Listening(Watcher):
 
 
 class _LoggerThread(threading.Thread):
-    """Thread that creates, calls and closes a logger; None in `calls` ends it."""
+    """Thread that creates a logger, makes the calls in the queue `calls`, and closes the logger.
+
+    None in the queue ends the thread.
+    """
 
     def __init__(self, name: str, make: Callable[[], Logger], warn: Callable[[str], None]) -> None:
-        # A daemon, so that a logger that hangs keeps no process from ending.
+        # The thread is a daemon, so that the process can end even if a logger hangs.
         super().__init__(name=f"--log {name}", daemon=True)
         self._make = make
         self._warn = warn
         self.calls: SimpleQueue[Call | None] = SimpleQueue()
 
     def finish(self, seconds: float) -> None:
-        """Wait for the thread's end, at most `seconds`."""
+        """Wait at most `seconds` seconds for the end of the thread; warn if it has not ended."""
         self.join(seconds)
         if self.is_alive():
             self._warn(
@@ -261,21 +286,22 @@ class _LoggerThread(threading.Thread):
             )
 
 
-# ---- The loggers that a run names.
+# ---- Finding the loggers that the user names.
 
 
 def open_loggers(
     names: Sequence[str], folder: Path, others: Mapping[str, Callable[[Path], Any]] | None = None
 ) -> Loggers:
-    """Return the factories of the named loggers; files are written below `folder`.
+    """Return functions that create the named loggers.
 
     Args:
-        names: The names.
-        folder: The folder for files.
-        others: Logger classes of plugins by name.
+        names: The names of the loggers.
+        folder: The folder in which loggers write their files.
+        others: The logger classes of plugins, keyed by name.
 
     Raises:
-        BenchError: A name is unknown or taken, a package is not installed, or a class is no Logger.
+        BenchError: A name is unknown, a plugin uses the name of another logger, a package is not
+            installed, or a class lacks a method of Logger.
     """
     others, ours = others or {}, places("loggers")
     if taken := sorted(set(others) & set(ours)):
@@ -296,7 +322,8 @@ def open_loggers(
                     f"the logger {name!r} of a plugin has no {' and no '.join(missing)}: "
                     "docs/loggers.md shows a whole one."
                 )
-        elif (found := find_spec(name)) is None or found.origin is None:  # W&B leaves a folder
+        # W&B may leave a folder with the package's name, for which find_spec has no origin.
+        elif (found := find_spec(name)) is None or found.origin is None:
             raise BenchError(
                 f"--log {name} needs the package {name}, which is not installed: "
                 f"pip install 'benchharness[{name}]'."

@@ -1,4 +1,7 @@
-"""Facts about this machine, and estimates of a job's time and memory on it, without torch."""
+"""Facts about this machine, and estimates of the time and memory of a job, without importing torch.
+
+This module also collects the provenance of a result.
+"""
 
 import hashlib
 import os
@@ -29,7 +32,10 @@ MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 @cache
 def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
-    """Return the instruction sets that Linux lists for the first processor, none elsewhere."""
+    """Return the instruction sets of the processor as Linux lists them.
+
+    The set is empty on other operating systems.
+    """
     try:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -39,21 +45,22 @@ def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
 
 
 def cpu_has_bf16(cpuinfo: Path = CPUINFO) -> bool:
-    """Return whether bf16 training is faster than fp32 on this processor.
+    """Return whether training in bf16 is faster than in fp32 on this processor.
 
-    It is with AMX tiles (2,600 and more GFLOP/s against 430, measured on two cores) and with
-    AVX-512's dot product (403 against 174). Elsewhere torch emulates bf16, which is slower.
+    This is so with AMX (at least 2,600 GFLOP/s in bf16 and 430 in fp32, measured on two cores) and
+    with the bf16 dot product of AVX-512 (403 and 174). On other processors torch emulates bf16,
+    which is slower.
     """
     return not cpu_flags(cpuinfo).isdisjoint({"amx_bf16", "avx512_bf16"})
 
 
 def is_instance(gpu: str) -> bool:
-    """Return whether a name in CUDA_VISIBLE_DEVICES is a MIG instance, a part of a GPU."""
+    """Return whether a name in CUDA_VISIBLE_DEVICES is a MIG instance, which is a part of a GPU."""
     return gpu.startswith("MIG-")
 
 
 def main_memory(limit: Path = MEMORY_LIMIT) -> int:
-    """Return the memory of the machine, or the limit of its container if it is lower, in bytes."""
+    """Return the main memory of the machine in bytes, or the limit of its container if lower."""
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         return min(physical, int(limit.read_text()))
@@ -61,31 +68,31 @@ def main_memory(limit: Path = MEMORY_LIMIT) -> int:
         return physical
 
 
-# Cache of data that can be computed again. All of it may be deleted.
+# A cache for data that can be computed again. All of its files may be deleted.
 
 
 def cache_folder(name: str) -> Path:
-    """Return the folder of that name in $BENCH_CACHE, or in the user's cache."""
+    """Return the cache folder with this name, in $BENCH_CACHE or in the user's cache folder."""
     home = os.environ.get("BENCH_CACHE")
     return (Path(home).expanduser() if home else user_cache_path("benchharness")) / name
 
 
-# Provenance of a result: its code, weights, rows, library versions and machine.
+# Collecting the provenance of a result: its code, weights, data, library versions and machine.
 #
-# It has no user data: no token, no user name, no path, and the host only as a digest.
+# The provenance contains no private data: no tokens, user names or paths. The host name is hashed.
 
 LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "datasets", "numpy", "triton")
 
 OF_GPUS = "triton"
-"""Library that only runs on a GPU need or use."""
+"""Library that is used only by runs on a GPU."""
 
 OF_FILES = ("safetensors", "datasets")
-"""Libraries that read files whose digests are part of a job's key, so that their version does not
-affect results."""
+"""Libraries whose version does not affect results: they only read files whose content is part of a
+job's key."""
 
 CPU_CAPABILITIES = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "asimd")
-"""Instruction sets, from the widest to the narrowest. They determine torch's kernels, and thus the
-last bits of results."""
+"""Instruction sets, from the widest to the narrowest. They determine which kernels torch uses, and
+so the last bits of results."""
 
 
 def collect(
@@ -96,20 +103,21 @@ def collect(
     machine: Mapping[str, Any],
     started: str,
 ) -> dict[str, Any]:
-    """Return the provenance of a result, as plain data that allow to judge and to reproduce it.
+    """Return the provenance of a result as JSON data, which help to judge and reproduce it.
 
     Args:
         job: The job.
-        splits: Facts by the names in `job.fingerprints`: the number of examples ("rows"), the
-            number that the benchmark's convention leaves out ("left_out", such as SNLI's without a
-            gold label), oddities by sentence ("odd"), and repeats within the split or of train
-            (`count_repeats`).
+        splits: Facts about each split, keyed as `job.fingerprints`: the number of examples
+            ("rows"), the number that the benchmark's convention leaves out ("left_out"; in SNLI,
+            examples without a gold label), counts of oddities ("odd"), and the counts of texts that
+            are repeated in the split or also occur in train (see `count_repeats`).
         tokenizer: The digest of the loaded tokenizer (`text_digest` of its JSON).
-        machine: Facts from torch: the "device", the name of the processor that trained ("cpu",
-            "NVIDIA H200"), and the "threads" of each of the "processes" that trained together.
-        started: The start time in UTC, in ISO 8601.
+        machine: Facts from torch: the device that trained ("device", such as "cpu" or "NVIDIA
+            H200"), the number of processes that trained together ("processes"), and the number of
+            threads of each process ("threads").
+        started: The start time in UTC, in ISO 8601 format.
     """
-    # Permissions that the user gave the checkpoint; only those that are set are recorded.
+    # These are the user's permissions for the checkpoint; only those that are set are recorded.
     given = job.trust.to_json()
     return {
         "code": {"version": __version__, "method": job.method, **source_commit()},
@@ -141,10 +149,10 @@ def collect(
 
 
 def source_commit(folder: Path = Path(__file__).parent) -> dict[str, Any]:
-    """Return the commit of the source checkout, and whether files differ from it.
+    """Return the git commit of benchharness's source, and whether files differ from it ("dirty").
 
-    Both are None for an installed package, even if its environment is inside some other repository:
-    the checkout must track the package's `__init__.py`.
+    Both values are None for an installed package, even if it is installed inside some other git
+    repository: that repository does not track the package's `__init__.py`.
     """
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None or _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
@@ -154,17 +162,17 @@ def source_commit(folder: Path = Path(__file__).parent) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str | None]:
-    """Return the versions of Python and of the libraries."""
+    """Return the versions of Python and of the libraries that may affect results."""
     return {"python": platform.python_version(), **library_versions()}
 
 
 def library_versions() -> dict[str, str | None]:
-    """Return the installed version of each relevant library, without importing it."""
+    """Return the installed versions of LIBRARIES without importing them; None if not installed."""
     return {name: _version(name) for name in LIBRARIES}
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the processor's name as Linux reports it, else the platform's name."""
+    """Return the name of the processor, as Linux or else Python's `platform` module reports it."""
     try:
         text = cpuinfo.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -174,12 +182,12 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def machine_name(threads: int) -> str:
-    """Return the processor's name with the number of threads of a process."""
+    """Return the name of the processor with a number of threads, as "NAME, 4 threads"."""
     return f"{cpu_model()}, {counted(threads, 'thread')}"
 
 
 def text_digest(text: str) -> str:
-    """Return the SHA-256 (hex) of a text."""
+    """Return the SHA-256 digest of a text, in hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -194,13 +202,16 @@ def _machine() -> dict[str, Any]:
 
 
 def capability() -> str:
-    """Return the widest of this processor's CPU_CAPABILITIES; empty if it has none."""
+    """Return the widest instruction set in CPU_CAPABILITIES that this processor has, or ""."""
     flags = cpu_flags()
     return next((name for name in CPU_CAPABILITIES if name in flags), "")
 
 
 def what_differs(kept: Mapping[str, Any], now: Mapping[str, str]) -> str:
-    """Describe the changed values, "torch (2.11 then, 2.13 now)"; return "" if none changed."""
+    """Describe which values have changed, such as "torch (2.11 then, 2.13 now)".
+
+    Returns "" if none have changed.
+    """
     names = [name for name in {**kept, **now} if kept.get(name) != now.get(name)]
     return ", ".join(f"{name} ({kept.get(name)} then, {now.get(name)} now)" for name in names)
 
@@ -213,7 +224,7 @@ def _version(library: str) -> str | None:
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """Return the output of git; None if it fails or is not installed."""
+    """Return the output of a git command, or None if it fails or git is not installed."""
     try:
         done = subprocess.run(  # noqa: S603  (our own arguments, no shell)
             ("git", "-C", str(folder), *arguments),  # noqa: S607  (the user's git)
@@ -228,7 +239,8 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 LOADED = time.time()
-"""Time at which this process loaded, or began to load, benchharness's code."""
+"""Time at which this process imported this module. Files of benchharness that were modified later
+may differ from the running code."""
 
 
 SOURCES = {
@@ -236,18 +248,20 @@ SOURCES = {
     "benchharness.leaderboard": "*.py",
     "benchharness.tasks": "**/*.py",
 }
-"""benchharness's Python files by package, without pages and plots."""
+"""Patterns for the Python files of benchharness that may affect results, keyed by package. Files
+that make pages and plots are not included."""
 
 
 NOT_IN_WORKERS = ("cli", "driver", "engines", "leaderboard", "pytest_plugin.py", "tasks")
-"""Parts of the first package that workers do not use; two of them are packages of SOURCES."""
+"""Parts of the package benchharness that workers do not use. Two of them, leaderboard and tasks,
+are listed separately in SOURCES."""
 
 
 def source_digest() -> str:
-    """Return the SHA-256 (hex) of the Python files that a job may use; an edit counts at once.
+    """Return a SHA-256 digest of the Python files that may affect the result of a job.
 
-    If a file was edited after this process loaded it, the running code is unknown: the digest is
-    then unique to this state.
+    If a file was edited after this process started, it is unknown which version is running, so the
+    digest then also depends on the time of the edit and on the start time.
     """
     digest, edited = hashlib.sha256(), 0.0
     for package, pattern in SOURCES.items():
@@ -265,11 +279,12 @@ def source_digest() -> str:
 
 
 STORE = "BENCH_RANKS_FILE"
-"""Environment variable with the file in which benchharness's launcher lets its processes meet."""
+"""Environment variable with the path of the file through which processes that train together find
+each other."""
 
 
 def count_processes() -> int:
-    """Return how many processes train together; 1 by default."""
+    """Return the number of processes that train a job together; 1 by default."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
@@ -279,21 +294,22 @@ def own_rank() -> int:
 
 
 def forget_others() -> None:
-    """Make this process work alone, even if torchrun has started `bench run`.
+    """Remove WORLD_SIZE from the environment, so that this process and its workers work alone.
 
-    Otherwise the workers would inherit the variable and wait for processes that never come.
+    torchrun sets this variable if it starts `bench run`. Workers would inherit it and wait forever
+    for other processes.
     """
     os.environ.pop("WORLD_SIZE", None)
 
 
-# Estimates of a job's time, from similar stored runs or from its size, and of its memory.
+# Estimating the time of a job, from similar stored runs or from its size, and its memory.
 
 BERT_BASE = 110.0
-"""Number of BERT-base's parameters, in millions."""
+"""Number of parameters of BERT-base, in millions."""
 
 
 class Estimate(NamedTuple):
-    """Estimated time of a job; `rough` means that no stored run is similar to it."""
+    """Estimated duration of a job; `rough` is True if there is no similar stored run."""
 
     seconds: float
     rough: bool
@@ -302,15 +318,15 @@ class Estimate(NamedTuple):
 def estimate_seconds(
     job: Job, history: Iterable[RunRow], rows: Mapping[str, int], *, gpu: bool = False
 ) -> Estimate:
-    """Estimate the time of a job: the median of similar runs, or a rough figure from its size.
+    """Estimate the duration of a job.
 
-    Similar runs are finished runs of the same model, task, rows, recipe and precision, with any
-    seed.
+    The estimate is the median duration of similar runs: finished runs that differ at most in the
+    seed. If there are none, it is a rough estimate from the sizes of the model and the data.
 
     Args:
         job: The job.
         history: Stored runs.
-        rows: The number of examples by the fingerprint of a split.
+        rows: The number of examples, keyed by the fingerprint of the split.
         gpu: Whether the job runs on a GPU.
     """
     alike = [row.seconds for row in history if _is_alike(job, row)]
@@ -328,19 +344,22 @@ def _is_alike(job: Job, row: RunRow) -> bool:
     )
 
 
-# The CPU's figure was measured with MiniLM on MRPC: 583,000 tokens in 3 epochs take 110 s on two
-# cores, with all of its 22.7 million parameters. A GPU's is an eighth of an H200's bf16 peak.
+# The value for CPUs was measured with MiniLM (22.7 million parameters) on MRPC: 3 epochs, 583,000
+# tokens, take 110 s on two cores. The value for GPUs is an eighth of the bf16 peak of an H200.
 _CPU_FLOPS = 7e11
 _GPU_FLOPS = 1e14
 _TOKENS_PER_ROW = 50
 _MASKED_COPIES = 5
 _START_SECONDS = 5.0
 _BASELINE_SECONDS = 0.5
-_BASELINE_SECONDS_PER_ROW = 3e-4  # between the majority's time and the bag of words'
+_BASELINE_SECONDS_PER_ROW = 3e-4  # between the times of majority and bag-of-words baselines
 
 
 def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
-    """Estimate 6 operations per parameter and token of training, and 2 per token of prediction."""
+    """Estimate the duration of a job in seconds from its number of floating-point operations.
+
+    There are 6 operations per parameter and token in training, and 2 in prediction.
+    """
     trained = predicted = 0
     for split, fingerprint in job.fingerprints.items():
         if split.endswith(":train"):
@@ -349,28 +368,28 @@ def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
             predicted += rows.get(fingerprint, 0)
     if job.kind == "baseline":
         return _BASELINE_SECONDS + _BASELINE_SECONDS_PER_ROW * (trained + predicted)
-    # The encoder's parameters; BERT-base's if the model is not in the table.
+    # If the number of parameters is unknown, use that of BERT-base.
     parameters = (_parameters(job) or BERT_BASE) * 1e6
     if job.is_zero_shot:
-        # Each text is read about once per scored token.
+        # The model reads each text several times, about once per token that is scored.
         trained, predicted = 0, _MASKED_COPIES * predicted
     epochs = 0.0 if job.is_zero_shot else float(job.settings["epochs"].value)
     if shots := job.settings.get("shots"):
         trained = min(trained, int(shots.value))
     learned = trained * epochs
-    # If there are steps, they replace epochs; each has a batch of examples.
+    # A number of steps replaces the number of epochs; each step trains on a batch of examples.
     if "steps" in job.settings:
         learned = float(job.settings["steps"].value) * float(job.settings["batch_size"].value)
     if "layer_epochs" in job.settings:
         learned += trained * float(job.settings["layer_epochs"].value)
-    # The forward pass has a multiplication and an addition per weight and token, the backward pass
-    # twice that.
+    # The forward pass has a multiplication and an addition per weight and token, and the backward
+    # pass has twice as many operations.
     tokens = _TOKENS_PER_ROW * (6 * learned + 2 * predicted)
     return _START_SECONDS + tokens * parameters / (_GPU_FLOPS if gpu else _CPU_FLOPS)
 
 
 def _parameters(job: Job) -> float | None:
-    """Return the millions of parameters of a job's checkpoint; None if unknown."""
+    """Return the number of parameters of a job's checkpoint in millions, or None if unknown."""
     return find_model(job.checkpoint, job.trust).parameters
 
 
@@ -382,9 +401,10 @@ _ACTIVATIONS = 2
 
 
 def estimate_memory(job: Job, *, gpu: bool = False) -> int:
-    """Estimate the largest main memory that a job needs, in bytes; a GPU's memory is not counted.
+    """Estimate the largest amount of main memory that a job needs, in bytes.
 
-    The best weights so far, or the sum of several, are kept in main memory in fp32, on a GPU too.
+    GPU memory is not included. If the job selects its best checkpoint or averages checkpoints, a
+    copy of the weights in fp32 is included, because it is kept in main memory even with a GPU.
     """
     if job.kind == "baseline":
         return int(_PROCESS_BYTES)
@@ -395,11 +415,12 @@ def estimate_memory(job: Job, *, gpu: bool = False) -> int:
 
 
 def memory_of(parameters: float | None, *, gpu: bool = False) -> int:
-    """Estimate the main memory for an encoder of `parameters` million parameters, in bytes.
+    """Estimate the main memory for training an encoder with `parameters` million parameters.
 
-    Unknown parameters are taken to be BERT-base's. Libraries and rows take 2 GB. On a CPU a
-    parameter takes 16 bytes (weight, gradient and Adam's two moments, in fp32), and activations
-    about as much again; for a GPU the weights exist twice while they are loaded.
+    The estimate is in bytes. If the number of parameters is None, that of BERT-base is used.
+    Libraries and data take 2 GB. On a CPU, a parameter takes 16 bytes (for the weight, the gradient
+    and two moments of Adam, in fp32), and activations take about as much again. With a GPU, a
+    parameter takes 8 bytes, because there are two copies of the weights during loading.
     """
     each = _LOADED_BYTES if gpu else _TRAINED_BYTES * _ACTIVATIONS
     return int(_PROCESS_BYTES + each * (parameters or BERT_BASE) * 1e6)

@@ -1,4 +1,7 @@
-"""Plugins: models, tasks, metrics and loggers of Python files or packages; tasks of TOML files."""
+"""Plugins, which add models, tasks, suites, metrics and loggers to benchharness.
+
+A plugin is a Python file, a module of an installed package, or a TOML file that defines a task.
+"""
 
 import ast
 import os
@@ -30,7 +33,7 @@ from benchharness.tasks.suite import ScoreRule, Suite
 from benchharness.tasks.suites import TASKS, add_details, add_suite, find_task
 from benchharness.tasks.task import Metric, Task
 
-# Type check of the fields of a plugin's objects.
+# Checking the types of fields in the objects that a plugin defines.
 
 PLAIN: dict[Any, type | tuple[type, ...]] = {
     str: str,
@@ -38,13 +41,14 @@ PLAIN: dict[Any, type | tuple[type, ...]] = {
     float: (int, float),
     NoneType: NoneType,
 }
-"""Plain types as declared, and the types of values that Python accepts for them."""
+"""Plain types in declarations, each with the types of values that are accepted for it."""
 
 
 def mistyped_field(item: Any) -> str:
-    """Return a clause about the first field of a dataclass object with a wrong type; empty if none.
+    """Describe the first field of a dataclass object whose value has a wrong type.
 
-    A function is only checked for being callable; mappings and other types are not checked.
+    Returns a clause such as "seed is 'a', expected int", or "" if all types are right. Functions
+    are only checked for being callable, and mappings are not checked.
     """
     hints = _hints(cast("Hashable", type(item)))
     for name, value in ((field.name, getattr(item, field.name)) for field in fields(item)):
@@ -69,7 +73,7 @@ def _fits(value: object, declared: Any) -> bool:
     if kind is tuple and isinstance(value, list) and declared == tuple[str, ...]:
         return _fits(tuple(value), declared)
     if kind is tuple and isinstance(value, tuple):
-        # tuple[str, ...] has one type for all values, tuple[float, float] one for each.
+        # tuple[str, ...] declares one type for all values, and tuple[float, float] one per value.
         each = parts[:1] * len(value) if parts[-1] is ... else parts
         return len(value) == len(each) and all(map(_fits, value, each))
     if kind is Callable:
@@ -83,7 +87,7 @@ def _of_type(declared: Hashable) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _in_words(declared: Any) -> str:
-    """Return a type declaration as in the source code, without module names."""
+    """Format a type declaration as in source code, without module names."""
     # "collections.abc.Callable[[~E], float]" is shown as "Callable[[E], float]".
     return re.sub(r"\w+\.|~", "", formatannotation(declared))
 
@@ -93,8 +97,8 @@ def _in_words(declared: Any) -> str:
 #     MODELS    a sequence of ModelSpec
 #     TASKS     a sequence of tasks; tasks of a suite that is not in SUITES make a new suite
 #     SUITES    a sequence of Suite
-#     METRICS   sequences of Metric by task name, shown next to the task's score
-#     LOGGERS   Logger classes by their name for --log; each is called with a folder
+#     METRICS   a mapping from task names to sequences of Metric, shown next to the task's score
+#     LOGGERS   a mapping from names for --log to Logger classes, each called with a folder
 
 NAMES = ("MODELS", "TASKS", "SUITES", "METRICS", "LOGGERS")
 
@@ -103,7 +107,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """The tables of a plugin; a table that it lacks is empty."""
+    """The tables that a plugin defines; a table that it does not define is empty."""
 
     models: Sequence[ModelSpec]
     tasks: Sequence[Task]
@@ -125,10 +129,12 @@ def _items(name: str, table: str, items: object, kind: type[T]) -> tuple[T, ...]
 
 
 def add_tables(tables: Tables) -> frozenset[str]:
-    """Add a plugin's tables to benchharness's; return the tasks that it defines or extends.
+    """Add a plugin's tables to those of benchharness.
+
+    Returns the names of the tasks that the plugin defines or extends with metrics.
 
     Raises:
-        BenchError: A name is taken.
+        BenchError: A name in the tables is already in use.
     """
     by_suite = defaultdict[str, list[Task]](list)
     for task in tables.tasks:
@@ -146,7 +152,10 @@ def add_tables(tables: Tables) -> frozenset[str]:
 
 
 def _mean_of(name: str, tasks: Sequence[Task]) -> Suite:
-    """Return a suite for tasks whose suite is undeclared: its score is the mean over its tasks."""
+    """Return a suite for tasks whose suite the plugin does not define.
+
+    The score of the suite is the mean over its tasks.
+    """
     cells = {t.name: tuple(m.name for m in t.metrics) for t in tasks if not t.trained_on}
     return Suite(
         name=name,
@@ -158,17 +167,21 @@ def _mean_of(name: str, tasks: Sequence[Task]) -> Suite:
 
 
 GROUP = "benchharness.plugins"
-"""Group of the entry points that name plugin modules of installed packages."""
+"""Group of the entry points by which installed packages name their plugin modules."""
 
 VARIABLE = "BENCH_PLUGINS"
-"""Environment variable with the plugin files, written like PATH; it passes them to workers."""
+"""Environment variable with the paths of plugin files, separated as in PATH."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Plugin:
-    """A loaded plugin: its code's digest, the tasks that it defines or extends, and its loggers.
+    """A loaded plugin.
 
-    `makes` are the tasks that it defines, not only extends with metrics.
+    Attributes:
+        digest: The digest of its code.
+        tasks: The names of the tasks that it defines, or to which it adds metrics.
+        makes: The names of the tasks that it defines.
+        loggers: Its logger classes, keyed by name.
     """
 
     digest: str
@@ -178,15 +191,18 @@ class _Plugin:
 
 
 _loaded: dict[str, _Plugin] = {}
-"""Loaded plugins by path, or by the name of the entry point."""
+"""Loaded plugins, keyed by the path of the file or the name of the entry point."""
 
 
 def load_plugins(files: Iterable[Path] | None = None) -> None:
-    """Load the installed plugins and the files (by default the environment's), each once.
+    """Load installed plugins and plugin files, unless they are already loaded.
+
+    Args:
+        files: The plugin files; by default, those in the environment variable BENCH_PLUGINS.
 
     Raises:
-        BenchError: A plugin is missing, raises an exception, adds nothing, or adds a name that is
-            taken.
+        BenchError: A plugin is missing, raises an exception, defines no table, or uses a name that
+            is already in use.
     """
     if files is None:
         files = map(Path, filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
@@ -194,21 +210,21 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
         _load(point.name, point.load)
     for file in (file.expanduser().absolute() for file in files):
         _load(str(file), partial(_read_toml if file.suffix == ".toml" else _execute, file))
-    # The variable passes files to workers, which find installed plugins by themselves.
+    # Workers get the files through this variable; they find installed plugins by themselves.
     paths = (name for name in _loaded if Path(name).is_absolute())
     os.environ[VARIABLE] = os.pathsep.join(paths)
 
 
 def plugins_for(job: Job, *, kept: bool = False) -> None:
-    """Register the tasks of a job after checking that its plugins are unchanged since its plan.
+    """Load the plugins that define the tasks of a job, and check that they have not changed.
 
-    For a `kept` model only the plugins that define its tasks are checked, because a metric changes
-    no prediction.
+    The digests of the plugins are compared with those in the job. If the job's `kept` model will
+    only predict, plugins that only add metrics are not checked.
 
     Raises:
-        BenchError: The plugins have changed or are missing.
+        BenchError: A plugin has changed or is missing.
     """
-    define_task(job.definition)  # a custom dataset's; other tasks are already defined
+    define_task(job.definition)  # defines the task if it is on the user's own data
     if not job.plugins:
         return
     load_plugins()
@@ -227,15 +243,18 @@ def plugins_for(job: Job, *, kept: bool = False) -> None:
 
 
 def plugins_of(tasks: Iterable[str]) -> dict[str, str]:
-    """Return the digests of the plugins that define or extend these tasks, by plugin name.
+    """Return the digests of the plugins that define or extend these tasks, keyed by plugin name.
 
-    A folder is not part of a name: the same file in another folder is the same plugin.
+    The name of a plugin file does not contain its folder, so the file may be moved.
     """
     return dict(sorted((Path(name).name, p.digest) for name, p in _made_of(tasks)))
 
 
 def plugin_files(tasks: Iterable[str]) -> list[str]:
-    """Return the files of the plugins that define or extend these tasks, as for `--plugin`."""
+    """Return the paths of the plugin files that define or extend these tasks.
+
+    Installed plugins are not included, because they need no `--plugin`.
+    """
     return [name for name, _ in _made_of(tasks) if Path(name).is_absolute()]
 
 
@@ -245,7 +264,7 @@ def _made_of(tasks: Iterable[str]) -> Iterator[tuple[str, _Plugin]]:
 
 
 def plugin_loggers() -> dict[str, Callable[[Path], Any]]:
-    """Return the logger factories of all loaded plugins, by their names for --log."""
+    """Return the logger classes of all loaded plugins, keyed by their name for --log."""
     return {name: make for plugin in _loaded.values() for name, make in plugin.loggers.items()}
 
 
@@ -307,7 +326,7 @@ _NAME = "bench_plugin"
 
 
 def _spec_of(file: Path) -> ModuleSpec:
-    """Return the import spec of a file, under a module name that is unique to its path."""
+    """Return the import spec of a plugin file, with a module name that is unique to its path."""
     name = f"{_NAME}_{sha256(str(file).encode()).hexdigest()[:12]}"
     spec = spec_from_file_location(name, file) if file.is_file() else None
     if spec is None or spec.loader is None:
@@ -318,7 +337,10 @@ def _spec_of(file: Path) -> ModuleSpec:
 
 
 def _read_toml(file: Path) -> ModuleType:
-    """Read the task of a TOML file into a module; its recipe values override benchharness's."""
+    """Read the task in a TOML file, and return a module with this task in its table TASKS.
+
+    The hyperparameters in the file take precedence over those of benchharness for this task.
+    """
     task, values = custom_tasks().read_task(file)
     add_hints(file, task.name, values)
     module = ModuleType(_NAME)
@@ -335,21 +357,22 @@ def _execute(file: Path) -> ModuleType:
     return module
 
 
-# The code of a plugin: its file, and the modules that it imports from its own folder or package.
+# Finding the code of a plugin: its file, and modules that it imports from its folder or package.
 
 _OTHERS = {"site-packages", "dist-packages", "benchharness"}
-"""Folders of code that is not a plugin's own, even if they are inside a plugin's folder."""
+"""Names of folders whose code does not belong to a plugin, even inside the plugin's folder."""
 
 _RUNS = {"import_module", "__import__", "exec", "exec_module", "run_module", "run_path"}
-"""Names of functions that run a module which no import statement names."""
+"""Names of functions that can import or run modules without an import statement."""
 
 
 def _own_modules(module: ModuleType) -> dict[str, Path]:
-    """Return the files of a plugin by their paths in its folder or package.
+    """Return the files of a plugin's own code, keyed by their paths in its folder or package.
 
-    The main file has the key "". The others are the modules that it imports, also inside functions,
-    loaded or not: a job's key must not depend on other plugins or on other work of this process. If
-    a module imports others by name at run time, they are all modules of the folder.
+    The plugin's main file has the key "". The others are modules that it imports, even if the
+    import is inside a function and the module is not loaded. So the result, on which the key of a
+    job depends, does not depend on what else this process has imported. If the plugin imports
+    modules by name at run time, all modules in its folder are included.
     """
     main = Path(str(module.__file__)).resolve()
     home = _home(module, main)
@@ -373,12 +396,12 @@ def _own_modules(module: ModuleType) -> dict[str, Path]:
 
 
 def _home(module: ModuleType, main: Path) -> Path:
-    """Return the folder of a plugin's own modules, or its main file if it is the only one."""
+    """Return the folder of a plugin's own modules, or its main file if it has no other modules."""
     package = sys.modules.get(module.__name__.partition(".")[0])
     home = Path(next(iter(getattr(package, "__path__", ())), main.parent)).resolve()
     while (home.parent / "__init__.py").is_file():
         home = home.parent
-    # An installed module is next to other packages, which are not its own.
+    # A module in site-packages is next to other packages, which do not belong to the plugin.
     return main if home.name in _OTHERS else home
 
 
@@ -395,10 +418,13 @@ def _specs(name: str) -> Iterator[ModuleSpec]:
 
 
 def _imports(name: str, file: Path) -> Iterator[str]:
-    """Yield the names that a module imports, and the functions by which it runs others."""
+    """Yield the names of modules that a source file imports.
+
+    Names in _RUNS that it uses are also yielded. `name` is the full name of the file's module.
+    """
     try:
         tree = ast.parse(file.read_bytes() if file.suffix == ".py" else b"")
-    except (SyntaxError, ValueError):  # written for another version of Python, perhaps
+    except (SyntaxError, ValueError):  # it may be written for another version of Python
         return
     package = name.split(".") if file.stem == "__init__" else name.split(".")[:-1]
     for node in ast.walk(tree):

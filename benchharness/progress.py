@@ -1,4 +1,4 @@
-"""Progress of a running job, the objects that watch it, and the handling of signals in workers."""
+"""Progress of jobs, watchers that receive it, and handling of signals in workers."""
 
 import sys
 import threading
@@ -17,19 +17,20 @@ from benchharness.tasks.suites import distinct_title
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """State of a running job.
+    """Report about the progress of a running job.
 
     Attributes:
-        phase: "loading", "encoding", "training", "saving" or "predicting"; before these, "waiting"
-            while a cluster has no room or another process runs the job.
-        step: The number of finished optimizer steps (training) or batches (predicting; encoding, if
-            a frozen encoder is computed).
-        steps: Their total number.
+        phase: "loading", "encoding" (computing the states of a frozen encoder), "training",
+            "saving" or "predicting". Before these, it is "waiting" if a cluster has no free slot or
+            if another process runs the job.
+        step: The number of finished optimizer steps in training, else of finished batches.
+        steps: The total number of steps or batches.
         epoch: The position in the training, in epochs.
         loss: The latest mean training loss; None outside training.
-        examples_per_second: The speed over the phase so far.
-        note: A clause for the user after the job's name ("skips a damaged snapshot").
-        is_kept: Whether its state could be written, if that was just tried; else None.
+        examples_per_second: The mean speed in this phase so far.
+        note: A clause for the user that follows the job's name, such as "skips a damaged snapshot".
+        is_kept: Whether the snapshot that was just attempted could be written; None if none was
+            attempted.
     """
 
     phase: str
@@ -46,12 +47,15 @@ Reporter = Callable[[Progress], None]
 
 
 ALIVE_SECONDS = 10.0
-"""Interval at which a slow block reports that it is running."""
+"""Number of seconds between two messages that a slow operation is still running."""
 
 
 @contextmanager
 def alive(say: Callable[[], str]) -> Iterator[None]:
-    """Write a line to stderr every ALIVE_SECONDS while the block runs; `say` returns its text."""
+    """Context manager that writes a line to stderr every ALIVE_SECONDS while the block runs.
+
+    `say` returns the text of the line.
+    """
     started, ended = time.monotonic(), threading.Event()
 
     def tell() -> None:
@@ -69,7 +73,7 @@ def alive(say: Callable[[], str]) -> Iterator[None]:
 
 
 class Watcher:
-    """Observer of the jobs of a run; this base class shows nothing."""
+    """Base class of objects that observe the jobs of a run; it shows nothing."""
 
     def report(self, job: Job, progress: Progress) -> None:
         """Receive the progress of a running job."""
@@ -78,27 +82,27 @@ class Watcher:
         """Receive the outcome of a job."""
 
     def leave_out(self, job: Job) -> None:
-        """Receive a job that does not need to run any more."""
+        """Receive a job that is left out, because it does not need to run any more."""
 
     def say(self, line: str) -> None:
         """Show a line about the run."""
 
 
-# SIGTERM and SIGINT in a worker end it at once, or after a block that must not be interrupted.
+# Handling SIGTERM and SIGINT in a worker: it ends at once, or after an uninterruptible block.
 
 
 class Interrupted(BaseException):
-    """SIGTERM or SIGINT arrived; the argument is the signal's number."""
+    """Raised when SIGTERM or SIGINT arrives; the argument is the number of the signal."""
 
 
 @dataclass(kw_only=True)
 class Signals:
-    """Turns signals into Interrupted, or holds them back.
+    """Signal handler that raises Interrupted, at once or after an uninterruptible block.
 
     Attributes:
-        is_held: Whether signals are held back now.
-        arrived: The signal that waits; 0 for none.
-        announce: A function that is called when a signal has to wait.
+        is_held: Whether signals are held back, because such a block is running.
+        arrived: The number of the signal that is held back; 0 if there is none.
+        announce: A function that is called when a signal is held back.
     """
 
     is_held: bool = False
@@ -106,7 +110,7 @@ class Signals:
     announce: Callable[[], None] = lambda: None
 
     def take(self, number: int, _: FrameType | None = None) -> None:
-        """Handle a signal: raise Interrupted, unless signals are held back."""
+        """Handle a signal by raising Interrupted, unless signals are held back."""
         if not self.is_held:
             raise Interrupted(number)
         self.arrived = number
@@ -114,9 +118,10 @@ class Signals:
 
     @contextmanager
     def held_back(self) -> Iterator[None]:
-        """Run a block that no signal interrupts; Interrupted is raised before or after it.
+        """Context manager for a block that signals must not interrupt.
 
-        A nested block belongs to the outer one.
+        If a signal arrives in the block, Interrupted is raised at its end. Inside another such
+        block, this has no effect.
         """
         if self.is_held:
             yield
@@ -131,7 +136,7 @@ class Signals:
 
     @contextmanager
     def announced_by(self, announce: Callable[[], None]) -> Iterator[None]:
-        """Run a block in which `announce` is called when a signal has to wait."""
+        """Context manager that sets the function to call when a signal is held back."""
         before, self.announce = self.announce, announce
         try:
             yield
@@ -145,20 +150,23 @@ class Signals:
 
 
 SIGNALS = Signals()
-"""The signals of this process, which has one handler for each."""
+"""The signal handler of this process."""
 
 
 def job_name(job: Job) -> str:
-    """Return the user's name of a job: model, task and seed; a baseline has no seed."""
+    """Return the name of a job for the user, made of its model, task and seed.
+
+    The name of a baseline has no seed.
+    """
     seed = "" if job.kind == "baseline" else f" seed {job.seed}"
     return f"{job.model} {job.title}{seed}"
 
 
 def job_names(jobs: Iterable[Job]) -> dict[str, str]:
-    """Return the user's names of jobs, by key.
+    """Return the names of jobs for the user, keyed by job key.
 
-    Jobs with the same name get the settings in which they differ, or their teacher, in the words of
-    a board's rows: "tiny CoLA seed 1, lr 3e-4".
+    If several jobs have the same model, task and seed, the hyperparameters or the teacher in which
+    they differ are added, such as "tiny CoLA seed 1, lr 3e-4".
     """
     called: dict[str, dict[str, list[str]]] = {}
     for job in jobs:
@@ -174,11 +182,12 @@ def job_names(jobs: Iterable[Job]) -> dict[str, str]:
 
 
 MOST_SCORES = 8
-"""Largest number of scores that are shown of one job; BLiMP has one per paradigm, 67."""
+"""Largest number of scores of a job that are shown. For example, BLiMP has 67 scores, one per
+paradigm."""
 
 
 def ending(outcome: Result | Failure) -> str:
-    """Describe the outcome of a job for the user: "mcc 0.500 in 2 s", or the error."""
+    """Describe the outcome of a job for the user, such as "mcc 0.500 in 2 s" or an error."""
     if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
         return "its model cannot be used, and its other jobs are left out"
     if isinstance(outcome, Failure):
@@ -196,7 +205,7 @@ def ending(outcome: Result | Failure) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Format seconds for the user: "45 s", "3 min", "2 h 5 min"."""
+    """Format seconds for the user, such as "45 s", "3 min" or "2 h 5 min"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

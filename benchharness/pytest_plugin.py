@@ -1,7 +1,7 @@
-"""The pytest plugin of the package: it loads the plugins that extensions name.
+"""The pytest plugin of benchharness, which loads the pytest plugins of its extensions.
 
-pytest loads this module in every environment that has the package, so it imports only the tables of
-the extensions.
+pytest imports this module in every environment in which benchharness is installed, so the module
+must not import anything large.
 """
 
 from benchharness.discovery import extensions

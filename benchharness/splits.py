@@ -1,4 +1,4 @@
-"""The splits of a job: reading their rows as planned, and scoring predictions."""
+"""Reading the splits of a job, with a check that they have not changed, and scoring predictions."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -15,16 +15,22 @@ from benchharness.tasks.task import score, suffix_of
 
 
 class ChangedRowsError(DataError):
-    """A split no longer has the rows that a job was planned with."""
+    """Raised if a split no longer has the examples with which a job was planned."""
 
 
 def languages_of(settings: Mapping[str, Setting]) -> str:
-    """Return the languages to train on instead of the task's own train split; usually empty."""
+    """Return the languages on which to train instead of the task's own train split.
+
+    The languages are in the hyperparameter `train_languages`; "" if it is not set.
+    """
     return str(settings["train_languages"].value) if "train_languages" in settings else ""
 
 
 def read_split(job: Job, name: str) -> SplitRows:
-    """Read the rows of "task:split"; raise ChangedRowsError if the job was planned with others."""
+    """Read the examples of a split, which `name` gives as "task:split".
+
+    Raises ChangedRowsError if they are not the examples with which the job was planned.
+    """
     task, split = name.rsplit(":", 1)
     found, data = find_task(task), parse_data(job.data)
     if split == "train" and (languages := languages_of(job.settings)):
@@ -40,7 +46,7 @@ def read_split(job: Job, name: str) -> SplitRows:
 
 
 def check_documents(job: Job, splits: Mapping[str, SplitRows]) -> None:
-    """Raise ChangedRowsError if sentences are in other documents than the job was planned with."""
+    """Raise ChangedRowsError if sentences are grouped into documents differently than planned."""
     for name, digest in job.documents.items():
         if document_digest(splits[name].examples) != digest:
             task, split = name.rsplit(":", 1)
@@ -51,10 +57,15 @@ def check_documents(job: Job, splits: Mapping[str, SplitRows]) -> None:
 
 
 def headline(name: str, scores: Mapping[str, float]) -> float | None:
-    """Return a board's score of a task for its first split: the mean of the metrics that count.
+    """Return the score of a task that a leaderboard would show, computed from a single split.
 
-    Returns None if one of them is undefined, or if the split's labels are hidden. For MNLI it is
-    the score of the matched split alone.
+    It is the mean of the metrics that count on the leaderboard. For MNLI, whose leaderboard score
+    covers two splits, it is the score on the matched split only. Returns None if a metric is
+    missing from `scores`, for example because the labels are hidden.
+
+    Args:
+        name: The name of the split, as "task:split".
+        scores: The scores on the split, keyed by metric.
     """
     task = find_task(name.rsplit(":", 1)[0])
     first = task.metrics[0].name
@@ -66,7 +77,10 @@ def headline(name: str, scores: Mapping[str, float]) -> float | None:
 
 
 def evaluate_split(name: str, rows: SplitRows, predictions: Sequence[Prediction]) -> Evaluation:
-    """Score predictions of "task:split"; the scores are empty if its labels are hidden."""
+    """Score the predictions for a split, which `name` gives as "task:split".
+
+    If the labels are hidden, the evaluation has no scores.
+    """
     task_name, split = name.rsplit(":", 1)
     task, hidden = find_task(task_name), any(e.is_hidden for e in rows.examples)
     return Evaluation(

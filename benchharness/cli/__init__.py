@@ -1,1 +1,1 @@
-"""Command line: one file per command, and modules that several commands share."""
+"""The command line, with a module per command and modules that several commands share."""

@@ -1,10 +1,11 @@
-"""`bench fetch`: download checkpoints and data into the cache, so that a run needs no network.
+"""The command `bench fetch`, which downloads models and data so that later runs need no network.
 
     python -P -m benchharness.cli.fetch model ID REVISION
     python -P -m benchharness.cli.fetch task NAME
 
-Each of these commands does one download. It is a process of its own, because the Hugging Face
-libraries wait forever for a server that accepts a connection and never answers.
+`bench fetch` starts one of these commands for each download. A download needs its own process that
+can be killed, because the Hugging Face libraries wait forever for a server that accepts a
+connection but never answers.
 """
 
 import json
@@ -83,11 +84,11 @@ def fetch(
 
 
 def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
-    """Run one download in its own process; end it if nothing arrives for `timeout` seconds.
+    """Run one download in its own process, and return the facts that it prints.
 
     Args:
         words: Arguments of `_main`.
-        timeout: Seconds without new data after which the download has failed.
+        timeout: Seconds without new data after which the process is killed and an error is raised.
     """
     kind, name, *_ = words
     name = full_title(name) if kind == "task" else called(name)
@@ -98,7 +99,7 @@ def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment()
     ) as process:
         try:
-            # Wait for the end; TimeoutError when the caches have not grown for `timeout` seconds.
+            # Wait until the process ends, or until the cache has not grown for `timeout` seconds.
             size, last_growth = _cached_bytes(), time.monotonic()
             while process.poll() is None:
                 time.sleep(POLL_SECONDS)
@@ -120,7 +121,11 @@ def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
 
 
 def _environment() -> dict[str, str]:
-    """Return the child's environment; plain HTTP writes data where the watchdog sees them."""
+    """Return the environment variables of the download process.
+
+    They disable Xet, because only plain HTTP downloads write their data into the cache at once,
+    where `_watch` sees that it grows.
+    """
     quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     return os.environ | quiet
 
@@ -130,7 +135,7 @@ def _cached_bytes() -> int:
 
 
 def _size(path: Path) -> int:
-    """Return a file's size in bytes, 0 if it was renamed meanwhile."""
+    """Return a file's size in bytes, or 0 if it no longer exists."""
     try:
         return path.lstat().st_size
     except OSError:
@@ -147,7 +152,7 @@ def _offline_command(models: Sequence[str], suites: Sequence[str], tasks: Sequen
 def _fetch_model(hub_id: str, revision: str, *trusted: str) -> dict[str, Any]:
     trust = Trust(**dict.fromkeys(trusted, True))
     folder = download(hub_id, revision, trust)
-    # Imported here, because nothing waits for torch and transformers any more.
+    # Importing torch and transformers takes seconds, so do it only after the download.
     from benchharness.encoder import prepare_checkpoint  # noqa: PLC0415  (as said above)
 
     prepare_checkpoint(hub_id, folder.name, trust)
@@ -164,7 +169,10 @@ def _fetch_task(name: str) -> dict[str, Any]:
 
 
 def _main(kind: str, *words: str) -> int:
-    """Run one download; print its facts as JSON, or the error on the last line of stderr."""
+    """Run one download and return its exit code.
+
+    Facts about the download are printed as JSON on stdout. An error is the last line of stderr.
+    """
     try:
         fetched = _fetch_model(*words) if kind == "model" else _fetch_task(*words)
     except BenchError as error:

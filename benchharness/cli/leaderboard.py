@@ -1,4 +1,4 @@
-"""`bench leaderboard`: the boards in the terminal, or as JSON."""
+"""The command `bench leaderboard`, which prints leaderboards as tables or as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from benchharness.stored import Within, gained, gather_boards, left_out, recent_
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """Options for details in addition to the table."""
+    """Options of `bench leaderboard` that show more than the table of scores."""
 
     details: bool = option(
         False,
@@ -87,18 +87,19 @@ def leaderboard(
 
 
 Which = Literal["none", "like", "all"]
-"""Published rows to show: none, rows of models like the board's, or all."""
+"""Published results to show: none, those of models on the leaderboard and of models of similar size
+("like"), or all."""
 
 
 def show_boards(
     boards: Sequence[Board], *, details: bool = False, published: Which = "none"
 ) -> None:
-    """Print boards on stdout, each with its reproductions and imported rows.
+    """Print leaderboards on stdout, each followed by its reproductions and imported results.
 
     Args:
-        boards: Boards to print.
-        details: Whether to print the details of each task and comparison.
-        published: Published rows that follow each board.
+        boards: Leaderboards to print.
+        details: Whether to print details of each task and of comparisons with published scores.
+        published: Which published results to print below each leaderboard.
     """
     known = {
         name.lower(): spec.parameters * 1e6
@@ -110,9 +111,10 @@ def show_boards(
 
 
 def _board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
-    """Return a board as plain data; scores are in their own unit, mostly 0 to 1.
+    """Convert a leaderboard to JSON data.
 
-    Published scores stay in percent, as printed, including those in an entry's reproductions.
+    Scores are on the metric's own scale, mostly 0 to 1. Only published scores are in percent,
+    including those in the `reproduction` of an entry.
     """
     imported = [published_facts(row) for block in imported_blocks(board) for row in block.rows]
     blocks = published_blocks(board) if published else ()
@@ -130,8 +132,8 @@ def _board_to_json(board: Board, *, published: bool = False) -> dict[str, Any]:
 _OF_ENTRY = ("rank", "name", "model", "recipe", "precision", "variant", "points")
 _OF_COMPARISON = ("difference", "noise", "verdict", "reason")
 _OF_PUBLISHED = ("system", "split", "protocol", "source", "place")
-"""Fields that JSON copies from an entry, from a comparison, and from a comparison's published
-row."""
+"""Attributes that are copied to JSON from a leaderboard entry, from its comparison with a published
+score, and from the published result."""
 
 
 def _entry_to_json(board: Board, entry: Entry) -> dict[str, Any]:
@@ -176,7 +178,7 @@ def _cell_to_json(entry: Entry, cell: Cell) -> dict[str, Any]:
         "keys": [run.key for run in cell.runs],
         "flags": list(cell.flags),
     }
-    if cell.gain is not None:  # gained by chance from selecting the values
+    if cell.gain is not None:  # the part of the score that is due to choosing the best setting
         facts |= {"gain_by_choice": cell.gain, "gain_over": cell.gain_scope}
     if cell.selection:
         facts["selection"] = cell.selection

@@ -1,7 +1,7 @@
-"""Command-line options that several commands share; a command takes them as objects.
+"""Declaration of command-line options as fields of dataclasses, and options that commands share.
 
-The fields of a dataclass are options: the fields of `RunOptions`, and of the commands' own
-dataclasses.
+A command has parameters whose types are dataclasses, such as `RunOptions`; the decorator
+`with_options` makes each of their fields an option of the command.
 """
 
 import os
@@ -23,7 +23,10 @@ from benchharness.tasks.foreign_code import begin
 
 
 def page_beside(db: str, out: str | None = None) -> Path:
-    """Return the report's path: `out`, or by default a page next to the database with its name."""
+    """Return the path of the HTML report.
+
+    By default, it is next to the database and has the same name with the suffix .html.
+    """
     if out is not None:
         return Path(out)
     is_url = "://" in db
@@ -32,15 +35,19 @@ def page_beside(db: str, out: str | None = None) -> Path:
 
 
 def pages_beside(db: str, out: Path | None) -> Path:
-    """Return the folder for pages of predictions: `out`, or by default one per database."""
+    """Return the folder for HTML pages of predictions.
+
+    By default, it is predictions/NAME next to the database, where NAME is the database's name.
+    """
     report = page_beside(db)
     return report.parent / "predictions" / report.stem if out is None else out
 
 
 def completed_by(proposes: str | tuple[str, ...]) -> Callable[[typer.Context, str], Any]:
-    """Return a completion function for words, or for the named function of cli/completion.py.
+    """Return a completion function for an option or argument.
 
-    The module cli/completion.py is imported only when a shell asks.
+    `proposes` contains the possible words, or is the name of a function in cli/completion.py, which
+    is imported only when the shell asks for a completion.
     """
 
     def complete(ctx: typer.Context, incomplete: str) -> Any:
@@ -52,16 +59,16 @@ def completed_by(proposes: str | tuple[str, ...]) -> Callable[[typer.Context, st
 
 
 def in_this_database(db: str) -> list[str]:
-    """Return the words that make a command use the same database; empty if it does by default.
+    """Return the option --db for a command that is suggested to the user.
 
-    A URL is shown without its password, because the words are printed and may be logged. libpq has
-    other ways to pass a password.
+    Returns [] for the default database. Passwords in a URL are removed, because the command is
+    printed and may be logged; libpq can get a password in other ways.
     """
     return [] if db == (os.environ.get("BENCH_DB") or DATABASE) else ["--db", shown_place(db)]
 
 
 def declared(name: str, given: Option | None = None) -> Any:
-    """Return an option for typer; by default the option of a run with this name."""
+    """Convert an option to a typer.Option; by default, the option of `bench run` with this name."""
     one = given or OPTIONS[name]
     flags = one.flag or f"--{name.replace('_', '-')}"
     return typer.Option(
@@ -76,7 +83,10 @@ def declared(name: str, given: Option | None = None) -> Any:
 
 
 def argument(metavar: str, text: str, proposes: str = "") -> Any:
-    """Return a positional argument for typer."""
+    """Return a positional argument as a typer.Argument.
+
+    `proposes` is the name of its function in cli/completion.py, if any.
+    """
     proposed = completed_by(proposes) if proposes else None
     return typer.Argument(metavar=metavar, help=text, autocompletion=proposed)
 
@@ -85,7 +95,7 @@ def _shared(name: str, text: str, **facts: Any) -> Any:
     return declared(name, Option(help=text, **facts))
 
 
-# Annotations of options that several commands have.
+# Type annotations of options that several commands have.
 
 Database = Annotated[str, declared("db")]
 Suites = Annotated[list[str] | None, declared("suite")]
@@ -147,7 +157,7 @@ Plugins = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class OfRuns:
-    """Options that select stored runs; all runs by default."""
+    """Options that select stored runs; without any, all runs are selected."""
 
     model: str | None = option(
         None, "Only runs of this model.", metavar="NAME", proposes="stored_models"
@@ -158,7 +168,10 @@ class OfRuns:
 
 
 def _parameter(name: str, kind: Any, default: Any, metadata: Mapping[str, Any]) -> Parameter:
-    """Return the parameter that typer reads for a field; a tuple becomes a list."""
+    """Return the function parameter from which typer makes an option.
+
+    A tuple type is replaced by a list type, which typer needs for repeatable options.
+    """
     own = metadata.get("option")
     if own is None:
         kind, made = get_args(kind)
@@ -166,7 +179,7 @@ def _parameter(name: str, kind: Any, default: Any, metadata: Mapping[str, Any]) 
         made = declared(name, own)
     if get_origin(kind) is tuple:
         kind, default = list[get_args(kind)[0]] | None, None  # type: ignore[misc]
-    if default is True:  # its flag switches it off
+    if default is True:  # the command line has a flag for the opposite, such as --no-baselines
         default = False
     if default is MISSING or own is OPTIONS["model"]:
         default = Parameter.empty
@@ -180,14 +193,14 @@ def _of_field(each: "Field[Any]") -> Parameter:
 
 
 def _as_told(each: Parameter) -> Parameter:
-    """Return a command's parameter; one whose default is an `option` is converted for typer."""
+    """Convert a command's parameter for typer if its default is an `option`, else return it."""
     if not isinstance(found := each.default, Field):
         return each
     return _parameter(each.name, each.annotation, found.default, found.metadata)
 
 
 def _value(each: "Field[Any]", value: Any) -> Any:
-    """Convert a parsed value to the value of its field."""
+    """Convert the value that typer has parsed to the value of a dataclass field."""
     if each.default is True:
         # The field is True by default, and its flag means the opposite: --no-baselines.
         return not value
@@ -198,15 +211,16 @@ def _value(each: "Field[Any]", value: Any) -> Any:
 def with_options(
     but: Collection[str] = (), *, plugins: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a command so that the fields of its dataclass parameters become options.
+    """Return a decorator that makes the fields of a command's dataclass parameters options.
 
-    The command receives the dataclass objects. A parameter whose default is an `option` becomes an
-    option too. The last option is --plugin: installed plugins and the given files are loaded before
-    the command runs.
+    When the command is called, it gets the dataclass objects. Other parameters whose default is an
+    `option` also become options. Before the command runs, installed plugins and the files given
+    with --plugin are loaded.
 
     Args:
         but: Names of fields that get no option and keep their defaults.
-        plugins: Whether the command looks up models and tasks, and so has --plugin.
+        plugins: Whether to add --plugin and load plugins; a command that looks up models or tasks
+            needs them.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -232,22 +246,22 @@ def with_options(
             for name, each in own.items()
             for found in (map(_of_field, groups[name]) if name in groups else [_as_told(each)])
         ]
-        # The option of this name of `bench run` is about checkpoints only; TrustCode is about all
-        # code that a store names.
+        # Only TrustCode allows code that a store names, such as metrics. The option of `bench run`
+        # has the same name, but allows code of checkpoints only.
         may_trust = any(each.annotation == TrustCode for each in every)
         if plugins:
             last = Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)
             every.append(last)
         collect.__dict__["rare"] = RARE.intersection(each.name for each in every)
-        # In a signature positional parameters come before options; `sorted` keeps the order within
-        # each kind.
+        # In a signature, positional parameters must come before keyword parameters. `sorted` keeps
+        # the order of parameters of the same kind.
         return _declared(collect, sorted(every, key=lambda each: each.kind))
 
     return decorate
 
 
 def _declared(command: Callable[..., None], parameters: Sequence[Parameter]) -> Callable[..., None]:
-    """Give a command these parameters, in the two places where typer reads them."""
+    """Set the parameters of a command, in its signature and annotations, which typer reads."""
     command.__dict__["__signature__"] = Signature(parameters)
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     return command

@@ -1,4 +1,4 @@
-"""Output on stdout: plain data as JSON, as a table, or as an outline of names and values."""
+"""Output of data as JSON, as a table, or as an indented list of names and values."""
 
 import json
 import os
@@ -33,24 +33,24 @@ from benchharness.tasks.suites import TASKS, distinct_title, find_suites, split_
 from benchharness.tasks.task import Task
 
 PIPE_WIDTH = 100_000
-"""Table width if there is no terminal: wide enough for one line per row."""
+"""Width of a table that is not printed in a terminal, so large that each row is one line."""
 
 
 def tell_notes(sentences: Iterable[str]) -> None:
-    """Print sentences for the user on stderr, in addition to the command's output."""
+    """Print messages for the user on stderr, each on a line that begins with "bench:"."""
     for sentence in sentences:
         typer.echo(visible(f"bench: {sentence}"), err=True)
 
 
 def tell_marks(noted: Iterable[tuple[str, Iterable[str]]]) -> None:
-    """Print the reasons for marked numbers, given the name and the notes of each number."""
+    """Print explanations of the marks on scores, given the name and the notes of each score."""
     for line in note_lines(noted):
         typer.echo(visible(line))
 
 
 @contextmanager
 def writing(path: Path | str, advice: str = "Give another file.") -> Iterator[None]:
-    """Turn an OSError within the block into a BenchError about the file."""
+    """Context manager that turns an OSError into a BenchError that names the file."""
     try:
         yield
     except OSError as error:
@@ -59,15 +59,15 @@ def writing(path: Path | str, advice: str = "Give another file.") -> Iterator[No
 
 
 def print_json(data: object) -> None:
-    """Print JSON; NaN is refused because JSON has none."""
+    """Print data as JSON; raise ValueError for NaN and infinity, which JSON does not have."""
     typer.echo(json.dumps(data, indent=2, allow_nan=False))
 
 
 def print_json_lines(things: Iterable[object]) -> None:
-    """Print a JSON array item by item, so that a very long one needs little memory."""
+    """Print a JSON array item by item, so that a very long array needs little memory."""
     before = "["
     for thing in things:
-        # Indented by two blanks, as `json.dumps` would print it within a list.
+        # Indent the item by two spaces, as `json.dumps` does for items of a list.
         text = json.dumps(thing, indent=2, allow_nan=False).replace("\n", "\n  ")
         typer.echo(f"{before}\n  {text}", nl=False)
         before = ","
@@ -75,9 +75,9 @@ def print_json_lines(things: Iterable[object]) -> None:
 
 
 def complaints(failures: Sequence[Failure], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield each distinct reason of failures, with the jobs that it stopped.
+    """Yield a message for each distinct error, with the names of the jobs that it made fail.
 
-    A model's error comes without jobs, because it stops all of the model's jobs.
+    An error of a model is given without job names, because it makes all jobs of the model fail.
     """
     by_reason: dict[str, list[Failure]] = {}
     for failure in failures:
@@ -90,7 +90,10 @@ def complaints(failures: Sequence[Failure], names: Mapping[str, str]) -> Iterato
 
 
 def exit_code(failures: Sequence[Failure]) -> int:
-    """Return the exit code for these failures: 0 for none, 4 if only checkpoints failed, else 1."""
+    """Return the exit code of a run with these failures.
+
+    The code is 0 without failures, 4 if all jobs failed because of their model, and otherwise 1.
+    """
     if not failures:
         return 0
     only_models = all(failure.exit_code == ModelError.exit_code for failure in failures)
@@ -100,10 +103,10 @@ def exit_code(failures: Sequence[Failure]) -> int:
 def print_table(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str, *, in_parts: bool = False
 ) -> None:
-    """Print the named columns of rows, or the sentence `empty` if there are no rows.
+    """Print a table, or the sentence `empty` if there are no rows.
 
-    With `in_parts`, columns that do not fit are printed in further tables, each with the first
-    column. Otherwise cells are folded.
+    If the columns do not fit into the terminal, cells are wrapped. With `in_parts`, the table is
+    instead split into several tables, each of which has the first column.
     """
     if not rows:
         typer.echo(empty)
@@ -123,17 +126,20 @@ def print_table(
 
 
 def is_bounded() -> bool:
-    """Return whether the output has a limited width: of a terminal, or $COLUMNS."""
+    """Return whether the width of the output is limited by a terminal or by $COLUMNS."""
     return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 
 def print_outline(facts: Mapping[str, Any]) -> None:
-    """Print nested names and values, one per line."""
+    """Print a nested mapping as an indented list with a name and its value per line."""
     typer.echo("\n".join(outline(facts)))
 
 
 def outline(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Yield the lines of an outline; empty values are omitted, a sourced value is on one line."""
+    """Yield the lines of `print_outline`.
+
+    Empty values are omitted. A mapping {"value": ..., "source": ...} becomes a single line.
+    """
     deeper = indent + "  "
     for name, value in facts.items():
         label = f"{indent}{visible(name)}:"
@@ -155,14 +161,14 @@ def outline(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 
 
 def _text(value: object) -> str:
-    """Return a value as text on one line; None is empty."""
+    """Format a value as text on one line; None becomes ""."""
     match value:
         case None:
             return ""
         case bool():
             return "yes" if value else "no"
         case float():
-            # With four significant digits, 12345.0 would be 1.234e+04.
+            # The format ".4g" would print 12345.0 as 1.234e+04.
             return f"{value:.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
         case Mapping():
             return ", ".join(
@@ -173,13 +179,13 @@ def _text(value: object) -> str:
     return visible(str(value))
 
 
-# Facts about suites, tasks, models, recipes and runs, as plain data for lists and `bench show`.
+# Properties of suites, tasks, models, recipes and runs as JSON data, for lists and `bench show`.
 
 
 def in_words(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return facts for people: tasks by title, and readable values instead of stored forms.
+    """Return the facts with readable values, such as titles of tasks instead of their names.
 
-    A task's or model's own facts keep the name that the command line takes.
+    The `name` of a task or model stays as it is, because the user types it on the command line.
     """
     words = dict(facts)
     if facts.get("name") in TASKS:
@@ -199,7 +205,7 @@ def _by_title(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _switched(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with a word as value for those that are switched off."""
+    """Return hyperparameters with readable values, such as a word for "switched off"."""
     return {
         name: {**each, "value": shown_value(name, Setting.from_json(each))}
         for name, each in settings.items()
@@ -227,7 +233,7 @@ _SHOWN: Mapping[str, Callable[[Any], Any]] = {
 
 
 def suite_facts(suite: Suite) -> dict[str, Any]:
-    """Return a suite with its tasks and its score rule."""
+    """Return the properties of a suite, including its tasks and its score rule."""
     return {
         "name": suite.name,
         "title": suite.title,
@@ -238,7 +244,7 @@ def suite_facts(suite: Suite) -> dict[str, Any]:
 
 
 def collection_facts(name: str) -> dict[str, Any]:
-    """Return a collection of suites, which has no common score."""
+    """Return the properties of a collection: a name for several suites, without a joint score."""
     members = find_suites(name)
     return {
         "name": name,
@@ -250,7 +256,7 @@ def collection_facts(name: str) -> dict[str, Any]:
 
 
 def task_facts(task: Task) -> dict[str, Any]:
-    """Return a task: its input, labels, metrics and sources."""
+    """Return the properties of a task, such as its labels, metrics and data source."""
     return {
         "name": task.name,
         "suite": task.suite,
@@ -269,7 +275,10 @@ def task_facts(task: Task) -> dict[str, Any]:
 
 
 def model_facts(spec: ModelSpec) -> dict[str, Any]:
-    """Return a model; `parameters` are in millions, `published` names tables with its results."""
+    """Return the properties of a model.
+
+    `parameters` is in millions, and `published` lists the published tables with its results.
+    """
     tables = dict.fromkeys(row.table for row in rows_of_model(spec.name))
     unsaid = ("trust", "is_baseline", "builtin", "start")
     facts = {name: value for name, value in asdict(spec).items() if name not in unsaid}
@@ -277,7 +286,10 @@ def model_facts(spec: ModelSpec) -> dict[str, Any]:
 
 
 def system_facts(system: System) -> dict[str, Any]:
-    """Return a published system: the checkpoint that it is, or the reason why none runs here."""
+    """Return the properties of a published system.
+
+    `model` is the checkpoint of the system, or `reason` explains why it cannot be run here.
+    """
     return {
         "system": f"{system.name} (in {system.table})" if system.table else system.name,
         "status": system.status,
@@ -289,13 +301,16 @@ def system_facts(system: System) -> dict[str, Any]:
 
 
 def recipe_facts(recipe: ResolvedRecipe, model: str, task: str) -> dict[str, Any]:
-    """Return a resolved recipe: every value with its source."""
+    """Return the hyperparameters of a resolved recipe, each with its value and its source."""
     settings = {name: setting.to_json() for name, setting in recipe.settings.items()}
     return {"recipe": recipe.label, "model": model, "task": task, "settings": settings}
 
 
 def published_facts(row: PublishedRow) -> dict[str, Any]:
-    """Return a published row with its source; scores are in percent, averages by suite and rule."""
+    """Return a published result with its source.
+
+    Scores are in percent, keyed by task and metric; an average over tasks is keyed by suite.
+    """
     scores: dict[str, dict[str, float]] = {}
     for cell in row.cells:
         scores.setdefault(cell.task, {})[" or ".join(cell.scores)] = cell.value
@@ -309,7 +324,7 @@ def published_facts(row: PublishedRow) -> dict[str, Any]:
 
 
 def run_facts(row: RunRow) -> dict[str, Any]:
-    """Return a run as a row of a list; `seconds` is its wall-clock time."""
+    """Return the properties of a run for `bench show runs`; `seconds` is its wall-clock time."""
     return {
         "key": row.key,
         "model": row.model,
@@ -336,7 +351,7 @@ def run_facts(row: RunRow) -> dict[str, Any]:
 
 
 def _together(tasks: Sequence[str]) -> dict[str, list[str]]:
-    """Return the tasks that a run was trained on, if there are several."""
+    """Return {"together": tasks} if a run was trained on several tasks, else {}."""
     return {"together": list(tasks)} if len(tasks) > 1 else {}
 
 
@@ -349,7 +364,7 @@ _SHOWN_OF_JOB = frozenset(
 
 
 def outcome_facts(outcome: Result | Failure) -> dict[str, Any]:
-    """Return all stored facts of a run; predictions are only counted."""
+    """Return everything that is stored of a run, with the number of its predictions only."""
     job = outcome.job
     head: dict[str, Any] = {
         "key": job.key,
@@ -390,7 +405,10 @@ def _lost_words(found: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int
 
 
 def _reading(found: Reading | None) -> dict[str, Any]:
-    """Return the source of the tokenizer's settings, and counts of unknown and lost tokens."""
+    """Return the source of the tokenizer's settings, and counts of unknown and lost tokens.
+
+    A lost token is a word for which the tokenizer returned no token.
+    """
     if found is None:
         return {}
     parts = {
@@ -399,7 +417,7 @@ def _reading(found: Reading | None) -> dict[str, Any]:
     }
     source = found.source
     by = " by ".join(str(source[name]) for name in ("file", "reader") if source.get(name))
-    # If the file took precedence over a class, the words name both.
+    # `found.words` names both the file and the class if the file took precedence over the class.
     words = "; ".join(filter(None, ("" if source.get("texts") else by, found.words)))
     return ({"tokenizer": words} if words else {}) | {n: v for n, v in parts.items() if v}
 

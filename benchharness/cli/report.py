@@ -1,4 +1,7 @@
-"""`bench report` and `bench report predictions`: the leaderboard, and every prediction, as HTML."""
+"""The commands `bench report` and `bench report predictions`.
+
+They write the leaderboard, and the predictions for each example, as HTML pages.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -43,7 +46,7 @@ from benchharness.stored.report import Wanted, make_report
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """Options of the page's content."""
+    """Options of `bench report` that set the content of the page."""
 
     intervals: bool | None = option(
         None,
@@ -64,7 +67,7 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Options of the page's file, and of pages of predictions."""
+    """Options of `bench report` that set which files are written and whether to open them."""
 
     out: Out = None
     predictions: bool = option(
@@ -123,7 +126,7 @@ Other = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Pages:
-    """Options of the pages of predictions."""
+    """Options of `bench report predictions` for the pages that it writes."""
 
     out: Path | None = option(
         None,

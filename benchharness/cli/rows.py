@@ -1,4 +1,7 @@
-"""`bench db`: rename, hide and delete rows of boards; check, copy and merge databases."""
+"""The commands of `bench db`.
+
+They rename, hide and delete leaderboard entries, and check, copy and merge databases.
+"""
 
 import shlex
 import sys
@@ -49,7 +52,8 @@ Keys = Annotated[
 ]
 
 SHOWN = 10
-"""Number of kinds of runs that are named before they are deleted."""
+"""Largest number of lines that list the runs to be deleted. A line stands for all runs with the
+same model, recipe and task."""
 
 
 @with_options()
@@ -136,17 +140,20 @@ def delete(
 
 
 def _delete(store: Store, db: str, keys: Collection[str], models: Sequence[str]) -> None:
-    """Archive the runs of these jobs, then delete them and their models; name the archive."""
+    """Write the runs with these keys to an archive, and then delete them and their models.
+
+    The path of the archive is printed.
+    """
     archive, digests = _set_aside(store, keys)
     if not digests:
         archive.unlink()
         typer.echo("nothing was left to delete: another command has meanwhile deleted these runs.")
         return
     back = shlex.join(["bench", "db", "import", str(archive), *in_this_database(db)])
-    # Printed before anything is deleted: if this process is killed, the next archive has only the
-    # rest.
+    # Print this before anything is deleted. If this process is killed while it deletes, the archive
+    # of the next attempt will have only the remaining runs.
     tell_notes([f"{archive} has all of these runs. To get them back: {back}"])
-    # Models before runs: no command would find the model of a deleted run.
+    # Delete models before runs, because no command finds the model of a run that is deleted.
     if used := delete_models(db, models):
         tell_notes([f"the model of {key[:12]} is in use and is not deleted." for key in used])
     try:
@@ -163,14 +170,14 @@ def _delete(store: Store, db: str, keys: Collection[str], models: Sequence[str])
 
 
 def _find(store: Store, name: str) -> tuple[list[RunRow], bool]:
-    """Return the runs of a row or of a model, and whether it is a model.
+    """Return the runs of the model or leaderboard entry `name`, and whether it names a model.
 
     Raises:
-        BenchError: The name is neither.
+        BenchError: There is no such model or entry.
     """
     wanted = stored_name(store, name)
     if runs := store.runs(model=wanted):
-        return runs, not any(run.is_named for run in runs)  # unless it is a renamed row
+        return runs, not any(run.is_named for run in runs)  # it may also be a renamed entry
     boards = gather_boards(store, with_hidden=True)
     entries = [entry for board in boards if (entry := select_entry(board, wanted))]
     if not entries:
@@ -180,7 +187,7 @@ def _find(store: Store, name: str) -> tuple[list[RunRow], bool]:
 
 
 def _row_of(store: Store, keys: Collection[str]) -> str:
-    """Return the name that the user types for the board row that has these runs."""
+    """Return the name that a user types for the leaderboard entry with these runs."""
     boards = gather_boards(store, with_hidden=True)
     return next(
         short_name(entry, board.entries)
@@ -206,16 +213,19 @@ def _list_hidden(store: Store, there: Sequence[str]) -> None:
 
 
 def _chosen(store: Store, keys: Sequence[str], of: OfRuns) -> list[RunRow]:
-    """Return the runs with these keys, or all without keys, that the options also select."""
+    """Return the runs that the options select and, if keys are given, that have one of the keys."""
     if not keys:
         return find_runs(store, of)
-    whole = [store.result(key).job.key for key in keys]  # each must name one run
+    whole = [store.result(key).job.key for key in keys]  # raises if a key does not match one run
     named = {run.key for run in find_runs(store, of)}
     return [run for run in store.runs_with(whole) if run.key in named]
 
 
 def _tell(store: Store, found: Sequence[RunRow]) -> None:
-    """Print the runs to be deleted, and the number of runs that started or learned from them."""
+    """Print the runs that will be deleted, and how many other runs used their models.
+
+    Other runs may have started from these models or have been distilled from them.
+    """
     kinds = Counter((run.model, run.task, run.shown_recipe) for run in found)
     for (model, task, recipe), count in list(kinds.items())[:SHOWN]:
         typer.echo(visible(f"  {model}, {recipe}, {distinct_title(task)}: {count}"), err=True)
@@ -242,10 +252,10 @@ def _agrees(question: str) -> bool:
 def _set_aside(store: Store, keys: Collection[str]) -> tuple[Path, set[str]]:
     """Write the runs to an archive next to the store; return its path and the runs' digests."""
     folder = store.kept_folder.with_suffix("")
-    # Microseconds, so that two simultaneous commands do not write the same file.
+    # The name has microseconds, so that two simultaneous commands do not write the same file.
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
     start = f"{folder.name}.deleted-{moment}"
-    # The clock may stand still, or two commands may run in the same microsecond.
+    # If two commands still get the same time, a number is appended to the name.
     ends = chain([""], (f"-{number}" for number in numbers(2)))
     names = (folder.with_name(f"{start}{end}.jsonl.gz") for end in ends)
     archive = next(path for path in names if not (path.exists() or path.is_symlink()))
@@ -262,7 +272,7 @@ def _set_aside(store: Store, keys: Collection[str]) -> tuple[Path, set[str]]:
     return archive, digests
 
 
-# Check, copy and merge the database itself.
+# Checking, copying and merging databases.
 BackupFile = Annotated[
     Path, argument("FILE", "The copy to write; for a database server an archive (.jsonl.gz).")
 ]
@@ -312,7 +322,7 @@ def merge(other: Other, *, db: Database = DATABASE) -> None:
         total, attempts = source.count(), source.attempt_count()
         with counting("runs checked", attempts) as watched:
             known: Known = {}
-            check_runs(watched(source.stored_runs()), known)  # an error before anything changes
+            check_runs(watched(source.stored_runs()), known)  # raises before anything is changed
         tell_notes(store.check_rows(known, source.name))
         with counting("runs", attempts) as watched:
             merged = store.merge(watched(source.stored_runs()), are_checked=True)

@@ -1,4 +1,7 @@
-"""`bench run`: fine-tune models, score them, store the results and show the leaderboard."""
+"""The command `bench run`.
+
+It fine-tunes models, scores them, stores the results and shows the leaderboard.
+"""
 
 import json
 import shlex
@@ -46,7 +49,7 @@ def run(options: RunOptions, *, out: Out = None, as_json: AsJson = False) -> Non
     session = Session.of(options, _watching(db, page, as_json=as_json))
     for note in session.request.notes:
         typer.echo(visible(note), err=as_json)
-    if not options.dry_run and not is_there(db):  # all jobs will run
+    if not options.dry_run and not is_there(db):  # without a database, all jobs will run
         _check_places(db, page)
     with session.prepared():
         planned = _plan(session)
@@ -65,7 +68,7 @@ def run(options: RunOptions, *, out: Out = None, as_json: AsJson = False) -> Non
 
 
 def _plan(session: Session) -> Plan:
-    """Return the plan of a session; print the missing rows and the unused settings."""
+    """Return the plan of a session, and print messages about missing data and unused settings."""
     with Console(stderr=True).status("reading the data and the checkpoints"):
         planned = session.plan()
     _name_missing_rows(session.request, planned)
@@ -74,14 +77,14 @@ def _plan(session: Session) -> Plan:
 
 
 def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
-    """Return the skipped tasks for JSON output, empty if none was skipped."""
+    """Return {"left_out": reasons by task} for JSON output, or {} if no task was left out."""
     return {"left_out": dict(planned.left_out)} if planned.left_out else {}
 
 
 def show_schedule(
     schedule: Schedule, left_out: Mapping[str, Mapping[str, str]], *, as_json: bool
 ) -> None:
-    """Print the jobs that would run; with halving, the whole grid."""
+    """Print the jobs that would run; in a search by halving, these are all runs of the grid."""
     tell_notes(schedule.notes)
     if as_json:
         facts = {"dry_run": True, "jobs": schedule.to_json(), **left_out}
@@ -93,7 +96,10 @@ def show_schedule(
 
 
 def _check_places(db: str, out: Path) -> None:
-    """Raise BenchError, before anything is trained, if the database or report cannot be written."""
+    """Raise BenchError if the database or the report cannot be written.
+
+    This is called before any training starts.
+    """
     check_writable(db)
     try:
         check_place(out)
@@ -105,7 +111,10 @@ def _check_places(db: str, out: Path) -> None:
 
 
 def _name_missing_rows(request: Request, planned: Plan) -> None:
-    """Print the missing tasks and tests, and the splits that are shorter than their files."""
+    """Print messages about data that are missing, left out or odd.
+
+    They cover tasks and test splits without files, and examples that a task leaves out.
+    """
     tell_notes(f"{task} is left out: {reason}." for task, reason in planned.left_out.items())
     if counts := planned.left_out_rows():
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
@@ -116,7 +125,7 @@ def _name_missing_rows(request: Request, planned: Plan) -> None:
 
 
 def _name_untested(request: Request, jobs: Sequence[Job]) -> None:
-    """Print the tasks without test rows; their jobs run anyway."""
+    """Print the tasks for which there is no test split; their jobs run without it."""
     predicted = {split for job in jobs for split in job.predicted_splits}
     without = [
         distinct_title(task.name)
@@ -129,14 +138,14 @@ def _name_untested(request: Request, jobs: Sequence[Job]) -> None:
 
 
 def _announce(schedule: Schedule, *, as_json: bool) -> None:
-    """Print the jobs that will run before any starts."""
+    """Print how many jobs will run and what they start from, before any job starts."""
     said = (*schedule.start_sentences(), *schedule.model_sentences())
     for line in (schedule.sentence(), *said):
         typer.echo(visible(line), err=as_json)
 
 
 def _watching(db: str, out: Path, *, as_json: bool) -> Watch:
-    """Return a function that shows the progress of a run."""
+    """Return the function that shows the progress of a run, as `Session.watch`."""
 
     @contextmanager
     def watch(schedule: Schedule, store: Store) -> Iterator[Watcher]:
@@ -152,9 +161,10 @@ def _watching(db: str, out: Path, *, as_json: bool) -> Watch:
 
 
 def _report() -> Any:
-    """Return the module that writes the report.
+    """Import and return the module that writes the report.
 
-    A call ahead imports numpy and the plots while the workers run.
+    The import takes long, because of numpy and the plots. It is therefore called once before the
+    report is needed.
     """
     return import_module("benchharness.stored.report")
 
@@ -162,11 +172,11 @@ def _report() -> Any:
 def _conclude(
     driven: Driven, out: Path, *, db: str, left_out: Mapping[str, Mapping[str, str]], as_json: bool
 ) -> int:
-    """Show the results, write the report of all that is stored, and return the exit code.
+    """Show the results, write the report, and return the exit code.
 
-    Of a large store only the rows of these models are read, and the report is left to `bench
-    report`. The exit code is 0, 4 if jobs failed only because their checkpoint could not be loaded,
-    and otherwise 1, including when a job has no outcome at all.
+    If the store is large, only runs of these models are read, and no report is written. The exit
+    code is 0 if all jobs finished, 4 if all failed jobs failed because of their model, and
+    otherwise 1, for example if a job has no outcome at all.
     """
     schedule, store, outcomes = driven.schedule, driven.store, driven.outcomes
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
@@ -176,7 +186,7 @@ def _conclude(
     if is_large:
         models = {row.model for row in store.runs_with(job.key for job in schedule.jobs)}
     boards = gather_boards(store, Within(suites=_suites_of(schedule)), models)
-    if is_large:  # other models are not read, so ranks are unknown
+    if is_large:  # runs of other models were not read, so the ranks are unknown
         boards = list(map(unranked, boards))
     boards = gained(boards, store)
     if not as_json and finished:
@@ -205,7 +215,7 @@ def _conclude(
 
 
 def _show_boards(whole: Sequence[Board], finished: set[str]) -> None:
-    """Print the boards of the jobs: the best rows, and the rows of this run."""
+    """Print the leaderboards, reduced to their best entries and the entries of this run."""
     boards = [top_of(board, TOP, keep=finished) for board in whole]
     show_boards(boards)
     for line in left_out(whole, boards):
@@ -230,7 +240,7 @@ def _closing_lines(
 
 
 def _where_to_look(schedule: Schedule, out: Path, db: str, *, is_large: bool) -> str:
-    """Return the report's path or the command that writes it, and commands to see results."""
+    """Return a line with commands that show the results, and the report's path or its command."""
     words = [word for suite in _suites_of(schedule) for word in ("--suite", suite)]
     there = in_this_database(db)
     files = plugin_files(task for job in schedule.jobs for task in job.trained_tasks)

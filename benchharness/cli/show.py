@@ -1,4 +1,4 @@
-"""`bench show`: print the facts of runs, models, tasks, suites and recipes."""
+"""The command `bench show`, which prints facts about runs, models, tasks, suites and recipes."""
 
 import re
 from collections import Counter
@@ -64,8 +64,8 @@ from benchharness.tasks.task import Task
 if TYPE_CHECKING:
     from benchharness.leaderboard.result import RunRow
 
-# The store needs SQLAlchemy, whose import takes three times as long as the rest of a command that
-# only lists tasks, so it is imported only where it is used.
+# The store needs SQLAlchemy, so modules that use the store are imported only where they are needed.
+# The import takes three times as long as the rest of a command that only lists tasks.
 
 Names = Annotated[
     list[str],
@@ -78,7 +78,8 @@ Names = Annotated[
 ]
 
 RUN_KEY = re.compile(r"[0-9a-f]{4,64}")
-"""Pattern of the beginning of a key; three digits could be a word such as "bad"."""
+"""Pattern for the beginning of a run's key. It needs four hexadecimal digits, because three could
+be a word such as "bad"."""
 
 
 @with_options()
@@ -96,7 +97,10 @@ def show(names: Names, *, db: Database = DATABASE, as_json: AsJson = False) -> N
 
 
 def _find(name: str, db: str) -> dict[str, Any]:
-    """Return the facts of a name: a suite or a task first, then a run's key, then a model."""
+    """Return facts about the suite, task, run or model with this name.
+
+    These kinds of names are tried in this order.
+    """
     wanted = name.lower()
     if wanted in SUITES:
         return {"kind": "suite", **suite_facts(SUITES[wanted])}
@@ -114,7 +118,10 @@ def _find(name: str, db: str) -> dict[str, Any]:
 
 
 def _find_task(name: str, db: str) -> Task:
-    """Return the task with this name; among several suites' tasks, the one with stored runs."""
+    """Return the task with this name.
+
+    If several suites have such a task, it is the only one with stored runs.
+    """
     try:
         return find_task(name)
     except BenchError:
@@ -129,19 +136,23 @@ def _is_task(name: str) -> bool:
 
 
 def _tasks(name: str) -> list[Task]:
-    """Return the tasks with this name: RTE is in GLUE and in SuperGLUE, with different recipes."""
-    return tasks_called(name) or [find_task(name)]  # raises BenchError
+    """Return all tasks with this name; for example, GLUE and SuperGLUE both have a task RTE."""
+    return tasks_called(name) or [find_task(name)]  # `find_task` raises BenchError here
 
 
 def _is_own_task(name: str, db: str) -> bool:
-    """Return whether the store has runs of a user's own task with this name."""
+    """Return whether the store has runs on a user-defined task with this name."""
     if _stored().is_there(db):
-        _stored().opened(db).close()  # opening registers its tasks
+        _stored().opened(db).close()  # opening a store registers the tasks that its runs define
     return _is_task(name)
 
 
 def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:
-    """Return the model with this name; the error for an unknown name also proposes `others`."""
+    """Return the model with this name.
+
+    If there is none, the error may suggest one of the names in `others`, and `kind` states in the
+    error what was expected.
+    """
     try:
         return find_model(name)
     except ModelError:
@@ -153,11 +164,12 @@ def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:
 
 
 def _stored() -> ModuleType:
-    """Return the module that reads a store, which is imported only if it is needed."""
-    return import_module("benchharness.cli.chosen")  # SQLAlchemy, as said above
+    """Import and return the module that reads a store."""
+    return import_module("benchharness.cli.chosen")  # it imports SQLAlchemy, which is slow
 
 
-# `bench show recipe`: the values of a model on a task, or the differences between two models.
+# The command `bench show recipe`: hyperparameters of a model on a task, or differences between the
+# hyperparameters of two models.
 
 
 def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
@@ -168,7 +180,7 @@ def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
         case [model] if file is not None:
             trained = [task for task in TASKS.values() if task.has_train]
             _show_differences(model, model, trained, as_json=as_json, file=file)
-        # This also covers a typo such as glue/coal, which could be a model's name on the hub.
+        # A typo such as glue/coal also counts as a task, although it could be a model on the hub.
         case [model, task] if _is_task(task) or task.lower().partition("/")[0] in SUITES:
             owner = _recipe_owner(model)
             facts = [each for found in _tasks(task) for each in _recipe(owner, found, file)]
@@ -188,19 +200,23 @@ def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
 
 
 def _print_facts(found: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """Print one or several things, separated by empty lines."""
+    """Print the facts about one or several things, as JSON or separated by empty lines."""
     if as_json:
         print_json(found[0] if len(found) == 1 else found)
         return
     for number, facts in enumerate(found):
         if number:
             typer.echo()
-        # A curve is shown by the report and by --json; here its forty lines would hide the rest.
+        # The learning curve is left out: its forty lines would hide the rest. The report and --json
+        # show it.
         print_outline({name: value for name, value in in_words(facts).items() if name != "curve"})
 
 
 def _recipe(model: ModelSpec, task: Task, file: str | None) -> Iterator[dict[str, Any]]:
-    """Yield the values of a model on a task, overridden by the user's recipe file."""
+    """Yield the hyperparameters of a model on a task, for each point of a hyperparameter sweep.
+
+    Values in the recipe `file` take precedence.
+    """
     for point in resolve_sweep(model, task.name, file, {}):
         recipe = with_start(point, model, task, recipe=file)
         yield {"kind": "recipe", **recipe_facts(recipe, model.name, task.name)}
@@ -234,7 +250,7 @@ def _show_differences(
 
 
 def _recipe_owner(name: str) -> ModelSpec:
-    """Return the model with this name; for the name of a recipe, a model that is trained by it."""
+    """Return the model with this name; for a recipe's name, return a model that uses the recipe."""
     short = (task.partition("/")[2] for task in TASKS)
     try:
         return _find_model(name, "model, recipe or task", [*packaged_names(), *TASKS, *short])
@@ -245,7 +261,7 @@ def _recipe_owner(name: str) -> ModelSpec:
 
 
 def _named(chosen: Sequence[str], tasks: Sequence[str]) -> str:
-    """Return the chosen tasks in as few names as possible."""
+    """Name the chosen tasks in as few words as possible, such as "all but CoLA"."""
     others = [task for task in tasks if task not in chosen]
     if not others:
         return "every task"
@@ -254,7 +270,7 @@ def _named(chosen: Sequence[str], tasks: Sequence[str]) -> str:
     return ", ".join(map(distinct_title, chosen))
 
 
-# `bench show suites` etc.: lists of suites, tasks, models, published results and stored runs.
+# The commands `bench show suites`, `tasks`, `models`, `published` and `runs`, which print lists.
 
 NEWEST = 100
 """Number of runs that are listed by default."""
@@ -287,11 +303,12 @@ def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
 
 
 MANY_SPLITS = 3
-"""Number of splits of one kind that a table names; more are counted: WikiANN has 40 test splits."""
+"""Largest number of splits of one kind that a table lists by name. If there are more, their number
+is given, as for the 40 test splits of WikiANN."""
 
 
 def _kinds(splits: Sequence[str]) -> list[str]:
-    """Return the splits, with the splits of many languages as one: "test_* (40)"."""
+    """Return the names of the splits, with those of many languages abbreviated as "test_* (40)"."""
     counts = Counter(name.partition("_")[0] for name in splits if "_" in name)
     shown = {
         f"{kind}_* ({counts[kind]})" if counts[kind] > MANY_SPLITS and rest else name: None
@@ -302,7 +319,8 @@ def _kinds(splits: Sequence[str]) -> list[str]:
 
 
 MANY_LABELS = 10
-"""Number of labels that a table names; more are abbreviated: semantic roles have 173 tags."""
+"""Largest number of labels that a table lists by name. Longer lists are abbreviated, as for the 173
+tags of semantic roles."""
 
 
 def _some(labels: Sequence[str]) -> list[str]:
@@ -333,7 +351,7 @@ def models(*, as_json: AsJson = False) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class OfPublished:
-    """Options that select published rows; all rows by default."""
+    """Options that select published results; without any, all are selected."""
 
     suite: Annotated[tuple[str, ...], declared("suite")] = ()
     task: Annotated[tuple[str, ...], declared("task")] = ()
@@ -346,7 +364,7 @@ class OfPublished:
 
     @property
     def rows(self) -> Iterator[PublishedRow]:
-        """Published rows, each with the selected cells."""
+        """Selected published results, each reduced to the scores on the selected tasks."""
         suites = [found for name in self.suite for found in find_suites(name)]
         tasks = {each.name for each in select_tasks(suites, self.task)} if self.task else {*TASKS}
         suites = suites or [SUITES[name] for name in {task.partition("/")[0] for task in tasks}]
@@ -411,7 +429,7 @@ def runs(
             print_json_lines(run_facts(row) for rows in blocks for row in rows)
             return
         number = store.count(**names)
-        for rows in filter(None, blocks):  # printed as they are read
+        for rows in filter(None, blocks):  # print each block as soon as it is read
             print_table([_short(row) for row in rows], columns, "", in_parts=True)
     if not number:
         typer.echo("no stored run matches.")
@@ -427,9 +445,10 @@ def _print(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json
 
 
 def _short(row: "RunRow") -> dict[str, Any]:
-    """Return a row for a table: the beginning of the key, and the first scores of the run's task.
+    """Return the table row of a stored run.
 
-    A multi-task run has the first score of each task.
+    It has the beginning of the run's key, and the first scores on its task. A multi-task run has
+    the first score on each of its tasks.
     """
     scores = row.scores.get(row.task, {})
     if len(row.trained_tasks) > 1:

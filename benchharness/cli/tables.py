@@ -1,6 +1,6 @@
-"""Output that needs rich: tables on stdout, and progress counters on stderr.
+"""Tables on stdout and progress counters on stderr, both of which need rich.
 
-This is a module of its own, so that commands that print JSON need not import rich.
+They are in a separate module, so that commands that print JSON do not have to import rich.
 """
 
 import time
@@ -16,28 +16,29 @@ from rich.text import Text
 Thing = TypeVar("Thing")
 
 _BETWEEN, _EDGES = 3, 2
-"""Number of blanks between two columns, and in total at the ends of a line."""
+"""Number of spaces between two columns, and the total number at the two ends of a line."""
 
 
 def print_cells(
     columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]], width: int | None
 ) -> None:
-    """Print a table whose width is limited to `width`, or to the terminal's if that is None.
+    """Print a table of limited width.
 
-    Cells are printed literally: rich markup in a model's name has no effect. Rich's own tables take
-    half a millisecond per row, so a list of a hundred thousand rows would take a minute.
+    Rich markup in cells has no effect. A table of rich itself is not used, because it takes half a
+    millisecond per row, and thus a minute for a hundred thousand rows.
 
     Args:
-        columns: Name of each column, and whether it has numbers.
+        columns: Name of each column, and whether the column contains numbers.
         rows: Cells of each row.
-        width: Width in characters, None for the terminal's.
+        width: Largest width of the table in characters; None for the terminal's width.
     """
     console = Console(width=width)
     texts = [[column, *(row[place] for row in rows)] for place, (column, _) in enumerate(columns)]
     widths = [max(map(_longest_word, each)) for each in texts]
     taken = _EDGES + _BETWEEN * (len(widths) - 1)
     room = console.width - taken - sum(widths)
-    while room < 0 and (widest := max(widths[1:], default=0)) > 1:  # words are broken
+    # If the table is still too wide, narrow the widest columns, although this breaks words.
+    while room < 0 and (widest := max(widths[1:], default=0)) > 1:
         widths[widths.index(widest, 1)] -= 1
         room += 1
     widths[0] = max(1, widths[0] + min(0, room))
@@ -62,12 +63,13 @@ def print_cells(
         console.out(line, style="table.header", highlight=False)
     rule = f" {('-' if console.options.ascii_only else '─') * (len(blank) - _EDGES)} "
     body = (line for row in rows for line in lines(row))
-    # Written as rich does it: characters missing in the terminal's encoding are escaped.
+    # Write to the console's file, as rich does, so that characters that are missing in its encoding
+    # are escaped.
     console.file.write("\n".join((rule, *body, blank, "")))
 
 
 def _folded(console: Console, text: str, width: int, side: JustifyMethod) -> list[str]:
-    """Return the lines of a cell, each as wide as its column."""
+    """Wrap the text of a cell into lines, each padded to the width of its column."""
     if text.isascii() and len(text) <= width:
         return [text.ljust(width) if side == "left" else text.rjust(width)]
     found = Text(text).wrap(console, width, justify=side, overflow="fold")
@@ -77,9 +79,10 @@ def _folded(console: Console, text: str, width: int, side: JustifyMethod) -> lis
 def parts_that_fit(
     columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None
 ) -> Iterator[list[int]]:
-    """Yield the columns of each of the tables that are needed to break no word.
+    """Split a table into several tables that fit into the width without breaking words.
 
-    Each table has the first column and as many others as fit, at least one.
+    Yields the indices of the columns of each table. Each table has the first column and as many
+    others as fit, but at least one.
     """
     room = Console(width=width).width
     least = [
@@ -101,24 +104,31 @@ def _longest_word(text: str) -> int:
 
 
 def _cells(text: str) -> int:
-    """Return the number of terminal columns that the text takes."""
+    """Return the width of the text in terminal character cells."""
     return len(text) if text.isascii() else cell_len(text)
 
 
 PLAIN_SECONDS = 10.0
-"""Seconds between two progress lines if no bar can be drawn."""
+"""Seconds between two progress lines, which are printed if no progress bar can be drawn."""
 
 STEP = 100
-"""Number of items between two looks at the clock."""
+"""Number of items after which the progress is updated."""
 
 
 MANY = 2_000
-"""Number of items above which the first progress line comes after a hundred items."""
+"""Number of items above which the first progress line is printed early, after STEP items."""
 
 
 @contextmanager
 def counting(noun: str, total: int) -> Iterator[Callable[[Iterable[Thing]], Iterator[Thing]]]:
-    """Show on stderr how many items of an iterable were consumed, as a bar or as lines."""
+    """Context manager that shows progress on stderr, as a bar or as lines.
+
+    It yields a function that wraps an iterable and counts the items that are consumed.
+
+    Args:
+        noun: Plural noun for the items.
+        total: Expected number of items.
+    """
     console = Console(stderr=True)
     has_bar = console.is_terminal and not console.is_dumb_terminal
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
@@ -126,8 +136,7 @@ def counting(noun: str, total: int) -> Iterator[Callable[[Iterable[Thing]], Iter
         task = bar.add_task(noun, total=total)
 
         def counted(things: Iterable[Thing]) -> Iterator[Thing]:
-            # For many items the first line comes after the first hundred, to show at once that it
-            # is running.
+            # If there are many items, print the first line soon, to show that work has begun.
             said = time.monotonic() - (PLAIN_SECONDS if total > MANY else 0)
             for number, thing in enumerate(things, start=1):
                 yield thing

@@ -1,6 +1,6 @@
-"""Errors about a command's words in benchharness's own style instead of the parser library's.
+"""Error messages about wrong command-line arguments, which replace those of the parser library.
 
-Imported only if there is an error.
+This module is imported only if there is such an error.
 """
 
 import re
@@ -14,19 +14,22 @@ from benchharness.recipes.recipe import SETTINGS
 
 
 def usage_error(error: Any, words: Sequence[str]) -> BenchError:
-    """Return the error for the parser's complaint about the words after `bench`."""
+    """Convert an error of the parser to a BenchError.
+
+    `words` are the command-line arguments after `bench`.
+    """
     context = error.ctx
     command = context.command_path if context else " ".join(("bench", *words[:1]))
     option, param = getattr(error, "option_name", ""), getattr(error, "param", None)
     help_line = f"`{command} --help` shows what there is."
     if option and type(error).__name__ == "NoSuchOption":
         return _no_option(command, option, list(_options(context.command)), help_line)
-    if option:  # the option itself exists
+    if option:  # the option exists, but it lacks a value or has one too many
         surplus = next((w for w in words if w.startswith(f"{option}=")), "").partition("=")[2]
         fault = f"takes no value, found {surplus!r}" if surplus else "needs a value"
         return BenchError(f"{option} {fault}: {help_line}")
     if type(error).__name__ == "MissingParameter" and param is not None:
-        # A missing option with its value, or all positional arguments, one of which is missing.
+        # Name the missing option, or all positional arguments if one of them is missing.
         places = [p.metavar for p in context.command.params if not p.opts[0].startswith("-")]
         is_option = param.opts[0].startswith("-")
         needed = f"{param.opts[0]} {param.metavar}" if is_option else " ".join(map(str, places))
@@ -48,7 +51,10 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
 
 
 def _no_option(command: str, option: str, known: Sequence[str], help_line: str) -> BenchError:
-    """Return the error for an unknown option; for a hyperparameter's name it proposes --set."""
+    """Return the error for an unknown option.
+
+    If the option is the name of a hyperparameter, the error suggests --set.
+    """
     word = option.removeprefix("--").replace("-", "_")
     settings = (name for name, facts in SETTINGS.items() if word in (name, *facts.aliases))
     if "--set" in known and (setting := next(settings, "")):
@@ -57,7 +63,7 @@ def _no_option(command: str, option: str, known: Sequence[str], help_line: str) 
 
 
 def _swallowed(command: Any, words: Sequence[str]) -> str:
-    """Describe an option that was taken as the value of the one before it; empty if none was."""
+    """Describe an option that was parsed as the value of the option before it; "" if none was."""
     valued = {n for p in command.params for n in p.opts if not getattr(p, "is_flag", False)}
     options = {*_options(command)}
     found = ((one, two) for one, two in pairwise(words) if one in valued)
@@ -65,7 +71,7 @@ def _swallowed(command: Any, words: Sequence[str]) -> str:
 
 
 def _surplus(message: str, command: str) -> str:
-    """Describe surplus words of a command; any other parser message is returned unchanged."""
+    """Rewrite the parser's message about too many arguments; return other messages unchanged."""
     found = re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message, re.DOTALL)
     if found is None:
         return message

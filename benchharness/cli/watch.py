@@ -1,4 +1,4 @@
-"""`bench watch`: show the progress of a run that another process drives, until it ends."""
+"""The command `bench watch`, which shows the progress of runs of other processes."""
 
 import json
 import time
@@ -28,14 +28,15 @@ from benchharness.errors import JobError, shown_place
 from benchharness.leaderboard.text import visible
 
 LOOK_SECONDS = 0.25
-"""Seconds between two looks at the live files."""
+"""Seconds between two readings of the live files, to which runs write their progress."""
 
 NEXT_SECONDS = 5.0
-"""Seconds to wait for a process's next run: a search by halving drives several, one after the
-other."""
+"""Seconds to wait for the next run of the same process. A search by halving has several runs, one
+after the other."""
 
 FIRST_LINES = 10
-"""Number of jobs shown that ended before watching began; more are counted."""
+"""Largest number of lines for jobs that ended before `bench watch` was started; if there are more,
+only their number is printed."""
 
 
 @with_options(plugins=False)
@@ -70,24 +71,28 @@ def watch(
 
 
 def _opened(folder: Path, known: set[Path]) -> Iterator[Followed]:
-    """Yield the runs whose files were not known yet, each with its state so far."""
+    """Open the live files that are not in `known`, and yield each run with its current state.
+
+    The files are added to `known`.
+    """
     for path in live_files(folder):
         if path not in known:
             known.add(path)
             try:
                 run = Followed(path)
-            except FileNotFoundError:  # it has ended meanwhile
+            except FileNotFoundError:  # the run has ended meanwhile
                 continue
-            # Read the state so far; only later changes are shown one by one.
+            # Read all earlier changes, because only later ones are shown one by one.
             for _ in run.news():
                 pass
             yield run
 
 
 class _Screen:
-    """Display for people: lines for ended jobs, and bars for running ones.
+    """Display of runs for humans.
 
-    Without a terminal, a line is printed from time to time.
+    It prints a line for each job that ends, and shows a progress bar for each running job. If the
+    output is not a terminal, it prints a progress line at intervals instead of bars.
     """
 
     def __init__(self, console: Console) -> None:
@@ -106,7 +111,7 @@ class _Screen:
             self._live.stop()
 
     def begin(self, run: Followed) -> None:
-        """Print the jobs that ended before watching began."""
+        """Print the jobs that ended before `bench watch` was started."""
         ended = list(run.state.ended)
         if more := len(ended[:-FIRST_LINES]):
             self.say(f"... and {more} before")
@@ -114,11 +119,11 @@ class _Screen:
             self._end(run, key)
 
     def now(self, run: Followed) -> None:
-        """Print how far a run is."""
+        """Print the current progress of a run."""
         self._console.print(bars(run.state, run.now, self._console))
 
     def take(self, run: Followed, said: Mapping[str, Any]) -> None:
-        """Print a change."""
+        """Print a change of a run: a job that has ended, or a note about a job."""
         if said["event"] == "end" and not said.get("is_left_out"):
             self._end(run, said["key"])
         elif note := said.get("note"):
@@ -129,7 +134,7 @@ class _Screen:
         self.say(f"{ending_line(run.state, key)}  {curve}".rstrip())
 
     def going_on(self, runs: list[Followed]) -> None:
-        """Show how far all runs are now."""
+        """Update the progress bars of all runs, or print a progress line if it is due."""
         if self._live is not None:
             parts = [bars(run.state, run.now, self._console) for run in runs]
             self._live.update(Group(*parts), refresh=True)
@@ -141,7 +146,7 @@ class _Screen:
                 self.say("; ".join([headline(run.state, run.now), *running]))
 
     def over(self, run: Followed) -> None:
-        """Print how a run has ended."""
+        """Print that a run has ended, and how."""
         done, jobs = len(run.state.ended), len(run.state.jobs)
         failed = f", {run.state.failed} failed" if run.state.failed else ""
         self.say(f"the run {_how(run)}: {done} of {jobs} jobs done{failed}.")
@@ -152,10 +157,10 @@ class _Screen:
 
 
 class _JsonLines(nullcontext[None]):
-    """Output for programs: a snapshot of each run, then one line per change."""
+    """Output for programs as JSON lines: first the state of each run, then a line per change."""
 
     def begin(self, run: Followed) -> None:
-        """Write the ended and the running jobs, with their loss curves."""
+        """Write the state of a run: its ended and running jobs with their loss curves."""
         remaining = run.state.remaining(run.now)
         self._put(
             run,
@@ -191,16 +196,16 @@ class _JsonLines(nullcontext[None]):
     now = begin
 
     def take(self, run: Followed, said: Mapping[str, Any]) -> None:
-        """Write a change, with the run's state after it."""
+        """Write a change of a run, with the counts of its jobs after the change."""
         if said["event"] in ("progress", "end"):
             job = run.state.jobs.get(said["key"])
             self._put(run, **said, name=job.name if job else "")
 
     def going_on(self, runs: list[Followed]) -> None:
-        """Do nothing: only changes are written."""
+        """Do nothing, because only changes are written."""
 
     def over(self, run: Followed) -> None:
-        """Write how a run has ended."""
+        """Write that a run has ended, and how."""
         self._put(run, event="over", process=run.process, how=_how(run))
 
     def _put(self, run: Followed, **facts: Any) -> None:
@@ -222,7 +227,10 @@ def _how(run: Followed) -> str:
 def _follow(
     folder: Path, runs: list[Followed], known: set[Path], shown: _Screen | _JsonLines
 ) -> None:
-    """Show changes until all runs, and runs that the same processes start soon after, are over."""
+    """Show the changes of runs until they have ended.
+
+    Runs that the same processes start soon afterwards are shown too.
+    """
     processes, quiet = {run.process for run in runs}, 0.0
     new, going = list(runs), list[Followed]()
     with ExitStack() as stack, shown:

@@ -1,1 +1,4 @@
-"""Planning, scheduling and driving of jobs, from a request to stored results; imports no torch."""
+"""Planning, scheduling and running of jobs, from the user's request to stored results.
+
+These modules do not import torch.
+"""

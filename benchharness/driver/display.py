@@ -1,4 +1,4 @@
-"""Display of a run's progress: live bars in a terminal, plain lines elsewhere."""
+"""Display of a run's progress, as live bars in a terminal or as plain lines elsewhere."""
 
 import sys
 import time
@@ -23,11 +23,14 @@ from benchharness.leaderboard.text import visible
 from benchharness.progress import Progress, Watcher, duration, ending
 
 PLAIN_SECONDS = 10.0
-"""Seconds between plain lines about a job that is still running."""
+"""Smallest number of seconds between two plain lines about jobs that are still running."""
 
 
 class Display(Watcher):
-    """Display of the jobs of one run, as a context manager; `state` is the run's initial state."""
+    """Watcher that displays the jobs of one run; it is used as a context manager.
+
+    `state` is the state of the run, which is updated as jobs progress.
+    """
 
     def __init__(self, state: RunState, console: Console) -> None:
         self.state = state
@@ -56,7 +59,10 @@ class Display(Watcher):
         self.going_on(f"{name}: {describe(progress)}")
 
     def going_on(self, line: str) -> None:
-        """Print a line about a running job if no terminal shows it and none was printed lately."""
+        """Print a line about a running job, unless there are live bars or it is too early.
+
+        It is too early if the last line was printed less than PLAIN_SECONDS ago.
+        """
         now = time.monotonic()
         if self._live is None and now - self._last_line >= PLAIN_SECONDS:
             self._last_line = now
@@ -69,7 +75,7 @@ class Display(Watcher):
         self.say(ending_line(self.state, outcome.job.key))
 
     def leave_out(self, job: Job) -> None:
-        """Record that a job is skipped."""
+        """Record that a job is left out, because it does not need to run."""
         self._end(job, "is left out", is_left_out=True)
 
     def _end(self, job: Job, text: str, **flags: bool) -> None:
@@ -83,28 +89,28 @@ class Display(Watcher):
         return bars(self.state, time.monotonic(), self._console)
 
 
-# The progress of a run as text.
+# Formatting the progress of a run as text.
 
 
 def headline(state: RunState, now: float) -> str:
-    """Return one line about the whole run: jobs done, failures and the time left."""
+    """Describe a whole run in one line, with the jobs done, failures and the time left."""
     failed = f", {state.failed} failed" if state.failed else ""
     left, ended = state.seconds_left(now), len(state.ended)
-    # The time left is unknown if a run takes longer than estimated.
+    # If the run takes longer than estimated, the time left is unknown.
     late = ", longer than estimated" if ended < len(state.jobs) else ""
     time_left = f", about {duration(left)} left" if left >= 1 else late
     return f"{ended} of {len(state.jobs)} jobs done{failed}{time_left}"
 
 
 def ending_line(state: RunState, key: str) -> str:
-    """Return the line about a finished job: "[3/9] tiny CoLA seed 1: mcc 0.500 in 2 s"."""
+    """Describe an ended job in one line, such as "[3/9] tiny CoLA seed 1: mcc 0.500 in 2 s"."""
     ended = state.ended[key]
     place = list(state.ended).index(key) + 1
     return f"[{place}/{len(state.jobs)}] {ended.job.name}: {ended.text}"
 
 
 def bars(state: RunState, now: float, console: Console) -> Group:
-    """Return the progress bar of the run, with a bar and a loss curve for each running job."""
+    """Return the progress bar of the run, and a progress bar and loss curve per running job."""
     remaining, left = state.remaining(now), state.seconds_left(now)
     running = list(state.running.values())
     shown, bar = running[:MOST_BARS], max(8, console.width // 6)
@@ -139,40 +145,43 @@ def bars(state: RunState, now: float, console: Console) -> Group:
 
 
 MOST_BARS = 24
-"""Number of running jobs with a bar; the others are only counted."""
+"""Largest number of running jobs that have a bar; further jobs are only counted."""
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Return a curve as at most eight block characters, each the mean of a segment of the values.
+    """Draw a curve with at most eight block characters.
 
-    The result is empty for fewer than two values.
+    The height of each character is the mean of a segment of the values. The result is empty for
+    fewer than two values.
     """
     if len(values) < 2:
         return ""
     width = min(8, len(values))
-    # Ten values for eight characters are cut into segments of one or two.
+    # For example, ten values are cut into eight segments of one or two values.
     cuts = [round(place * len(values) / width) for place in range(width + 1)]
     means = [fmean(values[start:end]) for start, end in pairwise(cuts)]
     low, high = min(means), max(means)
-    # A constant curve is drawn at the bottom: its height would be a division by zero.
+    # A constant curve is drawn at the bottom, because scaling it would divide by zero.
     scale = (len(_LEVELS) - 1) / (high - low) if high > low else 0.0
     return "".join(_LEVELS[round((mean - low) * scale)] for mean in means)
 
 
 INTERRUPTED_SECONDS = 1.0
-"""Seconds to wait, after Ctrl-C, for a store that another process has locked."""
+"""Seconds to wait for a locked store after the user has pressed Ctrl-C."""
 
 
 @contextmanager
 def displayed(schedule: Schedule, store: Store, kept: str = "stored") -> Iterator[Display]:
-    """Show the progress of a schedule's jobs; after an interruption, report how many are stored.
+    """Context manager that displays the progress of a schedule's jobs on stderr.
+
+    If the run is interrupted, a message states how many results are stored.
 
     Args:
-        schedule: Jobs that run.
-        store: Store of their results.
-        kept: Word for results that are saved, such as "stored".
+        schedule: The jobs that run.
+        store: The store for their results.
+        kept: The word that the message uses for results that are saved, such as "stored".
     """
     for note in schedule.notes:
         _print(note)
@@ -199,7 +208,7 @@ def _print(note: str) -> None:
 
 
 def describe(progress: Progress) -> str:
-    """Describe a running job's progress: phase, epoch, step, loss and speed."""
+    """Describe a job's progress in words, with its phase, epoch, step, loss and speed."""
     parts = [progress.phase]
     if progress.phase == "training":
         parts.append(f"epoch {progress.epoch:.2f}")

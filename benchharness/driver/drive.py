@@ -1,6 +1,6 @@
-"""Driver of a schedule: runs the missing jobs, stores each outcome, and cleans up.
+"""The driver, which runs the missing jobs of a schedule, stores their outcomes, and cleans up.
 
-It knows jobs, engines and the store. It prints nothing: its caller passes a watcher.
+It prints nothing itself, but notifies a watcher that its caller passes.
 """
 
 import math
@@ -37,28 +37,32 @@ from benchharness.tasks.foreign_code import name_code, require_named
 from benchharness.worker.fork_server import modules_of
 
 SECONDS_BETWEEN_LOOKS = 0.5
-"""Seconds between two checks whether another process still runs a job; each is one system call."""
+"""Seconds between two checks whether another process still runs a job. A check is one system
+call."""
 
 
 Watch = Callable[[Schedule, Store], AbstractContextManager[Watcher]]
-"""Function that creates the watcher of a run, as a context that lasts as long as the jobs."""
+"""Function that returns a context manager, which yields the watcher of a run. The jobs run inside
+the context."""
 
 
 def unwatched(_schedule: Schedule, _store: Store) -> AbstractContextManager[Watcher]:
-    """Return a watcher that shows nothing."""
+    """Return a context manager that yields a watcher which shows nothing."""
     return nullcontext(Watcher())
 
 
 class Driven(NamedTuple):
-    """Finished run: its schedule, the store (still open), and the new outcomes of its jobs.
+    """A run that has ended, with the new outcomes of its jobs.
+
+    A job whose result was already stored may have run again only because its trained model was
+    missing. In this case, the stored result is kept.
 
     Attributes:
-        schedule: Schedule that was driven.
-        store: Store of the results.
-        outcomes: Results and failures of this run. The failure of a job of a stored run, which ran
-            again for its network alone, is included, but it is not stored.
-        again: Results of jobs that ran again for their network alone; the store keeps the earlier
-            ones.
+        schedule: The schedule of the run.
+        store: The store of the results, which is still open.
+        outcomes: The results and failures that were stored, and failures of jobs that had a stored
+            result already, which are not stored.
+        again: The results of jobs that had a stored result already; they are not stored.
     """
 
     schedule: Schedule
@@ -69,11 +73,11 @@ class Driven(NamedTuple):
 
 @contextmanager
 def prepared_workers(request: Request, options: RunOptions) -> Iterator[None]:
-    """Preload the libraries of the request's jobs in the parent of local workers.
+    """Context manager in which the fork server imports the libraries that the jobs will need.
 
-    Importing them takes seconds, so it overlaps with planning. It is skipped if the store seems to
-    hold all results, since then most likely no job will start. Within the context, SIGTERM or a
-    second Ctrl-C ends this process soon, even if something hangs.
+    The import takes seconds and runs in parallel with the planning of the run. It is skipped if the
+    store seems to have all results already, because then probably no job will start. Within the
+    context, SIGTERM or a second Ctrl-C ends this process soon, even if it hangs.
     """
     modules = () if _seem_stored(request, options) else modules_of(request.kind, request.tasks)
     with ended_at_last(), request.placement.prepared(modules):
@@ -81,16 +85,19 @@ def prepared_workers(request: Request, options: RunOptions) -> Iterator[None]:
 
 
 def _seem_stored(request: Request, options: RunOptions) -> bool:
-    """Return whether the store has at least as many runs as are requested, with any recipe."""
+    """Return whether the store has at least as many runs of these models and tasks as requested.
+
+    Their recipes are not compared.
+    """
     if options.force or not is_there(options.db):
         return False
     tasks = {task.name for task in request.tasks}
-    # A baseline has one run per task, whatever the seeds.
+    # A baseline has one run per task, independently of the seeds.
     runs = {m.name: 1 if m.is_baseline else len(request.seeds) for m in request.models}
     try:
         with open_store(options.db, create=False) as store:
             stored = store.count(model=set(runs), task=tasks)
-    except StoreError:  # a server without tables; the schedule reports any other error
+    except StoreError:  # e.g. a new database server; other errors are reported when scheduling
         return False
     return stored >= len(tasks) * sum(runs.values())
 
@@ -103,32 +110,33 @@ def drive(
     watch: Watch = unwatched,
     until: float = math.inf,
 ) -> Iterator[Driven]:
-    """Run the jobs of a schedule and store each outcome; yield the finished run.
+    """Run the jobs of a schedule, store their outcomes, and yield the run when it has ended.
 
-    A job that makes no progress for the `timeout` of the options is ended. A running job saves its
-    state and resumes from it when it is driven again. A job that starts from another job waits for
-    it, while other jobs run, and fails if that job failed. A job that another process of this
-    machine runs is waited for, while other jobs run. Just before a job starts, it is skipped if
-    another process has stored its result meanwhile (unless `force`), or if its model could not be
-    loaded for an earlier job. An outcome that cannot be stored is kept in a file next to the store,
-    and the run goes on.
+    A job that makes no progress for `options.timeout` seconds is ended. Running jobs save their
+    states, and a job that was interrupted resumes from its state in the next run. A job that needs
+    the model of another job waits for it and fails if the other job failed. If another process on
+    this machine runs a job, this process waits for it and runs other jobs meanwhile.
+
+    A job is skipped if another process has stored its result meanwhile (unless `options.force` is
+    set), or if its checkpoint could not be loaded for an earlier job. An outcome that cannot be
+    stored is kept in a file next to the store, and the run continues.
 
     Args:
-        schedule: Jobs to run, in order.
-        placement: Engine and slots that run the jobs.
-        options: Options of the run: timeouts, trust, `force` and the database.
-        watch: Creates the watcher that receives progress and outcomes.
-        until: Time on the monotonic clock after which no job starts.
+        schedule: The jobs to run, in order.
+        placement: The engine and the slots that run the jobs.
+        options: The options of the run.
+        watch: A function that creates the watcher, which receives progress and outcomes.
+        until: The time on the monotonic clock after which no job is started.
 
     Raises:
-        ModelError: A checkpoint cannot be found, or quick checks show that it cannot be loaded;
-            raised before anything starts.
-        ForeignCodeError: A stored job that runs again needs third-party code that was not trusted.
-        StoreError: An outcome is still not stored when the run ends.
+        ModelError: A checkpoint cannot be found, or quick checks show that it cannot be loaded.
+            This error is raised before any job starts.
+        ForeignCodeError: A job needs third-party code that the user does not trust.
+        StoreError: An outcome could not be stored until the end of the run.
     """
     holds = schedule.checkpoints.holds
     with holds.unless_it_fails():
-        # Each checkpoint once, and once more if its decoder is needed.
+        # Check each checkpoint once, and once more if a job needs its decoder.
         for job in {(job.weights, job.as_text): job for job in schedule.todo}.values():
             revision = hub_revision(job.weights)
             require_checkpoint(job.checkpoint, revision, job.trust, whole=job.as_text)
@@ -147,8 +155,8 @@ def drive(
         store.keep_named_code()
         _require_trust(schedule, options)
         with (
-            # They end from last to first: the locks are released when no worker runs any more and
-            # the waiting outcomes are written.
+            # The contexts end from last to first, so the locks are released only after all workers
+            # have ended and all outcomes are written.
             closing(holds),
             watch(schedule, store) as shown,
             LiveFile(shown, schedule, folder) as watcher,
@@ -165,11 +173,10 @@ def drive(
 
 
 def _require_trust(schedule: Schedule, options: RunOptions) -> None:
-    """Raise ForeignCodeError if a job needs third-party code that only the store names.
+    """Raise ForeignCodeError if a job needs third-party code that this user has not permitted.
 
-    The code need not have run on this machine. Newly planned jobs carry the user's permissions; a
-    job that is run again, or that another job starts or learns from, carries those it was stored
-    with.
+    A stored job may name code that was permitted by another user. This concerns jobs that are run
+    again, and jobs whose model another job needs. Newly planned jobs have this user's permissions.
     """
     keys = {key for job in schedule.todo for key in (job.key, *job.needs)}
     for job in schedule.jobs:
@@ -187,16 +194,16 @@ def _require_trust(schedule: Schedule, options: RunOptions) -> None:
 
 
 class _Run:
-    """Progress of a run: the jobs that wait, run or have ended.
+    """State of a run, which decides which job starts next and handles the outcomes.
 
-    A running job is locked from before its result is looked up until the result is stored. Of
-    several processes only one runs it, while the others wait and use the result, or run the job if
-    that process died.
+    Several processes may have the same jobs. A process locks a job before it looks up whether there
+    is a result, and releases the lock after the result is stored. Thus only one process runs the
+    job; the others wait and then use its result, or run the job if that process was killed.
 
     Attributes:
-        going: Keys of the jobs that wait or run.
-        stored: Outcomes of this run.
-        again: Results of jobs that ran again for their network alone, as in `Driven`.
+        going: The keys of jobs that wait or run.
+        stored: The outcomes of this run, as `Driven.outcomes`.
+        again: The results that are not stored, as in `Driven`.
     """
 
     def __init__(
@@ -211,7 +218,7 @@ class _Run:
         self._snapshots = snapshots
         self._checkpoints: StartCheckpoints = schedule.checkpoints
         self._holds = schedule.checkpoints.holds
-        self._looks: dict[str, float] = {}  # when to check again a job of another process
+        self._looks: dict[str, float] = {}  # when to check again whether another process runs it
         self._watcher = keeping.watcher
         self._states = _States()
         self._keeping = keeping
@@ -223,28 +230,27 @@ class _Run:
         self._stored_before = schedule.again
 
     def queue(self) -> Iterator[Job | None]:
-        """Yield the jobs to start, one by one, and None while all others wait for a running job.
+        """Yield the next job to start, or None while all waiting jobs must wait for a running job.
 
-        If other processes run all the jobs that are left, it sleeps until one is free.
+        If all waiting jobs are run by other processes, this sleeps until one is unlocked.
         """
         while self._waiting:
             if time.monotonic() >= self._until:
                 self._leave_out_the_rest()
                 return
-            # `going` has waiting and running jobs, so a job that needs one of them is not ready.
-            # The test `_hold` locks a job, so both iterators must stay lazy: a list would lock all
-            # of them.
+            # A job that needs a waiting or running job, whose keys are in `going`, is not ready.
+            # `_hold` locks a job, so both iterators must be lazy; a list would lock all jobs.
             ready = (job for job in self._waiting if self.going.isdisjoint(job.needs))
             job = next(filter(self._hold, ready), None)
             if job is None:
-                if len(self.going) > len(self._waiting):  # some run here
+                if len(self.going) > len(self._waiting):  # this process runs some jobs
                     yield None
                 else:
                     time.sleep(SECONDS_BETWEEN_LOOKS)
                 continue
             self._waiting.remove(job)
-            # From here on no other process runs this job. Its result is looked up only now, because
-            # another process may have stored it just before releasing the lock.
+            # The job is now locked, so no other process runs it. Its result is looked up only now,
+            # because another process may have stored it just before it released the lock.
             self._checkpoints.discard_damaged(job.key)
             if self._is_needless(job):
                 self._checkpoints.stay([job.key])
@@ -267,7 +273,7 @@ class _Run:
                 yield job
 
     def _leave_out_the_rest(self) -> None:
-        """Skip all waiting jobs."""
+        """Leave out all waiting jobs."""
         while self._waiting:
             job = self._waiting.pop()
             self.going.remove(job.key)
@@ -281,40 +287,44 @@ class _Run:
         self._watcher.report(job, progress)
 
     def end(self, outcome: Outcome) -> None:
-        """Store the outcome of a job if it is new, and release the jobs that wait for it."""
+        """Handle the end of a job: store the outcome if it is new, unlock the job, and clean up."""
         job = outcome.job
-        if job.key not in self.going:  # an engine that resubmits jobs may return one twice
+        if job.key not in self.going:  # an engine that resubmits jobs may yield an outcome twice
             return
         self.going.remove(job.key)
         self._states.lacking.discard(job.key)
         if isinstance(outcome, Failure):
             self._failed[job.key] = outcome
-        # Planning has read the data, so an error about unreadable input is about the checkpoint.
+        # The data were read during planning, so an error about unreadable input is about the
+        # checkpoint.
         if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
             self._broken.add(job.weights)
-        self._checkpoints.stay([job.key])  # before its result is stored
+        self._checkpoints.stay([job.key])  # must be done before the result is stored
         is_news = self._keeping.put(outcome, is_last=not self.going)
         was_stored = job.key in self._stored_before
         if is_news or (was_stored and isinstance(outcome, Failure)):
             self.stored.append(outcome)
         elif was_stored and isinstance(outcome, Result):
             self.again.append(outcome)
-        # An outcome that is only in memory may still be lost; then the snapshot saves the hours of
-        # training.
+        # An outcome that is only in memory may still be lost. The snapshot is kept in this case, so
+        # that the hours of training are not lost.
         if self._snapshots is not None and _is_final(outcome) and self._keeping.is_safe(outcome):
             self._snapshots.delete_all([job.key])
         self._release(job)
         self._watcher.finish(outcome)
 
     def _release(self, job: Job) -> None:
-        """Unlock a job that has ended, here or elsewhere, and delete networks no longer needed."""
+        """Unlock a job that has ended, and delete trained models that no job needs any more."""
         self._holds.release(job.key)
         if job.needs:
-            with suppress(StoreError):  # repeated when the next job or the run ends
+            with suppress(StoreError):  # this is tried again when the next job or the run ends
                 self._checkpoints.release(self._keeping.store, self.going)
 
     def _hold(self, job: Job) -> bool:
-        """Lock a job for this process; report once if another process holds it."""
+        """Try to lock a job for this process; return False if another process has locked it.
+
+        The first time, the watcher is notified that the job waits for another process.
+        """
         if time.monotonic() < self._looks.get(job.key, 0.0):
             return False
         if self._holds.take(job.key):
@@ -330,7 +340,7 @@ class _Run:
     def _is_needless(self, job: Job) -> bool:
         if job.weights in self._broken:
             return True
-        with suppress(StoreError):  # if the store cannot be read, the job runs
+        with suppress(StoreError):  # if the store cannot be read, run the job
             if self._keeping.force or not self._keeping.store.finished_keys([job.key]):
                 return False
             return not self._checkpoints.is_missing(job.key, self._keeping.store)
@@ -338,10 +348,12 @@ class _Run:
 
 
 class _States:
-    """Notes about snapshots: one when they cannot be written, and one when they can again.
+    """Source of notes about snapshots that cannot be written.
+
+    There is one note when snapshots cannot be written, and one when all jobs can write them again.
 
     Attributes:
-        lacking: Keys of running jobs whose last snapshot could not be written.
+        lacking: The keys of running jobs whose last snapshot could not be written.
     """
 
     def __init__(self) -> None:
@@ -349,10 +361,10 @@ class _States:
         self._is_told = False
 
     def note(self, key: str, progress: Progress) -> str:
-        """Return the note about a job's attempt to write a snapshot, empty if already known."""
+        """Return a note about a job's attempt to write a snapshot, or "" if nothing is new."""
         was_told = self._is_told
-        # The first job that cannot write is reported for all. The recovery is reported once, when
-        # no running job lacks its last snapshot any more.
+        # Only the first job that cannot write its snapshot is reported. The recovery is reported
+        # once, when the last snapshots of all running jobs have been written.
         if not progress.is_kept:
             self.lacking.add(key)
             self._is_told = True
@@ -365,7 +377,10 @@ class _States:
 def _delete_finished(
     snapshots: SnapshotFolder | None, holds: Holds, store: Store, going: set[str]
 ) -> None:
-    """Delete the snapshots of stored jobs that no process runs, left by a killed driver."""
+    """Delete snapshots of jobs that have a stored result and that no process runs.
+
+    A driver that was killed may have left them.
+    """
     if snapshots is None:
         return
     for key in store.finished_keys(snapshots.keys() - going):
@@ -375,28 +390,28 @@ def _delete_finished(
 
 
 def _is_final(outcome: Outcome) -> bool:
-    """Return whether resuming the job from its snapshot could not change its outcome."""
+    """Return whether the outcome would be the same if the job resumed from its snapshot."""
     return isinstance(outcome, Result) or outcome.kind == "diverged"
 
 
-# Outcomes that cannot be stored, because another process holds the database or the disk is full.
+# Handling of outcomes that cannot be stored, because the database is locked or the disk is full.
 
 PATIENCE_SECONDS = 10.0
-"""Seconds that a job's end may wait for the store; running jobs are not listened to meanwhile."""
+"""Seconds to wait for a locked store when a job ends. The output of running jobs is not read in
+this time."""
 
 HURRIED_SECONDS = 0.5
-"""Seconds to wait while an outcome waits already, so that a locked store slows no job down."""
+"""Seconds to wait for a locked store if an earlier outcome could not be stored. The time is short,
+so that a locked store does not slow down the jobs."""
 
 
 class _Keeping:
-    """Writer of outcomes, which retries those that the store does not accept.
+    """Writer of outcomes, which tries again later if an outcome cannot be stored.
 
-    Such an outcome waits in a file next to the store, or in memory if that fails. It is stored when
-    the next job ends, or with the last job, which waits as long as any write does for a locked
-    database. Use it as a context manager.
-
-    Raises:
-        StoreError: An outcome is still not stored at the end; raised by `__exit__`.
+    Meanwhile, the outcome is kept in a file next to the store, or in memory if the file cannot be
+    written. Each time that a job ends, storing is tried again; when the last job ends, it is tried
+    for up to BUSY_SECONDS. Use this object as a context manager; its `__exit__` raises StoreError
+    if an outcome could not be stored until the end.
     """
 
     def __init__(self, store: Store, watcher: Watcher, *, force: bool) -> None:
@@ -425,21 +440,21 @@ class _Keeping:
 
     @property
     def store(self) -> Store:
-        """Store with a timeout that does not hold up the running jobs."""
+        """The store, with a time limit for locks that does not delay the running jobs for long."""
         return self._hurried if self._waiting else self._patient
 
     def is_safe(self, outcome: Outcome) -> bool:
-        """Return whether the outcome is on disk."""
+        """Return whether the outcome is stored or in a file, and not only in memory."""
         return all(one is not outcome for one in self._in_memory)
 
     def put(self, outcome: Outcome, *, is_last: bool) -> bool:
-        """Store an outcome now or later; return False if another driver has stored a result."""
+        """Store an outcome now or later; return False if another process has stored a result."""
         try:
             is_news = _add(self.store, outcome, force=self.force)
         except StoreError as error:
             self._keep(outcome, error)
             is_news = True
-        # During a run one attempt suffices; the last outcome may wait as long as any write.
+        # During the run, earlier outcomes are tried once; after the last job, for a longer time.
         if self._waiting and self._take_within(self._patience if is_last else 0.0):
             self._tell(
                 outcome, "can write to its leaderboard again; the waiting results are stored"
@@ -457,8 +472,7 @@ class _Keeping:
         except (OSError, DataError):
             self._in_memory.append(outcome)
         if not self._waiting:
-            # The store has been locked at least since the first attempt, with the long timeout,
-            # began to wait.
+            # The store was already locked when the failed attempt began, PATIENCE_SECONDS ago.
             self._hurried = self._store.hurried(
                 HURRIED_SECONDS, since=time.monotonic() - PATIENCE_SECONDS
             )
@@ -468,13 +482,16 @@ class _Keeping:
         self._waiting += 1
 
     def _write(self, outcome: Outcome) -> str:
-        """Write an outcome to a file next to the store, and return the folder."""
+        """Write an outcome to a file next to the store; return the folder of the file."""
         folder = str(self._store.keep(outcome, force=self.force).parent)
         self._folders[folder] = None
         return folder
 
     def _take_within(self, seconds: float) -> bool:
-        """Store all waiting outcomes, with retries if the database is locked; return success."""
+        """Try to store all waiting outcomes; return whether this succeeded.
+
+        If the database is locked, this is tried again for `seconds` seconds.
+        """
         end = time.monotonic() + seconds
         while not self._take():
             if not isinstance(self._error, BusyStoreError) or time.monotonic() >= end:
@@ -486,7 +503,7 @@ class _Keeping:
         try:
             while self._in_memory:
                 _add(self._hurried, self._in_memory[0], force=self.force)
-                # One by one: a stored outcome must not be stored again if the next one fails.
+                # Delete each outcome at once, so that it is not stored again if the next one fails.
                 del self._in_memory[0]
             self._hurried.take_kept()
         except StoreError as error:
@@ -524,9 +541,9 @@ class _Keeping:
 
 
 def _add(store: Store, outcome: Outcome, *, force: bool) -> bool:
-    """Store an outcome and return whether it is new.
+    """Store an outcome; return False if it was not stored.
 
-    Unless `force` is set, an outcome is not stored if another driver has stored a result already.
+    Unless `force` is set, it is not stored if there is already a result of the same job.
     """
     with as_store_error(f"the result of {job_name(outcome.job)}"):
         if not force:

@@ -1,9 +1,10 @@
-"""Live state of a run: kept in a file while the run lasts, and used to estimate the time left.
+"""Live state of a run, from which the time left is estimated and which other processes can watch.
 
     results/live/PID-NUMBER.jsonl       the jobs to run, then one line per change
 
-The file is next to the database. Its process locks it, so that other processes can recognize a
-killed run, and deletes it at the end. Times in it are seconds of the machine's monotonic clock.
+While a run lasts, its process writes the state to this file, which is next to the database. The
+process holds a lock on the file, so that other processes can recognize that it was killed, and
+deletes the file at the end. Times in the file are seconds of the machine's monotonic clock.
 """
 
 import fcntl
@@ -26,28 +27,28 @@ from benchharness.leaderboard.result import Failure, Result
 from benchharness.progress import Progress, Watcher, ending
 
 LIVE = "live"
-"""Name of the folder next to the database."""
+"""Name of the folder for live files, which is next to the database."""
 
 SECONDS_BETWEEN_LINES = 1.0
 """Minimum seconds between two lines about a running job, unless its phase changes."""
 
 SHARE_BETWEEN_LINES = 0.005
-"""Minimum pause between two lines as a fraction of the job's time so far, so that a job of a day
-has hundreds of lines, not thousands."""
+"""Minimum time between two lines about a running job, as a fraction of the job's time so far. It
+limits the file of a job that takes a day to hundreds of lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LiveJob:
-    """Job to run, as the live file describes it.
+    """Description of a job in the live file.
 
     Attributes:
-        key: Key of the job.
-        name: Name for the user.
-        group: Identifier shared by jobs that differ only in their seed.
-        task: Task that the job is trained on.
-        kind: Kind of its model.
-        seconds: Estimated seconds.
-        after: Keys of the jobs that it waits for.
+        key: The key of the job.
+        name: The name of the job for the user.
+        group: An identifier that is the same for jobs that differ only in their seed.
+        task: The task that the job is trained on.
+        kind: The kind of the job, such as "model" or "baseline".
+        seconds: The estimated duration of the job in seconds.
+        after: The keys of jobs that must end before this one starts.
     """
 
     key: str
@@ -60,7 +61,7 @@ class LiveJob:
 
     @classmethod
     def of(cls, job: Job, schedule: Schedule) -> Self:
-        """Create the live description of a scheduled job."""
+        """Create the description of a scheduled job."""
         return cls(
             key=job.key,
             name=schedule.names[job.key],
@@ -76,15 +77,15 @@ class LiveJob:
 
 @dataclass(kw_only=True)
 class Running:
-    """Job that runs, with the times of its steps.
+    """State of a running job, with the times of its training steps.
 
     Attributes:
-        job: Description of the job.
-        since: Time of its start.
-        progress: Latest progress.
-        first: Time and number of the first step that was reported; a resumed job has earlier steps.
-        last: Time and number of the last step that was reported, and the total number of steps.
-        losses: Reported finite losses, in order.
+        job: The description of the job.
+        since: The time at which it started.
+        progress: Its latest progress.
+        first: The time and number of the first reported step; a resumed job does not begin at 1.
+        last: The time and number of the last reported step, and the total number of steps.
+        losses: All reported losses that are finite, in order.
     """
 
     job: LiveJob
@@ -105,28 +106,36 @@ class Running:
 
     @property
     def share(self) -> float:
-        """Fraction of the work that is done; training counts as 90 % of the work."""
+        """Fraction of the work that is done.
+
+        Training counts as 90 % of the work, and the predictions after it as 10 %.
+        """
         _, step, steps = self.last
         trained = _TRAINING * step / steps if steps else 0.0
-        # Dev is also scored between the steps; only after the last step is predicting the rest of
-        # the work.
+        # Predictions between training steps, for evaluation on dev, do not count as progress.
         if self.progress.phase == "predicting" and self.progress.steps and step == steps:
             return trained + (1 - _TRAINING) * self.progress.step / self.progress.steps
         return trained
 
     @property
     def work(self) -> float | None:
-        """Seconds from the first step to the end, by the pace of steps; None before step two."""
+        """Estimated seconds from the first training step to the end of the job.
+
+        The estimate uses the speed of the steps so far. It is None until two steps are reported.
+        """
         at, step, steps = self.last
         if self.first is None or step == self.first[1]:
             return None
         since, first = self.first
-        # The seconds per step times all steps, plus the work after training.
+        # Multiply the seconds per step by the number of steps, and add the work after training.
         return (at - since) * steps / (step - first) / _TRAINING
 
     @property
     def trust(self) -> float:
-        """Weight of the job's own pace: 1 after five seconds of steps or a fifth of the work."""
+        """Weight, from 0 to 1, of the job's own speed in the estimate of its remaining time.
+
+        It is 1 after five seconds of training, or after a fifth of the work.
+        """
         seconds = self.last[0] - self.first[0] if self.first else 0.0
         return min(1.0, max(5 * self.share, seconds / 5))
 
@@ -136,7 +145,15 @@ _TRAINING = 0.9
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """Job that has ended, with the text of its outcome; `is_left_out` means that it was skipped."""
+    """State of a job that has ended.
+
+    Attributes:
+        job: The description of the job.
+        text: A text about its outcome.
+        losses: The losses that it reported.
+        is_failed: Whether it failed.
+        is_left_out: Whether it did not run, because it was not needed any more.
+    """
 
     job: LiveJob
     text: str
@@ -146,12 +163,12 @@ class Ended:
 
 
 class RunState:
-    """State of a run: its jobs in the order of their start, and which of them run or have ended.
+    """State of a run, which records the jobs that are running or have ended.
 
     Args:
-        jobs: Jobs to run.
-        at_once: Number of jobs that run at the same time.
-        started: Time of the run's start, on the same clock as all other times.
+        jobs: The jobs to run, in the order in which they will start.
+        at_once: The number of jobs that run concurrently.
+        started: The time at which the run started, on the same clock as all other times.
     """
 
     def __init__(self, jobs: Iterable[LiveJob], at_once: int = 1, started: float = 0.0) -> None:
@@ -175,10 +192,11 @@ class RunState:
 
     def report(self, key: str, progress: Progress, at: float) -> None:
         """Record the progress of a running job."""
-        # A report about a snapshot does not show how far the job is.
+        # A report about a snapshot contains no progress of the job.
         if key not in self.jobs or key in self.ended or progress.is_kept is not None:
             return
-        # A resubmitted job waits too. Its clock restarts, and it moves behind the others.
+        # A job that is resubmitted to a cluster waits again. Its time starts anew, and it is moved
+        # behind the other running jobs.
         if progress.phase == "waiting":
             self.running.pop(key, None)
             self.running[key] = Running(job=self.jobs[key], since=at, progress=progress)
@@ -191,7 +209,7 @@ class RunState:
     def end(
         self, key: str, text: str, at: float, *, is_failed: bool = False, is_left_out: bool = False
     ) -> None:
-        """Record that a job has ended or is skipped."""
+        """Record that a job has ended or is left out."""
         if key not in self.jobs:
             return
         run = self.running.pop(key, None)
@@ -207,19 +225,25 @@ class RunState:
         )
 
     def remaining(self, now: float) -> Callable[[LiveJob], float]:
-        """Return a function that estimates a job's remaining seconds, once it has a slot."""
+        """Return a function that estimates the remaining seconds of a job.
+
+        For a job that has not started, the time until it gets a slot is not included.
+        """
         return self._pace.remaining(self.running.values(), now)
 
     def seconds_left(self, now: float) -> float:
-        """Estimate the seconds until all jobs have ended, `at_once` jobs at a time, in order."""
+        """Estimate the seconds until all jobs have ended.
+
+        The estimate assumes that jobs start in order, and that `at_once` jobs run concurrently.
+        """
         seconds = self.remaining(now)
         busy = [run for run in self.running.values() if run.progress.phase != "waiting"]
         ends = {run.job.key: seconds(run.job) for run in busy}
         free = max(self.at_once, len(busy)) - len(busy)
         slots = [*ends.values(), *(0.0 for _ in range(free))]
-        # List scheduling: in order, each job takes the slot that is free first, and starts when all
-        # jobs that it waits for have ended too. The heap holds the times at which the slots become
-        # free.
+        # Simulate list scheduling: each job takes the slot that becomes free first, and starts when
+        # all jobs that it waits for have ended too. The heap contains the times at which slots
+        # become free.
         heapq.heapify(slots)
         for job in self.jobs.values():
             if job.key in ends or job.key in self.ended:
@@ -231,50 +255,55 @@ class RunState:
 
 
 class _Pace:
-    """Estimator of the ratio of jobs' times to their estimates, from jobs that run or have ended.
+    """Estimator of the remaining time of jobs, which learns from jobs that run or have ended.
 
-    The time until a job's first step is separated from its work after that. The ratio of the work
-    to its estimate is learned in levels: from all jobs of a kind, then of a task, then of jobs that
-    differ only in their seed.
+    The time until a job's first training step and its work after that are estimated separately. The
+    ratio of the actual work to the work that was estimated before the run is learned on three
+    levels: from jobs of the same kind, of the same task, and of the same group, which differ only
+    in their seed.
     """
 
     def __init__(self) -> None:
-        self._starts: list[float] = []  # seconds to the first step, if begun after another's
+        # Seconds until the first step, of jobs that started after another job's first step.
+        self._starts: list[float] = []
         self._first_step: float | None = None
         self._factors = _Factors()
 
     def learn(self, run: Running, at: float) -> None:
-        """Learn from a job that ends at time `at`."""
+        """Learn from the duration of a job that ended at time `at`."""
         work = at - run.since
         if run.first is not None:
             since, first = run.first
             told, step, steps = run.last
-            # A step is reported when it is done, so the first one began one step's time earlier.
+            # A step is reported after it is done, so the first step began one step duration before.
             of_a_step = (told - since) / (step - first) if step > first else 0.0
             start = max(0.0, since - of_a_step - run.since)
             if self._first_step is not None and run.since > self._first_step:
                 self._starts.append(start)
             self._first_step = min(since, self._first_step or since)
             work -= start
-            # A resumed job did only the remaining steps; its work is scaled up to all of them.
-            if first > steps / 10:  # it has resumed
+            # A resumed job did only its remaining steps, so scale its work to all steps.
+            if first > steps / 10:  # the job was resumed from a snapshot
                 work *= steps / max(1, steps - first)
         self._factors.add(run.job, work, 1.0)
 
     @property
     def start_seconds(self) -> float:
-        """Estimated seconds of a job until its first step, once another job has reached its own.
+        """Estimated seconds from the start of a job to its first training step.
 
-        Jobs that start with the run also wait for libraries to be imported; later jobs find them
-        loaded. The value is a constant until any job has reached its first step.
+        The first jobs of a run also wait until libraries are imported, so the value is a larger
+        constant until some job has reached its first step.
         """
         if self._first_step is None:
             return _START_SECONDS
-        # A mean in which the default counts as much as 0.3 jobs.
+        # Compute a mean over jobs, in which the default value has a weight of 0.3 jobs.
         return (sum(self._starts) + 0.3 * _WARM_SECONDS) / (len(self._starts) + 0.3)
 
     def remaining(self, runs: Iterable[Running], now: float) -> Callable[[LiveJob], float]:
-        """Return a function that estimates a job's remaining seconds, given the running jobs."""
+        """Return a function that estimates the remaining seconds of a job.
+
+        The estimates also use the progress of the running jobs in `runs`.
+        """
         by_key = {run.job.key: run for run in runs}
         factors = self._factors.copy()
         for each in by_key.values():
@@ -290,7 +319,7 @@ class _Pace:
             if run.first is None:
                 return max(0.0, work + start - (now - run.since))
             if run.work is not None:
-                # Interpolate on a logarithmic scale between the estimate and the job's own pace.
+                # Interpolate geometrically between this estimate and that from the job's own speed.
                 work = work ** (1 - run.trust) * run.work**run.trust
             return max(0.0, work * (1 - run.share) - (now - run.last[0]))
 
@@ -298,19 +327,22 @@ class _Pace:
 
 
 class _Factors:
-    """Ratios of work to its estimate, as weighted sums of logarithms per kind, task and group."""
+    """Statistics of the ratio of the actual work of jobs to their estimated work.
+
+    They are weighted sums of logarithms of the ratio, per kind, task and group of jobs.
+    """
 
     def __init__(self) -> None:
         self._sums: dict[tuple[str, str], tuple[float, float]] = {}
 
     def copy(self) -> "_Factors":
-        """Return a copy, to which temporary observations can be added."""
+        """Return a copy, to which observations of jobs that still run can be added."""
         other = _Factors()
         other._sums = dict(self._sums)
         return other
 
     def add(self, job: LiveJob, work: float, weight: float) -> None:
-        """Add an observation: the seconds of work of a job, with a weight."""
+        """Add an observation: a job needed `work` seconds. `weight` is its weight in the means."""
         found = math.log(max(work, 1e-3) / _work(job))
         for level in _levels(job):
             total, weights = self._sums.get(level, (0.0, 0.0))
@@ -319,8 +351,8 @@ class _Factors:
     def of(self, job: LiveJob) -> float:
         """Return the expected ratio of a job's work to its estimate."""
         value = 0.0
-        # From kind to task to group: each level is the mean of its own logarithms and of the
-        # previous level, which counts as `trust` jobs.
+        # Go from kind to task to group. The value of each level is a weighted mean of its own
+        # observations and of the previous level's value, which has a weight of `trust` jobs.
         for level, trust in zip(_levels(job), _WEIGHTS, strict=True):
             total, weights = self._sums.get(level, (0.0, 0.0))
             value = (trust * value + total) / (trust + weights)
@@ -334,31 +366,35 @@ def _levels(job: LiveJob) -> Iterator[tuple[str, str]]:
 
 
 _WEIGHTS = (0.15, 0.5, 0.3)
-"""Weight, in jobs, of the estimate for a kind, of the kind for a task, and of the task for a group.
-The weights are low, since two jobs predict more about a machine than any estimate."""
+"""Weights, in numbers of jobs, of the prior value of the ratio on the levels kind, task and group.
+
+The prior value of a kind is 1, as if the estimate were right. The prior value of a task is the
+value of its kind, and that of a group is the value of its task. The weights are low, because two
+jobs that have run on a machine predict more than any estimate.
+"""
 
 _START_SECONDS = 5.0
-"""Seconds until the first step that estimates include."""
+"""Seconds until the first training step that are included in the estimate of a job's duration."""
 
 _WARM_SECONDS = 2.0
-"""Seconds until the first step if the libraries are imported already."""
+"""Seconds until the first training step of a job if its libraries are already imported."""
 
 
 def _work(job: LiveJob) -> float:
-    """Return the estimated seconds of a job without the time until its first step."""
+    """Return the estimated duration of a job in seconds, without the time until its first step."""
     if job.kind == "baseline":
         return max(job.seconds, 0.1)
     return max(job.seconds - _START_SECONDS, 0.1 * job.seconds, 0.1)
 
 
-# The live file: written by the run, read by other processes.
+# Writing the live file in the process of the run, and reading it in other processes.
 
 
 class LiveFile(Watcher):
-    """Watcher that forwards all events to another one and writes them to the live file.
+    """Watcher that writes all events to the live file and forwards them to another watcher.
 
-    It is a context manager. Write errors are ignored, so that no run fails because it cannot be
-    watched.
+    It is used as a context manager. Errors in writing the file are ignored, because a run should
+    not fail if only its live file cannot be written.
     """
 
     def __init__(self, watcher: Watcher, schedule: Schedule, folder: Path) -> None:
@@ -372,12 +408,12 @@ class LiveFile(Watcher):
         delete_dead(self._path.parent)
         if not self._schedule.todo:
             return self
-        draft = self._path.with_suffix(".new")  # hidden from readers until it is locked
+        draft = self._path.with_suffix(".new")  # renamed after it is locked; readers ignore ".new"
         with suppress(OSError):
             draft.parent.mkdir(parents=True, exist_ok=True)
-            # Unbuffered, so that the lines of a killed process are in the file.
+            # Do not buffer, so that the file has all lines even if this process is killed.
             self._file = draft.open("xb", buffering=0)
-            with suppress(OSError):  # a file system without locks
+            with suppress(OSError):  # the file system may not support locks
                 fcntl.flock(self._file, fcntl.LOCK_EX)
         jobs = [asdict(LiveJob.of(job, self._schedule)) for job in self._schedule.todo]
         self._tell(
@@ -402,7 +438,7 @@ class LiveFile(Watcher):
             self._file = None
 
     def report(self, job: Job, progress: Progress) -> None:
-        """Write a running job's progress, unless a similar line was written only just before."""
+        """Write the progress of a running job, unless a similar line was written recently."""
         now = time.monotonic()
         stage = progress.phase, progress.step > 0, progress.step == progress.steps
         before, since, last = self._told.get(job.key, (None, now, now))
@@ -419,12 +455,12 @@ class LiveFile(Watcher):
         self._watcher.finish(outcome)
 
     def leave_out(self, job: Job) -> None:
-        """Write that a job is skipped."""
+        """Write that a job is left out, because it does not need to run."""
         self._tell("end", key=job.key, text="is left out", is_left_out=True)
         self._watcher.leave_out(job)
 
     def say(self, line: str) -> None:
-        """Pass a line about the run to the other watcher."""
+        """Forward a message about the run to the other watcher."""
         self._watcher.say(line)
 
     def _tell(self, event: str, **facts: Any) -> None:
@@ -446,28 +482,28 @@ def _without_defaults(progress: Progress) -> Mapping[str, Any]:
 
 def delete_dead(folder: Path) -> None:
     """Delete the live files of killed processes, and the folder if it is then empty."""
-    # A symbolic link is not followed: nothing is deleted at its target.
+    # If the folder is a symbolic link, nothing is deleted.
     if folder.is_symlink():
         return
     with suppress(OSError):
         for path in filter(_is_ours, tuple(folder.iterdir())):
             with suppress(OSError), path.open("rb") as file:
-                # A living process holds an exclusive lock, so this raises and the file stays.
+                # If the run's process is alive, it has locked the file, so this raises an error.
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 path.unlink()
         folder.rmdir()
 
 
 def _is_ours(path: Path) -> bool:
-    # "4711-98765432101.jsonl", or ".new" until readers may follow it.
+    # The name is like "4711-98765432101.jsonl", or ends in ".new" if the file is not complete.
     return re.fullmatch(r"[0-9]+-[0-9]+\.(jsonl|new)", path.name) is not None
 
 
 class Followed:
-    """Run of another process, followed through its live file.
+    """Reader of the live file of a run in another process.
 
-    Close it at the end. `is_over` means that the run has ended, `is_lost` that its process was
-    killed before it could report the end.
+    Call `close` at the end. `is_over` is True if the run has ended, and `is_lost` is also True if
+    its process was killed, so that it could not write that the run ended.
     """
 
     def __init__(self, path: Path) -> None:
@@ -481,19 +517,22 @@ class Followed:
         self._last = 0.0
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the live file."""
         self._file.close()
 
     @property
     def now(self) -> float:
-        """Time on the run's clock; for a run of another machine, the time of its last line."""
+        """Current time on the run's clock.
+
+        For a run on another machine, whose clock cannot be read, this is the time of its last line.
+        """
         return time.monotonic() if self._is_here else self._last
 
     def news(self) -> Iterator[Mapping[str, Any]]:
-        """Yield the lines that were written since the last call, as parsed JSON."""
-        # Checked first, so that lines that a process wrote before it died are read below.
+        """Update the state, and yield the parsed lines that were written since the last call."""
+        # Check the lock first, so that all lines of a process that has just died are read below.
         is_held = self._is_held()
-        # After the last line end is an unfinished line, or nothing.
+        # The text after the last newline is an incomplete line, or empty.
         *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
         for line in lines:
             with suppress(ValueError, KeyError, TypeError):
@@ -522,7 +561,7 @@ class Followed:
                 self.process, self.stored = said["process"], said["stored"]
                 self._is_here = said["host"] == platform.node()
             case "progress":
-                # Without "event", "at" and "key", and without fields of later versions.
+                # Ignore "event", "at" and "key", and fields that a later version may have added.
                 fields = {name: said[name] for name in said if name in _PROGRESS}
                 self.state.report(said["key"], Progress(**fields), at)
             case "end":
@@ -541,16 +580,16 @@ _PROGRESS = frozenset(asdict(Progress(phase="")))
 
 
 def is_alive(process: int) -> bool:
-    """Return whether a process of this machine still exists."""
+    """Return whether a process with this id exists on this machine."""
     return Path(f"/proc/{process}").exists()
 
 
 def live_files(folder: Path) -> list[Path]:
-    """Return the live files next to a database, oldest first."""
+    """Return the live files in the results folder `folder`, oldest first."""
     return sorted((folder / LIVE).glob("*.jsonl"), key=_began)
 
 
 def _began(file: Path) -> tuple[int, str]:
-    """Return the nanoseconds in a file's name as a number: as text, 9 would sort after 10."""
+    """Return a sort key for live files: the start time in the file's name, then the name."""
     nanoseconds = file.stem.rpartition("-")[2]
     return int(nanoseconds) if nanoseconds.isdecimal() else 0, file.name

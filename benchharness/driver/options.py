@@ -1,9 +1,8 @@
-"""Options of a run, each declared once as a field of `RunOptions`.
+"""Options of a run, each of which is declared once as a field of `RunOptions`.
 
-These fields are the source of three interfaces: the options of `bench run`, `which` and `check`
-with their help (cli/options.py), the arguments of `run` and `which` in Python (`takes_options`),
-and the arguments of pytest's marker. To add an option, add a field, the code that uses it and a
-test.
+Three interfaces are made from these fields: the options of `bench run`, `which` and `check` with
+their help (cli/options.py), the arguments of `run` and `which` in Python (`takes_options`), and the
+arguments of the pytest marker. To add an option, add a field, the code that uses it and a test.
 """
 
 import json
@@ -34,17 +33,17 @@ OUTPUT = "Output"
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """Declaration of an option: its help and how the command line presents it.
+    """Declaration of an option, with its help text and its form on the command line.
 
     Attributes:
-        help: Help text.
-        head: Heading under which the help of a command with many options lists this one.
-        flag: Flags on the command line, several separated by blanks; empty for `--` and the field's
-            name.
-        metavar: Placeholder of the value in the help.
-        least: Smallest allowed value.
-        proposes: Values for shell completion, or the name of a function of cli/completion.py.
-        variable: Environment variable that sets the option.
+        help: The help text.
+        head: The heading in a command's help under which the option is listed.
+        flag: The flags on the command line, separated by spaces; by default, `--` and the name of
+            the field.
+        metavar: The placeholder for the value in the help.
+        least: The smallest allowed value.
+        proposes: The values for shell completion, or the name of a function in cli/completion.py.
+        variable: The environment variable that sets the option.
     """
 
     help: str
@@ -57,7 +56,7 @@ class Option:
 
 
 def option(default: Any, text: str, **facts: Any) -> Any:
-    """Return a dataclass field that is an option; `default=...` makes the option required."""
+    """Declare an option as a dataclass field; if `default` is `...`, the option is required."""
     metadata = {"option": Option(help=text, **facts)}
     return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
 
@@ -72,7 +71,7 @@ Precision = Literal["auto", "fp32", "tf32", "bf16"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Options of a run as the command line gives them, before any check."""
+    """Options of a run as the user gave them, before they are checked."""
 
     model: Names = _option(
         WHAT,
@@ -302,27 +301,27 @@ class RunOptions:
 
     @property
     def trust(self) -> Trust:
-        """Permissions that the user gives to checkpoints."""
+        """What a checkpoint may do when it is loaded, according to the user's options."""
         return Trust(remote_code=self.trust_remote_code, pickle=self.allow_pickle)
 
     @classmethod
     def of(cls, **values: Any) -> Self:
-        """Create options from Python values: mappings, paths, or one name instead of several.
+        """Create options from Python values, which may be mappings, paths, or single names.
 
         Raises:
             BenchError: A value cannot be converted to its option's type.
         """
         several = values.get("seeds")
-        if isinstance(several, Iterable) and not isinstance(several, str):  # the seeds themselves
+        if isinstance(several, Iterable) and not isinstance(several, str):  # a list of seeds
             values |= {"seeds": None, "seed": tuple(several)}
             if not values["seed"]:
-                values["seeds"] = 0  # refused later: at least one seed is needed
+                values["seeds"] = 0  # raises an error later, because a run needs a seed
         types = {each.name: each.type for each in fields(cls)}
         return cls(**{name: _plain(name, types[name], each) for name, each in values.items()})
 
 
 OPTIONS: Mapping[str, Option] = {each.name: each.metadata["option"] for each in fields(RunOptions)}
-"""Declaration of each option, keyed by field name."""
+"""Declarations of all options of a run, keyed by field name."""
 
 OF_WHICH = frozenset(OPTIONS) - {
     *("model", "seed", "shots", "multi_task", "teacher", "test", "skip_missing", "force"),
@@ -333,8 +332,8 @@ OF_CHECK = frozenset(OPTIONS) - {
     *("skip_missing", "test", "shots", "multi_task", "start_from", "teacher", "precision"),
     *("halving", "baselines", "keep_models", "db", "log", "force", "dry_run"),
 }
-"""Options of `bench check`; `OF_WHICH` has those of `bench which`, and `bench run` has all
-options."""
+"""Names of the options of `bench check`. OF_WHICH has the names of those of `bench which`, and
+`bench run` has all options."""
 
 RARE = frozenset(
     {
@@ -344,24 +343,24 @@ RARE = frozenset(
         *("trust_remote_code", "allow_pickle", "log"),
     }
 )
-"""Options that only `--help-all` shows, not `--help`."""
+"""Names of options that are shown by `--help-all` but not by `--help`."""
 
 OF_OWN_DATA = [n for n, o in OPTIONS.items() if o.head == OWN and n not in ("data_file", "hf")]
-"""Options that describe how to read the user's own data."""
+"""Names of options that describe how to read the user's own data."""
 
 
 def chosen_fields(names: Collection[str] | None) -> list["Field[Any]"]:
-    """Return the fields with these names, or all fields for None, in declaration order."""
+    """Return the fields of RunOptions with these names, or all fields if `names` is None."""
     return [each for each in fields(RunOptions) if names is None or each.name in names]
 
 
 def names_in(words: Iterable[str]) -> list[str]:
-    """Split words at commas and return the distinct names in their order."""
+    """Split words at commas; return the names in their order, without duplicates."""
     names = (name.strip() for word in words for name in word.split(","))
     return list(dict.fromkeys(filter(None, names)))
 
 
-# The options as arguments of Python functions.
+# Using the options as arguments of Python functions.
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
@@ -377,32 +376,32 @@ _SHELL = {
     "show runs": "bh.runs",
     "show published": "bh.published",
 }
-"""Python functions of the commands that have one; other commands keep their shell form in messages.
+"""Python functions of commands, which replace the commands in messages to Python users.
 
-A function of an extension has the name of its command."""
+Functions of extensions have the name of their command and are not listed here."""
 
 _WORDS = r"(?:'[^']*'|[^\s`;)]+)"
 _FOUND = re.compile(
     rf"`bench ([^`]*)`|`(?!--)[^`]*`|(?<![\w-])(\()?--([a-z][a-z\d-]*)(?: ({_WORDS}))?"
 )
-"""Pattern of a bench command in backticks, another quoted command, or an option and the next
-word."""
+"""Pattern that matches a bench command in backticks, other text in backticks, or an option with the
+word after it."""
 
 
 def _is_value(word: str, known: Option) -> bool:
-    """Return whether the word after an option is its value, not the next word of the sentence."""
+    """Return whether the word after an option in a sentence is the option's value."""
     literal = re.split(r"[|,\[]", known.metavar or "")
     return not re.fullmatch(r"[a-z]+(-[a-z]+)*", word) or word in literal
 
 
 def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
-    """Rewrite a text's options and commands in Python's form: `--suite glue` becomes suite="glue".
+    """Rewrite shell options and commands in a text for Python: `--suite glue` to `suite="glue"`.
 
-    Options that are no argument in Python, such as options of another command, stay unchanged.
+    Options that are not arguments in Python, such as options of other commands, stay unchanged.
 
     Args:
-        text: Text that mentions options or commands.
-        own: Arguments of the called function, with the default of each.
+        text: The text, such as an error message.
+        own: The arguments of the function that was called, with their default values.
     """
     names = {name.replace("_", "-"): (name, default) for name, default in own.items()}
     names |= {"from": ("where", "")} if "where" in own else {}
@@ -427,7 +426,7 @@ def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
         if not value or not _is_value(value, OPTIONS.get(name, Option(help=""))):
             return f"{left}{rest}"
         value = value[1:-1] if value[0] == "'" else value
-        # DIR and N are placeholders for the reader to fill in, and 8 is a number: no quotes.
+        # Write placeholders such as DIR and N, and numbers, without quotes.
         plain = re.fullmatch(r"[A-Z][A-Z/|]*|\d+(\.\d+)?", value)
         shown = value if plain else json.dumps(value, ensure_ascii=False)
         return f"{left}{shown}{end[0] if end else ''}"
@@ -436,10 +435,10 @@ def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
 
 
 def speaks_python(function: Callable[Given, Made]) -> Callable[Given, Made]:
-    """Decorate a public function so that its errors use Python's words.
+    """Decorate a public function so that its errors name Python arguments instead of options.
 
-    Each call starts without trusted third-party code, whatever an earlier call trusted. A
-    BenchError names arguments instead of options, and its traceback ends at the caller's line.
+    The traceback of a BenchError ends at the line that called the function. Each call starts
+    without trusted third-party code, even if an earlier call has trusted some.
     """
     own = {each.name: each.default for each in signature(function).parameters.values()}
 
@@ -459,12 +458,13 @@ def speaks_python(function: Callable[Given, Made]) -> Callable[Given, Made]:
 def takes_options(
     names: Collection[str] | None = None,
 ) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Decorate a function with `**options` to show and check the arguments of RunOptions.
+    """Return a decorator for functions whose `**options` are options of a run.
 
-    The arguments appear in the signature and in the docstring. An unknown argument is a TypeError.
+    The decorated function has the options in its signature and docstring, and raises TypeError for
+    an unknown argument. Its errors name Python arguments, as with `speaks_python`.
 
     Args:
-        names: Options that the function takes; None for all.
+        names: The names of the options that the function has; None for all.
     """
 
     def decorate(function: Callable[..., Made]) -> Callable[..., Made]:
@@ -491,10 +491,10 @@ def takes_options(
 
 
 def listed(words: str | Iterable[str] | None) -> Names:
-    """Return one or several names as a tuple, empty for None.
+    """Convert one name, several names, or None to a tuple of names.
 
     Raises:
-        BenchError: A value is not a string.
+        BenchError: A name is not a string.
     """
     if isinstance(words, str) or not isinstance(words, Iterable):
         words = () if words is None else (words,)
@@ -505,9 +505,9 @@ def listed(words: str | Iterable[str] | None) -> Names:
 
 
 def _plain(name: str, kind: Any, value: Any) -> Any:
-    """Convert a Python value to the form that the command line gives."""
+    """Convert the value of a Python argument to the form that the command line would give."""
     if name == "columns" and isinstance(value, Mapping):
-        # {"text": ["title", "body"], "label": "stars"} is "text=title+body,label=stars".
+        # {"text": ["title", "body"], "label": "stars"} becomes "text=title+body,label=stars".
         return ",".join(f"{role}={'+'.join(listed(columns))}" for role, columns in value.items())
     if name == "data" and not isinstance(value, str | PathLike | None):
         raise BenchError(
@@ -515,7 +515,7 @@ def _plain(name: str, kind: Any, value: Any) -> Any:
             "mini or a folder), and data_file takes rows of your own."
         )
     if name == "timeout":
-        # None means no timeout in Python, as 0 does on the command line.
+        # In Python, None means that there is no timeout; on the command line, 0 does.
         return value or 0.0
     if kind == Names:
         if isinstance(value, Mapping):
@@ -527,7 +527,7 @@ def _plain(name: str, kind: Any, value: Any) -> Any:
 
 
 def _word(value: object) -> str:
-    """Convert a value to a word, or several values to words joined by commas."""
+    """Convert a value to text; several values are joined by commas."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, PathLike):

@@ -1,4 +1,7 @@
-"""Planning: turns a request into jobs (models x tasks x seeds) with the digests of their rows."""
+"""Planning, which turns a request into jobs: one per model, task, hyperparameter setting and seed.
+
+Planning reads the data, because each job contains the digests of the examples that it uses.
+"""
 
 import math
 from collections import ChainMap
@@ -41,17 +44,18 @@ from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import Task, TimedTask
 
 Recipes = Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]
-"""Resolved recipes of each model and task: one point, or all points of a sweep."""
+"""Resolved recipes, keyed by model and task name. A tuple has one recipe, or one per point of a
+hyperparameter sweep."""
 
 
 class RowCounts(NamedTuple):
-    """Numbers of rows of one split.
+    """Numbers of examples of one split.
 
     Attributes:
-        used: Examples that are used.
-        left_out: Rows that the benchmark's convention leaves out.
-        cut: Rows that the limit leaves out.
-        odd: Counts of oddities in the released data, by kind.
+        used: The number of examples that are used.
+        left_out: The number that is left out because of the benchmark's convention.
+        cut: The number that is left out because of `--limit`.
+        odd: Counts of oddities in the released data, keyed by a description of the oddity.
     """
 
     used: int
@@ -62,15 +66,15 @@ class RowCounts(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Jobs of a request, baselines last, with the row counts of their splits.
+    """The planned jobs of a request.
 
     Attributes:
-        jobs: Jobs to have results of; a job comes after those that it needs.
-        rows: Row counts by split fingerprint, so that a split shared by several jobs is counted
-            once.
-        left_out: Missing files of the requested tasks that are skipped, by task.
-        notes: Sentences for the user, such as about requested values that no job uses.
-        grid: All planned jobs if `jobs` is only a part of them, as in successive halving; else
+        jobs: The jobs. A job comes after the jobs whose models it needs, and baselines come last.
+        rows: The numbers of examples per split, keyed by the split's fingerprint, so that a split
+            shared by several jobs is counted once.
+        left_out: Why tasks are left out, such as "no dev.tsv", keyed by task.
+        notes: Messages for the user, such as about hyperparameters that no job uses.
+        grid: All planned jobs if `jobs` contains only some of them, as in successive halving; else
             empty.
     """
 
@@ -82,27 +86,27 @@ class Plan:
 
     @property
     def used_rows(self) -> dict[str, int]:
-        """Number of examples per split, by fingerprint."""
+        """Numbers of examples that are used, keyed by the split's fingerprint."""
         return {digest: counts.used for digest, counts in self.rows.items()}
 
     def part(self, keys: Iterable[str]) -> "Plan":
-        """Return the plan of the jobs with these keys and of the jobs that they need."""
+        """Return a plan with only the jobs that have these keys and the jobs that they need."""
         wanted = with_starts(keys, self.jobs)
         jobs = tuple(job for job in self.jobs if job.key in wanted)
         return replace(self, jobs=jobs, grid=self.grid or self.jobs)
 
     def left_out_rows(self) -> dict[str, int]:
-        """Return the number of rows left out by convention, by "task:split", if there are any.
+        """Return how many examples the benchmark's convention leaves out, keyed by "task:split".
 
-        The user's own tasks are not included: their left-out rows are reported when the data are
-        found.
+        Only splits with such examples are included. Tasks on the user's own data are not included,
+        because this is reported when the data are first read.
         """
         jobs = (job for job in self.jobs if job.definition is None)
         counts = self._counts(jobs)
         return {name: found.left_out for name, found in counts.items() if found.left_out}
 
     def odd_rows(self) -> dict[str, Mapping[str, int]]:
-        """Return the oddities of the splits as released, by "task:split"."""
+        """Return the counts of oddities in the released data, keyed by "task:split"."""
         return {name: found.odd for name, found in self._counts(self.jobs).items()}
 
     def _counts(self, jobs: Iterable[Job]) -> dict[str, RowCounts]:
@@ -111,28 +115,31 @@ class Plan:
 
 
 def plan(request: Request) -> Plan:
-    """Plan the jobs of every model, task, configuration and seed, each once, in that order.
+    """Plan the jobs of a request: one per model, task, hyperparameter setting and seed.
 
-    A task that another task's model predicts (AX by MNLI's) becomes splits of that model's job. The
-    job has these splits whenever the data contain them, so that asking for MNLI alone and for all
-    of GLUE plan the same job. A job that starts from another job's encoder, or learns from it,
-    comes after that job, which is added if it was not requested. Baselines come last.
+    Some tasks, such as AX, have no training examples and are predicted by the model of another
+    task, in this case MNLI. They have no job of their own; their splits are part of the other
+    task's job whenever the data contain them. So the job for MNLI is the same whether only MNLI or
+    all of GLUE is requested. A job that starts from the model of another job, or is distilled from
+    it, comes after that job, which is added if it was not requested. Baselines come last.
 
     Raises:
-        BenchError: Settings are wrong, one per line; raised before any data are read.
-        DataError: A required split is malformed, or files are missing, one task per line.
+        BenchError: Hyperparameters are wrong; the error has a line for each. It is raised before
+            any data are read.
+        DataError: A required split is malformed, or files are missing; the error has a line for
+            each task.
         ModelError: A model cannot be loaded.
     """
     for technique in techniques_of(request):
         technique.check(request)
 
-    # ---- The requested models: encoders and baselines.
+    # ---- Find the requested encoders and baselines.
     encoders = _find_encoders(request)
     asked = [model for model in request.models if model.is_baseline]
     below = BASELINES if request.options.baselines else ()
     baselines = tuple(dict.fromkeys((*below, *asked)))
 
-    # ---- The tasks that can run: the data of all that their recipes need must exist.
+    # ---- Find the tasks that can run. The data of all tasks that their recipes need must exist.
     recipes = Resolver.of(request, encoders).single(leading_tasks(request.single_tasks))
     source, leading = parse_data(request.data), leading_tasks(request.every_task)
     _check_baselines(asked, leading)
@@ -141,15 +148,15 @@ def plan(request: Request) -> Plan:
     left_out = _left_out(request, recipes, source, learned)
     request = request.without(left_out)
 
-    # ---- The recipes of these tasks, and of the jobs that techniques add.
+    # ---- Resolve the recipes of these tasks, and of the jobs that techniques add.
     resolver = Resolver.of(request, encoders)
-    # Resolved again: some tasks may have been left out, and with them the tasks that only they
-    # start from.
+    # Resolve the recipes again, because tasks may have been left out, and with them the tasks that
+    # only they start from.
     recipes = resolver.single(leading_tasks(request.single_tasks))
     added = [pair for each in resolver.techniques for pair in each.resolve(resolver, recipes)]
     learned |= {task for _, task in added}
 
-    # ---- Read the rows, and make the jobs.
+    # ---- Read the data, and build the jobs.
     reader = _Reader(source, request, learned)
     parts = _read_parts(reader, request, resolver, recipes, added)
     for technique in parts.techniques:
@@ -157,8 +164,8 @@ def plan(request: Request) -> Plan:
     trained = parts.trainings(encoders, leading_tasks(request.single_tasks))
     jobs: dict[str, Job] = {}
     for job in (*trained, *parts.baselines(baselines, leading_tasks(request.every_task))):
-        # The MNLI run that three tasks start from is yielded three times; its first place counts,
-        # which is before all of them.
+        # If three tasks start from the MNLI job, it is yielded three times. Keep the first of these
+        # positions, which is before all three tasks.
         jobs.setdefault(job.key, job)
     return Plan(
         jobs=tuple(jobs.values()),
@@ -176,16 +183,16 @@ def plan(request: Request) -> Plan:
 
 
 FEW_STEPS, ENOUGH_STEPS = 20, 80
-"""Numbers of training steps: most encoders learn nothing in fewer than `FEW_STEPS`, and most learn
-from a small file in `ENOUGH_STEPS`."""
+"""Numbers of training steps. Most encoders learn nothing in fewer than FEW_STEPS steps, and most
+learn something from a small data set in ENOUGH_STEPS steps."""
 
 
 def _few_steps(
     request: Request, jobs: Iterable[Job], rows: Mapping[str, RowCounts]
 ) -> Iterator[str]:
-    """Yield a warning for each of the user's own tasks that trains for few steps by default.
+    """Yield a warning for each task on the user's own data whose training has very few steps.
 
-    There is none if the user has set a limit, epochs or steps.
+    There is no warning if the user has set a limit, epochs or steps.
     """
     if request.options.limit or {"epochs", "steps"} & request.overrides.keys():
         return
@@ -205,15 +212,18 @@ def _few_steps(
 
 
 def with_starts(keys: Iterable[str], jobs: Iterable[Job]) -> set[str]:
-    """Return these keys and the keys of all jobs that they need, directly or indirectly."""
+    """Return these keys, and the keys of all jobs that these jobs need, directly or indirectly."""
     return {*_with_needs([*keys], {job.key: job.needs for job in jobs})}
 
 
 def _with_needs(found: list[str], needs: Mapping[str, Collection[str]]) -> list[str]:
-    """Extend a list by everything that its members need, directly or indirectly."""
+    """Append to a list everything that its members need, directly or indirectly; return the list.
+
+    `needs` maps each member to what it needs directly.
+    """
     known = {*found}
     for each in found:
-        # `found` grows during the iteration, so needs of needs are added too.
+        # `found` grows during the iteration, so indirect needs are added too.
         new = sorted({*needs[each]} - known)
         found += new
         known.update(new)
@@ -221,7 +231,7 @@ def _with_needs(found: list[str], needs: Mapping[str, Collection[str]]) -> list[
 
 
 def _unused_poolings(models: Iterable[ModelSpec], jobs: Collection[Job]) -> Iterator[str]:
-    """Yield a sentence for each sentence-transformers folder whose pooling no job uses."""
+    """Yield a message for each sentence-transformers model whose own pooling no job uses."""
     poolings = [(job.checkpoint, job.settings[POOLING]) for job in jobs if POOLING in job.settings]
     used = {checkpoint for checkpoint, pooling in poolings if pooling.source == OF_FOLDER}
     for model in models:
@@ -235,10 +245,10 @@ def _unused_poolings(models: Iterable[ModelSpec], jobs: Collection[Job]) -> Iter
 
 
 def _unchecked_families(models: Iterable[ModelSpec]) -> Iterator[str]:
-    """Yield a sentence for each model whose family's classification layer nobody has looked up."""
+    """Yield a message for each model of a family whose original classification head is unknown."""
     for model in models:
         config = family_config(model)
-        # A model that cannot be loaded is refused right after this.
+        # A model that cannot be loaded needs no message, because an error about it follows.
         if config and is_unchecked(config) and _is_loadable(model):
             yield (
                 f"{model.name} is of the family {config['model_type']}, and it is not known how "
@@ -257,15 +267,16 @@ def _is_loadable(model: ModelSpec) -> bool:
 
 
 def _unused_settings(request: Request, jobs: Collection[Job]) -> Iterable[str]:
-    """Yield a sentence for each requested hyperparameter that no job uses."""
+    """Yield a message for each requested hyperparameter that no job uses."""
     used = {name for job in jobs for name in job.settings}
     return unused_settings(request.overrides, request.options.recipe, used) if jobs else ()
 
 
 def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Iterator[str]:
-    """Yield a sentence per number of the user's rows with more words than the model reads.
+    """Yield messages about examples in the user's own data that are too long for a model.
 
-    Each word has at least one token, so at least these rows lose words; the run counts all of them.
+    Examples with more words than the model's maximum number of tokens are counted. Each word has at
+    least one token, so these examples are certainly truncated.
     """
     found: dict[str, dict[str, None]] = {}
     for job in jobs:
@@ -274,23 +285,23 @@ def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Itera
         if most is not None and (lost := sum(n > most for split in counts for n in split)):
             rows = f"at least {lost:,} of {sum(map(len, counts)):,} rows"
             said = f"{rows} are longer than the model's {most:,} tokens and are cut"
-            # Seeds, and perhaps models, give the same sentence; one sentence names all of the
-            # models.
+            # Jobs that differ in the seed or the model may give the same message. It is yielded
+            # once, with the names of all these models.
             found.setdefault(said, {})[job.model] = None
     yield from (f"{said} ({', '.join(models)})." for said, models in found.items())
 
 
 MOST_LINES = 20
-"""Number of tasks that an error about missing files names, one per line."""
+"""Largest number of tasks that an error about missing files lists."""
 
 
 def _left_out(
     request: Request, recipes: Recipes, source: Data, learned: Collection[str]
 ) -> dict[str, str]:
-    """Return the tasks that cannot run with the files that they lack, if such tasks may be skipped.
+    """Return why tasks must be left out because of missing files, keyed by task.
 
     Raises:
-        DataError: Files are missing, and `skip_missing` is off or no task remains.
+        DataError: Files are missing, and either `skip_missing` is not set or no task would remain.
     """
     tasks = request.every_task
     needs = _needs(tasks, recipes)
@@ -303,8 +314,8 @@ def _left_out(
             needed = _own_splits(task, request.splits, learned)
         if files := missing_files(task.source, needed, source, alone=len(trained) == 1):
             lacking[name] = f"no {files}"
-    # The reason is "no dev.tsv" for the task's own files, and "glue/mnli has no train.tsv" for the
-    # files of the task that predicts it or that it starts from.
+    # A reason is like "no dev.tsv" if the task itself lacks a file, and like "glue/mnli has no
+    # train.tsv" if a task that it needs lacks a file.
     left_out = {
         task.name: "; ".join(
             lacking[name] if name == task.name else f"{name} has {lacking[name]}" for name in found
@@ -320,9 +331,10 @@ def _left_out(
 
 
 def _needs(tasks: Sequence[Task], recipes: Recipes) -> dict[str, set[str]]:
-    """Return for each task the tasks that it needs: the one that predicts it, and its start.
+    """Return the tasks that each task needs, keyed by task.
 
-    Included are the requested tasks and those that they need.
+    A task may need the task whose model predicts it, and the task whose model it starts from. The
+    keys are the requested tasks and all tasks that they need.
     """
     needs: dict[str, set[str]] = {task.name: set() for task in tasks}
     for task in tasks:
@@ -337,7 +349,7 @@ def _needs(tasks: Sequence[Task], recipes: Recipes) -> dict[str, set[str]]:
 def _refusal(
     lacking: Mapping[str, str], left_out: Collection[str], tasks: Sequence[Task], source: Data
 ) -> Iterator[str]:
-    """Yield the lines of an error about missing files: a summary with advice, then one per task."""
+    """Yield the lines of an error about missing files: a summary, and then a line per task."""
     asked = {task.name for task in tasks}
     count = f"{len(left_out)} of the {len(asked)} tasks" if len(asked) > 1 else next(iter(asked))
     skip = "; --skip-missing runs the other tasks" if len(left_out) < len(asked) else ""
@@ -361,7 +373,7 @@ def _read_parts(
     recipes: Recipes,
     added: Sequence[tuple[ModelSpec, str]],
 ) -> "Parts":
-    """Read all splits of the tasks and of those that they start from; return the jobs' parts."""
+    """Read the splits of all tasks, and return everything that jobs are built from."""
     leading = leading_tasks(request.every_task)
     wanted = {task.name for task in request.every_task}
     every = (*added, *recipes)
@@ -383,7 +395,18 @@ def _read_parts(
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Parts that jobs are built from: recipes by model and task, and fingerprints by task."""
+    """Builder of jobs, with everything that they consist of.
+
+    Attributes:
+        reader: The reader of the splits, with their sizes.
+        recipes: The resolved recipes, keyed by model and task.
+        weights: The identity of each model's weights.
+        fingerprints: The fingerprints of splits ("task:split"), keyed by task.
+        techniques: The training techniques of the request.
+        seeds: The seeds.
+        precision: The number format of encoders.
+        machine: A description of the machine, for tasks that measure time.
+    """
 
     reader: "_Reader"
     recipes: Recipes
@@ -395,7 +418,10 @@ class Parts:
     machine: str
 
     def trainings(self, models: Sequence[ModelSpec], tasks: Sequence[Task]) -> Iterator[Job]:
-        """Yield the jobs of encoders: those that techniques add, then all points of each task."""
+        """Yield the jobs of encoders: first those that techniques add, then those of each task.
+
+        A task has a job per hyperparameter setting and seed, after the jobs that it needs.
+        """
         for technique in self.techniques:
             yield from technique.jobs(self)
         for model, task in product(models, tasks):
@@ -404,34 +430,38 @@ class Parts:
                 yield from self.chain(model, task.name, point, seed)
 
     def chain(self, model: ModelSpec, task: str, point: int, seed: int) -> list[Job]:
-        """Return the jobs that lead to one point of a recipe; the last one is that job itself.
+        """Return a job and the jobs that it needs, which come before it.
 
-        A start uses the point of the same number, or its last one if it has fewer points.
+        Args:
+            model: The model.
+            task: The name of the task.
+            point: The index of the hyperparameter setting in the sweep.
+            seed: The seed.
         """
         points = self.recipes[model, task]
-        # A start with fewer points than its follower repeats its last point.
+        # The job that this one starts from has the setting with the same index, or its last setting
+        # if it has fewer.
         recipe = points[min(point, len(points) - 1)]
         if recipe.is_zero_shot:
-            return [self.job(model, [task], recipe, 0)]  # no seed changes it
+            return [self.job(model, [task], recipe, 0)]  # the result does not depend on a seed
         start = start_task(recipe)
         before = self.chain(model, start, point, seed) if start else []
         job = self.job(model, [task], recipe, seed)
-        # A chain ends with the job that it is built for, so the last one of `before` is the start
-        # itself.
+        # The last job in `before` is the one that this job starts from.
         jobs = [*before, replace(job, start_from=before[-1].key) if before else job]
         for technique in self.techniques:
             jobs = technique.chained(self, model, jobs)
         return jobs
 
     def baselines(self, models: Sequence[ModelSpec], tasks: Sequence[Task]) -> Iterator[Job]:
-        """Yield the jobs of baselines, with seed 0 and in scikit-learn's 64 bits (fp64)."""
+        """Yield the jobs of baselines, with seed 0 and with fp64, which scikit-learn uses."""
         for model, task in product(models, tasks):
             if task.is_trained:
                 (recipe,) = resolve_sweep(model, task.name, None, {})
                 yield replace(self.job(model, [task.name], recipe, 0), precision="fp64")
 
     def job(self, model: ModelSpec, tasks: Sequence[str], recipe: ResolvedRecipe, seed: int) -> Job:
-        """Return the job that trains on these tasks, or that trains nothing (zero-shot)."""
+        """Build the job of a model on one task, or on several tasks that are trained together."""
         task = tasks[0]
         known, kind = find_task(task), _kind(model, recipe, find_task(task))
         fingerprints = {
@@ -440,14 +470,14 @@ class Parts:
         if languages := languages_of(recipe.settings):
             fingerprints |= {f"{each}:train": self.reader.train(each, languages) for each in tasks}
         if recipe.is_zero_shot:
-            # Nothing is learned from the train split, so its rows must not change the job's key.
+            # The train split is not used, so its examples must not change the key of the job.
             fingerprints = {n: f for n, f in fingerprints.items() if not n.endswith(":train")}
         is_cut = any(self.reader.rows[digest].cut for digest in fingerprints.values())
         return Job(
             model=model.name,
             checkpoint=model.checkpoint,
-            # The weights of encoders were looked up once; those of a baseline are its name and
-            # version.
+            # The weights of encoders were identified before. A baseline is identified by its name
+            # and version.
             weights=self.weights.get(model) or weights_identity(model),
             task=task,
             task_version=_version(known, fingerprints),
@@ -464,7 +494,7 @@ class Parts:
             stage=model.stage,
             seed=seed,
             precision=self.precision,
-            # If the limit cuts no rows, this is the same job as without a limit.
+            # If the limit leaves out no examples, this is the same job as without a limit.
             limit=self.reader.limit_of(known) if is_cut else None,
             trust=model.trust,
             plugins=plugins_of(name.rpartition(":")[0] for name in fingerprints),
@@ -473,16 +503,19 @@ class Parts:
         )
 
     def _timed(self, task: Task) -> Mapping[str, Setting]:
-        """Return the machine as a setting of a timing, which is another job on another machine."""
+        """Return the machine as a setting if the task measures time, so that it is part of the key.
+
+        Such a measurement on another machine is another job.
+        """
         if not isinstance(task, TimedTask):
             return {}
         return {MACHINE: Setting(value=self.machine, source="the machine of the run")}
 
     def _documents(self, splits: Iterable[str]) -> dict[str, str]:
-        """Return the digests of the documents around tagged sentences, by "task:split".
+        """Return digests of how sentences are grouped into documents, keyed by "task:split".
 
         Raises:
-            DataError: The rows of a split do not show where documents begin.
+            DataError: The data of a split do not show where documents begin.
         """
         known = self.reader.documents
         found, source = {n: known[n] for n in splits if n in known}, self.reader.source
@@ -497,10 +530,12 @@ class Parts:
 
 
 def resolve_precision(precision: str, *, gpu: bool) -> str:
-    """Resolve "auto": "bf16" if this machine computes it natively, else "fp32".
+    """Return the number format to use.
+
+    "auto" selects "bf16" on a GPU and on a CPU that supports it natively, and otherwise "fp32".
 
     Raises:
-        BenchError: The name is no number format, or tf32 is requested without a GPU.
+        BenchError: The name is not a known number format, or tf32 is requested without a GPU.
     """
     if precision not in ("auto", "fp32", "tf32", "bf16"):
         raise BenchError(f"--precision must be auto, fp32, tf32 or bf16, got {precision!r}.")
@@ -514,14 +549,17 @@ def resolve_precision(precision: str, *, gpu: bool) -> str:
 
 
 def _kind(model: ModelSpec, recipe: ResolvedRecipe, task: Task) -> Kind:
-    """Return the kind of a job; if the task is not trained, an untrained model is a "model"."""
+    """Return the kind of a job.
+
+    A model that is not trained has the kind "zero-shot" only if the task has training examples.
+    """
     if model.is_baseline:
         return "baseline"
     return "zero-shot" if recipe.is_zero_shot and task.is_trained else "model"
 
 
 def _precision(request: Request) -> str:
-    """Return the number format of the encoders' jobs."""
+    """Return the number format for the jobs of encoders."""
     gpu, precision = request.slots[0].is_gpu, str(request.options.precision)
     # GPUs before Ampere only emulate bf16.
     if precision == "auto" and gpu and not have_bf16(request.slots):
@@ -530,10 +568,12 @@ def _precision(request: Request) -> str:
 
 
 def _find_encoders(request: Request) -> list[ModelSpec]:
-    """Return the models that are encoders, with the weights of --start-from if it is a checkpoint.
+    """Return the requested encoders.
+
+    If --start-from names a checkpoint, they have its weights.
 
     Raises:
-        ModelError: The hub's list of a model's files shows that it cannot be loaded.
+        ModelError: The list of a model's files on the hub shows that it cannot be loaded.
     """
     encoders = [model for model in request.models if not model.is_baseline]
     if isinstance(request.start_from, ModelSpec):
@@ -544,7 +584,7 @@ def _find_encoders(request: Request) -> list[ModelSpec]:
 
 
 def _check_baselines(asked: Sequence[ModelSpec], tasks: Sequence[Task]) -> None:
-    """Raise BenchError if a baseline was requested for a task without training rows."""
+    """Raise BenchError if a baseline was requested for a task without training examples."""
     untrained = [task.name for task in tasks if not task.is_trained]
     if asked and untrained:
         raise BenchError(
@@ -556,14 +596,22 @@ def _check_baselines(asked: Sequence[ModelSpec], tasks: Sequence[Task]) -> None:
 def _learned_tasks(
     tasks: Sequence[Task], recipes: Recipes, baselines: Collection[ModelSpec]
 ) -> set[str]:
-    """Return the names of the tasks whose training rows are needed."""
+    """Return the names of the tasks whose training examples are needed."""
     found = {task for (_, task), points in recipes.items() if not points[0].is_zero_shot}
     return found | {task.name for task in tasks if task.is_trained and baselines}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resolver:
-    """Resolver of recipes for models, with the user's overrides and the techniques' values."""
+    """Resolver, which determines the hyperparameters of models on tasks.
+
+    Attributes:
+        models: The models.
+        recipe: The name or file of the recipe that the user gave, if any.
+        overrides: Hyperparameters that the user gave, which replace those of the recipe.
+        techniques: Training techniques, which may add values.
+        start_from: What the models start from, if it is not the choice of the recipe.
+    """
 
     models: Sequence[ModelSpec]
     recipe: str | None = None
@@ -573,7 +621,7 @@ class Resolver:
 
     @classmethod
     def of(cls, request: Request, models: Sequence[ModelSpec]) -> Self:
-        """Create the resolver of a request."""
+        """Create a resolver for the models of a request."""
         techniques = techniques_of(request)
         start: str | Start | ModelSpec | None = request.start_from
         for technique in techniques:
@@ -587,12 +635,12 @@ class Resolver:
         )
 
     def single(self, tasks: Sequence[Task]) -> Recipes:
-        """Resolve the recipes of all models on these tasks and on the tasks that they start from.
+        """Resolve the recipes of all models on these tasks, and on the tasks that they start from.
 
-        A point without training comes after all other points of its recipe.
+        If a model is also scored without training, this is the last recipe of its tuple.
 
         Raises:
-            BenchError: Recipes are wrong; the error has a line for each distinct problem.
+            BenchError: Recipes are wrong; the error has a line for each problem.
         """
         resolved: dict[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]] = {}
         problems: dict[str, None] = {}
@@ -606,7 +654,7 @@ class Resolver:
                 problems |= dict.fromkeys(str(error).splitlines())
                 continue
             resolved[model, task.name] = found
-            # `waiting` grows during the iteration: the start may itself start from another task.
+            # `waiting` grows during the iteration, because this task may start from another one.
             if start := start_task(found[0]):
                 waiting.append((model, find_task(start)))
         problems |= dict.fromkeys(_circles(resolved))
@@ -618,8 +666,9 @@ class Resolver:
 
     def _points(self, model: ModelSpec, task: Task) -> Iterator[ResolvedRecipe]:
         needed = [technique.needed for technique in self.techniques if technique.needed]
-        # --shots 8,32 gives two sets of values, hence two points. Most techniques have one set,
-        # which is empty; a technique without any set trains nothing.
+        # Each technique yields sets of values, and there is a recipe for each combination of sets:
+        # --shots 8,32 yields two. Most techniques yield one empty set. If one yields no set at all,
+        # nothing is trained.
         for several in product(*(technique.values(task) for technique in self.techniques)):
             values = {**self.overrides, **ChainMap(*map(dict, several))}
             for point in resolve_sweep(model, task.name, self.recipe, values, techniques=needed):
@@ -632,7 +681,7 @@ class Resolver:
 
 
 def unreadable(models: Iterable[ModelSpec], tasks: Collection[Task]) -> Iterator[str]:
-    """Yield a sentence for each task whose documents are longer than a model's maximum length."""
+    """Yield a message for each model and task whose documents are too long for the model."""
     for model, task in product(models, tasks):
         if not is_readable(task, model):
             use = "timed" if isinstance(task, TimedTask) else "trained"
@@ -643,12 +692,12 @@ def unreadable(models: Iterable[ModelSpec], tasks: Collection[Task]) -> Iterator
 
 
 def _circles(recipes: Recipes) -> Iterator[str]:
-    """Yield a sentence for each task that starts from itself, directly or indirectly."""
+    """Yield a message for each task that starts from itself, directly or indirectly."""
     starts = {pair: start_task(points[0]) for pair, points in recipes.items()}
     for model, task in recipes:
         names = [task]
-        # Follow the starts to the end, or to a task that was met before. A circle that does not
-        # include this task is reported for its own members.
+        # Follow the starts until the end, or until a task occurs twice. A circle that does not
+        # include this task is reported when its own tasks are checked.
         while (start := starts.get((model, names[-1]))) and start not in names:
             names.append(start)
         if start == task:
@@ -659,10 +708,10 @@ def _circles(recipes: Recipes) -> Iterator[str]:
 
 
 def _with_weights(model: ModelSpec, start: ModelSpec) -> ModelSpec:
-    """Return the model with another checkpoint's weights; its recipe stays its own.
+    """Return the model with the weights of the checkpoint `start` and its own recipe.
 
     Raises:
-        ModelError: The checkpoint is of another model family.
+        ModelError: The checkpoint belongs to another model family.
     """
     if model.family and start.family and model.family != start.family:
         raise ModelError(
@@ -679,12 +728,13 @@ def _with_weights(model: ModelSpec, start: ModelSpec) -> ModelSpec:
 
 
 class _Reader:
-    """Reader of the splits of one source, which records their digests and row counts.
+    """Reader of the splits of one data source, which records facts about them.
 
     Attributes:
-        rows: Row counts by fingerprint.
-        documents: Digests of the documents around the sentences of tagging tasks, by "task:split".
-        words: Number of words per row of the user's own data, by fingerprint.
+        rows: The numbers of examples, keyed by the split's fingerprint.
+        documents: Digests of how the sentences of tagging tasks are grouped into documents, keyed
+            by "task:split".
+        words: The number of words of each example in the user's own data, keyed by fingerprint.
     """
 
     def __init__(self, source: Data, request: Request, learned: Collection[str]) -> None:
@@ -698,14 +748,14 @@ class _Reader:
         self._trained: dict[tuple[str, str], str] = {}
 
     def limit_of(self, task: Task) -> int | None:
-        """Return the number of rows to read per split, None for all."""
+        """Return the largest number of examples to read per split; None for all."""
         return self._limit or (self._timed if isinstance(task, TimedTask) else None)
 
     def fingerprints(self, task: Task, wanted: Collection[str] = ()) -> dict[str, str]:
-        """Return the digests of the splits that the task's job uses, by "task:split".
+        """Read the splits that the job of a task uses; return their digests, keyed by "task:split".
 
-        The train split is included if it is needed. Splits of tasks that this task's model predicts
-        (its followers) are included if they exist; they must exist for the followers in `wanted`.
+        The train split is included only if it is needed. The splits of other tasks that this task's
+        model predicts are included if they exist; those of tasks in `wanted` must exist.
         """
         used = [(task, split) for split in _own_splits(task, self._splits, self._learned)]
         if "test" in self._splits:
@@ -721,7 +771,11 @@ class _Reader:
         return {f"{t.name}:{split}": self._fingerprint(t, split) for t, split in used}
 
     def start_fingerprints(self, name: str) -> dict[str, str]:
-        """Return the digests of a task that was not requested, but that other tasks start from."""
+        """Return the digests of a task that was not requested but that another task starts from.
+
+        They are those of `fingerprints`; if data are missing, the error explains why they are
+        needed.
+        """
         try:
             return self.fingerprints(find_task(name))
         except DataError as error:
@@ -731,7 +785,7 @@ class _Reader:
             ) from error
 
     def train(self, task: str, languages: str) -> str:
-        """Return the digest of the training rows in these languages."""
+        """Return the digest of the training examples in these languages."""
         if (task, languages) not in self._trained:
             rows = read_train(find_task(task), languages, self.source, self._limit)
             self._trained[task, languages] = self._counted(find_task(task), "train", rows)
@@ -752,15 +806,16 @@ class _Reader:
 
 
 def _own_splits(task: Task, kinds: Collection[str], learned: Collection[str]) -> list[str]:
-    """Return the splits that must exist: train if the task is trained, and the dev splits."""
+    """Return the task's own splits that must exist: train if it is needed, and dev splits."""
     dev = task.dev_splits if "dev" in kinds else ()
     return [*(("train",) if task.name in learned else ()), *dev]
 
 
 def _version(task: Task, splits: Iterable[str]) -> int:
-    """Return the task's version, increased by later versions of the tasks that its model predicts.
+    """Return the version of a task's job, which also depends on other tasks that it predicts.
 
-    Versions only increase, so the sum never returns to an earlier value.
+    A change in any of these tasks increases the version. Versions of tasks never decrease, so no
+    value occurs twice.
     """
     followers = {name.rpartition(":")[0] for name in splits} - {task.name}
     return task.version + sum(find_task(name).version - 1 for name in followers)

@@ -1,4 +1,4 @@
-"""Request of a run: its options resolved and checked as a whole before anything starts."""
+"""The request of a run, which is made by resolving and checking all options before a run starts."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,8 +31,8 @@ from benchharness.tasks.task import Task, TimedTask
 T = TypeVar("T")
 
 DEFAULT_SEEDS = 5
-"""Default number of seeds: RoBERTa's and XLNet's papers report the median of five runs, and fewer
-runs show too little of the spread."""
+"""Default number of seeds. The papers of RoBERTa and XLNet report the median of five runs, and
+fewer runs would not show the spread well."""
 
 
 MULTI_TASK = "multi-task"
@@ -41,28 +41,26 @@ MULTI_TASK = "multi-task"
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Models, tasks and seeds to run, how to train, and where to compute.
+    """A checked request: what to run, how to train, and where to compute.
 
     Attributes:
-        options: The user's options; the user's own data set `task` and `data`, the recipe sets
-            `limit` if the user did not.
-        models: Models to run.
-        tasks: Tasks to train and score one by one.
-        seeds: Seeds of every task.
-        placement: Engine and slots that run the jobs.
-        overrides: Hyperparameters that replace the recipe's values.
-        shots: Numbers of training rows, each for a separate run: 0 asks a language model without
-            training, as every task without training rows does, and ALL_ROWS is the whole train
-            split. Few-shot runs start from the checkpoint alone.
-        start_from: Initial weights of the encoders: None for the recipe's choice, "pretrained", a
-            task's name, TOGETHER for the model of the `multi_task` tasks, or a checkpoint that
-            replaces each model's own.
-        multi_task: Tasks that are trained in one job per model and seed, before the jobs of
-            `tasks`.
-        teacher: Teacher of every encoder's job, None without distillation: a model, which is run by
-            its own paper's recipe on the same task and seed, or jobs whose last one teaches and
-            needs the others.
-        notes: Sentences about the user's own data.
+        options: The user's options. `task` and `data` are set if there are own data, and `limit` is
+            set by the recipe if the user did not set it.
+        models: The models to run.
+        tasks: The tasks that are trained and scored separately.
+        seeds: The seeds, which are the same for every task.
+        placement: The engine and the slots that run the jobs.
+        overrides: The hyperparameters that replace values of the recipe.
+        shots: The numbers of training examples, each of which gives separate jobs. With 0, a
+            language model is scored without training. ALL_ROWS stands for the whole train split.
+        start_from: The initial weights of the encoders: None for the choice of the recipe,
+            "pretrained", the name of a task, TOGETHER for the model that is trained on
+            `multi_task`, or a checkpoint that replaces the model's own.
+        multi_task: The tasks that are trained together, in one job per model and seed.
+        teacher: The teacher of all encoders; None without distillation. A model is first
+            fine-tuned on the same task and seed, with the recipe of its paper. A tuple of jobs ends
+            with the job that is the teacher, after the jobs that it needs.
+        notes: Messages about the user's own data.
     """
 
     options: RunOptions
@@ -79,31 +77,34 @@ class Request:
 
     @property
     def data(self) -> str:
-        """Source of the rows; the hub by default."""
+        """Data source of the run; "hub" by default."""
         return self.options.data or "hub"
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Kinds of splits to predict: dev, and test if requested."""
+        """Kinds of splits to predict: "dev", and also "test" if the user has set --test."""
         return ("dev", "test") if self.options.test else ("dev",)
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """Slots in which jobs run at the same time."""
+        """Slots of the engine, in which jobs run concurrently."""
         return self.placement.slots
 
     @property
     def every_task(self) -> tuple[Task, ...]:
-        """Tasks that are trained alone, followed by those that are trained together."""
+        """Tasks that are trained separately, followed by those that are trained together."""
         return (*self.tasks, *self.multi_task)
 
     @property
     def single_tasks(self) -> tuple[Task, ...]:
-        """Tasks that are trained alone, including the task of a --multi-task with a single one."""
+        """Tasks that are trained separately.
+
+        If --multi-task has only one task, this task is included.
+        """
         return self.tasks if len(leading_tasks(self.multi_task)) > 1 else self.every_task
 
     def without(self, left_out: Collection[str]) -> Self:
-        """Return the request without the tasks of these names."""
+        """Return the request without the tasks that have these names."""
         tasks, multi_task = (
             tuple(task for task in some if task.name not in left_out)
             for some in (self.tasks, self.multi_task)
@@ -112,21 +113,27 @@ class Request:
 
     @property
     def kind(self) -> str:
-        """Kind of the jobs with the most imports: "baseline" if all are baselines, else "model"."""
+        """Kind of jobs whose modules workers must import.
+
+        It is "baseline" if all jobs are baselines, else "model", because models need more modules.
+        """
         return "baseline" if all(model.is_baseline for model in self.models) else "model"
 
 
 def leading_tasks(tasks: Iterable[Task]) -> list[Task]:
-    """Return the distinct tasks to train; a task that another's model predicts yields that one."""
+    """Return the distinct tasks that must be trained to score the given tasks.
+
+    A task that the model of another task predicts is replaced by that other task.
+    """
     leaders = (find_task(task.trained_on) if task.trained_on else task for task in tasks)
     return list({leader.name: leader for leader in leaders}.values())
 
 
 def find_own_data(options: RunOptions) -> FoundTask | None:
-    """Find the task of the user's own data: a file, a folder or a dataset of the hub.
+    """Infer a task from the user's own data, which are a file, a folder or a data set on the hub.
 
     Returns:
-        The task that was detected, or None if the options name no data.
+        The inferred task, or None if the options do not name own data.
 
     Raises:
         BenchError: The options contradict each other, or the data cannot be read.
@@ -143,7 +150,7 @@ def find_own_data(options: RunOptions) -> FoundTask | None:
     if options.data_file is not None and options.hf is not None:
         raise BenchError("--data-file and --hf exclude each other: give one.")
     names = ("suite", "task", "multi_task", "data")
-    # Options that were not set, or set to their default: --data is "hub" by itself.
+    # Ignore options that are not set or have their default value, which is "hub" for --data.
     given = [name for name in names if getattr(options, name) not in ((), None, "hub")]
     if given:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in given)
@@ -163,12 +170,12 @@ def find_own_data(options: RunOptions) -> FoundTask | None:
 
 
 def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = None) -> Request:
-    """Check the options, fill unset ones from the recipe, and return the request.
+    """Check the options, take missing values from the recipe, and return the request.
 
     Args:
         options: The user's options.
-        fits: Predicate that chooses among tasks of several suites with the same short name; by
-            default the task that the data contain.
+        fits: Predicate that selects a task if several suites have a task with the same short name.
+            By default, the task that the data contain is selected.
 
     Raises:
         BenchError: One or several options are wrong; the error has a line for each.
@@ -178,7 +185,7 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
     complaints = _Complaints()
     trust = options.trust
 
-    # ---- Values that the recipe sets for a run, unless the options do.
+    # ---- Values that the recipe sets if the options do not.
     protocol = complaints.collect(protocol_of, options.recipe) or Protocol()
     limit, seeds = options.limit, options.seeds
     limit = protocol.limit if limit is None else complaints.collect(_whole, "--limit", limit, 1)
@@ -195,7 +202,7 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
     tasks = _find_tasks(complaints, options, protocol, multi_task, fits)
     found_seeds = complaints.collect(_choose_seeds, seeds, options.seed) or ()
 
-    # ---- How it is trained.
+    # ---- How to train.
     overrides = _find_overrides(complaints, options)
     shots = complaints.collect(_parse_shots, options.shots, overrides) or ()
     start = complaints.collect(_find_start, options.start_from, trust, bool(multi_task))
@@ -203,11 +210,11 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
     if options.teacher is not None:
         teacher = complaints.collect(find_teacher, options.teacher, options.db, trust)
 
-    # ---- Where it runs.
-    # Tasks that are trained together are one job per model and seed.
+    # ---- Where to compute.
+    # Tasks that are trained together have one job per model and seed.
     asked = len(models) * (len(tasks) + bool(multi_task)) * len(found_seeds)
     if any(isinstance(task, TimedTask) for task in tasks):
-        asked = 1  # nothing else may run during a timing
+        asked = 1  # no other job may run while the time is measured
         complaints.collect(_check_engine, options.engine)
     placement = _find_placement(complaints, options, models, asked)
 
@@ -240,9 +247,9 @@ def _find_tasks(
     multi_task: tuple[Task, ...],
     fits: Callable[[Task], bool],
 ) -> tuple[Task, ...]:
-    """Return the tasks that are trained alone."""
+    """Return the tasks that are trained separately."""
     names = options.task if options.suite or options.task else protocol.tasks
-    if multi_task and not (names or options.suite):  # only tasks that start from it
+    if multi_task and not (names or options.suite):  # the same tasks, if they start from its model
         return multi_task if options.start_from == MULTI_TASK else ()
     named = [found for name in options.suite if (found := complaints.collect(find_suites, name))]
     suites = [suite for found in named for suite in found]
@@ -251,7 +258,10 @@ def _find_tasks(
 
 
 def _find_multi_task(names: Sequence[str], fits: Callable[[Task], bool]) -> tuple[Task, ...]:
-    """Return the distinct tasks of these names: tasks, suites, or several joined by commas."""
+    """Return the tasks that --multi-task names, without duplicates.
+
+    A name is that of a task or a suite; a string may contain several, separated by commas.
+    """
     found: dict[str, Task] = {}
     for name in (word.strip() for words in names for word in words.split(",")):
         is_suite = name.lower() in (*SUITES, *COLLECTIONS)
@@ -262,7 +272,7 @@ def _find_multi_task(names: Sequence[str], fits: Callable[[Task], bool]) -> tupl
 
 
 def _find_overrides(complaints: "_Complaints", options: RunOptions) -> dict[str, str]:
-    """Return the hyperparameters that replace the recipe's values."""
+    """Return the hyperparameters from --set and similar options, which replace recipe values."""
     settings = [*options.set, *(["as_text=true"] if options.text_to_text else [])]
     overrides = complaints.collect(_parse_settings, settings) or {}
     for setting in overrides.items():
@@ -276,7 +286,10 @@ def _find_placement(
     models: Sequence[ModelSpec | None],
     jobs: int,
 ) -> Placement | None:
-    """Return the engine and slots for this number of jobs; models that were not found are None."""
+    """Return the engine and the slots, or None if they are not available.
+
+    `models` contains None for each model that was not found, and `jobs` is the number of jobs.
+    """
     choice = EngineChoice(
         name=options.engine,
         address=options.address,
@@ -293,10 +306,10 @@ def _find_placement(
 
 
 def _count_fitting(models: Sequence[ModelSpec], jobs: int, device: str) -> int:
-    """Return how many of the jobs fit into main memory at once, at least one.
+    """Return how many jobs fit into main memory at the same time, at least one.
 
-    GPU memory is not considered. The count depends on the whole request, not on the jobs that are
-    still missing, because the number of threads changes the last digits of results.
+    GPU memory is not considered. The number depends on all requested jobs, including finished ones,
+    because it determines the number of threads, which changes the last digits of results.
     """
 
     def fitting(*, gpu: bool) -> int:
@@ -304,13 +317,13 @@ def _count_fitting(models: Sequence[ModelSpec], jobs: int, device: str) -> int:
         return main_memory() // needed
 
     fit = fitting(gpu=False)
-    if fit < jobs and device != "cpu" and find_gpus():  # GPUs are looked for only if it matters
+    if fit < jobs and device != "cpu" and find_gpus():  # look for GPUs only if it matters
         fit = fitting(gpu=True)
     return max(1, min(jobs, fit))
 
 
 class _Complaints:
-    """Collector of errors, which reports all of them at once."""
+    """Collector of errors, so that all errors can be reported together."""
 
     def __init__(self) -> None:
         self._errors: list[BenchError] = []
@@ -323,7 +336,10 @@ class _Complaints:
             return None
 
     def check(self) -> None:
-        """Raise all collected errors as one, of their common class if they share it."""
+        """Raise one error with the messages of all collected errors, if there are any.
+
+        If all of them have the same class, the error has this class too.
+        """
         kinds = {type(error) for error in self._errors}
         if kinds:
             kind = kinds.pop() if len(kinds) == 1 else BenchError
@@ -343,15 +359,15 @@ MOST_SEED = 2**32 - 1
 
 
 def _whole(option: str, value: object, least: int, most: int | None = None) -> int:
-    """Return a whole number of any type (numpy's included), from `least` to `most`.
+    """Convert an integer of any type, such as numpy's, to an int from `least` to `most`.
 
     Raises:
-        BenchError: The value is no whole number, or out of range.
+        BenchError: The value is not an integer, or is out of range.
     """
     try:
         found = index(value)  # type: ignore[arg-type]
     except TypeError:
-        # Out of range, so that the error below covers this case too.
+        # Use a number out of range, so that the error below is raised.
         found = least - 1
     if found < least or (most is not None and found > most):
         end = "up" if most is None else f"to {most}"
@@ -360,7 +376,10 @@ def _whole(option: str, value: object, least: int, most: int | None = None) -> i
 
 
 def _find_start(name: str, trust: Trust, is_multi_task: bool) -> str | ModelSpec | None:
-    """Resolve the value of --start-from for a Request; a task takes precedence over a folder."""
+    """Convert the value of --start-from to the `start_from` of a Request.
+
+    A name that is both a task and a folder means the task.
+    """
     if name == MULTI_TASK:
         if not is_multi_task:
             raise BenchError(
@@ -371,7 +390,7 @@ def _find_start(name: str, trust: Trust, is_multi_task: bool) -> str | ModelSpec
         return None
     if name == PRETRAINED:
         return name
-    # "glue/mnli" and "mnli" name the task; any other word is a checkpoint.
+    # "glue/mnli" and "mnli" are names of a task; any other name is a checkpoint.
     if not any(name.lower() in (full, full.partition("/")[2]) for full in TASKS):
         return find_model(name, trust)
     task = find_task(name)
@@ -391,7 +410,7 @@ def _parse_settings(settings: Sequence[str]) -> dict[str, str]:
         name, equals, value = (part.strip() for part in setting.partition("="))
         if not (name and equals and value):
             raise BenchError(f"--set {setting!r} is not name=value, such as --set epochs=3.")
-        # Repeating the same value is allowed.
+        # The same value may be given twice.
         if parsed.get(name, value) != value:
             raise BenchError(f"--set gives {name} twice, as {parsed[name]} and as {value}.")
         parsed[name] = value
@@ -399,11 +418,11 @@ def _parse_settings(settings: Sequence[str]) -> dict[str, str]:
 
 
 ALL_ROWS = -1
-"""Number of shots that stands for the whole train split."""
+"""Value of `shots` that stands for the whole train split."""
 
 
 def _parse_shots(words: str, overrides: Mapping[str, str]) -> tuple[int, ...]:
-    """Return the distinct numbers of training rows in --shots, empty if unset."""
+    """Return the numbers of training examples in --shots, without duplicates; () if it is unset."""
     if words and "shots" in overrides:
         raise BenchError("--shots and --set shots=... say the same: give one of them.")
     found: dict[int, None] = {}

@@ -1,4 +1,4 @@
-"""Retraining of a stored run to get its model, and comparison with the stored predictions."""
+"""Retraining of a stored run whose model was not kept, and comparison with its predictions."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,23 +27,24 @@ from benchharness.progress import job_name
 def retrain(
     key: str, options: RunOptions, watch: Watch = unwatched, *, anyway: bool = False
 ) -> tuple[Path, str]:
-    """Return the folder of a run's model, which is trained again if it was not kept.
+    """Return the folder of a run's model, and train the model again if it was not kept.
 
-    The run is trained on its original rows and with as many threads; its stored result stays.
+    The model is trained on the same examples and with the same number of threads as before. The
+    stored result is not changed.
 
     Args:
-        key: Beginning of the run's key.
-        options: Options of the run; their database holds the run.
-        watch: Creates the watcher that shows the progress.
+        key: The beginning of the run's key.
+        options: The options for training; `db` is the database that contains the run.
+        watch: A function that creates the watcher, which shows the progress.
         anyway: Whether to train even if the model would not be bit-identical.
 
     Returns:
-        The folder, and a sentence that compares the predictions with the stored ones. The sentence
-        is empty if nothing was trained.
+        The folder, and a sentence that compares the new predictions with the stored ones. The
+        sentence is empty if nothing was trained.
 
     Raises:
-        BenchError: The run has no network, or retraining would give another model and `anyway` is
-            off.
+        BenchError: The run has no model, or retraining would not give the same model and `anyway`
+            is not set.
         JobError: Training failed.
     """
     with open_store(options.db, create=False) as store:
@@ -76,12 +77,15 @@ def retrain(
     if failed or folder is None:
         said = [f"{job_name(each.job)}: {each.error}" for each in failed]
         raise JobError(*(said or [f"{job_name(stored.job)} was not trained: try again."]))
-    # Empty if another process has trained it meanwhile.
+    # `found` is empty if another process has trained the model meanwhile.
     return folder, compared(stored, found[0]) if found else ""
 
 
 def _what_differs(stored: Result) -> str:
-    """Return the recorded conditions that changed since the run and may change the model's bits."""
+    """Describe changes since the run that may change the bits of the model.
+
+    Library versions and the hardware are compared. Returns "" if nothing relevant has changed.
+    """
     then = stored.provenance
     idle = {*OF_FILES, *((OF_GPUS,) if then["machine"]["device"] == "cpu" else ())}
     kept = {
@@ -102,7 +106,7 @@ def _what_differs(stored: Result) -> str:
 
 
 def _placement(machine: Mapping[str, Any]) -> Placement:
-    """Return a placement with as many threads and processes as the run had."""
+    """Return a placement with the same numbers of threads and processes as the run had."""
     processes = machine.get("processes", 1)
     found = find_slots("cpu" if machine["device"] == "cpu" else "auto", 1, processes=processes)
     slots = tuple(

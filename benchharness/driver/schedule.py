@@ -1,4 +1,4 @@
-"""Schedule of a plan: which jobs to run, in which order, and about how long that takes."""
+"""The schedule of a plan: which jobs to run, in which order, and how long this will take."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
@@ -28,23 +28,24 @@ from benchharness.tasks.suites import find_task
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Requested jobs, those of them to run (longest first), and their estimated time.
+    """Schedule of a plan, which contains all jobs, the jobs that will run, and time estimates.
 
     Attributes:
-        jobs: All jobs of the plan, including those that other jobs start or learn from.
-        todo: Jobs to run, in order of their start.
-        estimates: Estimated time of each job to run, by key.
-        at_once: Least number of jobs that run at the same time; more run while a shared GPU has
-            room.
-        checkpoints: Networks that jobs leave for other jobs or to be kept.
+        jobs: All jobs of the plan, including those whose models other jobs need.
+        todo: The jobs to run, in the order in which they start.
+        estimates: The estimated time of each job to run, keyed by job key.
+        at_once: The number of jobs that run concurrently; more may run while a shared GPU has free
+            memory.
+        checkpoints: The trained models that are needed by other jobs or will be kept.
         are_shared: Whether slots share a GPU.
-        place: Description of the devices.
-        again: Keys of stored jobs that run again only because their network is gone.
-        notes: Sentences for the user.
-        grid: Jobs whose names must stay distinct from these jobs' names: the whole plan of which
-            `jobs` may be a part.
-        model_bytes: Approximate size of each network that is to be kept and does not exist yet, by
-            key.
+        place: A description of the devices.
+        again: The keys of jobs with a stored result that run again only because their trained model
+            is missing.
+        notes: Messages for the user.
+        grid: All jobs of the whole plan if `jobs` contains only some of them. The names of jobs are
+            distinct from the names of all jobs of the grid.
+        model_bytes: The approximate size in bytes of each model that will be kept and does not
+            exist yet, keyed by job key.
     """
 
     jobs: tuple[Job, ...]
@@ -61,39 +62,42 @@ class Schedule:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Name of each job for the user, by key; names are made distinct."""
+        """Distinct names of the jobs for the user, keyed by job key."""
         return job_names({job.key: job for job in (*self.grid, *self.jobs, *self.todo)}.values())
 
     @property
     def weights(self) -> dict[str, float]:
-        """Estimated seconds of each job to run, by key."""
+        """Estimated duration of each job to run in seconds, keyed by job key."""
         return {key: estimate.seconds for key, estimate in self.estimates.items()}
 
     @property
     def seconds(self) -> float:
-        """Estimated seconds of the whole schedule, at least those of its longest chain of jobs."""
+        """Estimated duration of the whole schedule in seconds.
+
+        It is at least the duration of the longest chain of jobs that wait for each other.
+        """
         chains = _chain_seconds(self.todo, self.weights).values()
         return max(sum(self.weights.values()) / self.at_once, max(chains, default=0.0))
 
     @property
     def starts(self) -> dict[str, list[Job]]:
-        """Jobs to run that need another job, by that job's key, in the order of the request."""
+        """Jobs to run that need the model of another job, keyed by the other job's key."""
         found: dict[str, list[Job]] = {}
         for job in self.jobs:
-            # Only jobs to run have estimates; a stored job needs no other job any more.
+            # Only jobs to run have estimates. A job that has a result needs no other job any more.
             for key in job.needs if job.key in self.estimates else ():
                 found.setdefault(key, []).append(job)
         return found
 
     def sentence(self) -> str:
-        """Return a sentence about the jobs to run, the devices and the time."""
+        """Return a sentence that states the number of jobs, the devices and the estimated time."""
         done = len(self.jobs) - len(self.todo)
         parts = [f"{counted(len(self.jobs), 'job')} ({_shape(self.jobs)})"]
         if done:
             parts.append(f"{done} stored already")
         if not self.todo:
             return f"{', '.join(parts)}: nothing is missing."
-        is_rough = any(estimate.rough for estimate in self.estimates.values())  # new kinds of jobs
+        is_rough = any(estimate.rough for estimate in self.estimates.values())
         rough = " (a rough guess)" if is_rough else ""
         more = self.are_shared and len(self.todo) > self.at_once
         room = ", or more while a GPU has room" if more else ""
@@ -101,7 +105,10 @@ class Schedule:
         return f"{', '.join(parts)}, about {duration(self.seconds)}{rough}."
 
     def start_sentences(self) -> Iterator[str]:
-        """Yield sentences about the tasks that are trained as starts or teachers of other jobs."""
+        """Yield sentences about models from which other jobs start or are distilled.
+
+        They state whether the models are trained first, trained again, or exist already.
+        """
         keys = {job.key for job in self.todo}
         by_key = {job.key: job for job in self.jobs}
         by_title = {job.title: len(job.trained_tasks) for job in self.jobs}
@@ -123,7 +130,7 @@ class Schedule:
             yield _TEACHER_SENTENCES[how].format(f"{model} on {title}", shown)
 
     def model_sentences(self) -> Iterator[str]:
-        """Yield sentences about the networks that will be kept."""
+        """Yield sentences about the trained models that will be kept."""
         if kept := self.model_bytes:
             folder, size = self.checkpoints.folder, shown_bytes(sum(kept.values()))
             yield f"{counted(len(kept), 'model')} will be kept in {folder}: about {size}."
@@ -137,7 +144,7 @@ class Schedule:
             yield f"{said}: for `bench predict` alone ({', '.join(dict.fromkeys(titles))})."
 
     def lines(self) -> Iterator[str]:
-        """Yield one line per job to run."""
+        """Yield a line per job to run, with its key, name, recipe and estimated time."""
         for job in self.todo:
             seconds = duration(self.estimates[job.key].seconds)
             start = f" from {job.shown_start}" if job.start_from else ""
@@ -148,7 +155,7 @@ class Schedule:
             )
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return all jobs as plain data, with whether each is to run."""
+        """Return all jobs as JSON data; `to_run` states whether a job will run."""
         return [
             {
                 "key": job.key,
@@ -183,12 +190,12 @@ _TEACHER_SENTENCES = {
 
 
 class Known(NamedTuple):
-    """Stored results that matter for a schedule.
+    """What is known from the store when jobs are scheduled.
 
     Attributes:
-        finished: Keys of the jobs that have a result.
-        history: Stored runs whose times serve as estimates for similar jobs.
-        encoders: Keys of the jobs whose network exists.
+        finished: The keys of jobs that have a result.
+        history: Stored runs, whose times are used as estimates for similar jobs.
+        encoders: The keys of jobs whose trained model exists.
     """
 
     finished: Collection[str] = ()
@@ -202,28 +209,28 @@ NOTHING = Known()
 def schedule(
     plan: Plan, slots: Sequence[Slot], checkpoints: StartCheckpoints, known: Known = NOTHING
 ) -> Schedule:
-    """Return the schedule of a plan's missing jobs.
+    """Return the schedule of the jobs in a plan that must run.
 
-    A stored job whose network is gone runs again if other jobs start from the network or it is to
-    be kept. The longest jobs start first, counting the jobs that wait for them, so that no slot
-    works alone for long at the end.
+    These are jobs without a result. A job with a result runs again if its trained model is missing
+    but other jobs need it or it must be kept. The job that starts first is the one with the longest
+    time, including jobs that wait for it, so that the slots finish at about the same time.
 
     Args:
-        plan: Planned jobs.
-        slots: Slots in which jobs run at the same time.
-        checkpoints: Networks that jobs leave.
-        known: Stored results.
+        plan: The planned jobs.
+        slots: The slots in which jobs run concurrently.
+        checkpoints: The trained models that other jobs need or that will be kept.
+        known: What is known from the store.
     """
     gpu, rows = slots[0].is_gpu, plan.used_rows
     keys = _missing_keys(plan.jobs, known, checkpoints.asked)
     missing = [job for job in plan.jobs if job.key in keys]
     estimates = {job.key: estimate_seconds(job, known.history, rows, gpu=gpu) for job in missing}
     shared = {slot.device for slot in slots if slot.is_shared}
-    # Of the slots that share a GPU, one is certain; the others are used only while it has room.
+    # Of the slots that share a GPU, only one is certain to be used; the others need free memory.
     sure = len(shared) + sum(not slot.is_shared for slot in slots)
     chains = _chain_seconds(missing, {key: e.seconds for key, e in estimates.items()})
-    # A job's chain is longer than that of any job that needs it, and ties keep the plan's order, so
-    # starts come before their followers.
+    # A job has a longer chain than any job that needs it, and ties keep the order of the plan. So
+    # each job comes after the jobs that it needs.
     todo = sorted(missing, key=lambda job: -chains[job.key])
     return Schedule(
         jobs=plan.jobs,
@@ -240,10 +247,10 @@ def schedule(
 
 
 def _without_class(job: Job, kept: Collection[str]) -> Iterator[str]:
-    """Yield a sentence per task of a kept network that no transformers class can represent."""
+    """Yield a message per task of a job whose kept model does not fit any transformers class."""
     if job.key not in kept:
         return
-    with suppress(ModelError):  # an unavailable config: the job itself will report it
+    with suppress(ModelError):  # if the config is not available, the job itself reports the error
         config = config_of(find_model(job.checkpoint, job.trust))
         recipe, is_foreign = Recipe.from_settings(job.settings), "auto_map" in config
         published_class = resolve_name("benchharness.recipes.classes:published_class")
@@ -260,20 +267,21 @@ def _without_class(job: Job, kept: Collection[str]) -> Iterator[str]:
 def schedule_missing(
     plan: Plan, slots: Sequence[Slot], options: RunOptions, only: Set[str] | None = None
 ) -> Schedule:
-    """Return the schedule of the jobs that the options' database lacks; it need not exist yet.
+    """Return the schedule of the jobs that have no result in the database `options.db`.
 
-    Unless it is a dry run, networks that the jobs need are locked until the schedule was driven or
-    this process ends, so that no other process deletes them.
+    The database need not exist yet. Unless this is a dry run, the trained models that the jobs need
+    are locked until the schedule has been run or this process ends, so that no other process
+    deletes them.
 
     Args:
-        plan: Planned jobs.
-        slots: Slots in which jobs run at the same time.
-        options: Options of the run. With `force` all jobs are missing; with `keep_models` the
-            network of every trained job is kept for good.
-        only: Keys of the jobs whose networks are kept; None for all.
+        plan: The planned jobs.
+        slots: The slots in which jobs run concurrently.
+        options: The options of the run. With `force`, all jobs run; with `keep_models`, all trained
+            models are kept.
+        only: The keys of the jobs whose models may be kept; None for all jobs.
 
     Raises:
-        JobError: The disk has no room for the networks to be kept.
+        JobError: The disk has too little space for the models that will be kept.
     """
     checkpoints = StartCheckpoints.of(plan.jobs, options.db, keep=options.keep_models)
     if only is not None:
@@ -296,8 +304,8 @@ def _schedule_by_store(
     with open_store(options.db) as store:
         keys = (job.key for job in plan.jobs)
         finished = set() if options.force else store.finished_keys(keys)
-        # The stored runs of these models serve as estimates for the missing jobs and the jobs that
-        # these start from.
+        # The times of stored runs of the same models are used to estimate the times of the jobs to
+        # run and of the jobs that these need.
         there = finished - checkpoints.asked
         models = {job.model for job in plan.jobs if job.key not in there}
         history = store.runs(model=models) if models else []
@@ -306,13 +314,13 @@ def _schedule_by_store(
             checkpoints.stay(known.encoders)
         found = schedule(plan, slots, checkpoints, known)
         notes = list(store.taken.sentences(store.name))
-        if not plan.grid:  # a part's notes were given for the whole plan
+        if not plan.grid:  # otherwise, these notes were already given for the whole plan
             notes += _other_names(plan.jobs, store, finished)
         return replace(found, notes=tuple(notes))
 
 
 def _other_names(jobs: Sequence[Job], store: Store, finished: Collection[str]) -> Iterator[str]:
-    """Yield a sentence for each model whose stored runs have another name."""
+    """Yield a message for each model whose runs are stored under the name of another model."""
     names = {row.key: row.model for row in store.runs_with(finished)}
     stored = ((job.model, names[job.key]) for job in jobs if job.key in names)
     for asked, name in dict.fromkeys(stored):
@@ -321,12 +329,15 @@ def _other_names(jobs: Sequence[Job], store: Store, finished: Collection[str]) -
 
 
 def _missing_keys(jobs: Sequence[Job], known: Known, kept: Set[str]) -> set[str]:
-    """Return the keys of jobs without a result or a required network, and of all missing needs.
+    """Return the keys of the jobs that must run.
+
+    These are jobs without a result, jobs whose model must be kept but is missing, and jobs that
+    other jobs to run need and whose model is missing.
 
     Args:
-        jobs: Jobs of the plan.
-        known: Stored results and networks.
-        kept: Keys of the jobs whose network is to be kept.
+        jobs: The jobs of the plan.
+        known: What is known from the store.
+        kept: The keys of jobs whose trained model must be kept.
     """
     by_key = {job.key: job for job in jobs}
     missing: set[str] = set()
@@ -335,14 +346,17 @@ def _missing_keys(jobs: Sequence[Job], known: Known, kept: Set[str]) -> set[str]
     while waiting:
         key = waiting.pop()
         if key not in missing:
-            # A start runs again if its network was not kept, even if its result is stored.
+            # A needed job runs again if its model is missing, even if its result is stored.
             waiting += [need for need in by_key[key].needs if need not in known.encoders]
         missing.add(key)
     return missing
 
 
 def _chain_seconds(jobs: Sequence[Job], seconds: Mapping[str, float]) -> dict[str, float]:
-    """Return the seconds of each job plus those of the longest chain of jobs that wait for it."""
+    """Return the seconds from the start of each job to the end of the jobs that wait for it.
+
+    This is the job's own duration plus that of the longest chain of jobs that wait for it.
+    """
     after: dict[str, list[str]] = {}
     for job in jobs:
         for need in job.needs:
@@ -355,7 +369,7 @@ def _chain_seconds(jobs: Sequence[Job], seconds: Mapping[str, float]) -> dict[st
 
 
 def _shape(jobs: Sequence[Job]) -> str:
-    """Return the dimensions of the jobs, such as 2 models x 9 tasks x 3 seeds."""
+    """Describe the jobs by their dimensions, such as "2 models x 9 tasks x 3 seeds"."""
     shapes = []
     if trained := [job for job in jobs if job.kind == "model" and not job.is_zero_shot]:
         seeds = counted(len({job.seed for job in trained}), "seed")

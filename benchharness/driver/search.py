@@ -1,13 +1,14 @@
-"""Successive halving: rounds of runs, after each of which the better candidates get more seeds.
+"""Successive halving, a search in rounds: after each round, the better candidates get more seeds.
 
-Jamieson and Talwalkar, Non-stochastic best arm identification and hyperparameter optimization,
-AISTATS 2016, with seeds instead of training steps: the score after a few steps at a decaying
-learning rate predicts the final score badly, but the score of the first seed predicts it well. The
-jobs are those of the whole grid, so a command reuses what another command has trained.
+The method is that of Jamieson and Talwalkar, Non-stochastic best arm identification and
+hyperparameter optimization, AISTATS 2016, but rounds add seeds instead of training steps. With a
+decaying learning rate, the score after a few steps predicts the final score badly, while the score
+of the first seed predicts it well. The jobs are those of the whole grid, so a search reuses runs of
+other commands.
 
-`--halving` searches the points of each sweep (`sweep_rounds`). A round depends only on the results
-of the rounds before it, not on other stored runs, so a search that was stopped resumes with the
-missing runs of its round.
+`--halving` searches the hyperparameter settings of each sweep (`sweep_rounds`). A round depends
+only on the results of the rounds before it, not on other stored runs, so a search that was stopped
+resumes with the missing runs of its round.
 """
 
 import math
@@ -36,11 +37,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Rounds: functions from known scores to the trials to run next.
+# Choosing the trials of the next round from the scores of earlier rounds.
 
 
 class Trial(NamedTuple):
-    """One run of an encoder on a task; `point` and `seed` are indices that begin at 0."""
+    """One possible run of a search.
+
+    Attributes:
+        task: The name of the task.
+        encoder: The name of the encoder or of the sweep.
+        point: The index of the hyperparameter setting, from 0.
+        seed: The index of the seed, from 0.
+    """
 
     task: str
     encoder: str
@@ -49,36 +57,39 @@ class Trial(NamedTuple):
 
 
 Ended = Mapping[Trial, float | None]
-"""Scores of the trials that have ended; None for failed trials."""
+"""Scores of the trials that have ended; the score of a failed trial is None."""
 
 
 class Round(NamedTuple):
-    """Trials of a round, the most important first, and a description of the round."""
+    """The trials of a round, with the most important ones first, and a description in words."""
 
     trials: Sequence[Trial]
     words: str = ""
 
 
 class Size(NamedTuple):
-    """Numbers of candidates (points, or encoders) and of seeds per candidate."""
+    """Number of candidates (hyperparameter settings or encoders) and of seeds per candidate."""
 
     candidates: int
     seeds: int
 
 
 Pair = tuple[str, str]
-"""Task and encoder."""
+"""Names of a task and an encoder."""
 
 Grid = Mapping[Pair, Size]
-"""Numbers of points and seeds that can be tried, per task and encoder."""
+"""Largest numbers of hyperparameter settings and seeds to try, keyed by task and encoder."""
 
 Rounds = Callable[[Grid, Ended], Iterator[Round]]
-"""Function that yields the rounds; each is chosen by the results that are known when it is
-requested."""
+"""Generator function that yields the rounds of a search. When a round is requested, the results of
+the rounds before it are in the mapping of scores."""
 
 
 def in_turn(rounds: Rounds, grid: Grid, ended: Ended) -> Iterator[Round]:
-    """Yield the rounds one by one, and give each the results of the rounds before it."""
+    """Yield the rounds of a search, each of which is chosen by the results of earlier rounds.
+
+    `ended` must contain the scores of a round's trials before the next round is requested.
+    """
     known: dict[Trial, float | None] = {}
     for found in rounds(grid, known):
         yield found
@@ -86,11 +97,11 @@ def in_turn(rounds: Rounds, grid: Grid, ended: Ended) -> Iterator[Round]:
 
 
 def sizes(candidates: int, seeds: int) -> tuple[Size, ...]:
-    """Return the sizes of the rounds, from all candidates with one seed to a few with every seed.
+    """Return the sizes of the rounds, from all candidates with one seed to a few with all seeds.
 
-    Each round doubles the seeds and halves the candidates, rounded up. Three candidates stay until
-    the last round, because two seeds separate neighbours too badly: (8, 1), (4, 2), (3, 4), (2, 5)
-    halves eight points with five seeds.
+    Each round doubles the number of seeds and halves the number of candidates, rounded up. At least
+    three candidates stay until the last round, because a few seeds do not show which of two similar
+    candidates is better. Eight candidates and five seeds give (8, 1), (4, 2), (3, 4), (2, 5).
     """
     found = [Size(candidates, 1)]
     while found[-1].seeds < seeds:
@@ -102,43 +113,49 @@ def sizes(candidates: int, seeds: int) -> tuple[Size, ...]:
 
 
 class Score(NamedTuple):
-    """Median score, -inf if all runs failed, and its standard error, 0 if unknown."""
+    """Score of a candidate in a search.
+
+    Attributes:
+        value: The median over seeds; -inf if all runs failed.
+        error: The standard error of the median; 0 if it is unknown.
+    """
 
     value: float
     error: float
 
 
 def survivors(scores: Mapping[T, Score], most: int) -> list[T]:
-    """Return the best candidates, at most `most`, best first; ties keep their order.
+    """Return at most `most` of the best candidates, best first.
 
-    Candidates that are worse than the best by more than `CONTENDERS` standard errors are dropped,
-    if the standard error of the best is known.
+    If the standard error of the best one is known, candidates that are worse by more than
+    CONTENDERS standard errors are dropped. Candidates with equal scores keep their order.
     """
-    # `sorted` keeps the order of ties; before any run all candidates tie with -inf.
+    # `sorted` keeps the order of equal scores; before the first round all scores are -inf.
     ordered = sorted(scores, key=lambda each: -scores[each].value)[:most]
     if not ordered or not scores[ordered[0]].error:
         return ordered
     best, error = scores[ordered[0]]
-    # The standard error of the difference of two independent scores is the root of the sum of
-    # their squared errors.
+    # The standard error of the difference of two independent scores is the square root of the sum
+    # of their squared standard errors.
     found = ((each, *scores[each]) for each in ordered)
     return [e for e, value, own in found if best - value <= CONTENDERS * math.hypot(error, own)]
 
 
 def scores(grid: Grid, known: Ended, *, noise: bool) -> dict[Pair, dict[int, Score]]:
-    """Return the score of each point over the known seeds, with one noise level per task.
+    """Return the score of each hyperparameter setting, for each pair of task and encoder.
 
-    Without `noise` all standard errors are 0, and only the order of the scores counts.
+    With `noise`, the scores have standard errors, which are computed from a pooled standard
+    deviation per task. Otherwise all standard errors are 0, which means unknown.
     """
     values: dict[Pair, dict[int, list[float]]] = {pair: {} for pair in grid}
     for trial, value in known.items():
         if value is not None:
-            # A trial begins with its pair, the task and the encoder.
+            # The first two fields of a trial are its pair of task and encoder.
             values[trial[:2]].setdefault(trial.point, []).append(value)
     groups: dict[str, list[list[float]]] = {}
     for (task, _), points in values.items():
         groups.setdefault(task, []).extend(points.values() if noise else ())
-    # Without groups the deviation is 0, and `survivors` then goes by the order alone.
+    # Without groups the deviation is 0; `survivors` then uses only the order of the scores.
     deviations = {task: pooled_deviation(found)[0] for task, found in groups.items()}
     return {
         pair: {n: _score(own.get(n, ()), deviations[pair[0]]) for n in range(grid[pair].candidates)}
@@ -153,9 +170,10 @@ def _score(values: Sequence[float], deviation: float) -> Score:
 
 
 def sweep_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
-    """Yield the rounds of each sweep by its numbers of points and seeds; a dropped point stays out.
+    """Yield the rounds of a search over hyperparameter sweeps.
 
-    Each round includes the trials of the rounds before it.
+    A setting that was dropped in a round does not return in later rounds. Each round includes the
+    trials of the rounds before it.
     """
     trials: list[Trial] = []
     left: dict[Pair, Sequence[int]] = {pair: range(size[0]) for pair, size in grid.items()}
@@ -163,22 +181,25 @@ def sweep_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
     for number in range(max(map(len, rounds.values()))):
         found_scores = scores(grid, known, noise=False)
         for pair, found in rounds.items():
-            # Empty if this sweep has no more rounds; others have more points or seeds.
+            # The slice is empty if this sweep has fewer rounds than others.
             for most, seeds in found[number : number + 1]:
                 left[pair] = survivors({n: found_scores[pair][n] for n in left[pair]}, most)
                 trials += [Trial(*pair, *each) for each in product(left[pair], range(seeds))]
         yield Round(trials)
 
 
-# The search: runs the rounds as jobs, within a number of minutes.
+# Running the rounds as jobs, within a time budget.
 
 
 def trials_of(jobs: Iterable[Job], name: Callable[[Job], str]) -> dict[Trial, Job]:
-    """Return the jobs by trial; `name` returns the encoder of a job."""
+    """Return the jobs of a search, keyed by trial.
+
+    `name` is a function that returns the `encoder` of a trial for its job.
+    """
     found: dict[Pair, dict[str, list[Job]]] = {}
     for job in jobs:
         points = found.setdefault((job.task, name(job)), {})
-        # The seed is not among the values, so all runs of one point have equal values.
+        # `values` does not contain the seed, so it is equal for all runs of a setting.
         points.setdefault(str(sorted(job.values.items())), []).append(job)
     return {
         Trial(*pair, place, number): job
@@ -189,21 +210,20 @@ def trials_of(jobs: Iterable[Job], name: Callable[[Job], str]) -> dict[Trial, Jo
 
 
 class Search:
-    """Search over the jobs of a plan, round by round.
+    """Search that runs some of the jobs of a plan, round by round.
 
     Args:
-        plan: Plan of the whole grid.
-        trials: Jobs of the search, by trial.
-        rounds: Function that chooses the trials of each round.
-        others: Jobs that run with the first round but are not searched.
-        is_whole: Whether a round's schedule includes its stored runs, and is driven even if nothing
-            is missing.
+        plan: The plan of the whole grid.
+        trials: The jobs of the search, keyed by trial.
+        rounds: The function that chooses the trials of each round.
+        others: Further jobs of the plan, which run in the first round.
+        is_whole: Whether the schedule of a round also contains jobs with stored results, and is
+            driven even if no job is missing.
 
     Attributes:
-        outcomes: Outcomes of the jobs that ran.
-        schedule: Schedule of the last round, with all jobs that were tried.
-        left: Description of the round that would come next; empty if no run could change the
-            answer.
+        outcomes: The outcomes of the jobs that ran.
+        schedule: The schedule of the last round, in which `todo` contains all jobs that were tried.
+        left: The description of the round that is not complete; empty if the search is complete.
     """
 
     def __init__(
@@ -217,7 +237,8 @@ class Search:
     ) -> None:
         self._plan, self._rounds, self._others, self._is_whole = plan, rounds, others, is_whole
         self.trials = trials
-        self.grid = {each[:2]: Size(each.point + 1, each.seed + 1) for each in trials}  # last wins
+        # The last trial of each pair has the largest indices and so determines the size.
+        self.grid = {each[:2]: Size(each.point + 1, each.seed + 1) for each in trials}
         self.outcomes: list[Outcome] = []
         self.schedule: Schedule | None = None
         self.left = ""
@@ -227,7 +248,7 @@ class Search:
         self._ended: dict[Trial, float | None] = {}
 
     def sentence(self) -> str:
-        """Describe the search by its largest sweep.
+        """Describe the rounds of the largest sweep and the number of runs.
 
         An example is "halving: points with seeds: 8 with 1, 4 with 2; 12 of 16 runs".
         """
@@ -239,7 +260,7 @@ class Search:
 
     @property
     def jobs(self) -> list[Job]:
-        """Jobs that the search ran or found in the store."""
+        """Jobs that the search has run or has found in the store."""
         known = self._tried.keys() | self._rows.keys()
         return [job for job in self.trials.values() if job.key in known]
 
@@ -249,19 +270,19 @@ class Search:
         minutes: float = math.inf,
         tell: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Run rounds until no job fits into the remaining minutes, or none is needed.
+        """Run the rounds until the search is complete or the time budget is used up.
 
-        Stored runs take no time, so the same call resumes where an earlier one stopped. A failed
-        job is not retried within a call.
+        Stored runs are not run again, so the same call resumes where an earlier one stopped. A job
+        that fails is not tried again within a call.
 
         Args:
-            session: Session that drives the jobs.
-            minutes: Time budget.
-            tell: Receives a line about each round.
+            session: The session that runs the jobs.
+            minutes: The time budget in minutes.
+            tell: A function that is called with a line about each round.
 
         Raises:
-            BenchError: The minutes do not suffice for the first round; raised before anything
-                starts.
+            BenchError: The time does not suffice for the first round. This error is raised before
+                any job starts.
         """
         end = time.monotonic() + 60 * minutes
         if is_there(session.options.db):
@@ -282,13 +303,16 @@ class Search:
                     for line in part.model_sentences():
                         tell(line)
                     self._drive(session, part, end)
-            # The scores of this round choose every later round, so it must be complete.
+            # Later rounds depend on all scores of this round, so stop if it is not complete.
             if any(trial not in self._ended for trial in missing):
                 self.left = words
                 return
 
     def _look(self, store: Store) -> None:
-        """Read the scores of stored trials; a tried job without a result scores None."""
+        """Read the scores of the trials from the store.
+
+        The score of a job that was tried but has no result is None.
+        """
         keys = [job.key for job in self.trials.values()]
         self._rows = {row.key: row for row in store.runs_with(keys)}
         for trial, job in self.trials.items():
@@ -296,7 +320,7 @@ class Search:
             if row is not None and row.status == "finished":
                 cell = build_cell(job.task, [row], find_suite(job.task.partition("/")[0]).rule)
                 self._ended[trial] = None if cell is None else cell.median
-            # It was run and has no result, so it has failed.
+            # The job was tried and has no result, so it has failed.
             elif job.key in self._tried:
                 self._ended[trial] = None
 
@@ -308,7 +332,7 @@ class Search:
         todo = {job.key: job for job in schedule.todo if job.key not in self._tried}
         with session.drive(replace(schedule, todo=tuple(todo.values())), end) as driven:
             self.outcomes += driven.outcomes
-            if time.monotonic() >= end:  # some were skipped for lack of time
+            if time.monotonic() >= end:  # some jobs may have been left out for lack of time
                 self._is_over = True
                 todo = {each.job.key: each.job for each in driven.outcomes}
             self._tried |= todo
@@ -316,10 +340,10 @@ class Search:
         self.schedule = replace(schedule, todo=tuple(self._tried.values()))
 
     def _seconds(self, trials: Sequence[Trial], schedule: Schedule) -> dict[Trial, float]:
-        """Estimate the seconds of each trial, with the missing jobs that it starts from.
+        """Estimate the seconds of each trial, including missing jobs that it needs.
 
-        The estimate is the median of the encoder's finished runs on the task, else the schedule's
-        estimate.
+        The estimate is the median time of finished runs of the same encoder on the same task. If
+        there are none, it is the estimate of the schedule.
         """
         known: dict[tuple[str, ...], list[float]] = {}
         for trial, job in self.trials.items():
@@ -328,7 +352,7 @@ class Search:
         weights, paid, found = schedule.weights, set[str](), dict[Trial, float]()
         for trial in trials:
             job, own = self.trials[trial], known.get(trial[:2])
-            # If several trials need a missing run, the first of them is charged for it.
+            # If several trials need the same missing job, its time is added to the first of them.
             found[trial] = median(own) if own else weights.get(job.key, 0.0)
             needs = with_starts(set(job.needs), self._plan.jobs) - paid if job.needs else ()
             found[trial] += math.fsum(weights.get(need, 0.0) for need in needs)
@@ -337,9 +361,9 @@ class Search:
 
 
 def _fitting(seconds: Mapping[Trial, float], at_once: int, left: float) -> list[Trial]:
-    """Return the first trials, as many as are expected to end within the remaining seconds."""
-    # A trial ends after the slots have worked through it and all trials before it, and not before
-    # its own seconds have passed.
+    """Return the first trials, limited to those that are expected to end within `left` seconds."""
+    # A trial ends when the slots have done it and all trials before it, but not before its own
+    # duration has passed.
     spent = accumulate(each / at_once for each in seconds.values())
     longest = (max(both) for both in zip(spent, seconds.values(), strict=True))
     return [t for t, _ in zip(seconds, takewhile(lambda each: each <= left, longest), strict=False)]
@@ -357,15 +381,15 @@ def _refuse(minutes: float, seconds: Collection[float], schedule: Schedule) -> N
 
 
 def halving(plan: Plan, tasks: Collection[str]) -> Search:
-    """Return the search over the sweeps of a plan, for `--halving`.
+    """Return the search that `--halving` makes over the hyperparameter sweeps of a plan.
 
     Args:
-        plan: Plan of the whole grid.
-        tasks: Names of the requested tasks. A job of another task runs only if a selected job
-            starts from it.
+        plan: The plan of the whole grid.
+        tasks: The names of the requested tasks. A job of another task runs only if a selected job
+            needs it.
 
     Raises:
-        BenchError: No sweep has at least three points and two seeds.
+        BenchError: No sweep has at least three hyperparameter settings and two seeds.
     """
     asked = [job for job in plan.jobs if job.task in tasks]
     trials = trials_of((job for job in asked if job.is_sweep), _sweep)
@@ -380,5 +404,5 @@ def halving(plan: Plan, tasks: Collection[str]) -> Search:
 
 
 def _sweep(job: Job) -> str:
-    """Return the name of the sweep that a job belongs to: its model and its choice of features."""
+    """Return a name for the sweep of a job, made of its model, weights and choice of features."""
     return f"{job.model} {job.weights} {job.values.get(FEATURES_SETTING)}"

@@ -1,6 +1,6 @@
-"""Session of a run: a checked request with the methods to plan, schedule and drive it.
+"""The session of a run: a checked request with methods to plan, schedule and run its jobs.
 
-`bench run`, `which` and `check`, pytest's marker, the callback and the Python API each create a
+`bench run`, `which` and `check`, the pytest marker, the callback and the Python API all create a
 Session and present its results in their own way.
 """
 
@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """Checked request of a run, with the watcher and the loggers of its jobs."""
+    """Session, which plans and runs the jobs of a checked request.
+
+    Attributes:
+        request: The checked request.
+        watch: A function that creates the watcher, which shows the progress.
+        loggers: Factories of the loggers, keyed by name.
+    """
 
     request: Request
     watch: Watch = unwatched
@@ -43,12 +49,12 @@ class Session:
         watch: Watch = unwatched,
         fits: Callable[[Task], bool] | None = None,
     ) -> Self:
-        """Create a session from options.
+        """Create a session from the user's options.
 
         Args:
             options: The user's options.
-            watch: Creates the watcher that shows the jobs' progress.
-            fits: Predicate that chooses among tasks with the same short name, as in
+            watch: A function that creates the watcher, which shows the progress.
+            fits: Predicate that selects among tasks with the same short name, as in
                 `check_request`.
 
         Raises:
@@ -69,24 +75,24 @@ class Session:
 
     @property
     def options(self) -> RunOptions:
-        """Options of the run, completed by the recipe's values."""
+        """Options of the run, in which the recipe has set values that the user did not set."""
         return self.request.options
 
     def prepared(self) -> AbstractContextManager[None]:
-        """Return a context in which workers preload the libraries that the jobs need.
+        """Return a context manager in which the libraries that the jobs need are preloaded.
 
-        For a dry run the context does nothing.
+        For a dry run, it does nothing.
         """
         if self.options.dry_run:
             return nullcontext()
         return prepared_workers(self.request, self.options)
 
     def plan(self) -> Plan:
-        """Plan the jobs; reads the data and the checkpoints, which takes a moment."""
+        """Plan the jobs, which requires reading the data and the checkpoints."""
         return plan(self.request)
 
     def halving(self, planned: Plan) -> "Search | None":
-        """Return the search over a plan's sweeps, or None without `--halving`."""
+        """Return the search by successive halving over a plan; None without `--halving`."""
         tasks = [task.name for task in self.request.tasks]
         if not self.options.halving:
             return None
@@ -94,20 +100,26 @@ class Session:
         return found
 
     def schedule(self, planned: Plan) -> Schedule:
-        """Return the schedule of the missing jobs, and lock the networks that they start from."""
+        """Return the schedule of the jobs to run, and lock the trained models that they need."""
         return schedule_missing(planned, self.request.slots, self.options)
 
     def preview(self, planned: Plan) -> Schedule:
-        """Return the schedule of the missing jobs without locking anything, as for a dry run."""
+        """Return the schedule of the jobs to run without locking anything, as for a dry run."""
         return schedule_missing(planned, self.request.slots, replace(self.options, dry_run=True))
 
     def drive(self, schedule: Schedule, until: float = math.inf) -> AbstractContextManager[Driven]:
-        """Run a schedule and store its results; no job starts after monotonic time `until`."""
+        """Return a context manager that runs the jobs of a schedule and stores their results.
+
+        No job starts after the time `until` on the monotonic clock.
+        """
         return drive(schedule, self.request.placement, self.options, self._watched, until)
 
     @contextmanager
     def run(self, planned: Plan) -> Iterator[Driven]:
-        """Run and store the plan's missing jobs; with `--halving` only those that it selects."""
+        """Run the missing jobs of a plan, store their results, and yield the run when it has ended.
+
+        With `--halving`, only the jobs that the search selects are run.
+        """
         search = self.halving(planned)
         if search is None:
             with self.drive(self.schedule(planned)) as driven:

@@ -1,4 +1,7 @@
-"""Trained networks next to the store: kept ones, and those that other jobs start or learn from."""
+"""Trained models in a folder next to the store, which are kept or are needed by other jobs.
+
+A job needs the model of another job if it starts from it or is distilled from it.
+"""
 
 import re
 import time
@@ -37,21 +40,28 @@ from benchharness.tasks.task import Task
 
 
 def folder_beside(db: str) -> Path:
-    """Return the folder for a run's files other than results: the database's own, or a default one.
+    """Return the folder for files of a run that are not in the database, such as models.
 
-    The database need not exist yet. The default folder is used for a database server.
+    It is the folder of the database file, which need not exist yet, or a default folder if the
+    database is on a server.
     """
     return KEPT_MODELS.parent if "://" in db else Path(db).expanduser().parent
 
 
 def kept_model(db: str, key: str) -> Path | None:
-    """Return the folder of a run's network, or None if there is none; its files are not read."""
+    """Return the folder of a run's trained model, or None if there is none.
+
+    The files are not verified.
+    """
     folder = checkpoint_folder(folder_beside(db) / KEPT_MODELS.name, key)
     return folder if (folder / MANIFEST).is_file() else None
 
 
 def delete_models(db: str, keys: Iterable[str]) -> list[str]:
-    """Delete the networks of these runs; return the keys of those that are in use, which stay."""
+    """Delete the trained models of the runs with these keys.
+
+    Models that other processes use are not deleted; their keys are returned.
+    """
     holds = Holds(folder_beside(db) / LOCKS)
     root = folder_beside(db) / KEPT_MODELS.name
     left = [key for key in keys if kept_model(db, key) and not _delete(root, key, holds)]
@@ -63,15 +73,15 @@ _OF_ENCODERS = re.compile(
     r"(?!(cls|lm_head|lm_loss|generator_\w+|discriminator_\w+|\w*predictions|qa_\w+)\.)"
 )
 _NUMBER = re.compile(r"\.(\d+)\.")
-"""Patterns of weight names in a checkpoint: of weights outside the heads, and of the layer's
-number."""
+"""Patterns for names of weights in a checkpoint. The first matches weights that are not part of a
+pretraining head, and the second finds the number of the layer."""
 
 
 def model_bytes(job: Job) -> int:
-    """Estimate the size in bytes of a job's network in fp32, with its tokenizer's files.
+    """Estimate the size in bytes of a job's trained model in fp32, with its tokenizer's files.
 
-    The estimate uses the tensor shapes of a checkpoint on this machine, else the known number of
-    parameters, else that of BERT-base.
+    The estimate uses the tensor shapes if the checkpoint is on this machine, else the number of
+    parameters if it is known, else the number of parameters of BERT-base.
     """
     spec, revision = find_model(job.checkpoint, job.trust), hub_revision(job.weights)
     folder = Path(job.checkpoint)
@@ -99,25 +109,24 @@ def _delete(root: Path, key: str, holds: Holds) -> bool:
             delete_checkpoint(checkpoint_folder(root, key))
             holds.release(_lock(key))
             return True
-        time.sleep(0.01)  # a process that looks for stale locks holds each for a moment
+        time.sleep(0.01)  # another process may hold the lock only to check whether it is stale
     return False
 
 
 @dataclass(frozen=True, kw_only=True)
 class StartCheckpoints:
-    """Networks that some planned jobs start or learn from, or that are to be kept.
+    """Manager of the trained models that planned jobs need or that must be kept.
 
-    A network stays until every planned job that needs it has a result, and as long as another
-    process uses it.
+    A model that is not kept is deleted when all planned jobs that need it have a result, unless
+    another process uses it.
 
     Attributes:
-        folder: Folder of the networks, one subfolder per job key.
-        jobs: Planned jobs.
-        holds: Locks of this process on jobs, by their keys, and on networks, by `_lock` of their
-            keys.
-        keep: Whether the user asked to keep networks.
-        kept: Keys of the networks that are kept for good: of every trained job if `keep` is set,
-            and those kept earlier.
+        folder: The folder of the models, which has a subfolder per job key.
+        jobs: The planned jobs.
+        holds: The locks of this process on jobs and on models.
+        keep: Whether the user wants to keep all models.
+        kept: The keys of jobs whose model is never deleted: those of all trained jobs if `keep` is
+            set, and those of models that were kept before.
     """
 
     folder: Path
@@ -128,7 +137,7 @@ class StartCheckpoints:
 
     @classmethod
     def of(cls, jobs: Sequence[Job], db: str, *, keep: bool) -> Self:
-        """Create the networks of these jobs, in the folder next to the database."""
+        """Create the manager for the models of these jobs, in the folder next to the database."""
         beside = folder_beside(db)
         folder = beside / KEPT_MODELS.name
         trained = (job.key for job in jobs if job.kind == "model" and not job.is_zero_shot)
@@ -144,40 +153,49 @@ class StartCheckpoints:
 
     @property
     def starts(self) -> set[str]:
-        """Keys of the jobs that other jobs start or learn from."""
+        """Keys of the jobs whose model other planned jobs need."""
         return {key for job in self.jobs for key in job.needs}
 
     @property
     def asked(self) -> frozenset[str]:
-        """Keys of the jobs whose network must exist at the end."""
+        """Keys of the jobs whose model must exist at the end of the run."""
         return self.kept if self.keep else frozenset()
 
     def hold(self) -> None:
-        """Lock the networks, present or future, so that no other process deletes them."""
+        """Lock the models, including those that do not exist yet.
+
+        No other process can delete a model that is locked.
+        """
         for key in self.starts | self.asked:
             self.holds.share(_lock(key))
 
     def whole(self) -> set[str]:
-        """Return the keys of the jobs whose network exists and is intact; reads all its bytes."""
+        """Return the keys of the jobs whose model exists and is undamaged.
+
+        This reads all files of the models.
+        """
         return {key for key in self.starts | self.asked if self._is_whole(key)}
 
     def stay(self, keys: Iterable[str]) -> None:
-        """Mark the networks of these keys that are to be kept, so that they are never deleted."""
+        """Mark those models of the given jobs that must be kept, so that they are never deleted."""
         for key in self.kept.intersection(keys):
             with suppress(FileNotFoundError):
                 (checkpoint_folder(self.folder, key) / KEPT).touch()
 
     def is_missing(self, key: str, store: Store) -> bool:
-        """Return whether a network is absent that must be kept, or that an unfinished job needs."""
+        """Return whether the model of a job is missing although it is needed.
+
+        It is needed if it must be kept, or if a job without a result needs it.
+        """
         if self._is_there(key):
             return False
         after = self._after(key)
         return key in self.asked or (bool(after) and store.finished_keys(after) != after)
 
     def discard_damaged(self, key: str) -> None:
-        """Delete the damaged network or unfinished drafts of a job.
+        """Delete the model of a job if it is damaged, and incomplete drafts of it.
 
-        The caller must hold the job's lock, so that no process is writing the network.
+        The caller must hold the job's lock, so that no other process is writing the model.
         """
         delete_drafts(checkpoint_folder(self.folder, key))
         wanted = self.starts | self.asked
@@ -185,12 +203,15 @@ class StartCheckpoints:
             delete_checkpoint(checkpoint_folder(self.folder, key))
 
     def release(self, store: Store, going: Collection[str]) -> None:
-        """Delete the networks that are neither kept nor needed; jobs in `going` are unfinished."""
+        """Delete the models that need not be kept and that no job needs any more.
+
+        `going` contains the keys of jobs that have not ended.
+        """
         for key in filter(self._is_there, self.starts - self.kept):
             after = self._after(key)
             if after.isdisjoint(going) and store.finished_keys(after) == after:
-                # Replace this process's shared lock by an exclusive one. That fails while another
-                # process needs the network; then the deletion is left to that process.
+                # Release this process's shared lock and take an exclusive one. This fails while
+                # another process needs the model, and then that process will delete it.
                 self.holds.release(_lock(key))
                 _delete(self.folder, key, self.holds)
 
@@ -205,15 +226,15 @@ class StartCheckpoints:
 
 
 def _lock(key: str) -> str:
-    """Return the name of the lock on a job's network."""
+    """Return the name of the lock on the model of a job."""
     return f"{key}.encoder"
 
 
-# Jobs that were trained again, because their model was lost or not kept.
+# Comparing the results of jobs that were trained again because their model was missing.
 
 
 def compared(stored: Result, found: Result) -> str:
-    """Describe how the predictions of a run that was trained again differ from the stored ones."""
+    """Describe how the predictions `found` by retraining a run differ from the stored ones."""
     others, count, moved, is_same, what = 0, 0, 0.0, True, "a probability"
     for each in stored.evaluations:
         again, task = found.evaluation(each.name), find_task(each.task)
@@ -240,14 +261,14 @@ IS_NO_NETWORK: dict[Kind, str] = {
 
 
 def find_teacher(word: str, db: str, trust: Trust = NOTHING) -> ModelSpec | tuple[Job, ...]:
-    """Resolve the value of --teacher: a model, or the stored run whose key begins with it.
+    """Find the teacher that the value of --teacher names, which is a model or a stored run.
 
     Returns:
-        The model, or the jobs of the run: the run itself last, after all jobs that it needs, in
-        case its network was deleted and must be trained again.
+        The model, or a tuple of jobs: first all jobs that the run needs, in case models must be
+        trained again, and last the job of the run.
 
     Raises:
-        BenchError: The value names neither.
+        BenchError: There is no such model and no run whose key begins with the value.
     """
     is_key = _KEY.fullmatch(word) and word not in MODELS and not Path(word).exists()
     if not is_key or not is_there(db):
@@ -257,32 +278,35 @@ def find_teacher(word: str, db: str, trust: Trust = NOTHING) -> ModelSpec | tupl
 
 
 def with_needs(store: Store, job: Job) -> tuple[Job, ...]:
-    """Return a stored job, after all the stored jobs that it needs."""
+    """Return a stored job and all stored jobs that it needs, directly or indirectly.
+
+    Each job comes after the jobs that it needs.
+    """
     found: dict[str, Job] = {}
     waiting = [job]
     while waiting:
         job = waiting.pop()
-        # A needed job moves to the front, even if it was met before.
+        # Move a job to the front each time that it is needed, also if it is already in `found`.
         found = {job.key: job} | {key: j for key, j in found.items() if key != job.key}
         waiting += [store.result(key).job for key in job.needs]
     return tuple(found.values())
 
 
 def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> Job:
-    """Return the student's job with its teacher.
+    """Return the job of a student with its teacher set.
 
     Args:
-        student: Job that learns.
-        start: Job that the student starts from, None for the checkpoint.
-        job: Job of the teacher.
-        of_all_seeds: Whether this teacher teaches every seed of the student.
+        student: The job that learns from the teacher.
+        start: The job whose model the student starts from; None if it starts from the checkpoint.
+        job: The job of the teacher.
+        of_all_seeds: Whether the teacher is the same for all seeds of the student.
 
     Raises:
         BenchError: The student cannot learn from this teacher.
     """
     _check(student, job)
-    # If the start is itself a student, the student without a teacher starts from the start without
-    # its teacher.
+    # `alone` is the same job without a teacher, with which the student will be compared. If the
+    # student starts from another student, `alone` starts from that job without its teacher.
     before = None if start is None else start.teacher
     settings = {name: s for name, s in student.settings.items() if name not in DISTILLATION}
     alone = replace(
@@ -294,14 +318,14 @@ def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> 
 def _teacher(job: Job, alone: str, *, of_all_seeds: bool) -> Teacher:
     trained_on = sorted(d for name, d in job.fingerprints.items() if name.endswith(":train"))
     facts = [job.weights, job.values, job.precision, trained_on, job.start and job.start.name]
-    # A teacher of all seeds is identified by its key. With one teacher per seed, what the teachers
-    # share identifies them, so that the students are seeds of one row.
+    # A teacher of all seeds is identified by its key. If there is a teacher per seed, they are
+    # identified by what they have in common, so that all students belong to one leaderboard entry.
     variant = job.key if of_all_seeds else digest(facts)
     return Teacher(run=job.key, model=job.model, variant=variant[:12], alone=alone)
 
 
 def _check(student: Job, teacher: Job) -> None:
-    """Raise BenchError with the reason if a student cannot learn from a teacher."""
+    """Raise BenchError if a student cannot learn from a teacher."""
     if teacher.kind != "model":
         raise BenchError(
             f"{_name(teacher)} is {IS_NO_NETWORK[teacher.kind]}, which has no network to teach "
@@ -387,7 +411,7 @@ def _check_labels(student: Job, teacher: Job) -> None:
 
 
 def _outputs(task: Task) -> tuple[Any, ...]:
-    """Return the facts that define the outputs of a task's network."""
+    """Return the properties of a task that determine the form of a model's outputs."""
     names = ("labels", "multi_label", "is_regression", "scale", "marks", "tags", "classes", "facts")
     return type(task), *(getattr(task, name, None) for name in names)
 
@@ -400,11 +424,14 @@ def _labels(task: Task) -> str:
 
 
 _MOST = 6
-"""Number of labels that a sentence names."""
+"""Largest number of labels that an error message lists."""
 
 
 def _has(job: Job, name: str) -> bool:
-    """Return whether a setting changes the head; `orders=both` does not."""
+    """Return whether a job has this setting with a value that changes the head.
+
+    The values 0 and "both" (of `orders`) do not change it.
+    """
     setting = job.settings.get(name)
     return setting is not None and setting.value not in (0, "both")
 

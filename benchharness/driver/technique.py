@@ -1,6 +1,7 @@
-"""Training techniques as hooks of a plan: checks, recipes, and the jobs that they add.
+"""Training techniques, such as distillation, as hooks that planning calls.
 
-Their part in the worker is in worker/technique.py.
+The hooks check the request, change recipes and add jobs. The part of each technique that runs in
+the worker is in worker/technique.py.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,65 +25,83 @@ if TYPE_CHECKING:
 
 
 class Technique:
-    """Hooks of a technique, in the order in which planning calls them; the defaults do nothing."""
+    """Base class of techniques, with hooks that do nothing by default.
+
+    Planning calls the hooks in the order in which they are defined here.
+    """
 
     needed: str = ""
-    """Name that hyperparameters use for a technique without which they have no meaning."""
+    """Name by which hyperparameters state that they can be used only with this technique."""
 
     def check(self, request: Request) -> None:
-        """Raise BenchError if the technique conflicts with other parts of a request."""
+        """Raise BenchError if the technique conflicts with other options of the request."""
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """Return the start of single tasks, given the requested one."""
+        """Return what tasks that are trained separately start from.
+
+        `start_from` is the start that was requested.
+        """
         return start_from
 
     def values(self, task: Task) -> Iterable[Mapping[str, str]]:
-        """Yield extra hyperparameter values, one mapping per training of a single task."""
+        """Return mappings of extra hyperparameters; the task is trained once with each mapping."""
         return ({},)
 
     def asks_untrained(self, task: Task) -> bool:
-        """Return whether a language model is to answer the task without training."""
+        """Return whether a language model should also be scored on the task without training."""
         return False
 
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> Iterable[tuple[ModelSpec, str]]:
-        """Resolve the recipes of the technique's own jobs; return their models and tasks."""
+        """Resolve the recipes of jobs that the technique adds; return their models and tasks."""
         return ()
 
     def check_rows(self, parts: "Parts") -> None:
-        """Raise DataError if there are too few rows for the technique."""
+        """Raise DataError if there are too few training examples for the technique."""
 
     def jobs(self, parts: "Parts") -> Iterable[Job]:
-        """Return the technique's own jobs, which come before those of single tasks."""
+        """Return the jobs that the technique adds before all jobs of separate tasks."""
         return ()
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Extend a chain, whose last job is a single task's, by the jobs that this job needs."""
+        """Change the last job in `jobs`, and add the jobs that it then needs before it.
+
+        Args:
+            parts: The builder of jobs.
+            model: The model of the last job.
+            jobs: A job of a separate task, after the jobs that it needs.
+
+        Returns:
+            The new list, which also ends with the job of the task.
+        """
         return jobs
 
 
 @dataclass(frozen=True, kw_only=True)
 class FewShot(Technique):
-    """Training on a few rows that each seed draws, for several numbers of rows.
+    """Few-shot training on a small number of examples, which each seed draws at random.
 
-    With 0 shots a language model answers without training, by filling in a cloze, as it does on
-    every task without training rows.
+    With 0 shots, and on tasks without training examples, a language model is scored without
+    training, by filling in a cloze.
 
     Attributes:
-        shots: Numbers of training rows, as in `Request`.
+        shots: The numbers of training examples, as in `Request`.
     """
 
     shots: Sequence[int]
 
     def check(self, request: Request) -> None:
-        """Raise BenchError with --multi-task: rows of an earlier training would count as shots."""
+        """Raise BenchError if --multi-task is also given.
+
+        The examples of the multi-task training would otherwise count as shots.
+        """
         if self.shots and request.multi_task:
             raise BenchError("--shots and --multi-task exclude each other: take one of them out.")
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """Return the pretrained checkpoint if there are shots.
+        """Return "pretrained" if there are shots, else the requested start.
 
         Raises:
-            BenchError: Another start was requested, whose training rows would count as shots.
+            BenchError: Another start was requested, whose training examples would count as shots.
         """
         if not self.shots:
             return start_from
@@ -94,10 +113,12 @@ class FewShot(Technique):
         return PRETRAINED
 
     def values(self, task: Task) -> list[Mapping[str, str]]:
-        """Return one value set per number of rows except 0; none for a task without training rows.
+        """Return the setting `shots` for each number of training examples except 0.
+
+        The list is empty for a task without training examples.
 
         Raises:
-            BenchError: Shots were requested, without 0, for a task without training rows.
+            BenchError: The task has no training examples, and shots were requested without 0.
         """
         if task.is_trained:
             numbers = [number for number in self.shots or (ALL_ROWS,) if number]
@@ -107,11 +128,14 @@ class FewShot(Technique):
         return []
 
     def asks_untrained(self, task: Task) -> bool:
-        """Return whether 0 shots were requested or the task has no training rows."""
+        """Return whether 0 shots were requested or the task has no training examples."""
         return 0 in self.shots or not task.is_trained
 
     def check_rows(self, parts: "Parts") -> None:
-        """Raise DataError with a line for each task that has fewer training rows than shots."""
+        """Raise DataError if a task has fewer training examples than shots.
+
+        The error has a line for each such task.
+        """
         lines: dict[str, None] = {}
         for (_, task), points in parts.recipes.items():
             asked = [int(p.settings["shots"].value) for p in points if "shots" in p.settings]
@@ -127,20 +151,20 @@ class FewShot(Technique):
 
 @dataclass(kw_only=True)
 class MultiTask(Technique):
-    """Training of several tasks in one shared encoder: one job per model and seed.
+    """Multi-task training of several tasks with one shared encoder, in one job per model and seed.
 
-    With fewer than two tasks the technique does nothing: they are trained as single tasks.
+    With fewer than two tasks, the technique does nothing, and the task is trained separately.
 
     Attributes:
-        tasks: Tasks that share the encoder, by name.
-        recipes: Resolved recipe of each model.
+        tasks: The tasks that share the encoder, sorted by name.
+        recipes: The resolved recipe of each model.
     """
 
     tasks: Sequence[Task]
     recipes: dict[ModelSpec, ResolvedRecipe] = field(default_factory=dict)
 
     def check(self, request: Request) -> None:
-        """Raise BenchError if a task has no rows to train on."""
+        """Raise BenchError if a task has no training examples."""
         for task in self.tasks:
             if not task.is_trained:
                 raise BenchError(
@@ -148,17 +172,20 @@ class MultiTask(Technique):
                 )
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """Return the shared encoder of the tasks if that start was requested."""
+        """Return the start from the shared encoder if it was requested, else the requested start.
+
+        If the shared encoder was requested but there are fewer than two tasks, return None.
+        """
         if start_from != TOGETHER:
             return start_from
         names = ",".join(task.name for task in self.tasks)
         return Start(kind="together", name=names) if len(self.tasks) > 1 else None
 
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> list[tuple[ModelSpec, str]]:
-        """Resolve one recipe per model for all tasks.
+        """Resolve one recipe per model, which is used for all tasks.
 
         Raises:
-            BenchError: Two of the tasks are versions of one benchmark and share rows.
+            BenchError: Two of the tasks are versions of the same benchmark and share examples.
         """
         if len(self.tasks) < 2:
             return []
@@ -179,12 +206,12 @@ class MultiTask(Technique):
         return [(model, task.name) for model in self.recipes for task in self.tasks]
 
     def jobs(self, parts: "Parts") -> Iterator[Job]:
-        """Yield one job per model and seed."""
+        """Yield the multi-task job of each model and seed."""
         for model, seed in product(self.recipes, parts.seeds):
             yield self._job(parts, model, seed)
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Put the multi-task job before a job that starts from its encoder."""
+        """Add the multi-task job before a job that starts from its encoder."""
         *before, job = jobs
         if job.start is None or job.start.kind != "together":
             return jobs
@@ -197,11 +224,11 @@ class MultiTask(Technique):
 
 @dataclass(kw_only=True)
 class Distillation(Technique):
-    """Knowledge distillation: every encoder's job learns from a teacher.
+    """Knowledge distillation, in which the jobs of all encoders learn from a teacher.
 
     Attributes:
-        teacher: Teacher, as in `Request`: a model, or jobs whose last one teaches.
-        recipes: Recipes of a teacher that is a model, from its own paper.
+        teacher: The teacher, which is a model, or a list of jobs that ends with the teacher's job.
+        recipes: If the teacher is a model, the recipes with which it is fine-tuned.
     """
 
     needed = TEACHER
@@ -209,7 +236,10 @@ class Distillation(Technique):
     recipes: dict[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]] = field(default_factory=dict)
 
     def check(self, request: Request) -> None:
-        """Raise BenchError if the teacher cannot teach or the request has no student to learn."""
+        """Raise BenchError if the request cannot be combined with a teacher.
+
+        An error is also raised if the teacher is a baseline or a task has no training examples.
+        """
         if request.multi_task or request.start_from == TOGETHER:
             raise BenchError(
                 "--teacher and --multi-task exclude each other: a teacher is of one task, and so "
@@ -234,8 +264,8 @@ class Distillation(Technique):
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> list[tuple[ModelSpec, str]]:
         """Resolve the recipes of a teacher that is a model, on the tasks of its students.
 
-        Of the students' options it shares only the start "pretrained", since the rows of another
-        start may be absent.
+        The options of the students do not apply to the teacher, except for the start "pretrained":
+        with any other start, data that the teacher needs may be missing.
         """
         if isinstance(self.teacher, ModelSpec):
             tasks = [find_task(name) for name in dict.fromkeys(name for _, name in recipes)]
@@ -245,9 +275,9 @@ class Distillation(Technique):
         return [*self.recipes]
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Put the teacher, and the jobs that it needs, before its student; return the chain.
+        """Set the teacher of the last job, and add the teacher and all that it needs before it.
 
-        The job that the student starts from is a student too.
+        If the last job starts from another job, that job is also a student.
         """
         *before, job = jobs
         first, own = before[-1] if before else None, isinstance(self.teacher, ModelSpec)

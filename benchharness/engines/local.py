@@ -253,8 +253,8 @@ class EngineChoice:
         jobs: The number of concurrent jobs; None leaves the choice to the engine.
         processes: The number of processes that train one job.
         small: Whether the jobs are so small that start-up takes longer than the computation.
-        fit: The number of jobs that can run here concurrently: no more than there are jobs, and
-            than fit into memory.
+        fit: The number of jobs that can run here concurrently, which is limited by the number of
+            jobs and by the main memory.
         folder: The folder next to the database in which a run keeps models and snapshots.
     """
 

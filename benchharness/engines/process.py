@@ -88,7 +88,7 @@ workers are saving their states."""
 POLL_SECONDS = 0.02
 
 FINAL = (signal.SIGTERM, signal.SIGHUP)
-"""Signals of which a single one ends this process; Ctrl-C has to be pressed twice."""
+"""Signals that end this process when one of them arrives; Ctrl-C has to be pressed twice."""
 
 
 Child = subprocess.Popen[bytes] | Fork
@@ -274,7 +274,7 @@ states and ended."""
 
 @contextmanager
 def ended_at_last() -> Iterator[None]:
-    """Context manager in which SIGTERM, SIGHUP or a second Ctrl-C surely ends this process.
+    """Context manager in which SIGTERM, SIGHUP or a second Ctrl-C reliably ends this process.
 
     The process ends LAST_SECONDS after the signal, even if it hangs in a library that blocks
     exceptions (as SQLite does while it waits for a lock) or in cleanup code. After a single signal,

@@ -79,7 +79,7 @@ def find_slots(
 
     By default, there is a slot per core, but at most `fit` slots, and at most AT_ONCE on a CPU or
     per GPU. The slots share the GPUs as far as their memory allows; a MIG instance, whose memory
-    cannot be read, has one slot. If `jobs` is given, there are that many slots, assigned to
+    cannot be read, has one slot. If `jobs` is given, there are `jobs` slots, which are assigned to
     the GPUs in turn. The cores are divided evenly among the slots unless OMP_NUM_THREADS is set.
 
     Args:

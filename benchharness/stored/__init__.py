@@ -35,7 +35,7 @@ them takes a second."""
 
 
 def lacking_plugins(store: Store) -> Iterator[str]:
-    """Find stored suites that are not defined here, and yield a message that names their plugin."""
+    """Yield a message for each stored suite that is not defined, with the plugin that it needs."""
     for suite in (name for name in store.suites() if name not in SUITES):
         newest = store.result(store.runs(suite=suite)[-1].key)
         named = " and ".join(newest.job.plugins)
@@ -353,8 +353,8 @@ def with_family(run: Result | Failure) -> Result | Failure:
 
     A run whose checkpoint is not in MODELS is returned unchanged.
     """
-    # Several entries may name this checkpoint, and the last one counts. A linear search is used
-    # because building an index for every run would be slower.
+    # If several models have this checkpoint, the last one counts. The search is linear, because
+    # building an index for each run would be slower.
     specs = reversed(MODELS.values())
     family = next((spec.family for spec in specs if spec.checkpoint == run.job.checkpoint), "")
     if isinstance(run, Failure) or not family or not isinstance(run.provenance, dict):

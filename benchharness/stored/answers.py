@@ -1,4 +1,4 @@
-"""Export of the prediction for each example, to HTML pages and to rows for other tools."""
+"""Export of the prediction for each example, as HTML pages and as data for other tools."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -48,8 +48,8 @@ def runs_frame(rows: Iterable[RunRow]) -> pd.DataFrame:
     """Return a frame with one row per run and scored task; a failed run has one row.
 
     `score` is the value that the suite's leaderboard shows for the task. `flags` contains warnings
-    about the run, such as "constant predictions", or is "". `seconds` is the time of the
-    whole job, `parameters` the model's number of parameters, and `limit` is <NA> if there is none.
+    about the run, such as "constant predictions", or is "". `seconds` is the time of the whole job,
+    `parameters` is the model's number of parameters, and `limit` is <NA> if there is no limit.
     Local paths are removed from `data` and `error`. After `error`, each score that any run has
     ("accuracy", "f1_mm") has a float64 column, which is NaN for tasks without this score.
     """

@@ -67,7 +67,7 @@ class StoredPredictions:
 
     def __init__(self, store: Store, *, paths: bool = False) -> None:
         self._store = store
-        self._paths = paths  # keep whole paths in error messages
+        self._paths = paths  # whether to keep local paths in error messages
         self._rows: dict[str, SplitRows] = {}
 
     def result(self, key: str) -> Result:
@@ -230,10 +230,10 @@ def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> l
 
 
 def with_gains(board: Board, store: Store) -> Board:
-    """Return the leaderboard with the gain of each distilled student from its teacher.
+    """Return the leaderboard with the gain that distillation brings to each student.
 
-    The gain is the difference from the same model trained without a teacher, which must be on the
-    same leaderboard. The predictions of both are read, and runs are paired by seed. Tasks that
+    A student is compared with the same model trained without a teacher, which must be on the same
+    leaderboard. The predictions of both are read, and runs are paired by seed. Tasks on which they
     cannot be compared are left out.
     """
     homes = {run.key: entry for entry in board.entries for run in entry.runs}
@@ -259,7 +259,7 @@ def _gains(board: Board, store: Store, entry: Entry, alone: Entry) -> dict[str, 
     tasks = tuple(task for task in entry.cells if task in alone.cells)
     try:
         found = contrasts_of(store, Rows(board, (entry, alone), tasks), "dev", with_slices=False)
-    except BenchError:  # no seed is shared, or other rows were predicted
+    except BenchError:  # they have no seed in common, or predicted different examples
         return {}
     return {
         each.task: Gain(
@@ -483,7 +483,7 @@ def curves_of(
 ) -> Iterator[StageCurve]:
     """Yield the curves of the pretraining runs on a leaderboard.
 
-    Without `examples`, predictions are not read, and the noise is that over seeds only.
+    Without `examples`, predictions are not read, and the noise includes only that over seeds.
     """
     for line in lines_of(board, stage_of):
         known: dict[str, Sequence[Known | None]] = {}

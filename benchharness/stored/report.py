@@ -70,7 +70,7 @@ class Wanted:
         split: Whether to write the details of all runs to a folder next to the page. By default,
             this is done only if there are many runs, and only for the best entries.
         show_paths: Whether to show full local paths.
-        last: Leaderboards that were shown last; their suites take precedence in the report.
+        last: Leaderboards of the run that has just ended; their suites take precedence.
     """
 
     suites: Sequence[str] = ()
