@@ -86,7 +86,10 @@ def _peer(done: Steps) -> Iterator[Sequence[str]]:
 def _compared(
     runs: Sequence[Mapping[str, Any]], key: tuple[str, str], peaks: Mapping[str, float]
 ) -> Comparison:
-    """Return the runs of a shape and a task, with the fastest of the best flags' variants."""
+    """Return the comparison of a shape and a task.
+
+    If there are several variants of the best flags, only the fastest one is compared.
+    """
     own = [one for one in runs if (one["shape"], one["workload"]["task"]) == key]
     sides: dict[str, list[Mapping[str, Any]]] = {}
     for one in own:
