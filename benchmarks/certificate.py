@@ -113,7 +113,7 @@ SETTINGS = {
 OF_HEADS = {
     "pair": {"orders": "given", "lm_weight": "0"},
     "choice": {"lm_weight": "0"},
-    # Windows do not overlap, as run_qa.py's without an overlap.
+    # Windows do not overlap, as in run_qa.py if it is called without an overlap.
     "span": {"stride": "128", "answerable_weight": "0", "beam_size": "0"},
     "tag": {},
 }
@@ -156,7 +156,7 @@ class Start:
     def begin(cls, job: Job, kind: str) -> "Start":
         """Build the start of any job."""
         work = Work.to_predict(job, Compute(device=torch.device("cpu"), precision="fp32"))
-        encoder = task_setup.load_pretrained(job, work.recipe)  # same random numbers as the job
+        encoder = task_setup.load_pretrained(job, work.recipe)  # draws the job's random numbers
         config = copy.deepcopy(encoder.network.config)
         network = task_setup.load_run(work, encoder).network
         return cls(
@@ -170,7 +170,7 @@ class Start:
 
     @property
     def labels(self) -> list[str]:
-        """Names of the outputs, for a head with one output per label of the task."""
+        """Names of the head's outputs, if it has one output per label of the task; else empty."""
         task: Any = find_task(self.job.task)
         return list(task.tags if self.kind == "tag" else getattr(task, "labels", ()))
 
@@ -264,7 +264,7 @@ def train_theirs(start: Start, *, double: bool = False, **departures: bool) -> O
 
 
 def _score(start: Start, answers: Sequence[Any]) -> float:
-    """Return the percentage of correct predictions: of rows, or of words for tags."""
+    """Return the percentage of rows that are predicted correctly, or of words for tags."""
     right: list[bool] = []
     for example, answer in zip(start.examples("dev"), answers, strict=True):
         match start.kind:
@@ -331,9 +331,9 @@ def _other_answers(ours: Sequence[Any], theirs: Sequence[Any]) -> float:
 
 
 def _begun(tags: Sequence[str]) -> list[str]:
-    """Return tags with a B at each entity's start, as benchharness writes them.
+    """Return tags in which every entity begins with B, as benchharness writes them.
 
-    conlleval accepts both forms.
+    conlleval also accepts entities that begin with I.
     """
     before = ["O", *tags]
     return [
@@ -437,11 +437,11 @@ class Certified:
         kind: The head type.
         fp32: The difference of benchharness and transformers in fp32, without the deviations.
         unseen: The share of elements of weights whose gradient is only rounding.
-        meant: The effect of each deviation on losses and weights, and on the score (benchharness's
-            minus transformers', in points).
+        meant: The effects of each deviation, keyed by its letter: the largest difference of losses
+            and weights, and the change of the score in points.
         exact: The distances of benchharness and transformers in fp32 from transformers in fp64;
-            measured only if `fp32` is over the limit, to distinguish rounding from a fault.
-        bf16: The difference of both in bf16; None if it was not compared.
+            measured only if `fp32` is over the limit, to distinguish rounding from an error.
+        bf16: The difference of their losses in bf16; None if they were not compared.
         turned: The difference of two runs of the independent loop in bf16, one of which has the
             rows of each batch in reverse order.
         rounded: The distances of benchharness and transformers in bf16 from transformers in fp32.
@@ -538,7 +538,7 @@ def _half(
 def _of_seed(
     start: Start, seed: int, folder: Path, departures: Mapping[str, bool]
 ) -> tuple[float, float]:
-    """Return the distances of both sides in bf16 from fp32 with another head, order and seed."""
+    """Return the distances of both sides in bf16 from fp32, for another seed."""
     exact = Start.begin(replace(start.job, seed=seed), start.kind)
     half = replace(exact, job=replace(exact.job, precision="bf16"))
     expected = train_theirs(exact, **departures)

@@ -80,7 +80,7 @@ def ordered_pairs(full: StageCurve, cheap: StageCurve) -> tuple[int, int]:
 
 
 def _seconds(board: Board, curves: Sequence[StageCurve]) -> float:
-    """Return the seconds of all jobs that the curves of a board are based on."""
+    """Return the seconds of all jobs from which these curves of a leaderboard are made."""
     tasks = {curve.task for curve in curves} - {""}
     models = {point.model for curve in curves for point in curve.points}
     runs = {

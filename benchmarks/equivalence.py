@@ -141,7 +141,7 @@ class Pair:
         with torch.no_grad():
             for name, their_name in names_of(start.weights, network).items():
                 state[their_name].copy_(start.weights[name])
-        set_seed(seed)  # for dropout
+        set_seed(seed)  # determines dropout
         order = _Order(len(self.problem.train), seed)
         logits, *_ = train(self.problem, network, FLAGS[FLAG], self.workload.values, order)
         return self.problem.score(logits)

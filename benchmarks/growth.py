@@ -71,7 +71,7 @@ def _points(series: list[str] | None) -> Iterator[tuple[str, Point]]:
 
 
 def measure(point: Point, side: str, model: Path, folder: Path) -> dict[str, Any]:
-    """Run one command, or one per seed for the Trainer; return the point and its figures."""
+    """Run one command (the Trainer needs one per seed), and return the point and its figures."""
     checkpoint = draw_checkpoint(
         model, folder / f"{point.layers}-layers", num_hidden_layers=point.layers
     )

@@ -192,7 +192,7 @@ def measure(root: Path = ROOT) -> tuple[dict[str, Counter[str]], list[list[str]]
     edges = {
         name: {*imports(one, sources.keys())}.union(*strings[name]) for name, one in sources.items()
     }
-    edges["benchharness"] = set()  # it imports its public names when they are first used
+    edges["benchharness"] = set()  # the package imports its public names when they are first used
     found = circles(edges)
     circular = {module for circle in found for module in circle}
     rooms: dict[str, Counter[str]] = {CORE: Counter()}

@@ -68,7 +68,7 @@ class _Attention(torch.autograd.Function):
 
 
 def _launch(_kernel: Any, _given: Any, made: Sequence[Tensor], *_: Any, **_options: bool) -> None:
-    """Count a kernel of benchharness as one operation; its outputs are set to zero."""
+    """Stand-in for the launch of a kernel of benchharness: one operation that writes zeros."""
     torch._foreach_zero_(made)
 
 

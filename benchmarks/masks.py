@@ -59,11 +59,11 @@ class _Masks:
         return states * kept / (1 - p)
 
     def states(self, shape: torch.Size) -> Tensor:
-        """Return the mask of states [rows, tokens, size] or of classifier inputs [rows, size]."""
+        """Return the mask for states [rows, tokens, size] or for classifier inputs [rows, size]."""
         packing, mask = next(self.drawn)
         if packing is None:
             return mask
-        if packing is not self.packing:  # the embeddings of the next batch
+        if packing is not self.packing:  # a new batch begins with its embeddings
             self.layer, self.packing = 0, packing
         kept = torch.zeros(shape, dtype=torch.bool)
         if self.layer == self.layers:  # the last layer computes first tokens only
@@ -73,7 +73,7 @@ class _Masks:
         return kept
 
     def shares(self, shape: torch.Size) -> Tensor:
-        """Return the mask of attention weights [rows, heads, tokens, tokens]."""
+        """Return the mask for attention weights [rows, heads, tokens, tokens]."""
         assert self.packing is not None
         self.layer += 1
         kept = torch.zeros(shape, dtype=torch.bool)

@@ -213,7 +213,7 @@ def _import_as(path: Path, tree: ast.Module) -> None:
 
 
 def main() -> None:
-    """Print "caught" or "SURVIVED" for each trial, and the score of each source."""
+    """Print "caught" or "SURVIVED" for each trial, and the number of caught changes per source."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, default=6, help="trials of each source; 0: all")
     parser.add_argument("--seed", type=int, default=1)

@@ -183,8 +183,8 @@ def fine_tune(
         norm = nn.utils.clip_grad_norm_(network.parameters(), loop.max_grad_norm)
         for name, weight in network.named_parameters():
             if weight.grad is not None:
-                # The norm is at most max_grad_norm after clipping. A norm below 0.01 is raised,
-                # because rounding errors of probabilities are a share of it.
+                # The norm is at most max_grad_norm after clipping. A norm below 0.01 counts as
+                # 0.01, because rounding errors of probabilities do not shrink with it.
                 share = weight.grad.abs() / norm.clamp(0.01, loop.max_grad_norm)
                 gradients[name] = gradients[name].maximum(share)
         optimizer.step()
@@ -235,7 +235,7 @@ def _loss(network: Any, batch: dict[str, Tensor], loop: Loop) -> Tensor:
 
 def _option_logits(network: Any, batch: dict[str, Tensor]) -> Tensor:
     """Return the logits [1, options] of one row's options, each computed without padding."""
-    lengths = batch["attention_mask"].sum(-1)[0].tolist()  # of [1, options, tokens]
+    lengths = batch["attention_mask"].sum(-1)[0].tolist()  # the mask is [1, options, tokens]
     rows = {name: values for name, values in batch.items() if values.ndim == 3}
     options = [
         network(**{name: values[:, [place], :length] for name, values in rows.items()}).logits

@@ -27,7 +27,7 @@ from benchharness.tasks.suites import SUITES, TASKS
 __all__ = ["pretrain", "steps_to_keep", "texts_of"]
 
 SHARE = 0.15
-"""Share of tokens to predict, 8 of 10 of them masked, as in BERT (arXiv:1810.04805)."""
+"""Share of tokens to predict, of which 8 of 10 are masked, as in BERT (arXiv:1810.04805)."""
 
 LONGEST = 64
 """Maximum length of a text, in tokens."""
@@ -50,7 +50,7 @@ def texts_of(data: str) -> list[str]:
         try:
             rows = read(task, "train", source, None)
         except BenchError:
-            continue  # a task that the folder does not have
+            continue  # the folder does not have this task
         examples: Sequence[Any] = rows.examples
         found |= {text: None for e in examples for text in (e.text_a, e.text_b) if text}
     return list(found)
@@ -153,7 +153,7 @@ def _masked(batch: Sequence[list[int]], tokenizer: Any) -> tuple[Any, Any, Any]:
 
 def _save(network: Any, tokenizer: Any, out: Path, step: int, tokens: int) -> None:
     folder = out / f"step-{step}"
-    network.save_pretrained(folder)  # with the head that zero-shot scoring uses
+    network.save_pretrained(folder)  # includes the head that zero-shot scoring uses
     tokenizer.save_pretrained(folder)
     state = {"global_step": step, "num_input_tokens_seen": tokens}
     (folder / "trainer_state.json").write_text(json.dumps(state) + "\n", encoding="utf-8")

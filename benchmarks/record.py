@@ -30,7 +30,7 @@ def _commit() -> str:
     command = ("git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*")
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):  # a copy of the tree without its history
+    except (OSError, subprocess.CalledProcessError):  # the folder is a copy without git's history
         return "unknown"
 
 

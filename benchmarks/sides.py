@@ -1,4 +1,4 @@
-"""The measured commands: benchharness, and the Trainer with its default and its best flags."""
+"""Run and measure the compared commands: benchharness, and the Trainer with several flags."""
 
 import json
 import os

@@ -169,7 +169,7 @@ def _growth(record: Record) -> Iterable[str]:
 
 
 MOST_KINDS = 6
-"""Number of kinds of operations on the page, the longest first."""
+"""Number of kinds of operations that the page lists, those with the most time first."""
 
 
 def _profile(record: Record) -> Iterable[str]:

@@ -110,7 +110,7 @@ WORKLOADS = (
         values=Values(epochs=1, batch_size=16, learning_rate=2e-5),
     ),
 )
-"""Workloads whose slowest side takes a minute or two on two cores of 2023."""
+"""Workloads for which the slowest side takes a minute or two on two processor cores of 2023."""
 
 
 def find_workload(name: str) -> Workload:

@@ -140,7 +140,7 @@ class Machine:
                 made = _MAKERS[code.name](self, arg)  # called first: it may replace self.stack
                 self.stack.append(made)
             elif arg is not None and not code.stack_before:
-                self.stack.append(arg)  # a number, a text or bytes
+                self.stack.append(arg)  # a number, a string or bytes
             else:  # OBJ and extensions, which torch never writes
                 raise ValueError(f"the instruction {code.name}")
         raise EOFError("it ends too early")
@@ -181,7 +181,7 @@ class Machine:
             raise TypeError("values for what holds none")
 
     def build(self) -> None:
-        """Pop a state off the stack and give it to the object below it."""
+        """Pop a state off the stack and add it to the stand-in below it."""
         state, target = self.stack.pop(), self.stack[-1]
         if isinstance(target, Described) and isinstance(state, dict):
             self.look_at(state)
@@ -236,7 +236,7 @@ _MAKERS: Mapping[str, _Step] = {
 """Instructions that push a value other than their argument."""
 
 
-# Weights.
+# Reading weights.
 
 _TYPES: Mapping[str, tuple[str, int]] = {
     "DoubleStorage": ("F64", 8),
@@ -250,7 +250,7 @@ _TYPES: Mapping[str, tuple[str, int]] = {
     "ByteStorage": ("U8", 1),
     "BoolStorage": ("BOOL", 1),
 }
-"""torch's names of storage types, with the dtype name of safetensors and the bytes per number."""
+"""torch's names of storage types, mapped to safetensors' names of dtypes and bytes per number."""
 
 _TENSOR = ("torch.Tensor", "torch._tensor.Tensor", "torch.nn.parameter.Parameter")
 _REBUILD = ("torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2")
@@ -407,7 +407,7 @@ class _Weights(Machine):
 def _tensor(storage: Any, start: Any, shape: Any, strides: Any, turned: Any = None) -> Any:
     """Return a tensor; raise ValueError if it does not lie within its storage."""
     if not isinstance(storage, _Storage):
-        return Described("torch.Tensor")  # an unsupported storage type, already recorded
+        return Described("torch.Tensor")  # the unsupported storage type was recorded already
     if turned:
         raise ValueError("numbers that are to be negated when they are read")
     shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
@@ -515,7 +515,7 @@ def _kind(made: Any) -> str:
     return made.name if isinstance(made, Described) else type(made).__name__
 
 
-# Weights as safetensors.
+# Writing weights as safetensors.
 
 
 def write_safetensors(path: Path, to: Path) -> list[str]:
@@ -525,7 +525,7 @@ def write_safetensors(path: Path, to: Path) -> list[str]:
     read.
     """
     with _opened(path) as (made, numbers), to.open("wb") as file:
-        # The widest numbers first, so that every tensor is aligned to its width.
+        # The widest numbers come first, so that every tensor is aligned to its numbers' width.
         ordered = sorted(made.tensors.items(), key=lambda item: (-item[1].width, item[0]))
         header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
         end = 0

@@ -91,11 +91,11 @@ class ModelSpec:
 
 # The known checkpoints, read from the files in models/known. Other models need no entry.
 #
-# A file holds one family: the fields that its checkpoints share at the top, then [models.NAME] with
-# the fields of each one; all names are fields of ModelSpec. A revision is the commit of the weights
-# that the published numbers belong to, "main" if none could be confirmed. If a comment says that
-# sizes are counted, they were counted on the architecture as transformers builds it, including the
-# pooler.
+# A file has one family of models. At the top are the fields that its checkpoints share, followed by
+# [models.NAME] with the fields of each checkpoint. All names are fields of ModelSpec. A revision is
+# the commit of the weights that the published numbers belong to, or "main" if none could be
+# confirmed. If a comment says that sizes are counted, they were counted on the architecture as
+# transformers builds it, including the pooler.
 
 UNPINNED = "no commit could be confirmed, so the one that main names is recorded with each run"
 
@@ -144,8 +144,8 @@ VOCABULARY_FILES = (
     "vocab.json",
     "vocab.txt",
 )
-"""Files of which a tokenizer needs at least one: without any, transformers silently makes a
-tokenizer that knows five tokens."""
+"""Vocabulary files. A tokenizer needs at least one of them: without any, transformers silently
+makes a tokenizer that knows five tokens."""
 
 TOKENIZER_FILES = (
     "added_tokens.json",
@@ -240,7 +240,7 @@ def _parts_of(weights: str) -> list[str]:
     return [*parts, index_of(weights)]
 
 
-# Other files that people have instead of a checkpoint, and how to get a checkpoint from them.
+# Error messages for other files that people have instead of a checkpoint.
 
 _OTHERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "TensorFlow's": (
@@ -260,7 +260,7 @@ _OTHERS: Mapping[str, tuple[tuple[str, ...], str]] = {
         "load them where they were made (variant=...) and save_pretrained them to a folder",
     ),
 }
-"""Weights in formats that are not read: patterns of their file names, and advice."""
+"""Weights in formats that are not read, with patterns of their file names and advice."""
 
 
 def _instead(names: Collection[str], lacks: str, folder: Path | None) -> str:
@@ -296,7 +296,7 @@ def _inner(names: Iterable[str]) -> list[str]:
 
 
 def _natural(path: Path) -> tuple[list[int], str]:
-    """Return a sort key with the numbers in a folder's name: checkpoint-9 before checkpoint-10."""
+    """Return a sort key by the numbers in a folder's name: checkpoint-9 before checkpoint-10."""
     return [int(digits) for digits in re.findall(r"\d+", path.name)], path.name
 
 

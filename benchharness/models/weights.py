@@ -54,7 +54,7 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
     if go_offline_if_unreachable():
         folder = _download(hub_id, revision, ["config.json"])
         if not find_weights([path.name for path in folder.iterdir()]):
-            raise _unreachable(hub_id)  # only its config was fetched
+            raise _unreachable(hub_id)  # only its config was downloaded
     else:
         folder = _fetch(hub_id, revision, trust)
     checkpoint_files(folder, trust)
@@ -128,7 +128,7 @@ def _wanted(hub_id: str, names: Sequence[str], trust: Trust) -> list[str]:
 
 
 def _sorted(hub_id: str, names: Sequence[str], trust: Trust) -> Groups:
-    """Group a repository's files by purpose; raise ModelError if it cannot be loaded."""
+    """Group a repository's files by kind; raise ModelError if they are not a checkpoint."""
     try:
         return sort_files(names, called(hub_id), trust)
     except ModelError as error:
@@ -151,7 +151,7 @@ def _download(hub_id: str, revision: str | None, patterns: Sequence[str]) -> Pat
     except hub.errors.LocalEntryNotFoundError:
         raise _unreachable(hub_id) from None
     except (hub.errors.HTTPError, ValueError, OSError) as error:
-        reason = str(error).partition("\n")[0]  # without the library's page of advice
+        reason = str(error).partition("\n")[0]  # without the long advice of the library
         raise ModelError(
             f"the hub does not give the checkpoint {called(hub_id)} ({reason}); check its name, or "
             "give a folder with --model."

@@ -47,7 +47,7 @@ benchharness's heads lack these layers.
 """
 
 SHARED = {"mt5": "t5", "umt5": "t5"}
-"""Families that use the classes of another family."""
+"""Families, mapped to the family whose classes they use."""
 
 COMPARED = CHECKED - SHARED.keys() - {"neobert", "new", "nomic_bert"}
 """Families whose classes were compared with benchharness's heads (test_heads_parity.py).

@@ -16,10 +16,10 @@
     [together]                      values that differ for tasks that are trained together
     epochs = { value = 5.0, source = "..." }
 
-    [like]                          recipe with the values that this file lacks; packaged files only
+    [like]                          recipe that gives values this file lacks; packaged files only
     recipe = { value = "roberta", source = "..." }
 
-    [[unlike]]                      differences from a file of the authors; a test reads them
+    [[unlike]]                      differences from the authors' own script; a test reads them
     file = "run_glue.sh"
     tasks = ["glue/mrpc"]
     settings = ["epochs"]
@@ -105,7 +105,7 @@ def packaged_names() -> Mapping[str, Path]:
 
 
 def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
-    """Return the settings in a recipe file, keyed by table, such as "default" or "glue/mrpc".
+    """Return the settings in a recipe file except `start_from`, keyed by table ("glue/mrpc").
 
     Names and values are not checked here, but when the settings of several files are merged.
 
@@ -119,7 +119,7 @@ def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
 
 
 HINTS: dict[str, Mapping[str, Setting]] = {}
-"""Values that plugins give for their own tasks; they override every model's own recipe."""
+"""Settings that plugins give for their own tasks, keyed by task; they override a model's recipe."""
 
 
 def add_hints(file: Path, task: str, values: Mapping[str, Any]) -> None:

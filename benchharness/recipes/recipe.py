@@ -137,7 +137,7 @@ def _one_of(*words: str) -> _Rule:
 
 
 def _read_features(value: object) -> str | None:
-    """Parse a choice of features, with a normalized layer number; return None if invalid."""
+    """Parse a choice of features, and normalize a layer number in it; return None if invalid."""
     word = str(value)
     number = word.removeprefix(LAYER)
     if word != number and number.isdecimal() and int(number) > 0:
@@ -157,7 +157,7 @@ def _read_rows(value: object) -> str | None:
 
 
 def _read_layers(value: object) -> int | str | None:
-    """Parse a number of layers (0: all) or ascending numbers ("0+2+4"); return None if invalid."""
+    """Parse a number of layers (0: all) or a list of layers ("0+2+4"); return None if invalid."""
     number = _as_number(value)
     if number is not None:
         return int(number) if number >= 0 and number.is_integer() else None
@@ -175,7 +175,7 @@ _BELOW_ONE = _number("at least 0 and below 1", lambda value: 0 <= value < 1)
 _FACTOR = _number("above 0 and at most 1", lambda value: 0 < value <= 1)
 _COUNT, _COUNT_OR_NONE = _count(1), _count(0)
 _ROOM = _count(6)  # up to four special tokens (RoBERTa's for a pair) and one token of each text
-_TARGETS = _count(3)  # the token before the answer (BART's), one of the answer, and the end token
+_TARGETS = _count(3)  # the token before the answer (in BART), one answer token, and the end token
 _FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 _FLAG = _Rule(lambda value: _FLAGS.get(str(value).lower()), "true or false")
 
@@ -217,7 +217,7 @@ def _value(
 ) -> Any:
     """Declare a hyperparameter as a field of a group; without a default, every job states it."""
     facts |= {"aliases": tuple(aliases.split()), "unless": tuple(unless.split())}
-    facts.setdefault("stated", default is MISSING)  # without a default every job has it
+    facts.setdefault("stated", default is MISSING)  # every job has a value without a default
     known = Facts(rule=rule, default=default, **facts)
     return field(default=default, metadata={"facts": known})
 
@@ -625,7 +625,7 @@ def _names(group: type) -> list[str]:
 
 
 def _facts(group: Any, known: Facts) -> Facts:
-    """Return a field's metadata, completed with the metadata of its group."""
+    """Return a field's metadata, completed with the class variables of its group."""
     return replace(
         known,
         heads=known.heads or getattr(group, "heads", ()),
@@ -772,7 +772,7 @@ _CONDITIONS: Mapping[str, tuple[Callable[[Mapping[str, Setting]], bool], str]] =
     "lstm_size": (lambda on: "features" in on, _FREE_LSTM),
     "select_on": (_chooses, _NO_CHOICE),
 }
-"""Conditions on the other settings, each with the advice of its error message."""
+"""Conditions under which a setting may be on, each with the advice of its error message."""
 
 _BOUNDS = (
     ("accumulation", "batch_size", 0, "a batch has no more parts than examples"),

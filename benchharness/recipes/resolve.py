@@ -58,7 +58,7 @@ from benchharness.tasks.task import Task
 from benchharness.tasks.text_to_text import cast_of
 
 BASELINE = "baseline"
-"""Name of the baselines' recipe in the store; digests cover it, so it must not change."""
+"""Name of the baselines' recipe in the store. Stored digests cover it, so it must not change."""
 
 _BAG_OF_WORDS = Path(__file__).parent / "fixed" / "bag_of_words.toml"
 
@@ -66,8 +66,9 @@ _BAG_OF_WORDS = Path(__file__).parent / "fixed" / "bag_of_words.toml"
 def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
     """Return the settings of a baseline on tasks of a head type; a user cannot change them.
 
-    The majority baseline has none. The bag of words has none on tags (it counts the tags of each
-    word), on coreference (it finds the mentions of train again) and on ranking (it compares words).
+    The majority baseline has no settings. Neither has the bag of words on tags (where it counts the
+    tags of each word), coreference (where it finds the mentions of train again) and ranking (where
+    it compares words).
     """
     if name != "bag-of-words" or head in ("tag", "coref", "ranking"):
         return {}
@@ -89,7 +90,8 @@ _STUDENT = "student"
 """DistilBERT's recipe for learning from a teacher, which overrides a model's own."""
 
 _FALLBACK = "bert"
-"""Recipe of a family without a file of its own: most later papers start from BERT's grid."""
+"""Recipe of a family without its own recipe file, because most later papers start from BERT's grid.
+"""
 
 _OURS = "ours:"
 """Prefix of the source of a value that benchharness chose because no paper states it."""
@@ -297,7 +299,7 @@ class _Asked:
             packaged += _file_layers(packaged_names()[_STUDENT], tables)
         over = _layers_over(self.name, tables)
         is_text = any(layer[AS_TEXT].value is True for layer in over if AS_TEXT in layer)
-        # The command line has priority: `--set as_text=false` switches off a file's line.
+        # The command line has priority: `--set as_text=false` overrides a file's value.
         if is_text if self.wants_text is None else self.wants_text:
             if TOGETHER in self.techniques:
                 raise BenchError(
@@ -363,7 +365,7 @@ class _Asked:
         merged: dict[str, Setting] = {}
         for layer in layers:
             for name, facts in SETTINGS.items():
-                # A `steps` of an earlier layer must not win over the `epochs` of a later one.
+                # The `steps` of an earlier layer must not override the `epochs` of a later one.
                 if facts.instead_of in layer and name not in layer:
                     merged.pop(name, None)  # the later layer uses the other unit
             merged.update(layer)
@@ -605,13 +607,14 @@ def _file_layers(path: Path, tables: Sequence[str]) -> list[Mapping[str, Setting
 def unused_settings(
     overrides: Mapping[str, str], recipe: str | None, used: Set[str]
 ) -> Iterator[str]:
-    """Yield a message for each value that the user set but that is not in `used` by any job.
+    """Yield a message for each value that the user set although no job uses it.
 
-    An example is `temperature` without a teacher, which leaves the job's key unchanged.
+    An example is `temperature` without a teacher, which leaves the job's key unchanged. `used` are
+    the names of the settings that jobs use.
     """
     for name, text in overrides.items():
         words = choices_of(_typed(text))
-        # A value that switches a setting off (lora_rank=0) has no job that uses it.
+        # A value that switches a setting off (lora_rank=0) is not reported: no job should use it.
         is_on = any(
             _is_of_the_model(word) or not is_default(name, check_setting(name, word))
             for word in words
@@ -678,8 +681,8 @@ def with_start(
         return _started(resolved, start_from, Setting(value=start_from.kind, source=_OPTION))
     files = [packaged_recipe(spec), *([] if recipe in (None, _PAPER) else [_recipe_path(recipe)])]
     tables = ("default", f"head/{task.head}", task.name)
-    # The last line wins: the named recipe overrides the model's own, and in each file the task's
-    # table overrides those of the head type and the defaults.
+    # The last value wins: the named recipe overrides the model's own recipe, and in each file the
+    # task's table overrides the tables of the head type and the defaults.
     lines = [starts[t] for starts in map(read_starts, files) for t in tables if t in starts]
     line = lines[-1] if lines else None
     if start_from is not None:
@@ -687,7 +690,7 @@ def with_start(
         value = PRETRAINED if start_from == task.name else start_from
         line = Setting(value=value, source=_OPTION)
     named = any(line.value != PRETRAINED for line in lines)
-    # If no line names a task, "pretrained" changes nothing, so nothing is added to the job.
+    # If no recipe names a task, "pretrained" changes nothing, so nothing is added to the job.
     if line is None or (line.value == PRETRAINED and not named):
         return resolved
     if line.value == PRETRAINED:
@@ -768,7 +771,7 @@ def compare_recipes(
     return tuple(sorted(groups.values(), key=lambda found: order.index(found.setting)))
 
 
-# Maximum length of rows: the recipe's, limited by the encoder's.
+# Maximum length of rows: the recipe's value, limited by the encoder's maximum.
 
 MAX_TOKENS = "max_tokens"
 

@@ -70,7 +70,7 @@ def _pooling(spec: ModelSpec) -> Setting:
 
 
 _OPTION = _Pattern(text="{asked}", source="arXiv:1910.14659: the option's tokens, after its text")
-"""Pattern of every multiple-choice task that the file does not list."""
+"""Pattern for multiple-choice tasks that fixed/zero_shot.toml does not list."""
 
 _FILE = Path(__file__).parent / "fixed" / "zero_shot.toml"
 
