@@ -1,11 +1,11 @@
-"""Compare benchharness and transformers' Trainer: whole processes, in turn, round by round.
+"""Compare the speed of benchharness and transformers' Trainer, which run in turn, as processes.
 
     python -m benchmarks --model CHECKPOINT --data FOLDER
 
 Each round has its own seed, and runs benchharness, the Trainer with its best flags, and the Trainer
 with its example script's defaults, on the same files. With `--seeds 3` a round has three seeds:
-benchharness trains them in one command, the Trainer in a process each. The record is written after
-every run, so an interruption loses no finished run.
+benchharness trains them in one command, and the Trainer trains each in its own process. The record
+is written after every run, so an interruption loses no finished run.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""Certificate that benchharness trains as transformers does, step by step (`make parity`).
+"""Compare trainings by benchharness and by transformers, step by step (`make parity`).
 
 For every family and head, `run_job` (packed rows, own attention, reduced vocabulary, the last layer
 at first tokens only) and the loop of `benchmarks/parity.py` start from the same small random
-weights, also of the head, and see the same rows in the same order, without dropout. Their losses at
-each of 20 steps, all weights at the end, and their predictions are compared.
+weights, including the head's, and see the same rows in the same order, without dropout. Their
+losses at each of 20 steps, all weights at the end, and their predictions are compared.
 """
 
 import copy
@@ -60,27 +60,29 @@ TASKS = {
     "span": "squad/v1.1",
     "tag": "conll2003/ner",
 }
-"""A task of each head type, from the packaged data."""
+"""Tasks to train on, keyed by head type; their rows are in the packaged data."""
 
 ROWS = 40
-"""Number of rows of train and of dev; an epoch of batches of 6 ends with a batch of 4."""
+"""Number of rows of train and of dev. With batches of 6, an epoch ends with a batch of 4."""
 
 LIMIT = 1e-5
 """Largest relative difference that is allowed in fp32."""
 
 FURTHER = 2.0
-"""Largest ratio of the distances from fp32 in bf16, benchharness's to transformers'. With 20 losses
-each and different rounding, either side may be nearer by that factor. The same ratio applies to the
-distances from fp64 in fp32, for a cell over the limit."""
+"""Largest allowed ratio of benchharness's distance to transformers' distance, where a distance is
+the difference of bf16 losses from fp32 losses. With 20 losses each and different rounding, either
+side may be nearer by that factor. If fp32 exceeds LIMIT, the same ratio applies to the distances of
+fp32 from fp64."""
 
 OTHER_SEEDS = range(2, 9)
-"""Seeds to add for a cell that exceeds FURTHER with its own seed; all are then pooled. One training
-of 20 steps is chaotic, but a fault would show with every seed."""
+"""Seeds to add for a family and head that exceeds FURTHER with its own seed; the results of all
+seeds are then pooled. A training of 20 steps is chaotic, but an error would show with every seed.
+"""
 
 UNSEEN = 1e-5
-"""Largest gradient, as a share of the norm of all gradients, that an element of a weight may have
-by rounding alone. A key's bias adds the same to all scores of a softmax, and an option's bias to
-all options: neither has a gradient."""
+"""Largest gradient of an element, as a share of the norm of all gradients, that counts as mere
+rounding. A key's bias adds the same to all scores of a softmax, and an option's bias to all
+options, so the true gradient of both is zero."""
 
 VALUES = {
     "learning_rate": 1e-3,
@@ -88,7 +90,7 @@ VALUES = {
     "steps": 20,
     "warmup_steps": 4,
     "weight_decay": 0.1,
-    # Larger than usual: with a smaller one, a gradient of mere rounding would give a full step.
+    # Larger than usual: with a smaller epsilon, a gradient of mere rounding would give a full step.
     "adam_epsilon": 1e-4,
     "max_grad_norm": 1.0,
     "max_tokens": 64,
@@ -111,7 +113,7 @@ SETTINGS = {
 OF_HEADS = {
     "pair": {"orders": "given", "lm_weight": "0"},
     "choice": {"lm_weight": "0"},
-    # Windows do not overlap, as run_qa.py's without an overlap.
+    # Windows do not overlap, as in run_qa.py if it is called without an overlap.
     "span": {"stride": "128", "answerable_weight": "0", "beam_size": "0"},
     "tag": {},
 }
@@ -127,7 +129,11 @@ CASES = [(family, kind) for family in FAMILIES for kind in KINDS if (family, kin
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """A job, benchharness's network before its training, its weights, and transformers' inputs."""
+    """The start of a training, which is the same for benchharness and transformers.
+
+    `ours` is benchharness's network for the job before its training, and `weights` are its weights.
+    transformers' network is created from `config` and given the same weights.
+    """
 
     job: Job
     kind: str
@@ -140,7 +146,7 @@ class Start:
     def of(
         cls, model: str, kind: str, *, settings: Mapping[str, str] = STILL, **plan: Any
     ) -> "Start":
-        """Build the start of a head on a checkpoint; `settings` are added to those of all cases."""
+        """Build the start of a head on a checkpoint; `settings` are added to the common ones."""
         overrides = SETTINGS | OF_HEADS[kind] | settings
         usual = {"limit": ROWS, "precision": "fp32", "start_from": "pretrained"}
         task = plan.pop("task", TASKS[kind])
@@ -150,7 +156,7 @@ class Start:
     def begin(cls, job: Job, kind: str) -> "Start":
         """Build the start of any job."""
         work = Work.to_predict(job, Compute(device=torch.device("cpu"), precision="fp32"))
-        encoder = task_setup.load_pretrained(job, work.recipe)  # same random numbers as the job
+        encoder = task_setup.load_pretrained(job, work.recipe)  # draws the job's random numbers
         config = copy.deepcopy(encoder.network.config)
         network = task_setup.load_run(work, encoder).network
         return cls(
@@ -164,7 +170,7 @@ class Start:
 
     @property
     def labels(self) -> list[str]:
-        """Names of the outputs, for a head with one output per label of the task."""
+        """Names of the head's outputs, if it has one output per label of the task; else empty."""
         task: Any = find_task(self.job.task)
         return list(task.tags if self.kind == "tag" else getattr(task, "labels", ()))
 
@@ -172,7 +178,7 @@ class Start:
         return read(find_task(self.job.task), split, parse_data("mini"), self.job.limit).examples
 
     def network(self) -> Any:
-        """Build the network of transformers' class with the same weights."""
+        """Build transformers' network with the same weights."""
         config = copy.deepcopy(self.config)
         config.num_labels = {"span": 2, "choice": 1}.get(self.kind, len(self.labels))
         for name, value in SUMMARY.items() if config.model_type == "convbert" else ():
@@ -185,7 +191,7 @@ class Start:
         return network
 
     def loop(self, **departures: bool) -> Loop:
-        """Build the independent loop's values from the job's."""
+        """Build the settings of the independent loop from the job's settings."""
         values: dict[str, Any] = {name: self.job.settings[name].value for name in VALUES}
         bf16 = self.job.precision == "bf16"
         known = {"kind": self.kind, "seed": self.job.seed, "bf16": bf16}
@@ -201,10 +207,10 @@ def names_of(weights: Mapping[str, Tensor], theirs: Any) -> dict[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Result of a training: losses, weights by benchharness's names, predictions and their score.
+    """Result of a training: losses, weights, predictions and their score.
 
-    `unseen` is a mask, by weight, of elements whose gradient is only rounding. Elements without any
-    gradient, such as those of unused words, are not in the mask.
+    `weights` and `unseen` are keyed by benchharness's names of the weights. `unseen` are masks of
+    the elements whose gradient is mere rounding, not zero as for unused words.
     """
 
     losses: list[float]
@@ -258,7 +264,7 @@ def train_theirs(start: Start, *, double: bool = False, **departures: bool) -> O
 
 
 def _score(start: Start, answers: Sequence[Any]) -> float:
-    """Return the percentage of correct predictions: of rows, or of words for tags."""
+    """Return the percentage of rows that are predicted correctly, or of words for tags."""
     right: list[bool] = []
     for example, answer in zip(start.examples("dev"), answers, strict=True):
         match start.kind:
@@ -279,7 +285,7 @@ class Difference:
 
     Attributes:
         losses: The largest difference of a step's loss.
-        weights: The largest of all weights, where each is the norm of the difference over the norm.
+        weights: The largest difference of a weight: the norm of the difference over the norm.
         answers: The largest difference of probabilities, or the share of predictions that differ.
     """
 
@@ -306,10 +312,11 @@ def compare(one: Outcome, other: Outcome) -> Difference:
 
 
 def _apart(one: Tensor, other: Tensor) -> float:
-    """Return the norm of the difference over the weight's norm, or over the reach of its steps.
+    """Return the norm of the difference, divided by the larger of two norms.
 
-    The latter is larger for a bias that starts at 0 and hardly moves, because the gradients of a
-    question's options nearly cancel (MobileBERT's last layer): the remainder is rounding.
+    The first is the weight's norm, and the second is the farthest that training can move it. The
+    second is larger for a bias that starts at 0 and hardly moves, because the gradients of a
+    question's options nearly cancel (MobileBERT's last layer). Its value is mere rounding.
     """
     size = max(float(other.double().norm()), REACH * other.numel() ** 0.5)
     return float((one.double() - other.double()).norm()) / size if size else 0.0
@@ -324,9 +331,9 @@ def _other_answers(ours: Sequence[Any], theirs: Sequence[Any]) -> float:
 
 
 def _begun(tags: Sequence[str]) -> list[str]:
-    """Return tags with a B at each entity's start, as benchharness writes them.
+    """Return tags in which every entity begins with B, as benchharness writes them.
 
-    conlleval accepts both forms.
+    conlleval also accepts entities that begin with I.
     """
     before = ["O", *tags]
     return [
@@ -339,10 +346,11 @@ def _begun(tags: Sequence[str]) -> list[str]:
 
 
 def dropout_apart(start: Start, draws: int = 300) -> float:
-    """Return the difference of the logits of 24 rows under dropout: the larger mean of squared z.
+    """Compare the logits of both sides under dropout, and return the larger mean squared z-score.
 
-    It is computed for the means of many draws, and for their variances; each is about 1 if both
-    sides drop alike. benchharness's logits are of packed rows, transformers' of padded rows.
+    The logits of 24 rows are drawn many times. One mean compares the means of the draws, the other
+    one their variances; each is about 1 if both sides' dropout is equally distributed. benchharness
+    computes packed rows, and transformers padded rows.
     """
     loop = start.loop()
     rows = encode(start.examples("dev")[:24], start.labels, start.tokenizer, loop)
@@ -350,7 +358,7 @@ def dropout_apart(start: Start, draws: int = 300) -> float:
     batch.pop("labels")
     torch.manual_seed(1)
     ours, theirs = start.ours.train(), start.network().train()
-    # With gradients: attention is computed as in training only with them.
+    # Gradients stay on, because without them attention is computed as in prediction.
     one = torch.stack([ours(**batch).detach() for _ in range(draws)])  # [draws, rows, outputs]
     other = torch.stack([theirs(**batch).logits.detach() for _ in range(draws)])
     means = (one.mean(0) - other.mean(0)) / ((one.var(0) + other.var(0)) / draws).sqrt()
@@ -360,9 +368,10 @@ def dropout_apart(start: Start, draws: int = 300) -> float:
 
 
 def first_token_apart(start: Start, folder: Path) -> tuple[float, float, float]:
-    """Return the difference from transformers with the last layer at first tokens, and without.
+    """Measure the effect of computing the last layer at first tokens only.
 
-    The third number is the effect of this shortcut on the score.
+    Returns the difference from transformers with this shortcut and without it, and the change of
+    the score that it makes.
     """
     theirs, own = train_theirs(start), train_ours(start, folder / "first")
     with mock.patch.object(task_setup, "use_first_token"):
@@ -376,9 +385,10 @@ def first_token_apart(start: Start, folder: Path) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Deviation:
-    """An intended difference: its reason, its condition, and its copy in the independent loop.
+    """An intended difference from transformers, with its reason.
 
-    `departs` are the fields of `Loop` that reproduce it.
+    `applies` returns whether a start has it, and `departs` are the fields of `Loop` with which the
+    independent loop reproduces it.
     """
 
     why: str
@@ -408,7 +418,7 @@ DEVIATIONS = {
 
 
 def deviations_of(start: Start) -> list[str]:
-    """Return the letters of the deviations of a family and head."""
+    """Return the letters of the deviations that apply to the family and head of a start."""
     theirs = start.network()
     return [letter for letter, each in DEVIATIONS.items() if each.applies(start, theirs)]
 
@@ -427,11 +437,11 @@ class Certified:
         kind: The head type.
         fp32: The difference of benchharness and transformers in fp32, without the deviations.
         unseen: The share of elements of weights whose gradient is only rounding.
-        meant: The effect of each deviation on losses and weights, and on the score (benchharness's
-            minus transformers', in points).
+        meant: The effects of each deviation, keyed by its letter: the largest difference of losses
+            and weights, and the change of the score in points.
         exact: The distances of benchharness and transformers in fp32 from transformers in fp64;
-            measured only if `fp32` is over the limit, to distinguish rounding from a fault.
-        bf16: The difference of both in bf16; None if it was not compared.
+            measured only if `fp32` is over the limit, to distinguish rounding from an error.
+        bf16: The difference of their losses in bf16; None if they were not compared.
         turned: The difference of two runs of the independent loop in bf16, one of which has the
             rows of each batch in reverse order.
         rounded: The distances of benchharness and transformers in bf16 from transformers in fp32.
@@ -456,19 +466,22 @@ class Certified:
 
     @property
     def holds_in_fp32(self) -> bool:
-        """True if fp32 is within the limit, or about as close to fp64 as transformers is."""
+        """True if the difference in fp32 is within LIMIT or can be explained by rounding.
+
+        It can if benchharness is about as close to fp64 as transformers is.
+        """
         is_rounding = self.exact is not None and self.exact[0] <= FURTHER * self.exact[1]
         return self.fp32.largest <= LIMIT or is_rounding
 
     @property
     def holds(self) -> bool:
-        """True if fp32 holds, and bf16 is about as close to it as transformers is."""
+        """True if fp32 holds, and benchharness in bf16 is about as close to it as transformers."""
         near = self.rounded is None or self.rounded[0] <= FURTHER * self.rounded[1]
         return self.holds_in_fp32 and near
 
 
 def certify(family: str, kind: str, folder: Path, *, bf16: bool = True) -> Certified:
-    """Compare a family's head in a folder that is empty or has results of the other heads."""
+    """Compare a family's head with transformers, in a folder that the family's heads may share."""
     transformers.logging.disable_progress_bar()
     checkpoint = folder / family
     if not checkpoint.exists():
@@ -478,7 +491,7 @@ def certify(family: str, kind: str, folder: Path, *, bf16: bool = True) -> Certi
     departures = departures_of(letters)
     ours = train_ours(start, folder / kind)
     theirs = train_theirs(start, **departures)
-    # Rows that are computed one by one would be slow in bf16, and would round differently.
+    # Single rows are not compared in bf16: they would be slow, and would be rounded differently.
     is_half = bf16 and not departures.get("alone")
     half = _half(start, folder / f"{kind}-bf16", departures, theirs) if is_half else {}
     meant = {}
@@ -525,7 +538,7 @@ def _half(
 def _of_seed(
     start: Start, seed: int, folder: Path, departures: Mapping[str, bool]
 ) -> tuple[float, float]:
-    """Return the distances of both sides in bf16 from fp32 with another head, order and seed."""
+    """Return the distances of both sides in bf16 from fp32, for another seed."""
     exact = Start.begin(replace(start.job, seed=seed), start.kind)
     half = replace(exact, job=replace(exact.job, precision="bf16"))
     expected = train_theirs(exact, **departures)

@@ -1,10 +1,11 @@
-"""Quality of a cheap protocol: how well it orders checkpoints that a full protocol distinguishes.
+"""Measure how well a cheap protocol orders checkpoints that a full protocol distinguishes.
 
     python -m benchmarks.checkpoint_order RUN --full FULL.sqlite --cheap CHEAP.sqlite
 
-Both are stores of `bench run --model 'DIR/step-*'` on the checkpoints of one pretraining run. A
-pair is ordered correctly if the checkpoint that is better by the full protocol has the higher cheap
-score; a tie is wrong. The seconds of each protocol are those of all its jobs.
+Both files are stores of `bench run --model 'DIR/step-*'` on the checkpoints of one pretraining run.
+A pair of checkpoints is ordered correctly if the one that is better by the full protocol has the
+higher score by the cheap protocol; a tie counts as wrong. The seconds of a protocol are the sum
+over all its jobs.
 """
 
 import argparse
@@ -20,7 +21,7 @@ __all__ = ["ordered_pairs"]
 
 
 class BoardCurves(NamedTuple):
-    """The curves of a pretraining run on a board."""
+    """A leaderboard, with the curves of a pretraining run on it."""
 
     board: Board
     curves: list[StageCurve]
@@ -47,7 +48,7 @@ def main() -> None:
 
 
 def _rate(whole: BoardCurves, curve: StageCurve) -> str:
-    """Describe the pairs that a task distinguishes per second; return "" for the mean."""
+    """Describe how many pairs a task distinguishes per second; return "" for the mean of tasks."""
     seconds = _seconds(whole.board, [curve])
     return f", {len(curve.told_apart) / seconds:.2f} a second" if seconds else ""
 
@@ -65,7 +66,7 @@ def _compare(whole: BoardCurves, other: BoardCurves, seconds: float) -> None:
 
 
 def ordered_pairs(full: StageCurve, cheap: StageCurve) -> tuple[int, int]:
-    """Return how many pairs of the full curve the cheap curve orders equally, and their number.
+    """Return how many pairs of checkpoints both curves order equally, and the number of pairs.
 
     Pairs that the full curve does not distinguish are not counted.
     """
@@ -79,7 +80,7 @@ def ordered_pairs(full: StageCurve, cheap: StageCurve) -> tuple[int, int]:
 
 
 def _seconds(board: Board, curves: Sequence[StageCurve]) -> float:
-    """Return the seconds of all jobs that the curves of a board are based on."""
+    """Return the seconds of all jobs from which these curves of a leaderboard are made."""
     tasks = {curve.task for curve in curves} - {""}
     models = {point.model for curve in curves for point in curve.points}
     runs = {

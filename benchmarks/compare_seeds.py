@@ -1,10 +1,11 @@
-"""Simulated error rates of `bench compare`, by rows, seeds and planted difference.
+"""Simulate error rates of `bench compare` for numbers of rows and seeds and planted differences.
 
     python -m benchmarks.compare_seeds --draws 2000
 
-Rows have a difficulty that both systems share, a seed shifts its whole run, and every run flips
-rows of its own. "rows" is a test that holds the seeds fixed; "before" required both that test and
-an interval that counted the rows twice; "known" uses the true variance.
+Both systems share the difficulty of each row, a seed shifts all rows of its run, and every run also
+flips some rows at random. The output has four tests: "now" is the test of `bench compare`, "known
+variance" uses the true variance, "before" required both "rows alone" and an interval that counted
+the rows twice, and "rows alone" treats the seeds as fixed.
 """
 
 import argparse
@@ -27,18 +28,21 @@ from benchharness.leaderboard.comparing import (
 from benchharness.leaderboard.comparing.noise import Estimate, difference, sample_of
 
 EASE, HARD, OWN, FLIP = 1.2, 2.0, 0.7, 1.0
-"""Parameters of a row's logit: its mean, and the spreads of rows, of a system's and of a run's
-rows."""
+"""Parameters of a row's logit: its mean, and the standard deviations of its parts for the row, for
+the row and system, and for the row and run."""
 
 SPREAD = math.sqrt(HARD**2 + OWN**2 + FLIP**2)
 _chances = expit(np.random.default_rng(0).normal(EASE, SPREAD, 200_000))
 POINT = 0.01 / float((_chances * (1 - _chances)).mean())
-"""Difference in logits that is a point of accuracy."""
+"""Difference in logits that changes the accuracy by one point."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """The number of rows, and of seeds per side; a seed moves its run by `spread` points."""
+    """The numbers of rows and of seeds per side.
+
+    A seed shifts the accuracy of its run; `spread` is the standard deviation in points, per side.
+    """
 
     rows: int
     seeds: tuple[int, int]
@@ -47,7 +51,7 @@ class Case:
 
 
 def draw(case: Case, planted: float, generator: np.random.Generator) -> list[Outcomes]:
-    """Draw two systems, the first better by the planted points of accuracy."""
+    """Draw the outcomes of two systems; the first is better by `planted` points of accuracy."""
     hard = generator.normal(EASE, HARD, size=(case.rows, 1))
     gold = generator.random((case.rows, 1)) < 0.4
     found = []
@@ -74,7 +78,7 @@ def _outcomes(metric: str, right: Array, gold: Array, logits: Array) -> Outcomes
 
 
 def verdict_before(one: Outcomes, other: Outcomes, draws: Array) -> tuple[bool, bool]:
-    """Return whether the rows' test, and whether the former verdict, found a difference."""
+    """Return whether the test with fixed seeds found a difference, and the former verdict."""
     tables = one.parts[..., 0], other.parts[..., 0]
     rows = tables[0].mean(axis=1) - tables[1].mean(axis=1)
     by_rows = float(stats.ttest_1samp(rows, 0.0).pvalue) < 0.05
@@ -87,7 +91,7 @@ def verdict_before(one: Outcomes, other: Outcomes, draws: Array) -> tuple[bool, 
 
 
 def simulate(case: Case, planted: float, count: int, *, seed: int = 0) -> list[Estimate]:
-    """Return the test's estimate for each of `count` drawn pairs."""
+    """Return the estimated difference for each of `count` drawn pairs of systems."""
     generator = np.random.default_rng([seed, case.rows, *case.seeds])
     pairs = (draw(case, planted, generator) for _ in range(count))
     return [difference(*map(sample_of, pair)) for pair in pairs]
@@ -104,7 +108,7 @@ def false_alarms(cases: Sequence[Case], count: int) -> None:
 
 
 def power(cases: Sequence[Case], count: int) -> None:
-    """Print for planted differences how often each test detects them."""
+    """Print how often each test detects planted differences."""
     print("rows seeds spread, points: now, known variance, before, rows alone")
     generator = np.random.default_rng(1)
     for case in cases:

@@ -1,7 +1,8 @@
-"""Tasks derived from other real files: spans and choices from SQuAD, tags from ReCoRD's entities.
+"""Write files of SQuAD, SWAG and CoNLL-2003 whose rows are derived from other real files.
 
-Whole passages would cost minutes per run, and SWAG and CoNLL-2003 are not available everywhere. The
-scores are not those of any benchmark.
+Spans and choices are made from SQuAD, and tags from ReCoRD's entities. Whole passages would cost
+minutes per run, and SWAG and CoNLL-2003 are not available everywhere. The scores cannot be compared
+with the scores of these benchmarks.
 """
 
 import csv
@@ -22,7 +23,10 @@ SENTENCE = r"\S.*?(?:[.!?](?=\s)|$)"
 
 
 class Asked(NamedTuple):
-    """A question, the sentence with its answer, the answer's start in it, and other sentences."""
+    """A question, the sentence that contains its answer, and the passage's other sentences.
+
+    `start` is the position of the answer in its sentence, in characters.
+    """
 
     id: str
     question: str
@@ -33,7 +37,7 @@ class Asked(NamedTuple):
 
 
 def _asked(path: Path) -> Iterator[Asked]:
-    """Yield the questions whose answer is within one sentence."""
+    """Yield the questions whose answer is within one sentence of a long enough passage."""
     for article in json.loads(path.read_text(encoding="utf-8"))["data"]:
         for passage in article["paragraphs"]:
             found = list(re.finditer(SENTENCE, passage["context"]))
@@ -51,7 +55,7 @@ def _asked(path: Path) -> Iterator[Asked]:
 
 
 def _span(asked: list[Asked]) -> str:
-    """Return SQuAD's JSON with one sentence per passage."""
+    """Return the questions in SQuAD's JSON format, with one sentence per passage."""
     passages = [
         {
             "context": each.sentence,
@@ -69,7 +73,7 @@ def _span(asked: list[Asked]) -> str:
 
 
 def _choice(asked: list[Asked]) -> str:
-    """Return SWAG's table for the question: which sentence of the passage contains the answer?"""
+    """Return a table in SWAG's format that asks which sentence of a passage contains the answer."""
     draw, file = random.Random(SEED), io.StringIO()
     endings = [f"ending{number}" for number in range(OPTIONS)]
     writer = csv.DictWriter(file, ["sent1", "sent2", *endings, "label"])
@@ -84,7 +88,7 @@ def _choice(asked: list[Asked]) -> str:
 
 
 def _tags(path: Path) -> str:
-    """Return CoNLL-2003's lines: words of ReCoRD's sentences, with its marked entities as MISC."""
+    """Return ReCoRD's sentences in CoNLL-2003's format, with the marked entities as MISC."""
     lines = []
     for line in path.read_text(encoding="utf-8").splitlines():
         passage = json.loads(line)["passage"]
@@ -109,7 +113,7 @@ FILES = {
     "swag": {"train": "train.csv", "dev": "val.csv"},
     "conll2003": {"train": "eng.train", "dev": "eng.testa"},
 }
-"""File names of each benchmark's splits."""
+"""File names of the splits, keyed by benchmark."""
 
 
 def write(benchmark: str, data: Path, split: str, rows: int, folder: Path) -> None:

@@ -1,10 +1,10 @@
-"""Equivalence test of benchharness and transformers' Trainer on real data, ten seeds per side.
+"""Test whether benchharness and transformers' Trainer are equivalent on real data, with ten seeds.
 
     python -m benchmarks.equivalence --model CHECKPOINT --data FOLDER
 
-Both sides read the same official files with readers of their own, and have the same settings. Per
-seed they begin with the same head and use the same order of rows; dropout is drawn independently.
-Every run is stored when it ends and is not repeated.
+Both sides read the same official files with their own readers, and have the same settings. With
+each seed both begin with the same head and use the same order of rows; dropout is drawn
+independently. Every run is stored when it ends, and stored runs are not repeated.
 """
 
 import argparse
@@ -73,14 +73,14 @@ WORKLOADS = tuple(
         ("MRPC", "glue/mrpc", PAIR, "glue/MRPC", 1000, ALL, _values(2, 8, 1e-4)),
     )
 )
-"""Rows and epochs that take about a minute on one core; the other settings are BERT's."""
+"""Workloads whose runs take about a minute on one core; settings that they lack are BERT's."""
 
 LAST = ("MRPC",)
 """Tasks that run after all seeds of the other tasks."""
 
 
 class _Order(Sampler[int]):
-    """Sampler with benchharness's order of the rows, epoch by epoch."""
+    """Sampler that yields the rows of each epoch in benchharness's order."""
 
     def __init__(self, rows: int, seed: int) -> None:
         self.rows, self.seed, self.epoch = rows, seed, 0
@@ -96,7 +96,7 @@ class _Order(Sampler[int]):
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """A workload's files, and the Trainer's problem made of them."""
+    """A workload with its files, and the Trainer's problem that is made from the same files."""
 
     workload: Workload
     model: str
@@ -124,7 +124,7 @@ class Pair:
         return cls(workload=workload, model=model, folder=folder, problem=problem)
 
     def run(self, side: str, seed: int) -> Mapping[str, float]:
-        """Return the dev scores of one run."""
+        """Train one side with a seed, and return its dev scores."""
         values = asdict(self.workload.values)
         job = plan_job(
             self.model,
@@ -141,14 +141,14 @@ class Pair:
         with torch.no_grad():
             for name, their_name in names_of(start.weights, network).items():
                 state[their_name].copy_(start.weights[name])
-        set_seed(seed)  # for dropout
+        set_seed(seed)  # determines dropout
         order = _Order(len(self.problem.train), seed)
         logits, *_ = train(self.problem, network, FLAGS[FLAG], self.workload.values, order)
         return self.problem.score(logits)
 
 
 def _setup(workload: Workload) -> dict[str, Any]:
-    """Return the facts of a workload that make its runs comparable."""
+    """Return the values of a workload that must be equal for runs to be comparable."""
     return {"rows": workload.train_rows, "dev": workload.dev_rows, **asdict(workload.values)}
 
 

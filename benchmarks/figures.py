@@ -1,4 +1,4 @@
-"""Figures of a record: ratios, shares of the matrix peak, and the resulting bound."""
+"""Compute the figures of a record: ratios, shares of the matrix peak, and the resulting bound."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,12 @@ PRECISION = {"ours": "bf16", "best": "bf16", "default": "fp32"}
 
 
 def training_flops(model: Mapping[str, Any], tokens: float, squares: float) -> float:
-    """Return the operations of matrix products in training on these tokens, without padding.
+    """Return the floating-point operations of matrix products in training, without padding.
 
-    Each layer has four products of attention's states, two of the feed-forward part, and attention
-    itself, 2 * length * size for the scores and the same for the values; all of these once forward
-    and twice backward. `squares` is the sum of the rows' squared lengths.
+    `tokens` is the sum of the rows' lengths, and `squares` the sum of their squares. Each layer has
+    four products for attention's states, two in the feed-forward part, and attention itself, which
+    takes 2 * length * size per token for the scores and the same for the values. All of these are
+    computed once in the forward pass, and twice in the backward pass.
     """
     size, inner = model["hidden_size"], model["intermediate_size"]
     per_layer = 2 * (4 * size**2 + 2 * size * inner) * tokens + 4 * size * squares
@@ -25,7 +26,7 @@ def training_flops(model: Mapping[str, Any], tokens: float, squares: float) -> f
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A workload's runs by side, and the operations of its matrix products."""
+    """The runs of a workload, keyed by side, and its operations in matrix products (`flops`)."""
 
     name: str
     entry: Mapping[str, Any]
@@ -56,7 +57,7 @@ class Comparison:
         return median(r[figure] for r in self.runs[side]) if side in self.runs else None
 
     def ratio(self, peer: str, figure: str = "seconds") -> float | None:
-        """Return how many times as long the other side takes: the median over the rounds."""
+        """Return how many times as long the peer takes as benchharness, as a median over rounds."""
         pairs = zip(self.runs.get(peer, ()), self.runs.get("ours", ()), strict=False)
         ratios = [theirs[figure] / ours[figure] for theirs, ours in pairs]
         return median(ratios) if ratios else None
@@ -66,7 +67,10 @@ class Comparison:
         return str(told or PRECISION[side])
 
     def share_of_peak(self, side: str) -> float | None:
-        """Return the share of its precision's matrix peak in training, for real tokens only."""
+        """Return a side's rate of matrix operations in training, as a share of the peak rate.
+
+        Only operations on real tokens count. The peak is that of the side's precision.
+        """
         seconds = self.middle(side, "train_seconds")
         if seconds is None or not self.flops:
             return None
@@ -83,9 +87,9 @@ class Comparison:
 
 
 def comparisons(record: Mapping[str, Any]) -> list[Comparison]:
-    """Return a comparison per workload that benchharness has run.
+    """Return a comparison for each workload that benchharness has run.
 
-    An interrupted record lacks some.
+    The record of an interrupted measurement may lack runs of some workloads.
     """
     found = [Comparison.of(entry, record) for entry in record["workloads"]]
     return [comparison for comparison in found if "ours" in comparison.runs]
@@ -97,6 +101,6 @@ def floor_seconds(comparison: Comparison) -> float:
 
 
 def mean_ratio(found: Sequence[Comparison], peer: str) -> float | None:
-    """Return the geometric mean of the ratios."""
+    """Return the geometric mean of the ratios of a peer over all comparisons that have it."""
     ratios = [ratio for c in found if (ratio := c.ratio(peer)) is not None]
     return geometric_mean(ratios) if ratios else None

@@ -3,14 +3,14 @@
     python -m benchmarks.gpu --model CHECKPOINT --data FOLDER
     python -m benchmarks.gpu --device cpu        run each piece completely, on a tiny encoder
 
-A piece is a sequence of steps, most of them whole processes. The result of a step is in
-FOLDER/PIECE.json as soon as it has ended, and is not measured again; a failed step is. With
---seconds no step begins after that time, so the same command can be repeated to continue.
-`python -m benchmarks.tables` puts the figures of a GPU into docs/performance.md; those of any
-device are in FOLDER/tables.md.
+A piece is a sequence of steps, most of which run a whole process. Results are in the folder of
+--out. The result of a step is written to PIECE.json as soon as the step has ended. A finished step
+is not repeated, but a failed one is. With --seconds no step begins after that time, so the same
+command can be repeated to continue. `python -m benchmarks.tables` puts the figures of a GPU into
+docs/performance.md; the figures of any device are in tables.md.
 
-Nothing is downloaded: libraries must be in Python's own folders or in those of PYTHONPATH. One GPU
-is used, the first visible one. `--piece scores` runs its CPU part on any machine.
+Nothing is downloaded: libraries must be in Python's own folders or in the folders of PYTHONPATH.
+Only the first visible GPU is used. `--piece scores` runs its CPU part on any machine.
 """
 
 import argparse
@@ -47,9 +47,10 @@ ALL = 10**6
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """Maximum rows per task, and layers and size of two encoders.
+    """Maximum number of rows per task, and layers and width of two encoders.
 
-    benchharness and the `best` flags take turns; the `others`, which are slow, run once.
+    benchharness and the Trainer with the flags `best` take turns. The flags in `others`, which are
+    slow, are used once per task.
     """
 
     rows: Mapping[str, int]
@@ -75,12 +76,12 @@ SCALES = {
 }
 
 STEP_SECONDS = 450.0
-"""Seconds after which a command is ended."""
+"""Seconds after which a command is killed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Options of the call, and a scratch folder for files of its steps."""
+    """Options of the command line, and a scratch folder for the files of the steps."""
 
     device: str
     model: Path
@@ -92,7 +93,7 @@ class Setting:
         return SCALES[self.device]
 
     def sizes(self, shape: str) -> dict[str, int]:
-        """Return the sizes of a BERT, whose whole vocabulary has trained embeddings."""
+        """Return the config values of a BERT of a shape, with the vocabulary size of BERT."""
         layers, size = self.scale.shapes[shape]
         return {
             "num_hidden_layers": layers,
@@ -104,7 +105,7 @@ class Setting:
         }
 
     def drawn(self, shape: str) -> str:
-        """Return a checkpoint of a shape, "base" or "large", with random weights."""
+        """Return the checkpoint of a shape, "base" or "large", with random weights."""
         return str(draw_checkpoint(self.model, self.scratch / shape, **self.sizes(shape)))
 
     def workload(self, task: str) -> Workload:
@@ -113,7 +114,7 @@ class Setting:
         return replace(find_workload(task), train_rows=rows, dev_rows=dev_rows)
 
     def sample(self, workload: Workload) -> Path:
-        """Return the rows of a workload, drawn at their first use."""
+        """Return the folder with a workload's rows, which are drawn at their first use."""
         folder = self.scratch / "rows" / workload.task
         return folder if folder.exists() else draw_sample(workload, self.data, folder)
 
@@ -123,8 +124,8 @@ class Setting:
 
 def tests(_at: Setting) -> Iterator[tuple[str, Step]]:
     """Yield the steps of `pytest -m gpu`, which also kill and resume jobs."""
-    # File by file: other test files import libraries that are not needed here.
-    # Versions of libraries may differ, so their warnings are no failures.
+    # Only files with GPU tests are run, because others import libraries that are not needed here.
+    # Versions of libraries may differ, so their warnings are not errors.
     options = ("-q", "-p", "no:cacheprovider", "-W", "default", "-m", "gpu")
     for file in sorted((ROOT / "tests").glob("**/test_*.py")):
         if "mark.gpu" in file.read_text(encoding="utf-8"):
@@ -133,12 +134,12 @@ def tests(_at: Setting) -> Iterator[tuple[str, Step]]:
 
 
 def _told(command: Sequence[str]) -> Figures:
-    """Return the last line of a command's output; raise with more of it if the command fails."""
+    """Return the last line of a command's output; raise RuntimeError if the command fails."""
     return {"told": run_whole(command, ENVIRONMENT).stdout.splitlines()[-1].strip("= ")}
 
 
 def peer(at: Setting) -> Iterator[tuple[str, Step]]:
-    """Yield whole processes of benchharness and the Trainer, in BERT-base's and -large's sizes."""
+    """Yield steps that time benchharness and the Trainer, in BERT-base's and BERT-large's sizes."""
     yield "machine", lambda: machine() | {"peak_gflops": measure_peak()}
     for number in range(1, ROUNDS + 1):
         for shape, task in (*(("base", t) for t in at.scale.rows), ("large", "glue/mrpc")):
@@ -155,7 +156,7 @@ def _side(at: Setting, shape: str, task: str, side: str) -> Figures:
 
 
 def together(at: Setting) -> Iterator[tuple[str, Step]]:
-    """Yield the ways of running five seeds of a small task."""
+    """Yield steps that run five seeds of a small task, with different numbers of jobs at once."""
     yield "one seed", lambda: _ours(at, "glue/mrpc", "base", SEEDS[:1])
     for jobs in ("1", "2", "5", "auto"):
         yield f"--jobs {jobs}", lambda j=jobs: _ours(at, "glue/mrpc", "base", SEEDS, "--jobs", j)
@@ -168,7 +169,7 @@ def _ours(at: Setting, task: str, shape: str, seeds: Sequence[int], *options: st
 
 
 def scores(at: Setting) -> Iterator[tuple[str, Step]]:
-    """Yield the dev scores of five seeds on the device and on the CPU, of the given encoder."""
+    """Yield steps that score five seeds of the given encoder, on the device and on the CPU."""
     shape = "given" if any(at.model.glob("*.safetensors")) else "base"
     for place, device, precision in (("device", at.device, "auto"), ("CPU", "cpu", "fp32")):
         options = ("--device", device, "--precision", precision)
@@ -182,7 +183,7 @@ PIECES: Mapping[str, Callable[[Setting], Iterator[tuple[str, Step]]]] = {
 
 
 def main() -> int:
-    """Run the pieces; return 1 if a step failed, 3 if steps are left because the time was over."""
+    """Run the pieces; return 1 if a step failed, or 3 if the time was too short for all steps."""
     options = _parse()
     # The Trainer would split a batch over several GPUs. Both sides number GPUs as nvidia-smi does.
     os.environ |= {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": options.gpu}
@@ -234,7 +235,7 @@ def _name_of(gpu: str) -> str:
 
 
 def _begun(kept: dict[str, Any] | None, new: dict[str, Any]) -> dict[str, Any]:
-    """Return the record to continue, which names every commit at which steps were measured."""
+    """Return the record to continue, with the names of all commits at which steps were measured."""
     if kept is None:
         return {"steps": {}} | new
     # Steps that need no GPU may be measured on a machine without one.

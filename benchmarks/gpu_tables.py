@@ -1,4 +1,4 @@
-"""Tables of the results of benchmarks/gpu.py."""
+"""Make the tables of the results of benchmarks/gpu.py."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,9 +30,9 @@ Record = Mapping[str, Any]
 
 
 def gpu_page(records: Mapping[str, Record | None], *, trial: bool = True) -> list[str]:
-    """Return all tables of the existing records.
+    """Return the lines of all tables for the existing records.
 
-    Records of a CPU are included only in a `trial`.
+    Records that were measured on a CPU are included only if `trial` is true.
     """
     found = {name: r for name, r in records.items() if r and (trial or r["device"] == "cuda")}
     if not found:
@@ -86,7 +86,10 @@ def _peer(done: Steps) -> Iterator[Sequence[str]]:
 def _compared(
     runs: Sequence[Mapping[str, Any]], key: tuple[str, str], peaks: Mapping[str, float]
 ) -> Comparison:
-    """Return the runs of a shape and a task, with the fastest of the best flags' variants."""
+    """Return the comparison of a shape and a task.
+
+    If there are several variants of the best flags, only the fastest one is compared.
+    """
     own = [one for one in runs if (one["shape"], one["workload"]["task"]) == key]
     sides: dict[str, list[Mapping[str, Any]]] = {}
     for one in own:
@@ -126,7 +129,10 @@ def _together(done: Steps) -> Iterator[Sequence[str]]:
 
 
 def _scores(done: Steps) -> Iterator[Sequence[str]]:
-    """Yield equivalence tests of each task's metrics on both devices, and of the pooled firsts."""
+    """Yield a table of equivalence tests of the scores on both devices, per task and metric.
+
+    The differences in the first metric are also pooled over all tasks.
+    """
     found = []
     for task in dict.fromkeys(step.rpartition(" ")[0] for step in done):
         keys = (f"{task} device", f"{task} CPU")

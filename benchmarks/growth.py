@@ -1,9 +1,9 @@
-"""Growth of a command's cost with rows, their length, layers and seeds.
+"""Measure how a command's cost grows with the number and length of rows, layers and seeds.
 
     python -m benchmarks.growth --model CHECKPOINT
 
-The encoder has random weights and the checkpoint's sizes. The rows have one length, in SST-2's
-format.
+The encoder has random weights and the checkpoint's sizes. The rows are in SST-2's format, and all
+of them have the same length.
 """
 
 import argparse
@@ -31,7 +31,7 @@ DEV_ROWS = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """Size of the work of one command."""
+    """Size of one command's work: number of rows, tokens per row, layers and seeds."""
 
     rows: int = 256
     tokens: int = 32
@@ -50,7 +50,7 @@ SERIES = {
     "layers": tuple(Point(tokens=64, layers=layers) for layers in (2, 6, 12, 24)),
     "seeds": tuple(Point(seeds=seeds) for seeds in (1, 2, 4, 8)),
 }
-"""Points by the quantity that grows."""
+"""Points to measure, keyed by the quantity that grows."""
 
 
 def main() -> None:
@@ -71,7 +71,7 @@ def _points(series: list[str] | None) -> Iterator[tuple[str, Point]]:
 
 
 def measure(point: Point, side: str, model: Path, folder: Path) -> dict[str, Any]:
-    """Run one command, or one per seed for the Trainer; return the point and its figures."""
+    """Run one command (the Trainer needs one per seed), and return the point and its figures."""
     checkpoint = draw_checkpoint(
         model, folder / f"{point.layers}-layers", num_hidden_layers=point.layers
     )
@@ -83,10 +83,10 @@ def measure(point: Point, side: str, model: Path, folder: Path) -> dict[str, Any
 
 
 def draw_checkpoint(model: Path, drawn: Path, **sizes: int) -> Path:
-    """Return the folder `drawn` with an encoder with random weights, made at its first use.
+    """Write an encoder with random weights into the folder `drawn` if it does not exist.
 
-    Its sizes are those of the checkpoint `model` except for `sizes`, and its tokenizer is that
-    checkpoint's. Equal sizes give equal weights.
+    The encoder has the sizes of the checkpoint `model`, except for `sizes`, and its tokenizer.
+    Equal sizes give equal weights. Returns the folder.
     """
     import torch
     from transformers import AutoConfig, AutoModel
@@ -102,9 +102,9 @@ def draw_checkpoint(model: Path, drawn: Path, **sizes: int) -> Path:
 
 
 def write_rows(folder: Path, point: Point) -> None:
-    """Write SST-2's files with rows of exactly the point's tokens.
+    """Write files in SST-2's format whose rows have exactly `point.tokens` tokens.
 
-    The first word determines the class.
+    The first word of a row determines its class.
     """
     draw = random.Random("growth")
     (folder / "SST-2").mkdir(parents=True, exist_ok=True)

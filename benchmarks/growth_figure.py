@@ -1,4 +1,4 @@
-"""The figure of benchmarks/results/growth.json: seconds by rows, length, layers and seeds."""
+"""Draw benchmarks/results/growth.json: seconds against rows, their length, layers and seeds."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ Curve = Sequence[tuple[float, float]]
 
 
 def curves(points: Sequence[Mapping[str, Any]], series: str) -> dict[str, Curve]:
-    """Return the median seconds by side, for each value of the series' growing quantity."""
+    """Return the median seconds for each value of a series' growing quantity, keyed by side."""
     found: dict[str, dict[float, list[float]]] = {}
     for point in points:
         if point["series"] == series:
@@ -38,9 +38,9 @@ def curves(points: Sequence[Mapping[str, Any]], series: str) -> dict[str, Curve]
 
 
 def growth_figure(points: Sequence[Mapping[str, Any]]) -> str:
-    """Draw four charts with logarithmic axes; dashed lines are proportional to the first point.
+    """Draw four charts with logarithmic axes, in which a dashed line shows proportional growth.
 
-    All axes of seconds are equal, so that the charts can be compared.
+    All axes of seconds have the same range, so that the charts can be compared.
     """
     seconds = [point["seconds"] for point in points]
     low = 10 ** math.floor(math.log10(min(seconds)))

@@ -1,7 +1,8 @@
-"""Measure the source by room and hold each room to its limits: `make house`.
+"""Measure the source code per room, and check the limits of each room (`make house`).
 
-The rooms are the core and each extension, `benchharness/extensions/NAME`. Figures are of Python
-files; lines are counted as by `wc -l`. With `--check` the exit code is 1 if a limit is exceeded.
+A room is an extension, `benchharness/extensions/NAME`, or the core, which is all other code. Only
+Python files are measured; lines are counted as by `wc -l`. With `--check` the exit code is 1 if a
+limit is exceeded.
 """
 
 import argparse
@@ -49,7 +50,7 @@ _LIMITS = {
 LIMITS: Mapping[str, Mapping[str, int]] = {
     room: dict(zip(FIGURES, limits, strict=True)) for room, limits in _LIMITS.items()
 }
-"""Limits of each room, a tenth above the figures when they were set. Documentation has no
+"""Limits of each room. When a limit is set, it is a tenth above the figure. Documentation has no
 limits."""
 
 
@@ -65,7 +66,7 @@ class Source:
 
 
 def read_sources(root: Path) -> dict[str, Source]:
-    """Read every Python file of the packages, by module; links to folders are not followed."""
+    """Read all Python files of the packages, keyed by module; links to folders are not followed."""
     found = {}
     for package in PACKAGES:
         for folder, _, names in os.walk(root / package):
@@ -94,10 +95,10 @@ def _read(path: Path, place: Path) -> Source:
 # Imports.
 
 _READERS = ("files", "PackageLoader")
-"""Functions that read files of a given package, and import nothing."""
+"""Functions that read files of a given package without importing it."""
 
 _PACKAGE = re.compile(r"(benchharness(?:\.\w+)*)\.(?:[{%].*)?")
-"""Pattern of text that a module's name is appended to."""
+"""Pattern of strings to which the name of a module is appended."""
 
 
 def imports(source: Source, known: Set[str]) -> Iterator[str]:
@@ -132,7 +133,7 @@ def string_imports(source: Source, known: Set[str]) -> Iterator[set[str]]:
 
 
 def _named(node: ast.AST, source: Source) -> tuple[str, str]:
-    """Return the module that a node names, and the package of which it names a module."""
+    """Return the module that a string node names, and the package whose modules it may name."""
     match node:
         case ast.Constant(value=str(text)):
             package = _PACKAGE.fullmatch(text)
@@ -145,7 +146,10 @@ def _named(node: ast.AST, source: Source) -> tuple[str, str]:
 
 
 def _not_imported(source: Source) -> Iterator[int]:
-    """Yield ids of strings that import nothing: docstrings, modules after -m, file packages."""
+    """Yield the ids of string nodes that import nothing.
+
+    They are docstrings, modules after "-m", and packages in calls that only read files.
+    """
     for node in source.nodes:
         match node:
             case ast.Expr(value=ast.Constant() as text):
@@ -188,7 +192,7 @@ def measure(root: Path = ROOT) -> tuple[dict[str, Counter[str]], list[list[str]]
     edges = {
         name: {*imports(one, sources.keys())}.union(*strings[name]) for name, one in sources.items()
     }
-    edges["benchharness"] = set()  # it imports its public names when they are first used
+    edges["benchharness"] = set()  # the package imports its public names when they are first used
     found = circles(edges)
     circular = {module for circle in found for module in circle}
     rooms: dict[str, Counter[str]] = {CORE: Counter()}
@@ -221,7 +225,7 @@ def _is_any_keyword(node: ast.AST) -> bool:
 def faults(
     rooms: Mapping[str, Mapping[str, int]], limits: Mapping[str, Mapping[str, int]]
 ) -> Iterator[str]:
-    """Yield a sentence for each exceeded limit, and for each room without limits."""
+    """Check the figures; yield a message for each exceeded limit and each room without limits."""
     for room, figures in rooms.items():
         if room not in limits:
             tenth = {name: _with_a_tenth(value) for name, value in figures.items()}

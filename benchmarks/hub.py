@@ -1,13 +1,13 @@
 """Check that the hub still has the models and datasets of the tables (`make hub`, weekly in CI).
 
     python -m benchmarks.hub                     every known model and every dataset
-    python -m benchmarks.hub --only squad        those with the word in their name
+    python -m benchmarks.hub --only squad        only models and datasets with the word in the name
     python -m benchmarks.hub --report FILE       also write differences as Markdown, if any
 
-Checked of a model: its revision, the files that a run would read, compared with hub.toml, and the
-family in its config. Checked of a dataset: its revision, configs, splits, columns and label names.
-Only configs and first rows are downloaded. Exit codes: 0 no difference, 1 a difference, 4 the hub
-did not answer.
+For a model, its revision, the files that a run would read and the family in its config are compared
+with the table and hub.toml. For a dataset, its revision, configs, splits, columns and label names
+are checked. Only configs and first rows are downloaded. The exit code is 0 without a difference, 1
+with a difference, and 4 if the hub did not answer.
 """
 
 import argparse
@@ -46,7 +46,7 @@ class Part:
 
     @property
     def name(self) -> str:
-        """Name for the user."""
+        """Name of the part in the output."""
         return f"{self.hub} ({self.folder or self.config}, {self.split})"
 
 
@@ -124,7 +124,7 @@ def _ask_model(spec: ModelSpec) -> Iterator[str]:
 def _compare_files(
     shape: Mapping[str, Any], names: Sequence[str], *, own_code: bool
 ) -> Iterator[str]:
-    """Yield the differences between the files that a run would read and the catalogue."""
+    """Yield a message for each difference between a model's files and the catalogue, hub.toml."""
     has = {
         "weights": find_weights(names),
         "tokenizer": sorted(name for name in TOKENIZER_FILES if name in names),
@@ -171,7 +171,7 @@ def _table_parts(source: Source) -> Iterator[Part]:
 
 
 def _ranking_parts(source: Source) -> Iterator[Part]:
-    """Yield the parts of a BEIR dataset: two configs of texts, and a dataset of judgements."""
+    """Yield the parts of a BEIR dataset: two configs with texts, and a dataset with judgements."""
     places = [(source.hub, name, name, ("_id", "text")) for name in ("corpus", "queries")]
     pairs = ("query-id", "corpus-id", "score")
     places += [
@@ -190,7 +190,7 @@ def _ranking_parts(source: Source) -> Iterator[Part]:
 
 
 class _Labels(dict[str, tuple[str, ...]]):
-    """Label names by column, hashable so that equal parts are checked once."""
+    """Label names, keyed by column; hashable, so that equal parts are checked only once."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(sorted(self.items())))

@@ -1,10 +1,11 @@
-"""Number of kernels that a training step asks a GPU for, counted on a pretended GPU.
+"""Count the kernels that a training step launches on a GPU, without a GPU.
 
     python -m benchmarks.kernels
 
-The step is in bf16, of an encoder of BERT-base's depth on 32 packaged rows of MRPC. Views and empty
-tensors do not count; attention counts as one kernel forward and three backward, and an operation on
-a list of tensors as one. The last line ends with the number.
+The step trains an encoder of BERT-base's depth in bf16 on 32 packaged rows of MRPC. Views and empty
+tensors do not count. Attention counts as one kernel in the forward pass and three in the backward
+pass, and an operation on a list of tensors as one. The last line of the output ends with the number
+of kernels.
 """
 
 from collections import Counter
@@ -29,15 +30,15 @@ from tests.helpers.mini_jobs import make_job
 from tests.helpers.pretend_gpu import pretended_gpu
 
 NONE = ("empty", "new_empty", "_unsafe_view", "lift_fresh", "bernoulli_", "div_")
-"""Operations that need no kernel; the last two are parts of a CPU's dropout, which is one on a
-GPU."""
+"""Operations that need no kernel. The last two are parts of a CPU's dropout, which is a single
+kernel on a GPU."""
 
 TWICE = ("select_backward", "slice_backward")
 """Operations that need two kernels: they fill with zeros and copy."""
 
 
 class Kernels(TorchDispatchMode):
-    """Counts kernels by the names of operations."""
+    """Dispatch mode that counts kernels by the names of operations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,7 +55,7 @@ class Kernels(TorchDispatchMode):
 
 
 class _Attention(torch.autograd.Function):
-    """Stand-in with the number of operations of a GPU's attention kernels; it computes nothing."""
+    """Stand-in for a GPU's attention, with as many operations as the GPU has kernels."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, _formula: Any) -> Tensor:
@@ -67,12 +68,12 @@ class _Attention(torch.autograd.Function):
 
 
 def _launch(_kernel: Any, _given: Any, made: Sequence[Tensor], *_: Any, **_options: bool) -> None:
-    """Count a kernel of benchharness as one operation; its outputs are set to zero."""
+    """Stand-in for the launch of a kernel of benchharness: one operation that writes zeros."""
     torch._foreach_zero_(made)
 
 
 def count(family: str, sizes: Mapping[str, int]) -> tuple[Counter[str], int]:
-    """Return the kernels of a job's third step, and how often the host waited in it."""
+    """Return the kernels of a job's third step, and how often the host waits for the GPU in it."""
     step, waits = Training._step, 0
     kernels = Kernels()
 

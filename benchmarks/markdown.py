@@ -1,4 +1,4 @@
-"""Tables in Markdown, and numbers in their cells."""
+"""Format tables in Markdown, and numbers in their cells."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,8 +1,8 @@
-"""A training of BERT with dropout in benchharness and in transformers, with identical masks.
+"""Compare trainings of BERT in benchharness and in transformers with identical dropout masks.
 
-benchharness draws its masks in packed rows (encoder/cpu.py); here they are recorded and rearranged
-for transformers' padded batches. Nothing is random then, and losses and weights are compared as
-without dropout: a mask is applied to the same values on both sides.
+benchharness draws its masks in packed rows (encoder/cpu.py). Here they are recorded and rearranged
+for transformers' padded batches. Then nothing is random, because a mask is applied to the same
+values on both sides, and losses and weights are compared as without dropout.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ __all__ = ["same_masks_apart"]
 
 
 def same_masks_apart(start: Start, folder: Path) -> float:
-    """Return the largest relative difference of two trainings of `start`.
+    """Train `start` on both sides with the same masks; return the largest relative difference.
 
     `start` must be a pair head on BERT, without accumulation.
     """
@@ -42,7 +42,7 @@ def same_masks_apart(start: Start, folder: Path) -> float:
 
 
 class _Masks:
-    """torch's dropout function, as BERT's classes call it, with the recorded masks in order."""
+    """Replacement for torch's dropout function in BERT that applies recorded masks in order."""
 
     def __init__(self, config: Any, drawn: Iterator[tuple[Packing | None, Tensor]]) -> None:
         self.heads, self.layers = config.num_attention_heads, config.num_hidden_layers
@@ -59,11 +59,11 @@ class _Masks:
         return states * kept / (1 - p)
 
     def states(self, shape: torch.Size) -> Tensor:
-        """Return the mask of states [rows, tokens, size] or of classifier inputs [rows, size]."""
+        """Return the mask for states [rows, tokens, size] or for classifier inputs [rows, size]."""
         packing, mask = next(self.drawn)
         if packing is None:
             return mask
-        if packing is not self.packing:  # the embeddings of the next batch
+        if packing is not self.packing:  # a new batch begins with its embeddings
             self.layer, self.packing = 0, packing
         kept = torch.zeros(shape, dtype=torch.bool)
         if self.layer == self.layers:  # the last layer computes first tokens only
@@ -73,13 +73,13 @@ class _Masks:
         return kept
 
     def shares(self, shape: torch.Size) -> Tensor:
-        """Return the mask of attention weights [rows, heads, tokens, tokens]."""
+        """Return the mask for attention weights [rows, heads, tokens, tokens]."""
         assert self.packing is not None
         self.layer += 1
         kept = torch.zeros(shape, dtype=torch.bool)
         for group in HeadRows.of(self.packing, self.heads).groups:
             rows, width = len(group.rows), group.width
-            # In the last layer only first tokens are queries: one row of the matrix.
+            # In the last layer only first tokens are queries, so the matrix has one row.
             asked = width if self.layer < self.layers else 1
             parts: list[Tensor] = []
             while sum(part.numel() for part in parts) < rows * self.heads * asked * width:

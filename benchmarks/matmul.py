@@ -1,9 +1,9 @@
-"""Peak rate of matrix products on this machine, in an encoder's sizes.
+"""Measure the peak rate of matrix products on this machine, in sizes of encoders.
 
     python -m benchmarks.matmul
 
-Prints GFLOP/s in fp32 and bf16 as JSON, on the GPU if there is one, and there in tf32 too: the best
-of several shapes, each the best of several tries.
+Prints GFLOP/s in fp32 and bf16 as JSON. If there is a GPU, it is measured instead of the CPU, and
+also in tf32. The rate is the best of several shapes and several tries.
 """
 
 import json
@@ -17,7 +17,7 @@ SHAPES = {
     "cpu": ((2048, 384, 1536), (2048, 1536, 384), (1024, 768, 3072), (2048, 2048, 2048)),
     "cuda": ((16384, 768, 3072), (16384, 1024, 4096), (8192, 8192, 8192)),
 }
-"""Rows, inner size and columns: feed-forward layers of MiniLM and BERT, and a large square."""
+"""Rows, inner size and columns of feed-forward layers of MiniLM and BERT, and of a large square."""
 
 TRIES, SECONDS = 5, 0.15
 
@@ -50,7 +50,7 @@ def _rate(shape: tuple[int, int, int], dtype: torch.dtype, device: str) -> float
 
 
 def _seconds(a: torch.Tensor, b: torch.Tensor, times: int) -> float:
-    """Return the seconds of one product, averaged over `times`."""
+    """Return the seconds of one product, averaged over `times` products."""
     start = time.perf_counter()
     for _ in range(times):
         torch.nn.functional.linear(a, b)

@@ -1,8 +1,8 @@
-"""Mutation tests: do the tests nearest to some sources detect wrong operators? (`make mutations`)
+"""Check that the tests nearest to some sources detect changed operators (`make mutations`).
 
-Changes one operator or number at a time, in memory, and runs the tests of that source until one
-fails. The changes are drawn with a seed. A change that no test detects is equivalent or untested,
-which the reader has to decide.
+One operator or number of a source is changed at a time, in memory, and the tests of that source run
+until one fails. The changes are drawn at random with a seed. A change that no test detects either
+does not matter or is untested; the reader has to decide which.
 """
 
 import argparse
@@ -51,7 +51,7 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
         "plan_starts",
     ),
 }
-"""Sources, each with the tests nearest to it."""
+"""Sources, mapped to the tests nearest to them."""
 
 LIBRARIES = ("numpy", "scipy.stats", "sklearn.metrics", "sqlalchemy", "torch")
 """Libraries that are imported once; every trial is a fork that inherits them."""
@@ -73,7 +73,7 @@ OTHER = {
     ast.Mod: ast.Mult,
     ast.Pow: ast.Mult,
 }
-"""Operators, each with the operator that replaces it."""
+"""Operators, mapped to the operators that replace them."""
 
 ENDLESS = 120
 """Seconds after which a trial counts as endless."""
@@ -81,7 +81,11 @@ ENDLESS = 120
 
 @dataclass(frozen=True)
 class Mutation:
-    """A change of a source: the index of the node in `ast.walk`, and of the operator in it."""
+    """A change of one operator or number in a source.
+
+    `node` is the index of the syntax node in `ast.walk`, and `operator` is the index of the
+    operator in that node.
+    """
 
     source: str
     line: int
@@ -106,7 +110,10 @@ def mutations_of(source: str, text: str) -> list[Mutation]:
 
 
 def _left_out(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield nodes of types, decorators and `strict=True`, whose change is harmless or fatal."""
+    """Yield nodes of types, decorators and `strict=True`, which are never changed.
+
+    A change of these nodes would be harmless or fatal.
+    """
     for node in ast.walk(tree):
         kept: list[ast.AST | None] = []
         match node:
@@ -123,7 +130,7 @@ def _left_out(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _operators(node: ast.AST) -> int:
-    """Return how many changes a node allows."""
+    """Return how many different changes a node allows."""
     match node:
         case ast.Compare():
             return len(node.ops)
@@ -178,7 +185,7 @@ def passes(
         os.dup2(quiet, 2)
         if path and tree:
             _import_as(path, tree)
-        # Plain asserts: to rewrite them, pytest would load the modules with its own loader.
+        # Asserts stay plain: to rewrite them, pytest would load the modules with its own loader.
         words = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", f"--timeout={ENDLESS}")
         os._exit(int(pytest.main([*words, *tests])))
     deadline = time.monotonic() + 5 * ENDLESS
@@ -206,7 +213,7 @@ def _import_as(path: Path, tree: ast.Module) -> None:
 
 
 def main() -> None:
-    """Print "caught" or "SURVIVED" for each trial, and the score of each source."""
+    """Print "caught" or "SURVIVED" for each trial, and the number of caught changes per source."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sample", type=int, default=6, help="trials of each source; 0: all")
     parser.add_argument("--seed", type=int, default=1)

@@ -1,8 +1,8 @@
 """A second implementation of fine-tuning, as in transformers' examples.
 
-It shares no code with benchharness, and uses transformers' classes, tokenizers and schedule,
-torch's DataLoader and AdamW. certificate.py compares benchharness with it. Batches are padded; no
-row is packed, no vocabulary reduced, and no layer left out.
+It shares no code with benchharness, and uses transformers' classes, tokenizers and schedule, and
+torch's DataLoader and AdamW. certificate.py compares benchharness with it. Batches are padded. No
+row is packed, no vocabulary is reduced, and no layer is left out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from transformers.trainer_pt_utils import get_parameter_names
 
 __all__ = ["Loop", "collate", "decaying", "encode", "fine_tune", "predict"]
 
-IGNORED, ONE = -100, torch.ones(1)  # the label that transformers' losses ignore; one row
+IGNORED, ONE = -100, torch.ones(1)  # label that transformers' losses ignore; labels of one row
 
 GOALS = ("labels", "start_positions", "end_positions")
 
@@ -33,12 +33,12 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Loop:
-    """A training's values, and its differences from transformers' examples.
+    """Hyperparameters of a training, and flags for differences from transformers' examples.
 
-    `turned` reverses the rows of each batch, `longest_first` sorts them by length. `masks_padding`
-    excludes padding from a span's softmax, and includes BigBird's question in it. `decays_by_shape`
-    applies decay to all weights of two or more dimensions. `alone` computes each row without
-    padding.
+    `turned` reverses the rows of each batch, and `longest_first` sorts them by length.
+    `masks_padding` excludes padding from a span's softmax, and includes BigBird's question in it.
+    `decays_by_shape` applies decay to all weights of two or more dimensions. `alone` computes each
+    row separately, without padding.
     """
 
     kind: str
@@ -59,7 +59,7 @@ class Loop:
     alone: bool = False
 
 
-# Rows: an example's texts as inputs of a transformers class, and its label.
+# Rows: the texts of an example as inputs of transformers' networks, with the example's label.
 
 
 def encode(examples: Sequence[Any], labels: Sequence[str], tokenizer: Any, loop: Loop) -> list[Row]:
@@ -81,7 +81,7 @@ def _choice(example: Any, _: Any, tokenizer: Any, limit: Any) -> Iterator[Row]:
 
 
 def _windows(example: Any, _: Any, tokenizer: Any, limit: Any) -> Iterator[Row]:
-    """Yield consecutive windows of the context; the target is [CLS] if the answer is absent."""
+    """Yield consecutive windows of the context; the target is [CLS] in windows without answer."""
     encoded = tokenizer(
         example.question,
         example.context,
@@ -119,7 +119,7 @@ def _tags(example: Any, labels: Sequence[str], tokenizer: Any, limit: Any) -> It
 
 
 def collate(rows: Sequence[Row], tokenizer: Any, loop: Loop) -> dict[str, Tensor]:
-    """Pad a batch to [rows, tokens], for choices to [rows, options, tokens]."""
+    """Pad a batch to [rows, tokens], or for multiple choice to [rows, options, tokens]."""
     is_choice = loop.kind == "choice"
     ids = [part for row in rows for part in (row["input_ids"] if is_choice else [row["input_ids"]])]
     width = max(map(len, ids))
@@ -152,8 +152,8 @@ def fine_tune(
 ) -> tuple[list[float], dict[str, Tensor]]:
     """Train a network of transformers.
 
-    Returns the loss of every step and, by the name of a weight, the largest gradient of each
-    element as a share of the norm of all gradients.
+    Returns the loss of every step and, keyed by the names of the weights, the largest gradient of
+    each element as a share of the norm of all gradients.
     """
     loader: Any = DataLoader(
         rows,
@@ -172,7 +172,7 @@ def fine_tune(
     network.train()
     for parts in loader:
         total = 0.0
-        # The number of items in a batch's mean: tagged words, or rows.
+        # Number of items over which the loss is averaged: tagged words, or rows.
         counts = [int((part.get("labels", ONE) != IGNORED).sum()) for part in parts]
         for part, count in zip(parts, counts, strict=True):
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=loop.bf16):
@@ -183,8 +183,8 @@ def fine_tune(
         norm = nn.utils.clip_grad_norm_(network.parameters(), loop.max_grad_norm)
         for name, weight in network.named_parameters():
             if weight.grad is not None:
-                # The norm is at most max_grad_norm after clipping. A norm below 0.01 is raised,
-                # because rounding errors of probabilities are a share of it.
+                # The norm is at most max_grad_norm after clipping. A norm below 0.01 counts as
+                # 0.01, because rounding errors of probabilities do not shrink with it.
                 share = weight.grad.abs() / norm.clamp(0.01, loop.max_grad_norm)
                 gradients[name] = gradients[name].maximum(share)
         optimizer.step()
@@ -194,7 +194,7 @@ def fine_tune(
 
 
 def _batches(lengths: Sequence[int], loop: Loop) -> Iterator[list[int]]:
-    """Yield the rows of every step; the seed and the epoch's number determine its order."""
+    """Yield the rows of every step; the seed and the number of the epoch determine their order."""
     step, epoch, rows = 0, 0, len(lengths)
     while step < loop.steps:
         order = np.random.default_rng([loop.seed, epoch]).permutation(rows).tolist()
@@ -223,7 +223,7 @@ def decaying(network: nn.Module, *, by_shape: bool) -> set[str]:
 
 
 def _loss(network: Any, batch: dict[str, Tensor], loop: Loop) -> Tensor:
-    """Return the class's own loss, or for a span the loss without padding in the softmax."""
+    """Return the loss of transformers' class, or a loss that differs from it as `loop` requires."""
     if loop.kind == "choice" and loop.alone:
         return functional.cross_entropy(_option_logits(network, batch), batch["labels"])
     if loop.kind != "span" or not loop.masks_padding:
@@ -235,7 +235,7 @@ def _loss(network: Any, batch: dict[str, Tensor], loop: Loop) -> Tensor:
 
 def _option_logits(network: Any, batch: dict[str, Tensor]) -> Tensor:
     """Return the logits [1, options] of one row's options, each computed without padding."""
-    lengths = batch["attention_mask"].sum(-1)[0].tolist()  # of [1, options, tokens]
+    lengths = batch["attention_mask"].sum(-1)[0].tolist()  # the mask is [1, options, tokens]
     rows = {name: values for name, values in batch.items() if values.ndim == 3}
     options = [
         network(**{name: values[:, [place], :length] for name, values in rows.items()}).logits

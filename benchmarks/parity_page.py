@@ -1,6 +1,6 @@
-"""Measurement of the certificate of every family and head, and docs/parity.md (`make parity`).
+"""Compare every family and head with transformers, and write docs/parity.md (`make parity`).
 
-Exits with 1 if any check fails. `--page` only rewrites the page of the last measurement.
+Exits with 1 if any check fails. `--page` only writes the page again, from the last measurement.
 """
 
 import argparse
@@ -51,13 +51,13 @@ __all__ = ["DROPOUT_LIMIT", "Findings", "measure_pairs", "page"]
 PAGE = ROOT / "docs" / "parity.md"
 
 DROPOUT_LIMIT = 2.5
-"""Limit of a mean of squared z-scores, which is 1 if both sides drop alike."""
+"""Largest allowed mean of squared z-scores; the mean is about 1 if both sides' dropout is equal."""
 
 TRIED = (
     *(*VALUES, *STILL, "accumulation", "adam_beta1", "adam_beta2", "epochs", "evaluations"),
     *("max_question_tokens", "start_from", "stride", "warmup_ratio"),
 )
-"""Settings for which the certificate has values of its own; all others have their defaults."""
+"""Settings for which the comparison has its own values; all other settings have their defaults."""
 
 WHY_LACKING = {
     "deberta": "choice (no class)",
@@ -66,15 +66,15 @@ WHY_LACKING = {
     "openai-gpt": "choice (a class with two heads), span, tag (no class)",
     "t5": "pair, span, ranking (with the decoder), choice (no class)",
 }
-"""Heads of benchharness that have no class to compare with, by family, with the reason."""
+"""Heads of benchharness without a class to compare with, and the reason; keyed by family."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """All data of the page.
+    """All measured data of the page.
 
     Attributes:
-        cases: The results by family and head.
+        cases: The results for each family and head.
         faults: The difference from transformers that each planted fault causes in benchharness.
         first_token: The result of `first_token_apart`.
         dropout: The result of `dropout_apart`.
@@ -94,7 +94,7 @@ class Findings:
 
     @property
     def red(self) -> list[str]:
-        """Checks that fail."""
+        """Names of the checks that fail."""
         found = [f"{each.family} {each.kind}" for each in self.cases if not each.holds]
         for name, value in self.faults.items():
             limit = DROPOUT_LIMIT if name == DROPOUT_SCALE else LIMIT
@@ -103,7 +103,7 @@ class Findings:
         return found + (["first token"] if max(self.first_token[:2]) > LIMIT else [])
 
 
-# Measurement, in parts that run in processes.
+# Measurement, in parts that run in several processes.
 
 
 def _family(family: str) -> list[Certified]:
@@ -145,7 +145,8 @@ def _faults(start: Start, dropping: str, folder: Path) -> dict[str, float]:
 
 def measure(jobs: int) -> Findings:
     """Measure everything in `jobs` processes of one thread each."""
-    # torch reads the variable at import. spawn, because threads do not survive a fork.
+    # torch reads the variable when it is imported. Processes are spawned, because threads do not
+    # survive a fork.
     os.environ["OMP_NUM_THREADS"] = "1"
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         rest = pool.submit(measure_pairs)
@@ -273,7 +274,7 @@ def _verdict(findings: Findings) -> str:
 
 
 def _of_real(record: Mapping[str, Any] | None) -> str:
-    """Describe how many scores on real data are equivalent, and the verdict on the others."""
+    """Describe how many scores on real data are equivalent, and the verdicts on the others."""
     if record is None:
         return ""
     found = compared(record["runs"])
@@ -286,7 +287,7 @@ def _of_real(record: Mapping[str, Any] | None) -> str:
 
 
 def _spread(found: Sequence[Equivalence]) -> str:
-    """Describe the scores whose spread is more than twice as large on one side, with minima."""
+    """Describe the scores that vary more than twice as much on one side, with their minima."""
     wide = [each for each in found if _ratio(each) > WIDE]
     said = (
         f"{e.task} {e.score} (lowest scores {min(e.ours):.1f} and {min(e.theirs):.1f})"
@@ -348,7 +349,7 @@ def _count(rows: int) -> str:
 
 
 def _exact(cases: Sequence[Certified]) -> str:
-    """Describe the difference of both sides from fp64 in each cell that was compared with it."""
+    """Describe how far both sides are from fp64, for each case that was compared with fp64."""
     found = [
         f"{case.family} {case.kind} {case.exact[0]:.1e} ({case.exact[1]:.1e})"
         for case in cases
@@ -360,7 +361,7 @@ def _exact(cases: Sequence[Certified]) -> str:
 
 
 def _tried(cases: Sequence[Certified]) -> str:
-    """Describe the cells that were measured with more seeds."""
+    """Describe the cases that were measured with more than one seed."""
     found = [
         f"{case.family} {case.kind} with {case.seeds} seeds" for case in cases if case.seeds > 1
     ]
@@ -368,7 +369,7 @@ def _tried(cases: Sequence[Certified]) -> str:
 
 
 def shipped(findings: Findings, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of the certificate for the package, leaderboard/certificate.json."""
+    """Return the content of leaderboard/certificate.json, which is part of the package."""
     families: dict[str, Any] = {}
     for case in findings.cases:
         held = {"fp32": case.holds_in_fp32}
@@ -382,7 +383,7 @@ def _short(value: float) -> str:
 
 
 def _letters(case: Certified) -> str:
-    """Return the deviations with a visible effect: some have none, such as decay of zeros."""
+    """Return the letters of the deviations with a visible effect; decay of zeros has none."""
     return "".join(letter for letter, (apart, _) in case.meant.items() if apart > LIMIT)
 
 

@@ -24,7 +24,7 @@ _drop = cpu.FastDropout.forward
 
 
 def _groups(**values: Any) -> Callable[..., Any]:
-    """Return a replacement of `make_optimizer` that sets values in all parameter groups."""
+    """Return a replacement for `make_optimizer` that sets values in all parameter groups."""
 
     def make(*args: Any) -> Any:
         optimizer = _make_optimizer(*args)
@@ -53,7 +53,7 @@ def _unclipped(_: Any, weights: Sequence[Tensor], __: float) -> Any:
 
 
 def _own_mean(features: Any, items: Any, device: Any, *, layout: Any, **_: Any) -> Any:
-    """Build a micro-batch that divides by its own number of items, not the batch's `terms`."""
+    """Build a micro-batch whose loss is divided by its own number of items, not by the batch's."""
     return _part(features, items, device, terms=len(items), layout=layout)
 
 
@@ -76,11 +76,11 @@ PLANTED: Mapping[str, Patch] = {
     "schedule end": (loop, "learning_rate", _longer),
     "accumulation mean": (Part, "of", _own_mean),
 }
-"""Faults by name; all but the fault in dropout are detected without dropout."""
+"""Faults, keyed by name. All faults but the one in dropout are detected without dropout."""
 
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
-    """Run a block with a fault in benchharness's training."""
+    """Context manager in which benchharness's training has the named fault."""
     with mock.patch.object(*PLANTED[name]):
         yield

@@ -1,11 +1,11 @@
-"""Pretrain a small BERT by masked language modelling, and keep its checkpoints by step.
+"""Pretrain a small BERT by masked language modelling, and keep checkpoints of several steps.
 
     python -m benchmarks.pretrain --data GLUE --out DIR
 
-The texts are the train splits of GLUE's tasks in the folder (`mini` for the packaged ones); they
+The texts are the train splits of GLUE's tasks in the folder (`mini` for the packaged ones). They
 are read at run time, and only a vocabulary and weights are kept. DIR gets `step-0`, the random
-weights, and a folder for each of the requested steps, evenly spaced by logarithm: most of what is
-learned is learned early.
+weights, and a folder for each of the requested steps. The steps are evenly spaced on a logarithmic
+scale, because a model learns most at the beginning.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from benchharness.tasks.suites import SUITES, TASKS
 __all__ = ["pretrain", "steps_to_keep", "texts_of"]
 
 SHARE = 0.15
-"""Share of tokens to predict, 8 of 10 of them masked, as in BERT (arXiv:1810.04805)."""
+"""Share of tokens to predict, of which 8 of 10 are masked, as in BERT (arXiv:1810.04805)."""
 
 LONGEST = 64
 """Maximum length of a text, in tokens."""
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def texts_of(data: str) -> list[str]:
-    """Return every distinct text of the train splits that the source has, in order."""
+    """Return the distinct texts of all of GLUE's train splits that the source has, in order."""
     source, found = parse_data(data), dict[str, None]()
     for name in SUITES["glue"].tasks:
         task = TASKS[name]
@@ -50,21 +50,21 @@ def texts_of(data: str) -> list[str]:
         try:
             rows = read(task, "train", source, None)
         except BenchError:
-            continue  # a task that the folder does not have
+            continue  # the folder does not have this task
         examples: Sequence[Any] = rows.examples
         found |= {text: None for e in examples for text in (e.text_a, e.text_b) if text}
     return list(found)
 
 
 def steps_to_keep(last: int, count: int) -> list[int]:
-    """Return `count` steps after 0 that include the last one, evenly spaced by logarithm."""
+    """Return about `count` steps up to the last one, evenly spaced on a logarithmic scale."""
     first = max(1.0, last / 100)
     ratio = (last / first) ** (1 / (count - 1))
     return sorted({round(first * ratio**n) for n in range(count)})
 
 
 def pretrain(texts: Sequence[str], out: Path, options: argparse.Namespace) -> None:
-    """Train on the texts repeatedly, and write the checkpoints."""
+    """Train for the requested steps on the texts, and write the checkpoints to `out`."""
     out.mkdir(parents=True, exist_ok=True)
     tokenizer = _train_tokenizer(texts, out, options.vocabulary)
     network = BertForMaskedLM(
@@ -103,7 +103,10 @@ def pretrain(texts: Sequence[str], out: Path, options: argparse.Namespace) -> No
 
 
 def _height(done: float) -> float:
-    """Return the factor of the learning rate: up for a tenth of the steps, then down to 0.1."""
+    """Return the factor of the learning rate: it rises for a tenth of the steps, then falls to 0.1.
+
+    `done` is the share of steps that are done.
+    """
     return done / 0.1 if done < 0.1 else 1.0 - 0.9 * (done - 0.1) / 0.9
 
 
@@ -117,7 +120,7 @@ def _train_tokenizer(texts: Sequence[str], out: Path, size: int) -> Any:
 def _batches(
     encoded: Sequence[list[int]], options: argparse.Namespace
 ) -> Iterator[list[list[int]]]:
-    """Yield batches without end; the texts of a batch have similar lengths."""
+    """Yield batches endlessly; the texts of a batch have similar lengths."""
     draw = torch.Generator().manual_seed(options.seed)
     while True:
         order = torch.randperm(len(encoded), generator=draw).tolist()
@@ -150,7 +153,7 @@ def _masked(batch: Sequence[list[int]], tokenizer: Any) -> tuple[Any, Any, Any]:
 
 def _save(network: Any, tokenizer: Any, out: Path, step: int, tokens: int) -> None:
     folder = out / f"step-{step}"
-    network.save_pretrained(folder)  # with the head that zero-shot scoring uses
+    network.save_pretrained(folder)  # includes the head that zero-shot scoring uses
     tokenizer.save_pretrained(folder)
     state = {"global_step": step, "num_input_tokens_seen": tokens}
     (folder / "trainer_state.json").write_text(json.dumps(state) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The JSON record of a measurement, which the tables and the figure are made of."""
+"""Read and write the JSON record of a measurement, from which tables and figures are made."""
 
 import json
 import subprocess
@@ -26,11 +26,11 @@ def begin(checkpoint: str, note: str) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """Return the commit that is measured, with a plus sign if files differ from it."""
+    """Return the commit that is measured, with a plus sign if the working tree has changes."""
     command = ("git", "-C", str(ROOT), "describe", "--always", "--dirty=+", "--exclude=*")
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):  # a copy of the tree without its history
+    except (OSError, subprocess.CalledProcessError):  # the folder is a copy without git's history
         return "unknown"
 
 

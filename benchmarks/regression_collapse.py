@@ -1,4 +1,4 @@
-"""Simulation of how often `bench check` fails if runs collapse: a table of docs/regression.md.
+"""Simulate how often `bench check` fails if runs collapse, for a table of docs/regression.md.
 
 python -m benchmarks.regression_collapse
 """
@@ -6,7 +6,7 @@ python -m benchmarks.regression_collapse
 from tests.helpers.simulated_suites import alarming_shares
 
 DESIGNS = ((1, 5, 1), (1, 5, 3), (8, 2, 2), (8, 3, 3), (8, 5, 1), (8, 5, 3), (8, 10, 3))
-"""Number of tasks, of the baseline's seeds and of the check's seeds."""
+"""Numbers of tasks, of the baseline's seeds and of the check's seeds."""
 
 RATES = (0.0, 0.02, 0.05, 0.5)
 CHECKS = 4000

@@ -1,4 +1,4 @@
-"""Simulation of how often `bench check` fails: the tables and the figure of docs/regression.md.
+"""Simulate how often `bench check` fails, for the tables and the figure of docs/regression.md.
 
 python benchmarks/regression_power.py docs/regression.svg
 """
@@ -9,11 +9,11 @@ from pathlib import Path
 from tests.helpers.simulated_suites import failing_share
 
 DESIGNS = ((5, 1), (5, 3), (10, 3), (10, 5))
-"""Number of seeds of the baseline and of the check."""
+"""Numbers of seeds of the baseline and of the check."""
 
 DROPS = (0.01, 0.02, 0.05)
 FELL = {"all": None, "SST-2": "sst2", "MRPC": "mrpc", "RTE": "rte"}
-"""Columns by name: the task whose score falls; None for all tasks."""
+"""Names of columns, mapped to the task whose score falls; None stands for all tasks."""
 CURVE = tuple(points / 200 for points in range(15))
 COLOURS = ("#777777", "#0072b2", "#d55e00", "#009e73")
 """Grey, and three colours of Okabe and Ito's palette, which colour-blind readers can
@@ -39,7 +39,7 @@ def main():
 
 
 def figure():
-    """Draw the share of failing suites over the drop of every task, with a line per design."""
+    """Draw the share of failing checks against the drop of all tasks, with a line per design."""
     size = 'viewBox="0 0 640 330" font-family="sans-serif" font-size="13"'
     label = 'role="img" aria-label="Share of checks that fail, by the true drop"'
     lines = [

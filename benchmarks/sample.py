@@ -1,4 +1,4 @@
-"""Samples of the rows of official files, which benchharness and the Trainer both read.
+"""Draw samples from the rows of official files, for benchharness and the Trainer to read.
 
 Rows are drawn at random with a fixed seed and keep their order. The first rows of an official file
 would not be a sample, because many files are sorted by source.
@@ -43,7 +43,7 @@ def _glue(source: Path | None, split: str, rows: int, folder: Path) -> None:
 
 
 def _squad(source: Path | None, split: str, rows: int, folder: Path) -> None:
-    """Draw questions, not passages: a passage is read once per question."""
+    """Draw questions instead of passages, because a passage is read once per question."""
     assert source is not None
     file = f"{split}-v1.1.json"
     content = json.loads((source / file).read_text(encoding="utf-8"))
@@ -60,7 +60,7 @@ def _squad(source: Path | None, split: str, rows: int, folder: Path) -> None:
 def _race(source: Path | None, split: str, rows: int, folder: Path) -> None:
     """Draw passages until they have enough questions.
 
-    Surplus questions of the last one are dropped.
+    Surplus questions of the last passage are dropped.
     """
     assert source is not None
     passages = sorted((source / split).glob("*/*.txt"))

@@ -22,9 +22,9 @@ CAPTION_WORDS, ENDING_WORDS = 13.0, 9.0
 
 
 def made_tags(split: str, rows: int) -> str:
-    """Return a file in CoNLL's columns.
+    """Return the text of a file in CoNLL's format.
 
-    Lengths have a gamma distribution of shape 1.5 (assumed).
+    Sentence lengths are assumed to have a gamma distribution of shape 1.5.
     """
     draw = random.Random(f"tags {split}")
     text = (MINI / "conll2003" / "eng.train").read_text(encoding="utf-8")
@@ -41,9 +41,9 @@ def made_tags(split: str, rows: int) -> str:
 
 
 def made_situations(split: str, rows: int) -> str:
-    """Return a CSV file like SWAG's.
+    """Return the text of a CSV file in SWAG's format.
 
-    Text lengths have a gamma distribution of shape 4 (assumed).
+    Text lengths are assumed to have a gamma distribution of shape 4.
     """
     draw = random.Random(f"situations {split}")
     with (MINI / "swag" / "train.csv").open(encoding="utf-8", newline="") as file:

@@ -1,4 +1,4 @@
-"""The measured commands: benchharness, and the Trainer with its default and its best flags."""
+"""Run and measure the compared commands: benchharness, and the Trainer with several flags."""
 
 import json
 import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["SIDES", "USUAL", "Run", "bench", "machine", "measure_peak", "run_ours"]
 
 ENVIRONMENT = {
-    # The user's folders follow: they may have libraries that cannot be installed.
+    # The user's folders come after it, because they may have libraries that cannot be installed.
     "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
     "HF_HUB_OFFLINE": "1",
     "TOKENIZERS_PARALLELISM": "true",
@@ -30,19 +30,22 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Processes of one side for a task; benchharness trains all seeds in one, the Trainer one each.
+    """Measurements of the processes of one side that train a task with one or more seeds.
+
+    benchharness trains all seeds in one process, and the Trainer trains each seed in its own.
 
     Attributes:
         side: The name of the side.
         seeds: The seeds.
         seconds: The time of all processes.
         cpu_seconds: The CPU time of all processes.
-        peak_bytes: The most memory of a process tree.
+        peak_bytes: The largest memory of a process tree.
         train_seconds: The time of training, as the side reports it.
         predict_seconds: The time of prediction, as the side reports it.
-        scores: The scores by metric, for each seed.
-        details: Sums over the seeds. The Trainer's are counts: rows, real tokens, and sums of
-            squared row lengths. `device_bytes` among them is the most GPU memory of a seed.
+        scores: The scores of each seed, keyed by metric.
+        details: Other facts, summed over the seeds. For the Trainer they are counts: rows, real
+            tokens, and sums of squared row lengths. `device_bytes` is not a sum, but the largest
+            GPU memory of a seed.
     """
 
     side: str
@@ -62,7 +65,7 @@ Side = Callable[[Workload, str, Path, Sequence[int]], Run]
 def run_ours(
     workload: Workload, checkpoint: str, data: Path, seeds: Sequence[int], *options: str
 ) -> Run:
-    """Run `bench run`, with further options, from its start to stored results and the report."""
+    """Run `bench run` with further options as a process, up to stored results and the report."""
     values = asdict(workload.values) | {"evaluations": 1}
     with TemporaryDirectory(prefix="benchmark-") as folder:
         database = Path(folder) / "runs.sqlite"
@@ -150,7 +153,7 @@ def _rounded(scores: Mapping[str, float]) -> dict[str, float]:
 
 
 def _outside(*ended: Ended) -> dict[str, Any]:
-    """Sum the external measurements of processes that ran one after another."""
+    """Add up the times of processes that ran one after another; of memory, return the largest."""
     return {
         "seconds": round(sum(one.seconds for one in ended), 2),
         "cpu_seconds": round(sum(one.cpu_seconds for one in ended), 2),
@@ -159,14 +162,14 @@ def _outside(*ended: Ended) -> dict[str, Any]:
 
 
 SIDES: Mapping[str, Side] = {"ours": run_ours} | {flags: _trainer(flags) for flags in FLAGS}
-"""The sides: benchharness, and the Trainer with each of its flags."""
+"""The sides: benchharness, and the Trainer with each entry of FLAGS."""
 
 USUAL = ("ours", "best", "default")
 """Default sides, in the order in which they take turns."""
 
 
 def measure_peak() -> dict[str, float]:
-    """Measure the GFLOP/s of matrix products by precision, with the same threads as the sides."""
+    """Measure the GFLOP/s of matrix products per precision, with the sides' number of threads."""
     ended = run_whole([sys.executable, "-m", "benchmarks.matmul"], ENVIRONMENT)
     peaks: dict[str, float] = json.loads(ended.stdout)
     return peaks

@@ -1,10 +1,10 @@
-"""Profile of a job: the share of time per kind of operation, by torch's profiler.
+"""Measure the share of a job's time per kind of operation, with torch's profiler.
 
     python -m benchmarks.step_profile --model CHECKPOINT --data FOLDER --task glue/mrpc
 
 The job runs in this process, from reading the files to the scores. Profiling costs time, mostly in
-small operations, so their shares come out slightly too large. On a GPU the shares are of the GPU's
-time and of its waiting for the host, and launches and waits are counted.
+small operations, so their shares come out slightly too large. On a GPU the shares refer to the
+GPU's time and the time that it waits for the host, and launches and waits are counted.
 """
 
 import argparse
@@ -38,11 +38,12 @@ KINDS = {
         "aten::_foreach_copy_",
     ),
 }
-"""Parts of operation names by kind. Operations that contain others come first: everything that an
-attention function computes counts as attention, including its matrix products."""
+"""Parts of operation names, keyed by kind. Kinds whose operations contain other operations come
+first: everything that an attention function computes counts as attention, including its matrix
+products."""
 
 FIRST = "aten::embedding"
-"""First operation of a batch, which nothing calls before the first batch."""
+"""First operation of each batch. It is not called before the first batch."""
 
 OTHER = "other operations"
 OUTSIDE = "Python, waiting"
@@ -73,7 +74,7 @@ def main() -> None:
 
 
 def _profile(workload: Workload, checkpoint: str, data: Path) -> dict[str, Any]:
-    """Return the seconds by kind, and of the job's phases."""
+    """Run a job, and return its seconds per kind of operation and per phase."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -131,9 +132,10 @@ def _plan(workload: Workload, checkpoint: str, data: Path, *, gpu: bool) -> Any:
 
 
 def shares(events: Any, *, on_gpu: bool = False) -> Counter[str]:
-    """Return the seconds by kind from the first batch on, without those of nested operations.
+    """Return the seconds per kind of operation, from the first batch on.
 
-    On a GPU they are the seconds of the kernels that an operation has launched.
+    The time of nested operations does not count for the operation that contains them. On a GPU the
+    seconds are those of the kernels that an operation has launched.
     """
     from torch.autograd import DeviceType
 
@@ -146,7 +148,10 @@ def shares(events: Any, *, on_gpu: bool = False) -> Counter[str]:
 
 
 def count_calls(events: Any, beginnings: tuple[str, ...]) -> int:
-    """Count CUDA calls by prefix, without the hundreds that move the weights to the GPU."""
+    """Count the CUDA calls that begin with these prefixes, from the first batch on.
+
+    Hundreds of earlier calls move the weights to the GPU.
+    """
     return sum(event.name.startswith(beginnings) for event in _from_the_first_batch(events))
 
 
@@ -156,14 +161,14 @@ def _from_the_first_batch(events: Any) -> list[Any]:
 
 
 def _names(event: Any) -> Iterator[str]:
-    """Yield the names of an operation and of those that contain it, from the inside out."""
+    """Yield the names of an operation and of the operations around it, from the inside out."""
     while event is not None:
         yield event.name
         event = event.cpu_parent
 
 
 def kind_of(names: Iterator[str]) -> str:
-    """Return the first kind of which any of the names contains a part."""
+    """Return the first kind in KINDS that has a part of any of these operation names."""
     names = list(names)
     for kind, beginnings in KINDS.items():
         if any(beginning in name for name in names for beginning in beginnings):

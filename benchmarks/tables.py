@@ -23,7 +23,7 @@ PAGE = ROOT / "docs" / "performance.md"
 FIGURE = ROOT / "docs" / "growth.svg"
 MISSING = "Not measured yet."
 GPU = "gpu"
-"""Name of the folder with the records of benchmarks/gpu.py, and of its block."""
+"""Name of the folder with the records of benchmarks/gpu.py, and of their block on the page."""
 
 RECORDS = ("speed", "seeds", "growth", "profile", GPU)
 
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def fill(page: str, records: Mapping[str, Record | None]) -> str:
-    """Return the page with every block replaced."""
+    """Return the page with the content of every block replaced by new tables."""
     for name, (sources, make) in BLOCKS.items():
         found = [record for source in sources if (record := records[source]) is not None]
         text = "\n".join(make(*found)) if len(found) == len(sources) else MISSING
@@ -70,7 +70,7 @@ def _conditions(record: Record) -> Iterable[str]:
 
 
 def _speed(record: Record) -> Iterable[str]:
-    """Yield ratios of whole processes, by wall-clock and CPU time, and seconds."""
+    """Return a table with the seconds of whole processes, and ratios of wall-clock and CPU time."""
     found = comparisons(record)
     head = (
         "task, train rows",
@@ -103,7 +103,7 @@ def _glue(found: Sequence[Comparison]) -> list[Comparison]:
 
 
 def _scores(record: Record) -> Iterable[str]:
-    """Return the table of dev scores by seed."""
+    """Return a table with the dev scores of each seed."""
     return table(
         ("task", "metric", "ours", "best flags", "as shipped"),
         [
@@ -115,7 +115,7 @@ def _scores(record: Record) -> Iterable[str]:
 
 
 def _by_seed(comparison: Comparison, side: str, metric: str) -> str:
-    """Return the scores by seed in percent; for spans they are percentages already."""
+    """Return the scores of all seeds in percent; scores of spans are percentages already."""
     runs = comparison.runs.get(side, ())
     scores = [of_seed.get(metric) for run in runs for of_seed in run["scores"]]
     factor = 1 if comparison.entry["head"] == "span" else 100
@@ -123,7 +123,7 @@ def _by_seed(comparison: Comparison, side: str, metric: str) -> str:
 
 
 def _work(record: Record) -> Iterable[str]:
-    """Return tokens per second in training, the share of the matrix peak, memory, and bounds."""
+    """Return a table with training speed, share of the matrix peak, memory and bounds."""
     head = (
         "task",
         "real tokens/s in training: ours, best, shipped",
@@ -151,7 +151,7 @@ def _work_row(c: Comparison) -> Sequence[str]:
 
 
 def _growth(record: Record) -> Iterable[str]:
-    """Yield the seconds and memory of each series, with its values in order."""
+    """Yield the lines of a table with the seconds and memory of each series."""
     series = groupby(record["points"], lambda point: (point["series"], point["side"]))
     rows = []
     for (name, side), found in series:
@@ -169,11 +169,11 @@ def _growth(record: Record) -> Iterable[str]:
 
 
 MOST_KINDS = 6
-"""Number of kinds of operations on the page, the longest first."""
+"""Number of kinds of operations that the page lists, those with the most time first."""
 
 
 def _profile(record: Record) -> Iterable[str]:
-    """Yield the shares of training and prediction by kind of operation."""
+    """Yield the lines of a table with the share of time of each kind of operation."""
     profiles = record["profiles"]
     kinds = list(dict.fromkeys(kind for p in profiles.values() for kind in p["seconds"]))
     totals = {task: sum(p["seconds"].values()) for task, p in profiles.items()}
@@ -197,7 +197,7 @@ BLOCKS: Mapping[str, tuple[Sequence[str], Callable[..., Iterable[str]]]] = {
     "profile": (("profile",), _profile),
     "growth": (("growth",), _growth),
 }
-"""Blocks of the page: the records that each is made of, and its function."""
+"""Blocks of the page, each with the records that it needs and the function that makes it."""
 
 
 if __name__ == "__main__":

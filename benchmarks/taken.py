@@ -1,4 +1,4 @@
-"""Predictions of an exported model: by transformers, from an ONNX file, and in int8.
+"""Compare predictions of exported models by transformers, ONNX and int8 with the stored ones.
 
     python -m benchmarks.taken --model CHECKPOINT --data FOLDER
 
@@ -49,7 +49,7 @@ def _files(workload: Workload, data: Path, folder: Path) -> None:
 
 
 def measure(workload: Workload, model: str, data: Path, folder: Path) -> dict[str, Any]:
-    """Train, keep and export a model; return each file's agreement with the stored predictions."""
+    """Train and export a model; return how well each file reproduces the stored predictions."""
     _files(workload, data, folder / "data")
     db = str(folder / "results.sqlite")
     run = bh.run(

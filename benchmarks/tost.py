@@ -1,4 +1,4 @@
-"""Equivalence of two sides' scores: paired differences over seeds, and two one-sided t-tests."""
+"""Test the equivalence of two sides' scores over seeds by two one-sided paired t-tests."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ MEASURES: Mapping[str, Sequence[tuple[str, str, float]]] = {
     "tags": [("f1", "entity_f1", 1.0)],
     "MRPC": [("accuracy", "accuracy", 1.0), ("f1", "f1", 1.0)],
 }
-"""Scores of each task: benchharness's name, the Trainer's name, and the margin of equivalence, in
-points."""
+"""Scores to compare, keyed by task: their name in benchharness, their name in the Trainer, and the
+margin of equivalence in points."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Equivalence:
-    """A score of a task on both sides, in points, by seed."""
+    """The values of a task's score on both sides, in points, one per seed."""
 
     task: str
     score: str
@@ -50,14 +50,14 @@ class Equivalence:
 
     @property
     def p_value(self) -> float:
-        """Larger p of both one-sided tests (Schuirmann 1987); equivalent if below 0.05."""
+        """Larger p-value of the two one-sided tests (Schuirmann 1987); below 0.05 is equivalent."""
         error = stdev(self.gaps) / len(self.gaps) ** 0.5
         nearest = self.margin - abs(fmean(self.gaps))
         return float(stats.t.sf(nearest / error, len(self.gaps) - 1)) if error else 0.0
 
     @property
     def verdict(self) -> str:
-        """Verdict: "equivalent", "different", both, or "open" (too few seeds for the spread)."""
+        """Verdict: "equivalent", "different", "equivalent and different", or "open" if neither."""
         low, high = self.interval(0.95)
         said = ["equivalent"] if self.p_value < 0.05 else []
         said += ["different"] if not low <= 0 <= high else []
@@ -89,7 +89,7 @@ def compared(runs: Iterable[Mapping[str, Any]]) -> list[Equivalence]:
 
 
 def shown(found: Iterable[Equivalence], sides: Sequence[str] = ("ours", "Trainer")) -> list[str]:
-    """Return the lines of a table."""
+    """Return the lines of a Markdown table with a row per score."""
     head = ("task", "seeds", *sides, "difference", "90 %", "95 %", "is")
     return table(head, map(_row, found))
 

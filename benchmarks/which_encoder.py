@@ -1,13 +1,13 @@
-"""Accuracy of `bench which`: how often its decision over stored results finds the best encoder.
+"""Measure how often `bench which`, simulated with stored results, finds the best encoder.
 
     python -m benchmarks.which_encoder --db GRID.sqlite [--share 0.5] [--repetitions 200]
 
-GRID is a store of `bench run` with several encoders, tasks, learning rates and seeds: the full
-grid. Each repetition draws the seeds of every encoder, task and rate, in another order (with
-`--draw` that many with replacement), and runs the rounds of a search until the share of the grid's
-seconds is spent. The answer is compared with that of the full grid of the same draw: regret is the
-full grid's score of its best encoder minus its score of the chosen one, each the best median over
-seeds of its rates.
+GRID.sqlite is a store of `bench run` with the full grid of several encoders, tasks, learning rates
+and seeds. Each repetition shuffles the seeds of every encoder, task and rate (with `--draw`, it
+draws that number with replacement), and runs the rounds of a search until the share of the full
+grid's seconds is spent. The chosen encoder is then compared with the best encoder of the full grid
+with the same draw. Regret is the score of the best encoder minus the score of the chosen one, both
+in the full grid. The score of an encoder is the best of its rates' medians over seeds.
 """
 
 import argparse
@@ -29,7 +29,10 @@ HALF_A_POINT = 0.005
 
 
 class Stored(NamedTuple):
-    """A full grid: the scores by seed of each task, encoder and point, and their mean seconds."""
+    """A full grid, with the scores of all seeds and their mean seconds.
+
+    `scores` and `seconds` are keyed by task, encoder and index of the learning rate.
+    """
 
     grid: Grid
     scores: Mapping[tuple[str, str, int], Sequence[float]]
@@ -42,9 +45,10 @@ class Stored(NamedTuple):
 
 
 def read(db: str, encoders: Sequence[str], seeds: int, draw: int | None) -> Stored:
-    """Read the grid of a store, with the named encoders or all.
+    """Read the grid in a store, with the named encoders or all encoders.
 
-    It has `draw` seeds, or as many as every point has.
+    The grid has `draw` seeds. If that is None, it has the number of seeds that all of its tasks,
+    encoders and rates have, at most `seeds`.
     """
     with open_store(db, create=False) as store:
         rows = [row for row in store.runs() if row.status == "finished" and row.kind == "model"]
@@ -85,7 +89,10 @@ def search(
 
 
 def chosen(grid: Grid, ended: Mapping[Trial, float | None]) -> dict[str, dict[str, float]]:
-    """Return each encoder's score by task, as on a board: the best of points with most seeds."""
+    """Return the score of each encoder on each task, as on a leaderboard.
+
+    It is the best median over seeds among the learning rates with the largest number of seeds.
+    """
     found: dict[str, dict[str, float]] = {}
     for pair, size in grid.items():
         points = [
@@ -105,7 +112,7 @@ def chosen(grid: Grid, ended: Mapping[Trial, float | None]) -> dict[str, dict[st
 def regrets(
     full: Mapping[str, Mapping[str, float]], found: Mapping[str, Mapping[str, float]]
 ) -> dict[str, float]:
-    """Return the regret of the chosen encoder, by task and, for several tasks, for the mean."""
+    """Return the regret of the chosen encoder for each task and, if there are several, the mean."""
 
     def best(scores: Mapping[str, float]) -> str:
         return max(scores, key=lambda encoder: scores[encoder])

@@ -1,4 +1,4 @@
-"""A command as a whole process: its seconds, and the peak memory of it and its children."""
+"""Run a command as a process, and measure its time and memory, including its children's."""
 
 import os
 import resource
@@ -20,11 +20,11 @@ LIMIT: ContextVar[float | None] = ContextVar("LIMIT", default=None)
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """A process that has ended successfully.
+    """The output, time and memory of a process that has ended successfully.
 
-    `cpu_seconds` includes its children's. `peak_bytes` is the larger of two figures: the kernel's
-    for the largest process, and the sum over the process tree, with shared pages counted once (Pss,
-    if /proc has it), sampled twice per second.
+    `cpu_seconds` includes the time of child processes. `peak_bytes` is the larger of two figures,
+    which are sampled twice per second. One is the kernel's peak for the largest process. The other
+    is the sum over the process tree, with shared pages counted once (Pss, if /proc has it).
     """
 
     stdout: str
@@ -34,12 +34,12 @@ class Ended:
 
 
 def run_whole(command: Sequence[str], environment: Mapping[str, str]) -> Ended:
-    """Run a command to its end.
+    """Run a command to its end, and measure it.
 
-    Whatever is raised, the command has ended.
+    The command has also ended if an exception is raised.
 
     Raises:
-        RuntimeError: The command fails; the text has its last lines.
+        RuntimeError: The command fails; the message has the end of its error output.
         subprocess.TimeoutExpired: The command exceeds LIMIT.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -57,7 +57,7 @@ def run_whole(command: Sequence[str], environment: Mapping[str, str]) -> Ended:
             stdout, stderr = process.communicate(timeout=LIMIT.get())
             seconds = time.monotonic() - start
         finally:
-            process.kill()  # has no effect if it has ended
+            process.kill()  # has no effect if the process has ended
             watch.stop()
     if process.returncode:
         raise RuntimeError(f"{command[0]} ended with {process.returncode}:\n{stderr[-2000:]}")
@@ -67,7 +67,7 @@ def run_whole(command: Sequence[str], environment: Mapping[str, str]) -> Ended:
 
 
 class _Watch(threading.Thread):
-    """Samples the memory of a process tree until it is stopped."""
+    """Thread that samples the memory of a process tree until the thread is stopped."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -98,7 +98,7 @@ def _tree(pid: int) -> list[int]:
 
 
 def _kilobytes(pid: int, file: str, name: str) -> int:
-    """Return a figure of /proc; 0 if the process is gone or the system has no /proc."""
+    """Return a figure from a process's file in /proc; 0 if the file cannot be read."""
     try:
         lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The measured workloads: tasks with rows and hyperparameters, the same for both sides."""
+"""The measured workloads: tasks with rows and hyperparameters, the same on both sides."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,10 +8,10 @@ __all__ = ["WORKLOADS", "Values", "Workload", "find_workload"]
 
 @dataclass(frozen=True, kw_only=True)
 class Values:
-    """Hyperparameters that both sides are given.
+    """Hyperparameters that are passed to both sides.
 
-    The others are those of google-research/bert's run_classifier.py on both sides: 10 % linear
-    warm-up, weight decay 0.01, clipping at 1.0, Adam epsilon 1e-6.
+    For all others, both sides use the values of google-research/bert's run_classifier.py: 10 %
+    linear warm-up, weight decay 0.01, clipping at 1.0, Adam epsilon 1e-6.
     """
 
     epochs: float
@@ -25,8 +25,8 @@ class Workload:
     """A task, the number of its rows that are used, and the location of its official files.
 
     `folder` is relative to the data folder; None means that the rows are synthetic, because the
-    real ones are not available everywhere. `head` names the Trainer's module, `peer` the script
-    whose defaults it has.
+    real ones are not available everywhere. `head` names the module in benchmarks/trainer, and
+    `peer` is the example script of transformers whose defaults it has.
     """
 
     name: str
@@ -86,7 +86,7 @@ WORKLOADS = (
         folder="race-by-passage",
         train_rows=96,
         dev_rows=24,
-        # With 16 questions, the Trainer with its best flags ran out of memory at 16 GB.
+        # With batches of 16 questions, the Trainer with its best flags ran out of 16 GB of memory.
         values=Values(epochs=1, batch_size=8, max_tokens=512),
     ),
     Workload(
@@ -110,9 +110,9 @@ WORKLOADS = (
         values=Values(epochs=1, batch_size=16, learning_rate=2e-5),
     ),
 )
-"""Workloads whose slowest side takes a minute or two on two cores of 2023."""
+"""Workloads for which the slowest side takes a minute or two on two processor cores of 2023."""
 
 
 def find_workload(name: str) -> Workload:
-    """Return the workload of a task's name, such as glue/mrpc."""
+    """Return the workload of a task, given the task's name, such as glue/mrpc."""
     return next(workload for workload in WORKLOADS if workload.task == name)

@@ -92,11 +92,11 @@ def load_encoder(
             weights, or needs a permission that `trust` does not give.
     """
     if seed is not None:
-        torch.manual_seed(seed)  # for weights that the checkpoint lacks, then for the head
+        torch.manual_seed(seed)  # seeds weights that the checkpoint lacks, and later the head
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust, checkpoint, was_kept=seed is None)
-    # An unchecked family is tried out by a forward pass, so its drawn weights are initialized.
+    # A network of an unchecked family runs a trial forward pass, so its weights are initialized.
     is_empty = seed is None and not is_unchecked(read_config(folder / "config.json"))
     with no_init_weights() if is_empty else nullcontext():
         network: Any = (
@@ -111,7 +111,8 @@ def load_encoder(
         )
     if is_foreign(network):
         _take_as_it_is(network, tokenizer)
-    reading = Reading(is_causal=False, sees_padding=False)  # an encoder with a decoder is neither
+    # An encoder with a decoder is not causal, and padding does not change its states.
+    reading = Reading(is_causal=False, sees_padding=False)
     if not whole:
         reading = _how_it_reads(network, config, folder, called(checkpoint))
     if reading.sees_padding:
@@ -220,7 +221,7 @@ def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:
     Radford et al. 2018, section 3.3. Embeddings of new tokens are initialized at random.
     """
     if not tokenizer.is_fast or tokenizer.cls_token == CLASSIFY:
-        return  # a run's kept checkpoint has them already
+        return  # a checkpoint that a run has saved already has these tokens
     if config.model_type in GPT:
         tokenizer.add_special_tokens(
             {"bos_token": START, "sep_token": DELIMITER, "cls_token": CLASSIFY}
@@ -240,7 +241,7 @@ def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:
         # New embeddings are drawn from the initial distribution, as in GPT's paper. transformers'
         # default would draw them around the mean of all embeddings.
         network.resize_token_embeddings(tokens, mean_resizing=False)
-        config.vocab_size = tokens  # the network has its own copy of the config
+        config.vocab_size = tokens  # the network's own copy of the config was already updated
 
 
 def _around(tokenizer: Any) -> tuple[list[str], list[str], list[str]]:
@@ -349,13 +350,13 @@ def _parts(module: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
         elif any(isinstance(inner, nn.ModuleList) for inner in child.modules()):
             yield from _parts(child)
         elif name not in ON_TOP and any(True for _ in child.parameters()):
-            yield child, False  # embeddings, and modules that all layers share
+            yield child, False  # embeddings, or a module that all layers share
 
 
 # Removing some of an encoder's layers.
 
 CUT = frozenset({"distilbert"})
-"""Families, in addition to FAMILIES below, that still work with some of their layers removed."""
+"""Families that work with some of their layers removed, in addition to FAMILIES below."""
 
 
 def keep_layers(encoder: Encoder, wanted: int | str) -> None:
@@ -425,9 +426,10 @@ def use_first_token(network: Any) -> None:
 
 
 def _narrow(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Select the states of first tokens from `[batch, tokens, size]` or packed `[1, tokens, size]`.
+    """Select the states of first tokens from a packed row or a padded batch.
 
-    A packed row `[1, tokens, size]` becomes `[1, batch, size]`, a padded batch `[batch, 1, size]`.
+    A packed row `[1, tokens, size]` becomes `[1, batch, size]`, and a padded batch
+    `[batch, tokens, size]` becomes `[batch, 1, size]`.
     """
     packing = PACKING.get()
     # (1, tokens, size) -> (1, rows, size) of a packed row; (rows, tokens, size) -> (rows, 1, size)

@@ -69,8 +69,8 @@ class RandomBits:
         count = math.prod(shape)
         words = self._generator.random_raw((count + 3) // 4)  # 64 bits for four elements
         numbers = torch.from_numpy(words.view(np.int16)[:count])
-        # 15 random bits, 0 to STEPS - 1, minus the threshold; in place, because this call owns the
-        # memory.
+        # The threshold is subtracted from 15 random bits, 0 to STEPS - 1. This is done in place,
+        # because no other call uses the memory.
         return numbers.bitwise_and_(STEPS - 1).sub_(round(rate * STEPS)).view(shape)
 
 
@@ -103,7 +103,7 @@ def _whole(states: Tensor) -> torch.dtype:
     return torch.int16 if states.dtype == torch.bfloat16 else torch.int32
 
 
-# The sequences of a packed row in attention's order.
+# Reordering a packed row for attention.
 
 ROUNDING = 16
 """Multiple to which attention rounds lengths up, because matrix units are fastest at such sizes."""
@@ -198,7 +198,7 @@ class HeadRows:
             yield group, *(part.view(-1, group.width, part.shape[1]) for part in own)
 
 
-# Attention, as the formula defines it.
+# Attention for all tokens or for first tokens.
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
@@ -250,7 +250,7 @@ class _Attention(torch.autograd.Function):
         query, key, value, *kept = ctx.saved_tensors
         rows, scale, rate = ctx.rows, ctx.formula.scale, ctx.formula.rate
         gradient = rows.spread(gradient.to(query.dtype) * (1.0 / (1.0 - rate)))  # (places, size)
-        gradients = [torch.empty_like(query) for _ in range(3)]  # of query, key and value
+        gradients = [torch.empty_like(query) for _ in range(3)]  # for query, key and value
         groups = rows.by_group(query, key, value, gradient, *gradients)
         for signed, (_, q, k, v, g, to_q, to_k, to_v) in zip(kept, groups, strict=True):
             for part in _parts(signed):

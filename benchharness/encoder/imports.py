@@ -18,7 +18,7 @@ def import_networks() -> None:
     places = [vars(import_module(f"transformers.utils{name}")) for name in ("", ".import_utils")]
     unused = {"is_scipy_available": places[0]["is_scipy_available"]}
     compiler = sys.modules.get("torch._dynamo")
-    if compiler is not None and compiler.__spec__ is None:  # a worker's placeholder
+    if compiler is not None and compiler.__spec__ is None:  # a placeholder: this is a worker
         name = "is_torch_distributed_available"
         unused[name] = places[0][name]
     for place in places:
@@ -37,4 +37,4 @@ def _linear_sum_assignment(*values: Any, **options: Any) -> Any:
     return found(*values, **options)
 
 
-import_networks()  # on the first import of this module
+import_networks()  # runs once, when this module is first imported

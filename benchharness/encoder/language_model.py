@@ -160,7 +160,7 @@ def _take_places(_: nn.Module, _inputs: Any, output: Any) -> Any:
     return output
 
 
-# Loading.
+# Loading a language model.
 
 
 def load_language_model(
@@ -188,7 +188,7 @@ def load_language_model(
             "scoring without training needs a fast tokenizer (tokenizer.json)."
         )
     if checkpoint in BUILTIN_FOLDERS:
-        torch.manual_seed(seed)  # weights are drawn next
+        torch.manual_seed(seed)  # seeds the weights that are drawn next
         network = loader.from_config(config, dtype=torch.float32)
     else:
         network = _load(loader, folder, config, checkpoint, trust)

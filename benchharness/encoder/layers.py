@@ -128,6 +128,6 @@ def _give_positions(encoder: Any, args: Any, inputs: dict[str, Any]) -> Any:
 
 def _give_near_embeddings(attention: Any, args: Any, inputs: dict[str, Any]) -> Any:
     table, width = inputs["rel_embeddings"], inputs["relative_pos"].shape[-1]
-    buckets = len(table) // 2  # per sign
+    buckets = len(table) // 2  # number of buckets for each sign of a relative position
     span = attention.pos_ebd_size = width if 2 * width <= buckets else buckets
     return args, {**inputs, "rel_embeddings": table[buckets - span : buckets + span]}

@@ -229,7 +229,7 @@ def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Modu
         with torch.random.fork_rng(devices=[]), _unwritten_is_nan():
             built = own._from_config(network.config, dtype=torch.float32)
         built.load_state_dict(loaded, strict=False)  # missing weights are checked below
-    except Exception as error:  # any error of third-party code
+    except Exception as error:  # third-party code can raise anything
         raise ModelError(
             f"{own.__name__}, the code in {shown(folder)}, cannot be built in memory "
             f"({first_line(error)}): it has to be made by its config alone."

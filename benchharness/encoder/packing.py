@@ -338,7 +338,7 @@ def use_packing(network: Any) -> None:
     def unpack(_: nn.Module, _args: Any, _inputs: Any, output: Any) -> Any:
         packing = PACKING.get()
         PACKING.set(None)
-        if packing is None or output is None:  # the encoder raised
+        if packing is None or output is None:  # the encoder has raised an exception
             return output
         for name in ("last_hidden_state", "hidden_states"):
             states = getattr(output, name, None)

@@ -28,7 +28,7 @@ def compute_by_length(network: Any) -> None:
     forward, has_mask = network.forward, takes_input(network, "attention_mask")
 
     def by_length(*args: Any, **inputs: Any) -> Any:
-        if args:  # some classes pass the token ids by position
+        if args:  # some classes pass the token ids as a positional argument
             inputs["input_ids"] = args[0]
         mask = inputs["attention_mask"].bool()  # (rows, tokens)
         lengths = mask.sum(1)  # (rows,)

@@ -85,7 +85,7 @@ def load_tokenizer(
         )
     tokenizer, source = _obeying(tokenizer, folder)
     unknown = tokenizer.unk_token
-    # transformers would look for an unknown token that is not in the vocabulary in an endless loop.
+    # If the vocabulary lacks the unknown token, transformers would look for it in an endless loop.
     if tokenizer.is_fast and unknown is not None and str(unknown) not in tokenizer.get_vocab():
         raise ModelError(
             f"the tokenizer in {shown(folder)} is not usable: its unk_token is {str(unknown)!r}, "
@@ -94,7 +94,7 @@ def load_tokenizer(
     tokenizer.source = replace(source, case=case or _against_table(tokenizer, checkpoint))
     gives = _gives_types(tokenizer, config, folder, was_kept=was_kept) and _has_types(config)
     names = [name for name in tokenizer.model_input_names if name != TYPES]
-    tokenizer.model_input_names = [*names, TYPES] if gives else names  # its outputs
+    tokenizer.model_input_names = [*names, TYPES] if gives else names  # names of its outputs
     tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names  # saved with it
     return tokenizer
 
@@ -121,7 +121,7 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 def _load(folder: Path, config: Any, trust: Trust, *, lowers: bool | None = None) -> Any:
     """Load a folder's tokenizer with the class that its files name, or with the fast base class.
 
-    `lowers` sets whether texts are lower-cased, if no file does.
+    `lowers` is whether texts are lower-cased; None leaves that to the files and transformers.
     """
     code: dict[str, Any] = {"trust_remote_code": trust.remote_code, "local_files_only": True}
     if unsaid_family(folder):
@@ -136,7 +136,7 @@ def _load(folder: Path, config: Any, trust: Trust, *, lowers: bool | None = None
             raise _unusable(folder, error) from error
     try:
         return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # as above
+    except Exception as error:  # see above
         raise _unusable(folder, error) from error
 
 
@@ -243,7 +243,8 @@ def _state(part: Any) -> bytes | None:
 
 def _is_in_python(backend: Tokenizer) -> bool:
     """Return whether a part is written in Python (as in RoFormer), which no file can hold."""
-    parts = (getattr(backend, name) for name in _PARTS if name != "model")  # a model is large
+    # The model is never written in Python, and would be slow to serialize.
+    parts = (getattr(backend, name) for name in _PARTS if name != "model")
     return any(part is not None and _state(part) is None for part in parts)
 
 
@@ -323,7 +324,7 @@ def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
         for number, token in sorted(tokenizer.added_tokens_decoder.items())
         if token.content in given and told.token_to_id(token.content) is None
     }
-    told.add_tokens(list(more.values()))  # from added_tokens.json or the user's settings
+    told.add_tokens(list(more.values()))  # tokens of added_tokens.json or the settings
     stated = {token["content"]: int(n) for n, token in _decoder_of(folder).items()}
     words = [(token.content, stated.get(token.content, n)) for n, token in more.items()]
     moved = [word for word, number in words if told.token_to_id(word) != number]

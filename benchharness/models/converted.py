@@ -36,7 +36,7 @@ def loadable(folder: Path, trust: Trust) -> Iterator[Path]:
 
     If the checkpoint is in a writable hub cache, its weights are converted and the converted folder
     is kept. Otherwise files that hold more than weights are converted into a temporary folder, and
-    any other folder is yielded itself. Raises ModelError if the weights cannot be read.
+    any other folder is yielded unchanged. Raises ModelError if the weights cannot be read.
     """
     pickled = checkpoint_files(folder, trust)["weights"]
     kept = folder.parent.parent / _OURS / folder.name

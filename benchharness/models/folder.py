@@ -1,4 +1,4 @@
-"""A checkpoint folder as transformers' save_pretrained writes it, read without torch."""
+"""Read a checkpoint folder, as written by transformers' save_pretrained, without torch."""
 
 import json
 import shlex
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from benchharness.models.pickles import PickledWeights
 
 _AS_ROBERTA = ("camembert", "longformer", "mpnet", "roberta")
-"""Families that count positions as RoBERTa does, as do families whose name contains one of
-these."""
+"""Families that count positions as RoBERTa does. A family whose name contains one of these names
+does so too."""
 
 
 _RELATIVE = ("deberta", "deberta-v2", "funnel", "mt5", "t5", "umt5", "xlnet")
@@ -41,7 +41,7 @@ _UNREADABLE = (OSError, ValueError, RecursionError)
 
 
 def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
-    """Return the ModelSpec of an absolute folder; raise ModelError if it is not a checkpoint."""
+    """Describe the checkpoint in an absolute folder; raise ModelError if there is none."""
     weights = checkpoint_files(folder, trust)["weights"]
     config = read_config(folder / "config.json")
     if why := wrapping(weight_shapes(weights, trust)):
@@ -60,9 +60,9 @@ def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
 def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Path]]:
     """Return the files that a loaded checkpoint depends on: config, weights, tokenizer and code.
 
-    Each group is sorted. Pickled weights are parsed without running anything, so they need no trust
-    unless a file holds more than weights. Code is included only if it is trusted. Raises ModelError
-    naming the missing file and the files found instead.
+    They are keyed by these four words. Pickled weights are parsed without running anything, so they
+    need no trust unless a file holds more than weights. Code is included only if it is trusted.
+    Raises ModelError if a file is missing; its message lists the files found instead.
     """
     names = _names_in(folder)
     if ADAPTER in names and not find_weights(names):
@@ -93,11 +93,11 @@ _WRAPPERS = {
     "_fsdp_wrapped_module.": "FSDP",
     "_forward_module.": "Lightning Fabric",
 }
-"""Prefixes that wrappers put before the names of a network's weights, with the wrapper's name."""
+"""Prefixes that wrappers put before the names of a network's weights, mapped to the wrappers."""
 
 
 def wrapping(names: Collection[str]) -> str:
-    """Return the end of an error sentence if names of weights show a wrapper; else ""."""
+    """Return the end of an error message if weights have the prefix of a wrapper; else ""."""
     for mark, whose in _WRAPPERS.items():
         inside = mark != "module."  # networks themselves use the name "module"
         has = [mark in name if inside else name.startswith(mark) for name in names]
@@ -124,7 +124,7 @@ _PEFT_CLASSES = {
 
 
 def _merging(folder: Path) -> str:
-    """Return the end of an error sentence with the command that merges a peft adapter."""
+    """Return the end of an error message, with the command that merges a folder's peft adapter."""
     adapter = read_object(folder / ADAPTER)
     base = str(adapter.get("base_model_name_or_path") or "BASE")
     own = "AutoPeftModel" + _PEFT_CLASSES.get(str(adapter.get("task_type")), "")
@@ -142,7 +142,7 @@ def _merging(folder: Path) -> str:
 
 
 def _count_labels(weights: Path) -> int | None:
-    """Return the number of outputs of a head trained with an adapter; None if there is none."""
+    """Return the number of outputs of the head that was saved with an adapter; None without one."""
     if not weights.is_file():
         return None
     # Classifiers of BERT, RoBERTa and decoders, and the question-answering head.
@@ -150,7 +150,7 @@ def _count_labels(weights: Path) -> int | None:
     return next((s[0] for name, s in shapes_in(weights).items() if name.endswith(heads)), None)
 
 
-# Whether transformers can load a folder as an encoder at all, found without importing it.
+# Checks whether transformers can load a folder as an encoder, without importing transformers.
 
 _ENCODERS_ALONE = ("mt5", "t5", "t5gemma", "umt5")
 """Encoder-decoder families for which transformers offers the encoder alone."""
@@ -159,9 +159,10 @@ _ENCODERS_ALONE = ("mt5", "t5", "t5gemma", "umt5")
 def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False) -> None:
     """Raise ModelError if a folder's config shows that it cannot be loaded as an encoder.
 
-    With `whole` it must have a decoder. Only quick checks are made: an unknown family, code that is
-    missing, not trusted or without an encoder, a decoder that transformers cannot separate, and
-    more tokens than embeddings. The worker checks the weights.
+    If `whole` is true, the checkpoint must have a decoder. Only quick checks are made. They detect
+    an unknown family, code that is missing, not trusted or without an encoder, a decoder that
+    transformers cannot separate, and more tokens than embeddings. The weights are checked later, in
+    the worker.
     """
     config = read_config(folder / "config.json")
     family, code = str(config["model_type"]), config.get("auto_map") or {}
@@ -218,7 +219,7 @@ def has_decoder(config: Mapping[str, Any]) -> bool:
 
 
 def no_decoder(what: str) -> str:
-    """Return the error message for a model without a decoder that is to generate text."""
+    """Return the error message for a text-to-text task with a model that has no decoder."""
     return (
         f"{what} has no decoder to answer with: --text-to-text is for encoders with one (T5, mT5, "
         "Flan-T5, BART)."
@@ -226,7 +227,7 @@ def no_decoder(what: str) -> str:
 
 
 def untrusted(folder: Path) -> str:
-    """Return the error message for a checkpoint that needs code that is not trusted."""
+    """Return the error message for a checkpoint whose own code is needed but not trusted."""
     return (
         f"{shown(folder)} needs the Python code that comes with it, which is not run unless it is "
         "trusted: read it, then give --trust-remote-code."
@@ -236,14 +237,14 @@ def untrusted(folder: Path) -> str:
 def _check_code(folder: Path, code: Mapping[str, Any]) -> None:
     """Raise ModelError if a checkpoint's code offers no encoder, or if its file is missing.
 
-    Code of another repository ("repo--module.Class") is not looked for.
+    The file is not looked for if it is in another repository ("repo--module.Class").
     """
     if "AutoModel" not in code:
         raise ModelError(
             f"the code of {shown(folder)} offers {', '.join(sorted(code))} and no AutoModel, by "
             "which an encoder is loaded: add it to auto_map in config.json."
         )
-    # "modeling.Encoder" is in modeling.py next to it, "ORG/NAME--modeling.Encoder" on the hub.
+    # "modeling.Encoder" is in the folder's modeling.py, "ORG/NAME--modeling.Encoder" on the hub.
     places = {str(code[name]) for name in ("AutoConfig", "AutoModel") if name in code}
     modules = {place.rpartition(".")[0] for place in places if "--" not in place}
     if missing := sorted(m for m in modules if not (folder / f"{m}.py").is_file()):
@@ -255,7 +256,10 @@ def _check_code(folder: Path, code: Mapping[str, Any]) -> None:
 
 @cache
 def _is_known_family(family: str) -> bool:
-    """Return whether transformers' tables name a family; importing them would take seconds."""
+    """Return whether transformers' tables contain a family.
+
+    The tables are searched as text, because importing them would take seconds.
+    """
     found = find_spec("transformers")
     folders = found.submodule_search_locations if found else None
     tables = [path for folder in folders or () for path in Path(folder, "models/auto").glob("*.py")]
@@ -292,7 +296,7 @@ def unsaid_family(folder: Path) -> str:
 
 
 def longest_row(folder: Path) -> int | None:
-    """Return the most tokens per row that a folder's checkpoint can read; None without a limit.
+    """Return the maximum number of tokens per row of a folder's checkpoint; None without a limit.
 
     It is the smaller of the network's number of positions and the tokenizer's limit.
     """
@@ -315,22 +319,22 @@ def longest_row(folder: Path) -> int | None:
 
 
 NO_LIMIT = 10**9
-"""Number of tokens that counts as no limit. transformers writes 10**30 if a tokenizer has no
-limit, more than numpy can hold."""
+"""Number of tokens at which a maximum counts as no limit. For a tokenizer without a limit,
+transformers writes 10**30, which is more than numpy can hold."""
 
 
 def is_unbounded(family: str, config: Mapping[str, Any] = MappingProxyType({})) -> bool:
     """Return whether networks of a family accept rows of any length.
 
-    The tokenizer's limit is ignored. DeBERTa has absolute positions too if its config says so; the
-    known checkpoints have none.
+    The tokenizer's limit is ignored. DeBERTa has absolute positions only if its config has
+    position_biased_input. Without a config it counts as having none, like the known checkpoints.
     """
     has_positions = "deberta" in family and config.get("position_biased_input", bool(config))
     return family in _RELATIVE and not has_positions
 
 
 def _count_parameters(weights: list[Path], trust: Trust) -> float:
-    """Return the number of parameters in millions, from file headers; shared weights count once."""
+    """Return the millions of parameters in files of weights; shared weights count once."""
     return round(sum(_count_numbers(path, trust) for path in weights) / 1e6, 1)
 
 
@@ -341,7 +345,7 @@ def _count_numbers(path: Path, trust: Trust) -> int:
 
 
 def sizes_in(folder: Path, trust: Trust = NOTHING) -> tuple[dict[str, int], int]:
-    """Return the element count of each tensor of a checkpoint, and its tokenizer files' bytes."""
+    """Return a checkpoint's number of elements per tensor name, and its tokenizer files' bytes."""
     files = checkpoint_files(folder, trust)
     shapes = weight_shapes(files["weights"], trust)
     tokenizer = sum(path.stat().st_size for path in files["tokenizer"])
@@ -349,7 +353,7 @@ def sizes_in(folder: Path, trust: Trust = NOTHING) -> tuple[dict[str, int], int]
 
 
 def weight_shapes(weights: Iterable[Path], trust: Trust = NOTHING) -> dict[str, Sequence[int]]:
-    """Return the shape of each tensor in a checkpoint's weights, safetensors or pickled."""
+    """Return the shapes of the tensors in safetensors or pickled files, keyed by name."""
     shapes: dict[str, Sequence[int]] = {}
     for path in weights:
         if path.suffix == ".bin":
@@ -360,14 +364,14 @@ def weight_shapes(weights: Iterable[Path], trust: Trust = NOTHING) -> dict[str, 
 
 
 def shapes_in(path: Path) -> dict[str, list[int]]:
-    """Return the shapes of a safetensors file's tensors from its header, a length and a JSON table.
+    """Return the shapes of the tensors in a safetensors file, keyed by name.
 
-    Raises ModelError if the file is damaged or incomplete.
+    Only the file's header is read. Raises ModelError if the file is damaged or incomplete.
     """
     try:
         with path.open("rb") as file:
             # {"encoder.weight": {"shape": [768, 768], "data_offsets": [0, 2359296]}, ...}
-            length = int.from_bytes(file.read(8), "little")  # of the JSON table that follows
+            length = int.from_bytes(file.read(8), "little")  # length of the JSON that follows
             if length > path.stat().st_size:
                 raise ValueError(f"a header of {length} bytes in {path.stat().st_size}")
             header = json.loads(file.read(length))
@@ -393,7 +397,7 @@ def read_object(path: Path) -> dict[str, Any]:
 def stated_pooling(folder: Path) -> str:
     """Return how sentence-transformers pools a folder's tokens into a vector; "" if not stated."""
     modes = read_object(folder / "1_Pooling" / "config.json")
-    # {"pooling_mode_mean_tokens": true, ...}, of which several may be true, or a single value:
-    # {"pooling_mode": "lasttoken"}.
+    # The file has a flag for each pooling, {"pooling_mode_mean_tokens": true, ...}, of which
+    # several may be true, or a single value, {"pooling_mode": "lasttoken"}.
     chosen = [name for name, value in modes.items() if value is True and "pooling_mode" in name]
     return str(modes.get("pooling_mode") or ", ".join(chosen)).replace("pooling_mode_", "")

@@ -1,10 +1,10 @@
-"""Files of torch.save, read without unpickling: nothing is imported and nothing is called.
+"""Read files of torch.save without unpickling them, so that nothing is imported or called.
 
 torch.save writes a zip file with a pickle in it; before torch 1.6 it wrote several pickles in a
 row. The numbers of the tensors follow. A pickle is a program for a stack machine. `Machine`
 executes the instructions that build plain values; if the program would create an object, it records
-the object's class and state instead. Weights need no more than that: a tensor is a place in the
-file with a shape.
+the object's class and state instead. That is enough for weights, because a pickle describes a
+tensor by its position in the file and its shape.
 """
 
 import json
@@ -32,15 +32,15 @@ bytes, T5's names 200,000."""
 
 MOST_WORK = 4_000_000
 """Largest number of values that a pickle may process again, as keys of mappings, arguments or
-fields. A pickle can refer to one value many times, in two bytes each, so its size is no limit
-for this work. Ten per tensor are a lot."""
+fields. A pickle can refer to one value many times, in two bytes each, so its size does not limit
+this work. Files of weights need fewer than ten per tensor."""
 
 DEEPEST = 100
 """Largest depth of nested tuples, which Python's own hash and comparison recurse into without a
 limit."""
 
 OLD_PICKLES = 4
-"""Number of pickles at the start of a file of an old torch: its magic number, version, system
+"""Number of pickles at the start of a file from before torch 1.6: its magic number, version, system
 and object."""
 
 DAMAGED = (
@@ -61,7 +61,11 @@ class Described:
 
 
 class Machine:
-    """A stack machine for one pickle, with its stack, the stacks below its marks, and its memo."""
+    """A stack machine that executes one pickle without creating objects.
+
+    It has the current stack, the stacks below the marks, and the memo. `work` counts the values
+    processed again, and `tuples` holds the size and depth of each tuple.
+    """
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
@@ -71,13 +75,13 @@ class Machine:
         self.tuples: dict[int, tuple[Any, int, int]] = {}
 
     def look_at(self, values: Iterable[Any]) -> None:
-        """Count values that are processed as a whole; raise ValueError above MOST_WORK."""
+        """Add values, with all values in tuples, to `work`; raise ValueError above MOST_WORK."""
         self.work += sum(self.tuples.get(id(each), (each, 1, 0))[1] for each in values)
         if self.work > MOST_WORK:
             raise ValueError(f"more than {MOST_WORK:,} values")
 
     def tuple_of(self, values: list[Any]) -> tuple[Any, ...]:
-        """Make a tuple, and record its total number of values and its depth."""
+        """Make a tuple and record its size and depth; raise ValueError if it is too deep."""
         inner = [self.tuples.get(id(each), (each, 1, 0)) for each in values]
         depth = 1 + max((deep for _, _, deep in inner), default=0)
         if depth > DEEPEST:
@@ -98,7 +102,7 @@ class Machine:
         return frozenset(values)
 
     def called(self, *, new: bool = False) -> Any:
-        """Pop a function and its arguments off the stack; return a stand-in for the value."""
+        """Pop a function and its arguments off the stack; return a stand-in for its value."""
         function, args = self.last(2)
         self.look_at(args if isinstance(args, tuple) else ())
         return self.call(function, args, new=new)
@@ -115,7 +119,7 @@ class Machine:
         return Described(name)
 
     def storage(self, words: Any) -> Any:
-        """Return a stand-in for the numbers of a tensor, which a pickle only refers to."""
+        """Return a stand-in for the numbers of a tensor, which are outside of the pickle."""
         return Described("storage", (words,))
 
     def run(self, stream: Any) -> Any:
@@ -133,16 +137,16 @@ class Machine:
             if code.name in _EFFECTS:
                 _EFFECTS[code.name](self, arg)
             elif code.name in _MAKERS:
-                made = _MAKERS[code.name](self, arg)  # which may replace the stack
+                made = _MAKERS[code.name](self, arg)  # called first: it may replace self.stack
                 self.stack.append(made)
             elif arg is not None and not code.stack_before:
-                self.stack.append(arg)  # a number, a text or bytes
+                self.stack.append(arg)  # a number, a string or bytes
             else:  # OBJ and extensions, which torch never writes
                 raise ValueError(f"the instruction {code.name}")
         raise EOFError("it ends too early")
 
     def mark(self) -> None:
-        """Begin a new stack, whose values will be taken together."""
+        """Begin a new stack, whose values will be popped together."""
         self.below.append(self.stack)
         self.stack = []
 
@@ -152,7 +156,7 @@ class Machine:
         return found
 
     def remember(self, place: int | None) -> None:
-        """Store the top value in the memo at `place`; None is the next free place."""
+        """Store the top value in the memo at index `place`, or at the next free index if None."""
         self.memo[len(self.memo) if place is None else place] = self.stack[-1]
 
     def last(self, count: int) -> list[Any]:
@@ -177,7 +181,7 @@ class Machine:
             raise TypeError("values for what holds none")
 
     def build(self) -> None:
-        """Pop a state off the stack and give it to the object below it."""
+        """Pop a state off the stack and add it to the stand-in below it."""
         state, target = self.stack.pop(), self.stack[-1]
         if isinstance(target, Described) and isinstance(state, dict):
             self.look_at(state)
@@ -232,7 +236,7 @@ _MAKERS: Mapping[str, _Step] = {
 """Instructions that push a value other than their argument."""
 
 
-# Weights.
+# Reading weights.
 
 _TYPES: Mapping[str, tuple[str, int]] = {
     "DoubleStorage": ("F64", 8),
@@ -246,7 +250,7 @@ _TYPES: Mapping[str, tuple[str, int]] = {
     "ByteStorage": ("U8", 1),
     "BoolStorage": ("BOOL", 1),
 }
-"""torch's names of storage types, with the dtype name of safetensors and the bytes per number."""
+"""torch's names of storage types, mapped to safetensors' names of dtypes and bytes per number."""
 
 _TENSOR = ("torch.Tensor", "torch._tensor.Tensor", "torch.nn.parameter.Parameter")
 _REBUILD = ("torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2")
@@ -262,13 +266,13 @@ _WEIGHTS = frozenset(
         *(f"torch.{kind}" for kind in ("float16", "bfloat16", "float32", "float64", "int64")),
     }
 )
-"""Names that occur in a file of weights alone: fewer than torch's own guard, weights_only,
-permits."""
+"""Names that may occur in a file that holds only weights. torch's own guard, weights_only, permits
+more."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Storage:
-    """Numbers that tensors share: the storage's key in the file, its type, start and length."""
+    """Location of numbers that tensors may share: key in the file, type, start and length."""
 
     key: str
     kind: str
@@ -278,7 +282,7 @@ class _Storage:
 
 @dataclass(frozen=True, kw_only=True)
 class Tensor:
-    """A tensor in a file: a view of a storage, in torch's terms of offset, shape and strides."""
+    """A tensor in a file, described as a view of a storage by offset, shape and strides."""
 
     storage: _Storage
     start: int
@@ -298,10 +302,10 @@ class Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class PickledWeights:
-    """The tensors of a file by name, and the names of everything else that it holds.
+    """The tensors in a file, keyed by name, and the names of everything else that it holds.
 
-    `others` are the classes and functions of other objects. `inside` are the keys of dicts that
-    hold tensors, if the file nests them one level deeper.
+    `others` are the classes and functions of other objects. `inside` are the keys of nested dicts
+    that hold tensors.
     """
 
     tensors: Mapping[str, Tensor]
@@ -323,8 +327,8 @@ def read_pickled(path: Path) -> PickledWeights:
 def weights_of(path: Path, trust: Trust) -> PickledWeights:
     """Read the weights in a file of torch.save; raise ModelError if it is not a file of weights.
 
-    With trust in pickles, the file may also hold other objects, which are skipped: none of them is
-    created. Without it, or if the file holds no tensors or is damaged, ModelError is raised.
+    Other objects in the file are never created. They are skipped if `trust` permits pickles;
+    otherwise ModelError is raised. It is also raised if the file is damaged or holds no tensors.
     """
     try:
         found = read_pickled(path)
@@ -359,7 +363,7 @@ def holds_more(weights: Iterable[Path]) -> bool:
 
 
 class _Weights(Machine):
-    """Machine that makes a Tensor of each call that rebuilds one, and records all other names."""
+    """Machine that describes tensors by Tensor, and records the names of all other objects."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -403,7 +407,7 @@ class _Weights(Machine):
 def _tensor(storage: Any, start: Any, shape: Any, strides: Any, turned: Any = None) -> Any:
     """Return a tensor; raise ValueError if it does not lie within its storage."""
     if not isinstance(storage, _Storage):
-        return Described("torch.Tensor")  # an unsupported storage type, already recorded
+        return Described("torch.Tensor")  # the unsupported storage type was recorded already
     if turned:
         raise ValueError("numbers that are to be negated when they are read")
     shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
@@ -415,7 +419,7 @@ def _tensor(storage: Any, start: Any, shape: Any, strides: Any, turned: Any = No
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[PickledWeights, Callable[[Tensor], Any]]]:
-    """Yield the weights in a file, and a function that returns the numbers of a tensor."""
+    """Context manager that yields the weights in a file and a function that reads a tensor."""
     with path.open("rb") as file:
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         machine = _Weights()
@@ -440,7 +444,7 @@ def _opened(path: Path) -> Iterator[tuple[PickledWeights, Callable[[Tensor], Any
 
 
 _Places = Mapping[str, tuple[int, int]]
-"""For each storage key, the start of its numbers in the file and their size in bytes."""
+"""Start of the numbers in the file and their size in bytes, keyed by the storage's key."""
 
 
 def _of_zip(machine: Machine, archive: zipfile.ZipFile, content: mmap.mmap) -> tuple[Any, _Places]:
@@ -487,7 +491,7 @@ def _of_old(machine: "_Weights", content: mmap.mmap) -> tuple[Any, _Places]:
 
 
 _MARK = 0x1950A86A20F9469CFC6C
-"""Magic number at the start of a file of an old torch."""
+"""Magic number at the start of a file from before torch 1.6."""
 
 
 def _sorted(made: Any, others: Sequence[str]) -> PickledWeights:
@@ -511,16 +515,17 @@ def _kind(made: Any) -> str:
     return made.name if isinstance(made, Described) else type(made).__name__
 
 
-# Weights as safetensors.
+# Writing weights as safetensors.
 
 
 def write_safetensors(path: Path, to: Path) -> list[str]:
     """Write the tensors of a file of torch.save as safetensors, and return their names.
 
-    Tensors that share numbers are each written in full. Raises one of DAMAGED.
+    Tensors that share numbers are each written in full. Raises one of DAMAGED if the file cannot be
+    read.
     """
     with _opened(path) as (made, numbers), to.open("wb") as file:
-        # The widest numbers first, so that every tensor is aligned to its width.
+        # The widest numbers come first, so that every tensor is aligned to its numbers' width.
         ordered = sorted(made.tensors.items(), key=lambda item: (-item[1].width, item[0]))
         header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
         end = 0

@@ -1,4 +1,4 @@
-"""Description of a model before its weights are loaded, and the table of known models."""
+"""Descriptions of models whose weights are not loaded yet, and the table of known models."""
 
 import re
 import tomllib
@@ -15,16 +15,16 @@ NOTHING = Trust()
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpec:
-    """An encoder checkpoint or a baseline: its name on a board, and the location of its files.
+    """Description of an encoder checkpoint or a baseline, before its weights are loaded.
 
     Attributes:
-        name: Name on a board.
+        name: Name on the leaderboard.
         checkpoint: Hub id, absolute folder, "builtin:NAME" for an encoder whose weights are drawn
             from the seed, or "baseline:NAME" for a baseline without an encoder.
         revision: Commit of the hub repository ("main" is resolved when jobs are planned) or version
             of a baseline; otherwise empty.
         family: transformers' model_type; empty if only the hub knows it.
-        recipe: Name of the recipe file, if it is not the family's.
+        recipe: Name of the recipe file; empty for the recipe of the family.
         aliases: Other names that a user may type.
         title: Description for lists of models.
         parameters: Millions of parameters as published, else as counted; None if unknown.
@@ -35,18 +35,18 @@ class ModelSpec:
         lender: Hub repository, "org/name@COMMIT", whose tokenizer is used if the checkpoint's has
             none.
         pretraining: Texts that the checkpoint was pretrained on.
-        flops: Operations of pretraining, as counted in ELECTRA's paper (arXiv:2003.10555, tables 3
-            and 4).
+        flops: Floating-point operations of pretraining, as counted in ELECTRA's paper
+            (arXiv:2003.10555, tables 3 and 4).
         hardware: Hardware and duration of pretraining.
-        cite: Source of these facts.
+        cite: Source of the facts above.
         note: Remark for users.
         trust: Permissions that the user gives the checkpoint.
         is_baseline: True for a baseline, which has no weights and no seed and is listed below the
-            encoders on a board.
+            encoders on a leaderboard.
         builtin: Folder inside the package, for an encoder whose weights are drawn from the seed;
             otherwise empty.
-        start: Origin of the weights, if they come from another checkpoint than the model's own.
-        stage: Place among several checkpoints of one pretraining run.
+        start: Origin of the weights, if they do not come from the model's own checkpoint.
+        stage: Pretraining run and step at which the checkpoint was saved, if they are known.
     """
 
     name: str
@@ -91,11 +91,11 @@ class ModelSpec:
 
 # The known checkpoints, read from the files in models/known. Other models need no entry.
 #
-# A file holds one family: the fields that its checkpoints share at the top, then [models.NAME] with
-# the fields of each one; all names are fields of ModelSpec. A revision is the commit of the weights
-# that the published numbers belong to, "main" if none could be confirmed. If a comment says that
-# sizes are counted, they were counted on the architecture as transformers builds it, including the
-# pooler.
+# A file has one family of models. At the top are the fields that its checkpoints share, followed by
+# [models.NAME] with the fields of each checkpoint. All names are fields of ModelSpec. A revision is
+# the commit of the weights that the published numbers belong to, or "main" if none could be
+# confirmed. If a comment says that sizes are counted, they were counted on the architecture as
+# transformers builds it, including the pooler.
 
 UNPINNED = "no commit could be confirmed, so the one that main names is recorded with each run"
 
@@ -110,7 +110,7 @@ def _known(path: Path) -> Iterator[ModelSpec]:
 
 
 def _files() -> list[Path]:
-    """Return the files, one per family: the built-in encoder's first, the baselines' last."""
+    """Return the files of known models: the built-in encoder's first and the baselines' last."""
     found = (Path(__file__).parent / "known").glob("*.toml")
     ends = {"tiny": 0, "baselines": 2}
     return sorted(found, key=lambda path: (ends.get(path.stem, 1), path.stem))
@@ -133,7 +133,7 @@ def _names(spec: ModelSpec) -> tuple[str, ...]:
     return (spec.name.lower(), *(alias.lower() for alias in spec.aliases))
 
 
-# The files that make up a checkpoint, by name: in a folder, or in a hub repository's list.
+# Finding a checkpoint's files among the names in a folder or in a hub repository.
 
 VOCABULARY_FILES = (
     "sentencepiece.bpe.model",
@@ -144,8 +144,8 @@ VOCABULARY_FILES = (
     "vocab.json",
     "vocab.txt",
 )
-"""Files of which a tokenizer needs at least one: without any, transformers silently makes a
-tokenizer that knows five tokens."""
+"""Vocabulary files. A tokenizer needs at least one of them: without any, transformers silently
+makes a tokenizer that knows five tokens."""
 
 TOKENIZER_FILES = (
     "added_tokens.json",
@@ -168,7 +168,7 @@ Groups = dict[str, list[str]]
 def sort_files(
     names: Collection[str], place: str, trust: Trust = NOTHING, folder: Path | None = None
 ) -> Groups:
-    """Select the files that a loaded checkpoint depends on, of a folder or a repository.
+    """Select the files of a folder or repository that a checkpoint depends on, grouped by kind.
 
     Safetensors take precedence over pickled weights, and a single file over several parts.
 
@@ -187,7 +187,7 @@ def sort_files(
     weights = find_weights(names)
     if not weights:
         raise ModelError(f"{place} is not a checkpoint: {_instead(names, 'weights', folder)}")
-    if ADAPTER in names and folder is not None:  # from a repository it is not fetched
+    if ADAPTER in names and folder is not None:  # the adapter of a repository is not downloaded
         raise ModelError(
             f"{place} has whole weights and a LoRA adapter ({ADAPTER}), which transformers would "
             "put on them: remove the adapter's files to read the weights alone, or merge it by "
@@ -213,7 +213,7 @@ def sort_files(
 
 
 def find_weights(names: Collection[str]) -> list[str]:
-    """Return the names of the weights that are read; empty if there are none."""
+    """Return the names of the files of weights that would be read; empty if there are none."""
     for form in (_SAFETENSORS, _PICKLED):
         if (whole := form.format("")) in names:
             return [whole]
@@ -224,13 +224,13 @@ def find_weights(names: Collection[str]) -> list[str]:
 
 
 def index_of(weights: str) -> str:
-    """Return the name of the index that maps weights to parts; "" for weights in a single file."""
+    """Return the name of the index file of weights in several parts; "" for a single file."""
     found = _PART.search(weights)
     return f"{weights[: found.start()]}{Path(weights).suffix}.index.json" if found else ""
 
 
 def _parts_of(weights: str) -> list[str]:
-    """Return the names of all parts of weights, given one of them, and of their index."""
+    """Return the names of all parts and of the index, given the name of one part."""
     found = _PART.search(weights)
     if found is None:
         return []
@@ -240,7 +240,7 @@ def _parts_of(weights: str) -> list[str]:
     return [*parts, index_of(weights)]
 
 
-# Other files that people have instead of a checkpoint, and how to get a checkpoint from them.
+# Error messages for other files that people have instead of a checkpoint.
 
 _OTHERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "TensorFlow's": (
@@ -260,11 +260,11 @@ _OTHERS: Mapping[str, tuple[tuple[str, ...], str]] = {
         "load them where they were made (variant=...) and save_pretrained them to a folder",
     ),
 }
-"""Weights in formats that are not read: patterns of their file names, and advice."""
+"""Weights in formats that are not read, with patterns of their file names and advice."""
 
 
 def _instead(names: Collection[str], lacks: str, folder: Path | None) -> str:
-    """Return what a folder or repository has instead of the missing `lacks`, with advice."""
+    """Describe what a folder or repository has instead of the missing `lacks`, with advice."""
     if ADAPTER in names:
         return merging("another model", "MERGED", "peft's merge_and_unload()")
     if inner := _inner(names):
@@ -282,11 +282,11 @@ def _instead(names: Collection[str], lacks: str, folder: Path | None) -> str:
 
 
 _FEW = 5
-"""Number of folders in an error message."""
+"""Largest number of folders that an error message lists."""
 
 
 def _inner(names: Iterable[str]) -> list[str]:
-    """Return subfolders that hold checkpoints or adapters, by the numbers in their names."""
+    """Return subfolders with checkpoints or adapters, sorted by the numbers in their names."""
     inside: dict[str, list[str]] = {}
     for name in names:
         folder, _, file = name.rpartition("/")
@@ -296,7 +296,7 @@ def _inner(names: Iterable[str]) -> list[str]:
 
 
 def _natural(path: Path) -> tuple[list[int], str]:
-    """Return a sort key with the numbers in a folder's name: checkpoint-9 before checkpoint-10."""
+    """Return a sort key by the numbers in a folder's name: checkpoint-9 before checkpoint-10."""
     return [int(digits) for digits in re.findall(r"\d+", path.name)], path.name
 
 
@@ -314,7 +314,7 @@ def _bare(names: Iterable[str]) -> list[str]:
 
 
 def bare(weights: Collection[str]) -> str:
-    """Return the end of an error sentence about weights (or nothing) without a config.json."""
+    """Return the end of an error message for files that are weights alone, or for no weights."""
     if not weights:
         return (
             "expected model.safetensors next to config.json in a folder that save_pretrained wrote."
@@ -327,7 +327,7 @@ def bare(weights: Collection[str]) -> str:
 
 
 def merging(base: str, merged: str, way: str) -> str:
-    """Return the end of an error sentence about a peft adapter: how to merge it."""
+    """Return the end of an error message that explains how to merge a peft adapter."""
     return (
         f"it holds a LoRA adapter of {base}: merge it, where peft is installed, by {way}, and give "
         f"{merged}."
@@ -338,7 +338,7 @@ def merging(base: str, merged: str, way: str) -> str:
 
 
 def called(hub_id: str) -> str:
-    """Return a hub id for messages, preceded by the name of the known model if there is one."""
+    """Return a hub id for messages, with the name of the known model in front if it has one."""
     names = [spec.name for spec in MODELS.values() if spec.checkpoint == hub_id]
     return f"{names[0]} ({hub_id})" if names else hub_id
 
@@ -346,7 +346,7 @@ def called(hub_id: str) -> str:
 def shown(path: Path) -> str:
     """Return the name of a checkpoint's folder, or of a file in it, for messages.
 
-    For a model in the hub's cache it is the model's name instead of a path.
+    In the hub's cache, the model's name replaces the path of its folder.
     """
     hub_id, inside = _on_hub(path)
     if not hub_id:
@@ -355,13 +355,13 @@ def shown(path: Path) -> str:
 
 
 def known_family(path: Path) -> str:
-    """Return the family of the known model of a path in the hub's cache; "" if there is none."""
+    """Return the family of the known model at a path in the hub's cache; "" for other paths."""
     hub_id, _ = _on_hub(path)
     return next((spec.family for spec in MODELS.values() if spec.checkpoint == hub_id), "")
 
 
 def _on_hub(path: Path) -> tuple[str, str]:
-    """Return the hub id and the relative file of a path in the hub's cache; else empty strings."""
+    """Split a path in the hub's cache into hub id and relative file; "" and "" for other paths."""
     for folder in (path, *path.parents):
         # CACHE/models--ORG--NAME/snapshots/COMMIT
         repository = folder.parent.parent.name

@@ -1,6 +1,6 @@
-"""The identity of the weights that a job starts from, so that equal weights make equal jobs.
+"""Identify the weights that a job starts from, and download and check checkpoints.
 
-Also downloads checkpoints from the hub, and checks them before jobs are run.
+Equal weights have the same identity wherever they are stored, so equal jobs have the same key.
 """
 
 import hashlib
@@ -40,21 +40,21 @@ from benchharness.models.spec import (
 from benchharness.tasks.sources.hub import arriving, go_offline_if_unreachable
 
 _TOKENIZERS = ("tokenizer*", "vocab*", "sentencepiece*", *TOKENIZER_FILES)
-"""Patterns of files that are fetched in addition to a repository's config, weights and trusted
-code."""
+"""Patterns of tokenizer files, which are downloaded together with a repository's config, weights
+and trusted code."""
 
 
 def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
     """Return the cached folder of a hub repository's revision, downloading missing files.
 
-    The list of files is requested first, so that nothing is downloaded of a repository that cannot
-    be loaded. Raises ModelError if the checkpoint cannot be loaded, if the hub refuses it, or if
-    the hub cannot be reached and the cache lacks the checkpoint.
+    The list of files is requested first, so that nothing is downloaded from a repository that
+    cannot be loaded. Raises ModelError if the checkpoint cannot be loaded, if the hub refuses the
+    request, or if the hub cannot be reached and the cache lacks the checkpoint.
     """
     if go_offline_if_unreachable():
         folder = _download(hub_id, revision, ["config.json"])
         if not find_weights([path.name for path in folder.iterdir()]):
-            raise _unreachable(hub_id)  # only its config was fetched
+            raise _unreachable(hub_id)  # only its config was downloaded
     else:
         folder = _fetch(hub_id, revision, trust)
     checkpoint_files(folder, trust)
@@ -68,8 +68,8 @@ def _fetch(hub_id: str, revision: str | None, trust: Trust) -> Path:
         folder = cache_folder(hub_id) / "snapshots" / str(revision)
         if not folder.is_dir() or not find_weights([path.name for path in folder.iterdir()]):
             raise
-        return folder  # the cached files serve if the hub does not answer
-    # With the revision as given, for which the library then finds the commit offline.
+        return folder  # the cached files are used if the hub does not answer
+    # The revision is passed as it was given, so that the library can look it up offline later.
     folder = _download(hub_id, revision, _wanted(hub_id, names, trust))
     _borrow_tokenizer(hub_id, revision, folder)
     return folder
@@ -91,7 +91,7 @@ def fetch_code(folder: Path, trust: Trust) -> None:
 
 
 def _names(hub_id: str, revision: str | None) -> tuple[str, ...]:
-    """Return the files of a repository, plus those of the tokenizer that another one lends it."""
+    """Return the file names of a repository, and those of the tokenizer that it borrows."""
     names = _ask(hub_id, revision).names
     lender = _lender(hub_id)
     if lender is None or not set(VOCABULARY_FILES).isdisjoint(names):
@@ -106,7 +106,7 @@ def _lender(hub_id: str) -> tuple[str, str] | None:
 
 
 def _borrow_tokenizer(hub_id: str, revision: str | None, folder: Path) -> None:
-    """Link another repository's tokenizer into the folder of a checkpoint that has none."""
+    """Link the tokenizer of another repository into a checkpoint's folder if it has none."""
     own = set(_ask(hub_id, revision).names)
     if (lender := _lender(hub_id)) is None or not own.isdisjoint(VOCABULARY_FILES):
         return
@@ -128,7 +128,7 @@ def _wanted(hub_id: str, names: Sequence[str], trust: Trust) -> list[str]:
 
 
 def _sorted(hub_id: str, names: Sequence[str], trust: Trust) -> Groups:
-    """Group a repository's files by purpose; raise ModelError if it cannot be loaded."""
+    """Group a repository's files by kind; raise ModelError if they are not a checkpoint."""
     try:
         return sort_files(names, called(hub_id), trust)
     except ModelError as error:
@@ -151,7 +151,7 @@ def _download(hub_id: str, revision: str | None, patterns: Sequence[str]) -> Pat
     except hub.errors.LocalEntryNotFoundError:
         raise _unreachable(hub_id) from None
     except (hub.errors.HTTPError, ValueError, OSError) as error:
-        reason = str(error).partition("\n")[0]  # without the library's page of advice
+        reason = str(error).partition("\n")[0]  # without the long advice of the library
         raise ModelError(
             f"the hub does not give the checkpoint {called(hub_id)} ({reason}); check its name, or "
             "give a folder with --model."
@@ -167,11 +167,11 @@ def _download(hub_id: str, revision: str | None, patterns: Sequence[str]) -> Pat
 def _import_hub() -> Any:
     """Import the hub's library; call `go_offline_if_unreachable` first.
 
-    The library reads HF_HUB_OFFLINE on import. Its `errors.HTTPError` is that of the HTTP library
-    (httpx or httpx2, depending on the version): a refused connection is neither a HfHubHTTPError
-    nor an OSError.
+    The library reads HF_HUB_OFFLINE on import. Its `errors.HTTPError` comes from the HTTP library
+    (httpx or httpx2, depending on the version). It is needed because a refused connection raises
+    neither a HfHubHTTPError nor an OSError.
     """
-    # The package does not import this submodule itself; it brings `constants` and `errors`.
+    # The package does not import this submodule itself. `constants` and `errors` come with it.
     import huggingface_hub.file_download  # noqa: PLC0415  (as said above)
 
     return huggingface_hub
@@ -183,14 +183,14 @@ def require_checkpoint(
     """Raise ModelError for a checkpoint that cannot be loaded, as far as quick checks can tell.
 
     A hub id at a revision must be cached or reachable; only its list of files is requested, and
-    nothing is downloaded. The config is checked for a folder, and for a hub id if it is cached.
-    `whole` also requires a decoder. Built-in encoders and baselines always pass.
+    nothing is downloaded. The config is checked if the checkpoint is a folder or is cached. If
+    `whole` is true, it must have a decoder. Built-in encoders and baselines always pass.
     """
     folder = Path(checkpoint)
     if revision is not None:
         folder = cache_folder(checkpoint) / "snapshots" / revision
         require_files(checkpoint, revision, trust)
-    # A hub id and "builtin:tiny" are no absolute paths, whatever the current folder holds.
+    # A hub id and "builtin:tiny" are not absolute paths, whatever the current folder holds.
     if folder.is_absolute() and (folder / "config.json").is_file():
         check_loadable(folder, trust, whole=whole)
 
@@ -210,8 +210,8 @@ def require_listed(spec: ModelSpec) -> None:
 def require_files(hub_id: str, revision: str, trust: Trust = NOTHING) -> None:
     """Raise ModelError if a hub repository is unavailable, or lacks files that a checkpoint needs.
 
-    Like `require_checkpoint`, but without a look at the config. For a cached repository the hub is
-    not asked.
+    Unlike `require_checkpoint`, this does not check the config. If the repository is cached, the
+    hub is not asked.
     """
     folder = cache_folder(hub_id) / "snapshots" / revision
     if folder.is_dir() and find_weights([path.name for path in folder.iterdir()]):
@@ -228,7 +228,7 @@ def cache_folder(hub_id: str) -> Path:
 
 
 def _unreachable(hub_id: str) -> ModelError:
-    """Return the error for a model that is not cached while the hub cannot be reached."""
+    """Return the error for a model that is not cached when the hub cannot be reached."""
     return ModelError(
         f"model {called(hub_id)!r} is not in the cache and the hub cannot be reached: `bench run "
         "fetch` it where there is a network, or give a checkpoint folder (`--model DIR`) with rows "
@@ -259,7 +259,7 @@ def _resolve_commit(hub_id: str, revision: str) -> str:
         ref = cache_folder(hub_id) / "refs" / revision
         if not ref.is_file():
             raise _unreachable(hub_id)
-        return ref.read_text(encoding="ascii").strip()  # its commit when it was fetched
+        return ref.read_text(encoding="ascii").strip()  # the commit of the last download
     return _ask(hub_id, revision).commit
 
 
@@ -270,7 +270,7 @@ def _pinned() -> set[tuple[str, str]]:
 
 
 class _Listed(NamedTuple):
-    """A revision on the hub: its commit and its files."""
+    """The commit and the file names of a revision on the hub."""
 
     commit: str
     names: tuple[str, ...]
@@ -303,10 +303,10 @@ def _ask(hub_id: str, revision: str | None) -> _Listed:
 def weights_identity(spec: ModelSpec) -> str:
     """Return the string that identifies a model's weights in a job.
 
-    It is "hub:ID@COMMIT" for a hub model; "sha256:DIGEST" over the config, weights, tokenizer and
-    trusted code of a folder; "builtin:NAME@DIGEST" over the data files of a built-in encoder (its
-    code is covered by the job's method number); or "baseline:NAME@VERSION". Raises ModelError if a
-    hub revision cannot be resolved to a commit.
+    It is "hub:ID@COMMIT" for a hub model, "sha256:DIGEST" over the config, weights, tokenizer and
+    trusted code of a folder, "builtin:NAME@DIGEST" over the data files of a built-in encoder, or
+    "baseline:NAME@VERSION". A change of a built-in encoder's code is covered by METHOD in
+    leaderboard/job.py. Raises ModelError if a hub revision cannot be resolved to a commit.
     """
     if spec.is_baseline:
         return f"{spec.checkpoint}@{spec.revision}"
@@ -337,10 +337,11 @@ def config_of(spec: ModelSpec) -> Mapping[str, Any]:
 
 
 def family_config(spec: ModelSpec) -> Mapping[str, Any]:
-    """Return the known family of a model as a config: from the table, else its whole config.json.
+    """Return a config that states the family of a model.
 
-    Returns {} if only the hub knows the family and does not answer: no job of such a model can
-    start anyway.
+    It has only `model_type` if the table states the family; otherwise it is the whole config.json.
+    It is {} if the hub, which alone has the config, does not answer: such a model cannot be trained
+    anyway.
     """
     if spec.family:
         return {"model_type": spec.family}
@@ -366,9 +367,9 @@ def _config_on_hub(hub_id: str, revision: str) -> Path:
 
 
 def reach(spec: ModelSpec) -> int | None:
-    """Return the most tokens per row that a model can read; None if unlimited or unknown.
+    """Return the maximum number of tokens per row of a model; None if unlimited or unknown.
 
-    It is unknown for a hub model that cannot be reached: no job of such a model can start anyway.
+    It may be unknown for a hub model that cannot be reached, which cannot be trained anyway.
     """
     if spec.is_baseline:
         return None
@@ -398,7 +399,10 @@ def _builtin_folder(spec: ModelSpec) -> Path:
 
 
 def files_digest(paths: Iterable[Path]) -> str:
-    """Return the SHA-256 (hex) over names and contents of files, in any folder and order."""
+    """Return the SHA-256 (hex) over the names and contents of files.
+
+    Their order and their folders do not matter.
+    """
     # Lines as sha256sum prints them; sorted, because folders list their files in any order.
     lines = sorted(f"{file_digest(path)}  {path.name}\n" for path in paths)
     return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Recipes: the fine-tuning values of papers with their sources, resolved for a model and a task."""
+"""Recipes: the hyperparameters of papers with their sources, resolved for a model and a task."""
 
 from benchharness.recipes.recipe import Recipe
 from benchharness.recipes.resolve import ResolvedRecipe, resolve_recipe, resolve_sweep

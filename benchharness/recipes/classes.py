@@ -1,6 +1,6 @@
-"""Mapping of trained networks to the classes of transformers that load them.
+"""Find the class of transformers that loads a trained network.
 
-Importing it does not import torch, so plans may use it.
+Importing this module does not import torch, so code that plans jobs can use it.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ KINDS = {
     "span": "QuestionAnswering",
     "tag": "TokenClassification",
 }
-"""Head types and the names that transformers' classes have for them."""
+"""Head types, mapped to the part of transformers' class names that stands for them."""
 
 BODY = "AutoModel"
 """Class of transformers for an encoder without a head, which sentence-transformers loads."""
@@ -35,9 +35,9 @@ LACKING = {
     ("t5", "ranking"),
     ("t5", "span"),
 }
-"""Pairs of family and head type without a class in transformers.
+"""Pairs of family and head type without a usable class in transformers.
 
-For T5 some have a class, but one that needs the decoder.
+T5 has classes for some of these head types, but they need the decoder.
 """
 
 LAYERED = frozenset({"modernbert-decoder"})
@@ -47,20 +47,22 @@ benchharness's heads lack these layers.
 """
 
 SHARED = {"mt5": "t5", "umt5": "t5"}
-"""Families that use the classes of another family."""
+"""Families, mapped to the family whose classes they use."""
 
 COMPARED = CHECKED - SHARED.keys() - {"neobert", "new", "nomic_bert"}
 """Families whose classes were compared with benchharness's heads (test_heads_parity.py).
 
-These are all checked families except those that are code of their checkpoints.
+These are all checked families except those in SHARED and those whose code comes with their
+checkpoints.
 """
 
 
 class Published(NamedTuple):
-    """Class of transformers that loads a network, "AutoModelForTokenClassification".
+    """The class of transformers that loads a network, such as "AutoModelForTokenClassification".
 
-    `lacking` names the part of the network for which there is no class; it is empty if there is
-    one.
+    If no class loads the network, `auto_class` is empty, and `lacking` names the part of the
+    network that no class has. `is_compared` is false if the family's classes were not compared with
+    benchharness's heads.
     """
 
     auto_class: str = ""
@@ -69,7 +71,7 @@ class Published(NamedTuple):
 
     @property
     def loader(self) -> str:
-        """Call that loads the network, of sentence-transformers (text vectors) or transformers."""
+        """Name of the call that loads the network, in sentence-transformers or transformers."""
         is_body = self.auto_class == BODY
         return "SentenceTransformer" if is_body else f"{self.auto_class}.from_pretrained"
 
@@ -83,13 +85,13 @@ class Published(NamedTuple):
 def published_class(
     task: Task, recipe: Recipe, family: str, *, is_foreign: bool = False
 ) -> Published:
-    """Return the class of transformers for a task's network, by its recipe and encoder family.
+    """Return the class of transformers for the network of a task, a recipe and an encoder family.
 
     Args:
         task: The task, which determines the head.
         recipe: The recipe of the training.
         family: The encoder's `model_type` in transformers.
-        is_foreign: Whether the encoder is code that comes with its checkpoint.
+        is_foreign: Whether the encoder's code comes with its checkpoint.
     """
     if lacking := next(_lacking(task, recipe, SHARED.get(family, family), is_foreign), ""):
         return Published(lacking=lacking, is_compared=SHARED.get(family, family) in COMPARED)
@@ -112,7 +114,7 @@ def _lacking(task: Task, recipe: Recipe, family: str, is_foreign: bool) -> Itera
 
 
 def _has_head(family: str, head: str) -> bool:
-    """Return whether transformers' class of a head type is the same network as benchharness's."""
+    """Return whether transformers' class for a head type equals benchharness's head."""
     if family in COMPARED or head not in KINDS:
         return head in KINDS
     is_decoder = is_causal({"model_type": family}) and family not in LAYERED

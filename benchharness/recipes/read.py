@@ -16,10 +16,10 @@
     [together]                      values that differ for tasks that are trained together
     epochs = { value = 5.0, source = "..." }
 
-    [like]                          recipe with the values that this file lacks; packaged files only
+    [like]                          recipe that gives values this file lacks; packaged files only
     recipe = { value = "roberta", source = "..." }
 
-    [[unlike]]                      differences from a file of the authors; a test reads them
+    [[unlike]]                      differences from the authors' own script; a test reads them
     file = "run_glue.sh"
     tasks = ["glue/mrpc"]
     settings = ["epochs"]
@@ -50,21 +50,22 @@ from benchharness.tasks.suites import TASKS, find_task
 
 # Grids: a hyperparameter with several values, "2e-5,3e-5,5e-5", stands for one recipe per value.
 #
-# `--set` and a file use the same text; a file may also have a list of numbers.
+# `--set` and files share this notation; a file may also have a list of numbers.
 
 _BETWEEN = ","
 
 _LARGEST = 1000
-"""Largest number of points of a grid, each of which is trained with every seed on every task."""
+"""Largest number of combinations in a grid. Each one is trained with every seed on every task."""
 
 
 def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]:
     """Yield every combination of the settings' values; the last setting changes fastest.
 
-    A value that is one of several keeps their list (`one_of`).
+    If a setting has several values, each yielded setting lists them in `one_of`.
 
     Raises:
-        BenchError: The grid has more than 1,000 points; raised before the first is yielded.
+        BenchError: The grid has more than 1,000 combinations. This is raised before the first
+            combination is yielded.
     """
     choices = [choices_of(setting) for setting in settings.values()]
     if (points := prod(map(len, choices))) > _LARGEST:
@@ -92,21 +93,21 @@ FROZEN = "frozen"
 """Table of a recipe file for runs with a frozen encoder."""
 
 _OF_NO_TASK = ("default", _LIKE, _PROTOCOL, FROZEN, TOGETHER)
-"""Tables that belong to no task or head type, unlike [suite.task] and [head.type]."""
+"""Tables that do not belong to a task or head type, unlike [suite.task] and [head.type]."""
 
 _PACKAGE = Path(__file__).parent
 
 
 @cache
 def packaged_names() -> Mapping[str, Path]:
-    """Return the paths of the packaged recipe files by name ("bert", "fast", ...)."""
+    """Return the paths of the packaged recipe files, keyed by name ("bert", "fast", ...)."""
     return {path.stem: path for path in sorted(_PACKAGE.glob("*.toml"))}
 
 
 def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
-    """Return the hyperparameters of a file by table: "default", "like", "head/span", "glue/mrpc".
+    """Return the settings in a recipe file except `start_from`, keyed by table ("glue/mrpc").
 
-    The values are unchecked: names and ranges are checked when layers are merged.
+    Names and values are not checked here, but when the settings of several files are merged.
 
     Raises:
         BenchError: The file is missing, is not TOML, or has another structure.
@@ -118,7 +119,7 @@ def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
 
 
 HINTS: dict[str, Mapping[str, Setting]] = {}
-"""Values that plugins give for their own tasks; they override every model's own recipe."""
+"""Settings that plugins give for their own tasks, keyed by task; they override a model's recipe."""
 
 
 def add_hints(file: Path, task: str, values: Mapping[str, Any]) -> None:
@@ -130,9 +131,9 @@ def add_hints(file: Path, task: str, values: Mapping[str, Any]) -> None:
 
 
 def read_starts(path: Path) -> dict[str, Setting]:
-    """Return the `start_from` line of each table of a file that has one.
+    """Return the `start_from` settings of a recipe file, keyed by table.
 
-    It names the task that is trained first, and is no hyperparameter.
+    `start_from` names the task that is trained first. It is not a hyperparameter.
     """
     return {
         table: replace(line, value=str(line.value))
@@ -162,10 +163,10 @@ _read_packaged = cache(_parse)
 
 
 def file_facts(path: Path) -> dict[str, Any]:
-    """Return a recipe file's contents by table as plain data; a grid stays a list in one value.
+    """Return a recipe file's contents as plain data, keyed by table; a grid stays a single value.
 
     Raises:
-        BenchError: Tables or values are unknown or out of range (one line for each).
+        BenchError: Tables or values are unknown or out of range. The message has a line for each.
     """
     tables = _parse(path)
     named = [table for table in tables if table not in _OF_NO_TASK]
@@ -184,7 +185,7 @@ def file_facts(path: Path) -> dict[str, Any]:
 
 
 def check_tables(path: Path) -> None:
-    """Raise BenchError with a line for each table of a file that names no task or head type."""
+    """Raise BenchError, with a line for each table of a file that names an unknown task or head."""
     named = (table for table in _parse(path) if table not in _OF_NO_TASK)
     _raise_all(path, (partial(_check_named, table) for table in named))
 
@@ -200,7 +201,7 @@ def _check_named(name: str) -> None:
 
 
 def _raise_all(file: Path, checks: Iterable[Callable[[], object]]) -> None:
-    """Run all checks; raise one BenchError with a line, after the file's name, per failure."""
+    """Run all checks, and raise one BenchError with a line per failure that names the file."""
     problems: list[str] = []
     for check in checks:
         try:
@@ -219,9 +220,9 @@ def read_like(path: Path) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """Defaults of a recipe for a run: rows per split, number of seeds, and the tasks' full names.
+    """Defaults of a recipe for a run: rows per split, number of seeds, and full names of tasks.
 
-    A default that the recipe does not set is None, or an empty tuple of tasks.
+    `limit` and `seeds` are None, and `tasks` is empty, if the recipe does not set them.
     """
 
     limit: int | None = None
@@ -268,13 +269,13 @@ def _tables(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[str, Mapp
             yield suite, content
             continue
         for task, lines in content.items():
-            # `epochs = { value = 3 }` in [glue] is a table in TOML too, but a value and not a task.
+            # `epochs = { value = 3 }` in [glue] is a table in TOML too, but it is not a task's.
             if not isinstance(lines, dict) or "value" in lines:
                 raise BenchError(
                     f"{path.name} has {task!r} in [{suite}]; a task's table is [suite.task], for "
                     "every task it is [default]."
                 )
-            yield f"{suite}/{task}".lower(), lines  # as --task takes them
+            yield f"{suite}/{task}".lower(), lines  # case does not matter, as in --task
 
 
 def _settings(path: Path, table: str, lines: Mapping[str, Any]) -> dict[str, Setting]:

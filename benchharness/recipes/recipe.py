@@ -1,9 +1,9 @@
 """The hyperparameters of a fine-tuning run, in groups, with their meaning and valid values.
 
 Each hyperparameter is declared once, with its range, the names that other tools have for it, and
-the settings that it needs or excludes. A job has only those that its head, its encoder and its
-technique use. A hyperparameter that does not apply is absent from the job's settings, and thus from
-its key; a group without any that applies is None.
+the settings that it needs or excludes. A job has only the hyperparameters that its head, its
+encoder and its technique use. A hyperparameter that does not apply is absent from the job's
+settings, and thus from its key. A group is None if none of its hyperparameters applies.
 """
 
 import math
@@ -28,7 +28,7 @@ FEATURES = (
 """Input of the head: the last layer of the fine-tuned encoder, or layers of a frozen encoder."""
 
 EACH = "each"
-"""Value of `features` that stands for the embeddings and every layer, each in a row of its own."""
+"""Value of `features` that stands for the embeddings and every layer, each trained separately."""
 
 LAYER = "layer-"
 """Prefix of the name of a single frozen layer: layer-1 is the layer above the embeddings."""
@@ -49,13 +49,14 @@ ADAMW, ADAFACTOR = "adamw", "adafactor"
 
 ON_DEV = "dev"
 _HELD_OUT = "train:"
-"""Rows that select among a run's evaluations: dev, or "train:SHARE", a held-out part of train."""
+"""Values of `select_on`, the rows of a run's evaluations: "dev", or "train:SHARE", a held-out part
+of train."""
 
 MAX_ANSWER_TOKENS = 30
 """Longest answer, in tokens: google-research/bert run_squad.py, --max_answer_length."""
 
 AND = "+"
-"""Separator of the numbers of kept layers; a comma would make a sweep."""
+"""Separator of the numbers of kept layers; commas separate the values of a grid."""
 
 
 def least_layers(features: str) -> int:
@@ -70,20 +71,20 @@ def kept_layers(wanted: int | str, count: int) -> list[int]:
     """Return the numbers of the layers that an encoder of `count` layers keeps, in ascending order.
 
     Args:
-        wanted: A number of layers, spread evenly from the first to the last, as in transformers'
-            distillation/scripts/extract_distilbert.py (0, 2, 4, 7, 9 and 11 of 12); or their
-            numbers, as in "0+2+4"; or 0 for all.
-        count: The number of layers of the encoder.
+        wanted: How many layers to keep, spread evenly from the first to the last, as in
+            transformers' distillation/scripts/extract_distilbert.py (0, 2, 4, 7, 9 and 11 of 12);
+            or the numbers of the layers to keep, as in "0+2+4"; or 0 for all layers.
+        count: How many layers the encoder has.
 
     Raises:
-        ModelError: The encoder has fewer layers than that.
+        ModelError: The encoder has too few layers.
     """
     if not wanted:
         return [*range(count)]
     if isinstance(wanted, str):
         kept = [int(number) for number in wanted.split(AND)]
     else:
-        last = (count - 1) / max(1, wanted - 1)  # distance between two kept layers
+        last = (count - 1) / max(1, wanted - 1)  # distance between consecutive kept layers
         kept = [round(number * last) for number in range(wanted)]
     if len(kept) > count or kept[-1] >= count:
         raise ModelError(
@@ -93,7 +94,8 @@ def kept_layers(wanted: int | str, count: int) -> list[int]:
     return kept
 
 
-# Validation: `read` parses a value and returns None for an invalid one; `expected` describes it.
+# Validation: `read` parses a value and returns None if it is invalid; `expected` describes the
+# valid values.
 
 Value = str | int | float | bool
 
@@ -105,7 +107,7 @@ class _Rule(NamedTuple):
 
 
 def _as_number(value: object) -> float | None:
-    # True is an int in Python, and would be a learning rate of 1.
+    # True is an int in Python: without this check it would be a learning rate of 1.
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
@@ -135,7 +137,7 @@ def _one_of(*words: str) -> _Rule:
 
 
 def _read_features(value: object) -> str | None:
-    """Parse a choice of features, with a normalized layer number; return None if invalid."""
+    """Parse a choice of features, and normalize a layer number in it; return None if invalid."""
     word = str(value)
     number = word.removeprefix(LAYER)
     if word != number and number.isdecimal() and int(number) > 0:
@@ -155,7 +157,7 @@ def _read_rows(value: object) -> str | None:
 
 
 def _read_layers(value: object) -> int | str | None:
-    """Parse a number of layers (0: all) or ascending numbers ("0+2+4"); return None if invalid."""
+    """Parse a number of layers (0: all) or a list of layers ("0+2+4"); return None if invalid."""
     number = _as_number(value)
     if number is not None:
         return int(number) if number >= 0 and number.is_integer() else None
@@ -172,8 +174,8 @@ _SHARE = _number("at least 0 and at most 1", lambda value: 0 <= value <= 1)
 _BELOW_ONE = _number("at least 0 and below 1", lambda value: 0 <= value < 1)
 _FACTOR = _number("above 0 and at most 1", lambda value: 0 < value <= 1)
 _COUNT, _COUNT_OR_NONE = _count(1), _count(0)
-_ROOM = _count(6)  # at most four special tokens (RoBERTa's for a pair), and a token of each text
-_TARGETS = _count(3)  # the token before the answer (BART's), one of the answer, and the end token
+_ROOM = _count(6)  # up to four special tokens (RoBERTa's for a pair) and one token of each text
+_TARGETS = _count(3)  # the token before the answer (in BART), one answer token, and the end token
 _FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 _FLAG = _Rule(lambda value: _FLAGS.get(str(value).lower()), "true or false")
 
@@ -183,18 +185,20 @@ class Facts:
     """Metadata of a hyperparameter in addition to its name and type.
 
     Attributes:
-        rule: Its validation.
-        default: Its default; MISSING if it has none.
-        stated: Whether a job includes the value even if it is the default.
-        aliases: Its names in transformers' TrainingArguments and example scripts, in peft, and in
-            common usage.
-        heads: The head types that it applies to; empty for all.
-        unless: Settings that make it meaningless: if one of them is on, the value is left out.
-        needs: A setting (a name, or name=value) without which it is meaningless and left out.
-        excludes: Settings that it cannot be combined with, each with its effect for the error
-            message.
-        instead_of: The same quantity in another unit: if two layers set one of them each, the later
-            layer wins.
+        rule: Validation of its values.
+        default: Default value; MISSING if there is none.
+        stated: Whether a job's settings include the value even if it is the default.
+        aliases: Other names of the hyperparameter in transformers' TrainingArguments and example
+            scripts, in peft, and in common usage.
+        heads: Head types that the hyperparameter applies to; empty for all.
+        unless: Settings that make the hyperparameter meaningless. If one of them is on, the value
+            is left out.
+        needs: Setting (a name, or name=value) or technique without which the hyperparameter is
+            meaningless and left out.
+        excludes: Settings that the hyperparameter cannot be combined with, mapped to their effects
+            in words for the error message.
+        instead_of: Hyperparameter that gives the same quantity in another unit. If one recipe sets
+            one of the two and a recipe that overrides it sets the other, the latter is used.
     """
 
     rule: _Rule
@@ -211,9 +215,9 @@ class Facts:
 def _value(
     rule: _Rule, default: Any = MISSING, *, aliases: str = "", unless: str = "", **facts: Any
 ) -> Any:
-    """Declare a hyperparameter as a field of a group; one without a default is always stated."""
+    """Declare a hyperparameter as a field of a group; without a default, every job states it."""
     facts |= {"aliases": tuple(aliases.split()), "unless": tuple(unless.split())}
-    facts.setdefault("stated", default is MISSING)  # without a default every job has it
+    facts.setdefault("stated", default is MISSING)  # every job has a value without a default
     known = Facts(rule=rule, default=default, **facts)
     return field(default=default, metadata={"facts": known})
 
@@ -225,27 +229,27 @@ _ENDS = "ends a run otherwise"
 
 @dataclass(frozen=True, kw_only=True)
 class Optim:
-    """Settings of the optimizer's step.
+    """Hyperparameters of the optimizer's step.
 
-    `batch_size` is the number of examples of one optimizer step; they are computed in
-    `accumulation` parts, with the same result. `max_grad_norm` is infinite if gradients are not
-    clipped; a setting uses 0 for that, as fairseq does, because JSON has no infinity. The head
-    learns with the `head_learning_rate`, if there is one.
+    `batch_size` is the number of examples of one optimizer step. They are computed in
+    `accumulation` micro-batches, with the same result. `max_grad_norm` is infinite if gradients are
+    not clipped; settings have 0 instead, as in fairseq, because JSON has no infinity. If
+    `head_learning_rate` is given, it is the learning rate of the head.
 
     A step subtracts from each weight of two or more dimensions the fraction `weight_decay` times
-    its learning rate (per unit of the rate, as in torch's AdamW). If `decoupled_weight_decay` is
-    above 0, it is used instead: the fraction that a step at the full rate subtracts (per step, as
-    in Composer's DecoupledAdamW). Both fall with the schedule. At a rate of 5e-5, a `weight_decay`
-    of 0.1 equals a `decoupled_weight_decay` of 5e-6.
+    its learning rate, as in torch's AdamW. If `decoupled_weight_decay` is above 0, it is used
+    instead: it is the fraction that a step at the full learning rate subtracts, as in Composer's
+    DecoupledAdamW. Both fractions fall with the schedule. At a learning rate of 5e-5, a
+    `weight_decay` of 0.1 equals a `decoupled_weight_decay` of 5e-6.
 
-    With the `optimizer` "adafactor" an update is divided by the root of a factored mean of squared
-    gradients, and scaled by the weight's own (Shazeer and Stern, arXiv:1804.04235, as in T5,
-    without momentum); Adam's three values do not apply.
+    The `optimizer` "adafactor" divides an update by the root of a factored mean of squared
+    gradients and scales it by the size of the weight (Shazeer and Stern, arXiv:1804.04235, as in
+    T5, without momentum). Adam's three values do not apply to it.
 
-    With `deterministic` a GPU uses kernels that give the same bits each time, which takes longer; a
-    CPU's kernels always do. With `activation_checkpointing` layers keep only their input and
-    recompute their activations in the backward pass: the same result with a fraction of the memory,
-    but 20 to 33 % more time.
+    If `deterministic` is true, a GPU uses slower kernels that give the same bits each time; a CPU's
+    kernels always do so. If `activation_checkpointing` is true, layers keep only their input and
+    recompute their activations in the backward pass. The result is the same, with a fraction of the
+    memory but 20 to 33 % more time.
     """
 
     learning_rate: float = _value(_POSITIVE, aliases="lr")
@@ -264,7 +268,7 @@ class Optim:
 
 @dataclass(frozen=True, kw_only=True)
 class Adam:
-    """Moments of AdamW."""
+    """Hyperparameters of AdamW's moments."""
 
     unless: ClassVar = ("optimizer",)
     adam_beta1: float = _value(_BELOW_ONE)
@@ -277,9 +281,9 @@ class Schedule:
     """Length of the training, and its learning rates.
 
     `steps`, if above 0, is the number of optimizer steps and replaces `epochs`. `warmup_ratio` is
-    the share of all steps in which the learning rate rises linearly; `warmup_steps`, if above 0, is
-    their number and replaces it. After the warm-up the rate falls according to `schedule`;
-    "polynomial" has the power `schedule_power`.
+    the share of all steps in which the learning rate rises linearly. `warmup_steps`, if above 0, is
+    the number of these steps and replaces `warmup_ratio`. After the warm-up the rate falls
+    according to `schedule`; `schedule_power` is the power of the schedule "polynomial".
     """
 
     epochs: float = _value(_POSITIVE, aliases="num_train_epochs num_epochs")
@@ -292,16 +296,16 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Length and number of the rows that are read.
+    """Length of the encoded rows, and choice of the training rows.
 
     `max_tokens` is the maximum length of an encoded example. If `shots` is above 0, the training
     uses about that number of train rows, with the labels in their original proportions, drawn with
     the seed. For a multilingual task, `train_languages` ("de", "de+fr", "all") replaces English as
     the training language.
 
-    `sampling_power` is only for tasks that are trained together: each step draws a task with a
-    probability proportional to its number of examples to that power. If it is None, an epoch has
-    each batch of each task once, in random order.
+    `sampling_power` applies only to tasks that are trained together: each step draws a task with a
+    probability proportional to the task's number of examples to that power. If it is None, an epoch
+    has each batch of each task once, in random order.
     """
 
     max_tokens: int = _value(_ROOM, aliases="max_seq_length max_length")
@@ -314,13 +318,13 @@ class Rows:
 class Selection:
     """Choice of the weights that a run ends with; by default, the weights of the last step.
 
-    `evaluations` is the number of times that dev is scored, evenly spaced, the last time at the
-    end. With `best_checkpoint` the run ends with the weights of its best evaluation by the task's
-    headline score, the first of equal ones. With `average_last` above 1 it ends with the mean of
-    the weights at its last `average_last` evaluations. `early_stopping`, if above 0, ends the
-    training after that number of consecutive evaluations without an improvement. `select_on` names
-    the rows of these evaluations: dev, or "train:0.1", a tenth of train that is held out from
-    training; dev is then scored once, with the final weights.
+    `evaluations` is the number of evaluations, which are evenly spaced; the last one is at the end.
+    If `best_checkpoint` is true, the run ends with the weights of the evaluation with the best
+    headline score (the first one if several are equal). If `average_last` is above 1, it ends with
+    the mean of the weights at its last `average_last` evaluations. `early_stopping`, if above 0,
+    ends the training after that number of consecutive evaluations without an improvement.
+    `select_on` names the rows of these evaluations: dev, or "train:0.1", a tenth of train that is
+    held out from training. In the latter case, dev is scored once, with the final weights.
     """
 
     evaluations: int = _value(_COUNT)
@@ -336,23 +340,23 @@ class Selection:
 
     @property
     def held_out(self) -> float:
-        """Share of train that is evaluated on instead of dev; 0 for none."""
+        """Share of train that is held out for the evaluations; 0 if they use dev."""
         return 0.0 if self.select_on == ON_DEV else float(self.select_on.removeprefix(_HELD_OUT))
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderOptions:
-    """Options for the encoder's layers, the part of it that is trained, and the head's input.
+    """Options that determine the encoder's layers, which of them are trained, and the head's input.
 
     `dropout` is the rate in the encoder and `classifier_dropout` the rate before the classifier;
     None keeps the checkpoint's rates. `layers` above 0 keeps that number of the encoder's layers,
     evenly spaced; "0+2+4" names the layers to keep.
 
     `features` selects the states that the head reads; all choices but "fine-tuned" freeze the
-    encoder. `lora_rank` above 0 trains low-rank adapters instead of the encoder. With `unfreeze`
-    "gradual" the first epoch trains the head alone, and every further epoch one more layer. The
-    learning rate is multiplied by `layer_decay` from each layer to the layer below; the top layer
-    is `top_layer_depth` such steps below the head.
+    encoder. `lora_rank` above 0 trains low-rank adapters instead of the encoder. If `unfreeze` is
+    "gradual", the first epoch trains the head alone, and every further epoch trains one more layer.
+    The learning rate is multiplied by `layer_decay` from each layer to the layer below. The top
+    layer counts as `top_layer_depth` layers below the head.
     """
 
     dropout: float | None = _value(
@@ -403,10 +407,10 @@ class EncoderOptions:
 class PairOptions:
     """Options for pairs of texts, and for multiple choice.
 
-    `orders` is for pairs whose order has no meaning: with "both", each pair is trained on in both
-    orders, so an epoch has twice as many rows; with "added", both orders are read and their states
-    are added before the classifier. `lm_weight`, for causal models, is the weight of the mean
-    language model loss on the same texts, which is added to the head's loss.
+    `orders` is for pairs whose order has no meaning. If it is "both", the training uses each pair
+    in both orders, so an epoch has twice as many rows. If it is "added", both orders are read and
+    their states are added before the classifier. For causal models, the mean language model loss on
+    the same texts is added to the head's loss with the weight `lm_weight`.
     """
 
     heads: ClassVar = ("pair", "choice")
@@ -423,11 +427,11 @@ class PairOptions:
 class SpanOptions:
     """Options for answers in a context, which is read in windows that begin every `stride` tokens.
 
-    Each window has at most `max_question_tokens` of the question. If `answerable_weight` is above
-    0, the loss of a "no answer" classifier is added with that weight, and the classifier's logit is
-    the no-answer score. If `beam_size` is above 0, an answer's last token is predicted given its
-    first token; prediction does this for each of the best `beam_size` first tokens. An answer has
-    at most `max_answer_tokens`.
+    Each window has at most `max_question_tokens` tokens of the question. If `answerable_weight` is
+    above 0, the loss of a "no answer" classifier is added with that weight, and the classifier's
+    logit is the no-answer score. If `beam_size` is above 0, an answer's last token is predicted
+    given its first token; prediction does this for each of the best `beam_size` first tokens. An
+    answer has at most `max_answer_tokens` tokens.
     """
 
     heads: ClassVar = ("span",)
@@ -443,10 +447,10 @@ class SpanOptions:
 class TagOptions:
     """Options for tagged words.
 
-    If `lstm_size` is above 0, a bidirectional LSTM of two layers, with that number of units in each
-    direction, reads the states of a frozen encoder below the classifier. With `context` "document"
-    the encoder reads as much of the document around a sentence as `max_tokens` allows; only the
-    sentence's own words are trained on and predicted.
+    If `lstm_size` is above 0, a bidirectional LSTM between a frozen encoder and the classifier
+    reads the encoder's states. It has two layers, with that number of units in each direction. If
+    `context` is "document", the encoder reads as much of the document around a sentence as
+    `max_tokens` allows, but only the sentence's own words are trained on and predicted.
     """
 
     heads: ClassVar = ("tag",)
@@ -456,10 +460,11 @@ class TagOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class CorefOptions:
-    """Options for coreference: a training step reads `training_segments` segments of a document.
+    """Options for coreference resolution.
 
-    A shorter document has fewer. The segments begin at a random position; each has at most
-    `max_tokens`. None stands for the head's default number.
+    A training step reads `training_segments` consecutive segments of a document, from a random
+    position on; all of them, if the document has fewer. Each segment has at most `max_tokens`
+    tokens. None stands for the head's default number of segments.
     """
 
     heads: ClassVar = ("coref",)
@@ -468,9 +473,10 @@ class CorefOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RankingOptions:
-    """Options for text vectors: the mean of the token states, or the state of a token (`pooling`).
+    """Options for text vectors, by which documents are ranked.
 
-    Training multiplies cosines by the `similarity_scale` before the softmax.
+    `pooling` makes a text's vector from its token states: their mean, or the state of the first or
+    last token. Training multiplies cosines by `similarity_scale` before the softmax.
     """
 
     heads: ClassVar = ("ranking",)
@@ -494,9 +500,10 @@ SHAPES: Mapping[str, tuple[int, int]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class TimedOptions:
-    """Options for timing an encoder: `passes` over all documents, in turns with the `reference`.
+    """Options for timing an encoder in comparison with a BERT that has random weights.
 
-    The reference is a BERT of that size with random weights.
+    `reference` is the size of that BERT. The two take turns in making `passes` passes over all
+    documents.
     """
 
     heads: ClassVar = ("timed",)
@@ -511,10 +518,10 @@ class TimedOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
-    """Options for text-to-text: an encoder-decoder reads the row as one text and answers in text.
+    """Options for text-to-text: an encoder-decoder reads a row as one text and answers in text.
 
-    An answer has at most `max_target_tokens` tokens. Settings that only other heads use are left
-    out.
+    If `as_text` is true, tasks are answered in this way, with at most `max_target_tokens` tokens.
+    Settings that only other heads use are left out.
     """
 
     as_text: bool = _value(_FLAG, False)
@@ -529,10 +536,11 @@ class StudentOptions:
 
     The loss is (1 - `teacher_weight`) times the task's loss plus `teacher_weight` times the loss
     towards the teacher's outputs at the `temperature`, plus `layer_weight` times the loss towards
-    the teacher's states and attention (heads/teacher.py). With `layer_epochs` there are two stages:
-    first that number of epochs with the loss on layers alone, at a constant rate
-    (`layer_learning_rate`, if given), and then `epochs` with the other losses and new optimizer
-    moments. With `from_teacher` the student begins with its teacher's weights.
+    the teacher's states and attention (heads/teacher.py). If `layer_epochs` is above 0, there are
+    two stages. The first one trains for that number of epochs with the loss on layers alone, at a
+    constant rate (`layer_learning_rate`, if given). The second one trains for `epochs` with the
+    other losses and new optimizer moments. If `from_teacher` is true, the student begins with its
+    teacher's weights.
     """
 
     needs: ClassVar = "teacher"
@@ -549,9 +557,9 @@ HeadOptions = PairOptions | SpanOptions | TagOptions | CorefOptions | RankingOpt
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """All values that a training depends on, other than model, data and seed.
+    """All hyperparameters of a training; with the model, the data and the seed, they determine it.
 
-    The groups of Adam, of heads and of techniques are None if a job has none of their values.
+    The groups for Adam, heads and techniques are None if a job has none of their values.
     """
 
     optim: Optim
@@ -571,7 +579,7 @@ class Recipe:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Recipe":
-        """Build a recipe from values by name."""
+        """Build a recipe from values that are keyed by hyperparameter."""
         found = {}
         for each in fields(cls):
             kind = _GROUPS[each.name]
@@ -582,14 +590,14 @@ class Recipe:
 
     @classmethod
     def untrained(cls, values: Mapping[str, Any]) -> "Recipe":
-        """Build the recipe of a job that trains nothing; values that only training reads are 0."""
+        """Build the recipe of a job without training; values that only training needs are 0."""
         groups = [_GROUPS[each.name] for each in fields(cls) if each.default is MISSING]
         needed = [each.name for group in groups for each in fields(group)]
         needed = [name for name in needed if SETTINGS[name].default is MISSING]
         return cls.of({**dict.fromkeys(needed, 0), **values})
 
     def of_head(self, head: str) -> HeadOptions | None:
-        """Return the options of a head type; None if the job has none of them."""
+        """Return the group of options for a head type; None if the job has no such options."""
         groups: dict[str, HeadOptions | None] = {
             **dict.fromkeys(PairOptions.heads, self.pair),
             "span": self.span,
@@ -601,7 +609,7 @@ class Recipe:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Setting]) -> "Recipe":
-        """Build the recipe of a job's resolved settings."""
+        """Build the recipe from a job's resolved settings."""
         values: dict[str, Any] = {name: setting.value for name, setting in settings.items()}
         return cls.of(values | {"max_grad_norm": values["max_grad_norm"] or math.inf})
 
@@ -609,7 +617,7 @@ class Recipe:
 _GROUPS: Mapping[str, type] = {
     name: (get_args(kind) or (kind,))[0] for name, kind in get_type_hints(Recipe).items()
 }
-"""Classes of a recipe's fields; for an optional field, the class without None."""
+"""Classes of the groups, keyed by the field names of Recipe."""
 
 
 def _names(group: type) -> list[str]:
@@ -617,7 +625,7 @@ def _names(group: type) -> list[str]:
 
 
 def _facts(group: Any, known: Facts) -> Facts:
-    """Return a field's metadata, completed with the metadata of its group."""
+    """Return a field's metadata, completed with the class variables of its group."""
     return replace(
         known,
         heads=known.heads or getattr(group, "heads", ()),
@@ -631,17 +639,18 @@ SETTINGS: Mapping[str, Facts] = {
     for group in _GROUPS.values()
     for field in fields(group)
 }
-"""Metadata of every hyperparameter by name, in display order."""
+"""Metadata of all hyperparameters, keyed by name, in display order."""
 
 DISTILLATION = tuple(_names(StudentOptions))
 """Hyperparameters that have no meaning without a teacher."""
 
 TEACHER = "teacher"
-"""Technique of a job that hyperparameters may need; the other one is TOGETHER, joint training."""
+"""Distillation from a teacher, as a technique that `Facts.needs` may name. The other technique is
+TOGETHER, joint training."""
 
 
 def check_setting(name: str, setting: Setting) -> Setting:
-    """Return the setting with its value as the recipe's type (an epoch count is always a float).
+    """Check a setting, and return it with its value converted to the hyperparameter's type.
 
     Text is parsed, so that `--set epochs=3` and `epochs = 3` in a file give the same job key.
 
@@ -661,13 +670,13 @@ def check_setting(name: str, setting: Setting) -> Setting:
 
 
 def is_default(name: str, setting: Setting) -> bool:
-    """Return whether a job with the value is the same as one without it."""
+    """Return whether a job with this setting is the same as a job without it."""
     facts = SETTINGS[name]
     return not facts.stated and bool(setting.value == facts.default)
 
 
 _OFF: Mapping[str, Any] = {"max_grad_norm": 0, "layer_decay": 1}
-"""Numbers that switch a setting off which another recipe may have on."""
+"""Values that switch off a setting; they are displayed as "off"."""
 
 _UNSET = {
     "dropout": "the checkpoint's",
@@ -675,11 +684,11 @@ _UNSET = {
     "layers": "all",
     "start_from": "pretrained",
 }
-"""Words for the behavior of a job without a value, if the default does not show it."""
+"""Descriptions of a job without this setting, for settings whose default value says too little."""
 
 
 def shown_value(name: str, setting: Setting | None) -> Any:
-    """Return a value for display; without a setting, the job's behavior ("off", "none", "all")."""
+    """Return a setting's value for display, or a word such as "off" or "all" if it is absent."""
     facts = SETTINGS.get(name)  # None for "start_from"
     default = facts.default if facts and facts.default is not MISSING else None
     value = setting.value if setting else default
@@ -695,8 +704,8 @@ def applying(
 ) -> dict[str, Setting]:
     """Return the settings that the result of a job depends on.
 
-    If a value is given in one of two units, the other one, which every recipe inherits from BERT's,
-    is set to 0.
+    If a quantity is given in one of two units, its setting in the other unit, which every recipe
+    inherits from BERT's, is set to 0.
 
     Args:
         settings: All checked settings.
@@ -719,8 +728,9 @@ def _applies(
     name: str, on: Mapping[str, Setting], heads: Collection[str], techniques: Collection[str]
 ) -> bool:
     facts = SETTINGS[name]
-    # `needs` "layer_decay" requires that setting to be on, "schedule=polynomial" that value of it,
-    # and "teacher" or "together" that technique.
+    # If `needs` is "layer_decay", that setting must be on. If it is "schedule=polynomial", the
+    # setting must have that value. If it is "teacher" or "together", the job must have that
+    # technique.
     needed, _, value = facts.needs.partition("=")
     if facts.heads and not {*facts.heads} & {*heads}:
         return False
@@ -730,7 +740,7 @@ def _applies(
 
 
 def clashes(settings: Mapping[str, Setting]) -> Iterator[str]:
-    """Yield a sentence about each value that cannot be combined with another one."""
+    """Check the settings together, and yield a message for each value that contradicts another."""
     on = {name: setting for name, setting in settings.items() if not is_default(name, setting)}
 
     def said(name: str) -> str:
@@ -762,11 +772,12 @@ _CONDITIONS: Mapping[str, tuple[Callable[[Mapping[str, Setting]], bool], str]] =
     "lstm_size": (lambda on: "features" in on, _FREE_LSTM),
     "select_on": (_chooses, _NO_CHOICE),
 }
-"""Conditions on the other settings, each with the advice of its error message."""
+"""Conditions under which a setting may be on, each with the advice of its error message."""
 
 _BOUNDS = (
     ("accumulation", "batch_size", 0, "a batch has no more parts than examples"),
     ("early_stopping", "evaluations", 1, "a patience needs more evaluations than it waits for"),
     ("average_last", "evaluations", 0, "weights are taken after evaluations, so raise those"),
 )
-"""Settings with an upper bound: the setting, its bound, the gap between both, and the advice."""
+"""Settings that another setting limits: the setting, its limit, the least difference of the two,
+and the advice of the error message."""

@@ -1,4 +1,4 @@
-"""Resolution of every hyperparameter and its source from a model, a task and the command line."""
+"""Resolve every hyperparameter and its source from a model, a task and the command line."""
 
 import re
 import sys
@@ -58,7 +58,7 @@ from benchharness.tasks.task import Task
 from benchharness.tasks.text_to_text import cast_of
 
 BASELINE = "baseline"
-"""Name of the baselines' recipe in the store; digests cover it, so it must not change."""
+"""Name of the baselines' recipe in the store. Stored digests cover it, so it must not change."""
 
 _BAG_OF_WORDS = Path(__file__).parent / "fixed" / "bag_of_words.toml"
 
@@ -66,8 +66,9 @@ _BAG_OF_WORDS = Path(__file__).parent / "fixed" / "bag_of_words.toml"
 def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
     """Return the settings of a baseline on tasks of a head type; a user cannot change them.
 
-    The majority baseline has none. The bag of words has none on tags (it counts the tags of each
-    word), on coreference (it finds the mentions of train again) and on ranking (it compares words).
+    The majority baseline has no settings. Neither has the bag of words on tags (where it counts the
+    tags of each word), coreference (where it finds the mentions of train again) and ranking (where
+    it compares words).
     """
     if name != "bag-of-words" or head in ("tag", "coref", "ranking"):
         return {}
@@ -80,34 +81,35 @@ _OVER = ("fast", "checkpoints", "few-shot", "features", "tinybert-student")
 """Recipes of benchharness that override values of a model's own recipe."""
 
 AS_TEXT = "as_text"
-"""Setting that has a task answered as text; `--text-to-text` sets it."""
+"""Setting that makes a model answer a task in text; `--text-to-text` sets it."""
 
 _TEXT = "text"
-"""T5's recipe for answers as text, which overrides a model's own; also a resolved recipe's name."""
+"""Name of T5's recipe for answers in text, which overrides a model's own recipe."""
 
 _STUDENT = "student"
 """DistilBERT's recipe for learning from a teacher, which overrides a model's own."""
 
 _FALLBACK = "bert"
-"""Recipe of a family without a file of its own: most later papers start from BERT's grid."""
+"""Recipe of a family without its own recipe file, because most later papers start from BERT's grid.
+"""
 
 _OURS = "ours:"
-"""Prefix of the source of a value that benchharness chose, and that no paper states."""
+"""Prefix of the source of a value that benchharness chose because no paper states it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedRecipe:
-    """Settings of one job and the name of its recipe: "paper", "fast" or a user's file's stem.
+    """The settings of a job, with the name of the recipe that they come from.
 
     Attributes:
-        name: The recipe's name.
-        settings: The settings by name.
+        name: Name of the recipe, such as "paper" or "fast", or the stem of a user's file.
+        settings: Settings, keyed by name.
         is_own: Whether the recipe is a user's file.
-        overridden: Whether the user set values in addition.
-        is_sweep: Whether this is one of several points of a grid.
-        start: The start of the training, if the recipe or the user names one.
-        off: The values that the named recipe has and the user switched off; they are not in
-            `settings`.
+        overridden: Whether the user set values in addition to the recipe.
+        is_sweep: Whether this is one of several combinations of a grid.
+        start: Task or checkpoint to start from, if the recipe or the user names one.
+        off: Values of settings that the named recipe has on and that are switched off here. They
+            are not in `settings`.
     """
 
     name: str
@@ -125,7 +127,7 @@ class ResolvedRecipe:
 
     @property
     def label(self) -> str:
-        """Label of the recipe on a board: "paper+set sweep"."""
+        """Label of the recipe on a leaderboard, such as "paper+set sweep"."""
         return recipe_label(self.name, overridden=self.overridden, is_sweep=self.is_sweep)
 
 
@@ -135,7 +137,7 @@ def resolve_recipe(
     """Resolve the hyperparameters of a model on a task to a single recipe; see `resolve_sweep`.
 
     Raises:
-        BenchError: The values make a grid of several points, or `resolve_sweep` raises.
+        BenchError: The values make a grid of several combinations, or `resolve_sweep` raises.
     """
     return _only_one(resolve_sweep(spec, task, recipe, overrides), f"for {task}")
 
@@ -148,29 +150,28 @@ def resolve_sweep(
     *,
     techniques: Sequence[str] = (),
 ) -> tuple[ResolvedRecipe, ...]:
-    """Resolve the hyperparameters of a model on a task to one recipe per point of the grid.
+    """Resolve the hyperparameters of a model on a task to one recipe per combination of the grid.
 
-    Later layers win. The layers are, in order: the recipe that the model's own is based on, with
-    its defaults and its values for the head type, the task and a frozen encoder; the same tables of
-    the model's own recipe, and of `recipe`; and `overrides`.
+    Values come from several layers, and later layers win. In order, they are the recipe that the
+    model's own recipe is based on, the model's own recipe, `recipe`, and `overrides`. Each recipe
+    has four layers: its defaults and its values for the head type, the task and a frozen encoder.
 
-    A value with commas, or a list in a file, is a grid: each of its points is a recipe, and they
-    make a sweep. Several `features` do not make a sweep: each of them has a recipe, or a sweep, of
-    its own. A value that is off, or that has no effect for this head type or with the other values,
-    is checked and left out, because it is not part of the job.
+    A value with commas, or a list in a file, makes a grid. Each combination of the grid's values is
+    a recipe, and together they are a sweep. Several `features` do not make a sweep: each choice has
+    a recipe, or a sweep, of its own. A value that is off, or that has no effect for this head type
+    or with the other values, is checked and left out, because the job does not depend on it.
 
     Args:
         spec: The model.
         task: The full name of the task.
         recipe: "fast", "checkpoints", "few-shot", "features", "tinybert-student" or the path of a
-            TOML file; None and "paper" add nothing.
-        overrides: The values as typed after `--set`; "x2" or "x0.5" is a multiple of the recipe's
-            value.
-        techniques: The techniques of the job. With TEACHER, the values of `student.toml` override
-            the model's own.
+            TOML file. None and "paper" add nothing to the model's own recipe.
+        overrides: The values as typed after `--set`. "x2" or "x0.5" multiplies the recipe's value.
+        techniques: The techniques of the job. If TEACHER is among them, the values of
+            `student.toml` override those of the model's own recipe.
 
     Raises:
-        BenchError: Values are unknown, ill-typed or out of range (one line for each).
+        BenchError: Values are unknown, ill-typed or out of range. The message has a line for each.
     """
     head = TASKS[task].head
     if spec.is_baseline:
@@ -188,10 +189,10 @@ def resolve_sweep(
 def resolve_together(
     spec: ModelSpec, tasks: Iterable[Task], recipe: str | None, overrides: Mapping[str, str]
 ) -> ResolvedRecipe:
-    """Resolve the hyperparameters of a model on tasks that are trained together: one value for all.
+    """Resolve one set of hyperparameters for a model on tasks that are trained together.
 
-    The layers of a file are its defaults, its values for each of the tasks' head types, and its
-    table [together]; values for single tasks are ignored.
+    From each recipe file the defaults are used, the values for each of the tasks' head types, and
+    the table [together], in this order. Values for single tasks are ignored.
 
     Raises:
         BenchError: The values make a grid or do not fit joint training, or `resolve_sweep` raises.
@@ -231,7 +232,7 @@ def _only_one(found: Sequence[ResolvedRecipe], where: str) -> ResolvedRecipe:
 
 @dataclass(frozen=True, kw_only=True)
 class _Layers:
-    """Sources of values in ascending priority: packaged files, the named recipe, `--set`."""
+    """Layers of values in ascending priority: packaged files, the named recipe, and `--set`."""
 
     packaged: Sequence[Mapping[str, Setting]]
     over: Sequence[Mapping[str, Setting]]
@@ -240,9 +241,10 @@ class _Layers:
 
 @dataclass(frozen=True, kw_only=True)
 class _Asked:
-    """Input of a resolution: the `tables` to read of recipe files, the jobs' heads and techniques.
+    """A request for the hyperparameters of a model.
 
-    `name` is the recipe: "paper", a recipe of benchharness, or the path of a file.
+    `tables` are the tables to read from recipe files, and `heads` and `techniques` are those of the
+    job. `name` is the recipe: "paper", a recipe of benchharness, or the path of a file.
     """
 
     spec: ModelSpec
@@ -259,14 +261,14 @@ class _Asked:
 
     @property
     def wants_text(self) -> bool | None:
-        """True if the user asks for answers as text; None if the command line leaves it open."""
+        """True if the user asks for answers in text; None if the command line leaves it open."""
         word = self.overrides.get(AS_TEXT)
         return None if word is None else check_setting(AS_TEXT, _typed(word)).value is True
 
     def resolve(self) -> tuple[ResolvedRecipe, ...]:
-        """Return the points of the grid for each choice of features."""
-        # Both variants are read: a list of features may have "fine-tuned" and frozen ones, and a
-        # file's table [frozen] applies to the latter only.
+        """Return the recipes of the whole grid, for one choice of features after the other."""
+        # Files are read with and without their table [frozen], which does not apply to
+        # "fine-tuned": a list of features may have both kinds.
         trained, frozen = self._layers(self.tables), self._layers((*self.tables, FROZEN))
         every = (*trained.packaged, *trained.over, trained.typed)  # later layers win
         read = next((layer[FEATURES] for layer in reversed(every) if FEATURES in layer), None)
@@ -282,7 +284,7 @@ class _Asked:
             try:
                 found += self._recipes(layers, choice, alone=len(choices) == 1)
             except BenchError as error:
-                # The choices share most values and their errors: each line is kept once.
+                # Most choices share their values and thus their errors, so equal lines are merged.
                 problems |= dict.fromkeys(str(error).splitlines())
         if not self.spec.is_hub:  # the config of a model on the hub is checked when jobs start
             problems |= dict.fromkeys(_unfit(self.spec, found))
@@ -297,7 +299,7 @@ class _Asked:
             packaged += _file_layers(packaged_names()[_STUDENT], tables)
         over = _layers_over(self.name, tables)
         is_text = any(layer[AS_TEXT].value is True for layer in over if AS_TEXT in layer)
-        # The command line has priority: `--set as_text=false` switches off a file's line.
+        # The command line has priority: `--set as_text=false` overrides a file's value.
         if is_text if self.wants_text is None else self.wants_text:
             if TOGETHER in self.techniques:
                 raise BenchError(
@@ -315,7 +317,7 @@ class _Asked:
         if _cuts_own_rows(tables, packaged):
             (packaged if self.is_own else over).append({MAX_TOKENS: for_own_rows(self.spec)})
         typed = {
-            # "x0.5" is half of the value of all layers below, so it is computed after them.
+            # "x0.5" is half of the value that all other layers give, so it is computed after them.
             name: _typed(_multiplied(name, text, packaged + over))
             for name, text in self.overrides.items()
             if name != AS_TEXT
@@ -325,14 +327,14 @@ class _Asked:
     def _recipes(
         self, layers: _Layers, choice: Setting | None, *, alone: bool
     ) -> Iterator[ResolvedRecipe]:
-        """Yield the points of the grid for a choice of features, the only one if `alone`."""
+        """Yield the recipes of the grid for a choice of features, the only choice if `alone`."""
         named, typed = [*layers.packaged, *layers.over], dict(layers.typed)
         last = {} if choice is None else {FEATURES: choice}
         if choice is not None and choice.value == FINE_TUNED and not alone:
-            typed.pop("lstm_size", None)  # meant for the other choices, which are frozen
+            typed.pop("lstm_size", None)  # meant for the other choices, with a frozen encoder
         points = self._points([*named, typed, last], typed)
-        # The command that repeats a run either names the recipe or spells out all its values, which
-        # are then compared with the model's own recipe.
+        # The command that repeats a run either names the recipe or spells out all its values. In
+        # the latter case they are compared with the model's own recipe.
         said = layers.packaged if self.is_own or len(points) > 1 else named
         # Settings that the recipe switches on by itself: only these are listed in `off`.
         usual = set[str]()
@@ -355,15 +357,15 @@ class _Asked:
     def _points(
         self, layers: Iterable[Mapping[str, Setting]], typed: Collection[str] = ()
     ) -> list[tuple[dict[str, Setting], dict[str, Value]]]:
-        """Return the settings of each distinct point of merged layers, and the values that are off.
+        """Merge layers, and return the settings and the switched-off values per grid combination.
 
-        `typed` are the names that the user set on the command line. All problems are raised as one
-        error.
+        Combinations that give the same job are returned once. `typed` are the names that the user
+        set on the command line. All problems are raised as one error.
         """
         merged: dict[str, Setting] = {}
         for layer in layers:
             for name, facts in SETTINGS.items():
-                # A `steps` of an earlier layer must not win over the `epochs` of a later one.
+                # The `steps` of an earlier layer must not override the `epochs` of a later one.
                 if facts.instead_of in layer and name not in layer:
                     merged.pop(name, None)  # the later layer uses the other unit
             merged.update(layer)
@@ -376,8 +378,8 @@ class _Asked:
                 problems |= dict.fromkeys(str(error).splitlines())
                 continue
             settings = applying(checked, self.heads, self.techniques)
-            # Points that differ only in settings without effect (a stride, if no text is read in
-            # windows) are the same job, so they are one point.
+            # Combinations that differ only in settings without effect (such as a stride, if no text
+            # is read in windows) are the same job, so they are merged.
             values = tuple((name, setting.value) for name, setting in settings.items())
             off = {name: s.value for name, s in checked.items() if is_default(name, s)}
             found.setdefault(values, (settings, off))
@@ -391,11 +393,11 @@ def _typed(text: str) -> Setting:
 
 
 _TIMES = re.compile(r"x(\d+(\.\d+)?(e-?\d+)?)")
-"""Pattern of a multiple of the recipe's own value on the command line: "x0.5"."""
+"""Pattern for a multiple of the recipe's own value on the command line, such as "x0.5"."""
 
 
 def _multiplied(name: str, text: str, layers: Sequence[Mapping[str, Setting]]) -> str:
-    """Return the typed values with each multiple of the recipe's value computed."""
+    """Replace each multiple of the recipe's value in typed text, such as "x0.5", by its result."""
     parts = [part.strip() for part in text.split(",")]
     times = [_TIMES.fullmatch(part) for part in parts]
     if not any(times):
@@ -415,7 +417,7 @@ def _multiplied(name: str, text: str, layers: Sequence[Mapping[str, Setting]]) -
 
 
 def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Check the values of one point of a grid; return them typed, in the order of SETTINGS."""
+    """Check one combination of values; return it with converted values, in SETTINGS' order."""
     problems: list[str] = []
     checked: dict[str, Setting] = {}
     for name, setting in merged.items():
@@ -430,7 +432,7 @@ def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
 
 
 def _unfit(spec: ModelSpec, points: Iterable[ResolvedRecipe]) -> Iterator[str]:
-    """Yield a sentence per recipe that needs a decoder or layers that the checkpoint lacks."""
+    """Yield a message for each recipe that needs a decoder or layers that the checkpoint lacks."""
     for point in points:
         if AS_TEXT in point.settings and not has_decoder(config := config_of(spec)):
             yield no_decoder(f"{spec.name} is of the family {config['model_type']}, which")
@@ -445,9 +447,9 @@ def _unfit(spec: ModelSpec, points: Iterable[ResolvedRecipe]) -> Iterator[str]:
 def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> list[Setting]:
     """Return one setting per distinct choice of features.
 
-    "each" becomes the embeddings and every layer. From a recipe's list, choices that need more
-    layers than the encoder has are left out with a message, as far as the number of layers is known
-    without the hub.
+    "each" becomes the embeddings and every layer. If a recipe's list has choices that need more
+    layers than the encoder has, they are left out and a message is printed, provided that the
+    number of layers is known without asking the hub.
 
     Raises:
         ModelError: A choice from the command line, or every choice, needs too many layers; or
@@ -478,14 +480,14 @@ def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> li
 
 @cache
 def _tell_left_out(model: str, layers: int | None, features: str) -> None:
-    """Print the features that are left out, once for any number of tasks."""
+    """Print the features that are left out, only once if several tasks leave them out."""
     sys.stderr.write(f"bench: {model} has {layers} layers, too few for features={features}.\n")
 
 
 def _cuts_own_rows(tables: Sequence[str], layers: Iterable[Mapping[str, Setting]]) -> bool:
     """Return whether a recipe's `max_tokens` would truncate rows of the user's own data.
 
-    Other tasks read a longer text in windows.
+    It would for pairs, multiple choice and answers in text. Other tasks read long texts in windows.
     """
     tasks = [TASKS[table] for table in tables if table in TASKS]
     as_text = any(AS_TEXT in layer for layer in layers)
@@ -520,7 +522,11 @@ def packaged_recipe(spec: ModelSpec) -> Path:
 
 
 def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str, Setting]]:
-    """Yield the layers of a model's recipe after those of the recipes that it is based on."""
+    """Yield all packaged layers of values for a model, in ascending priority.
+
+    They are those of the recipes that its own recipe is based on, of its own recipe, of the suite,
+    of plugins for their tasks, and of the task itself.
+    """
     own = packaged_recipe(spec)
     for path in _ancestors(own):
         for layer in _file_layers(path, tables):
@@ -541,13 +547,13 @@ def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping
 
 
 def _of_decoders(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str, Setting]]:
-    """Yield a layer with the values of all decoders, which no recipe file has, for a decoder."""
+    """Yield a layer with the values that hold for every decoder, if the model is a decoder."""
     if "head/ranking" in tables and is_decoder(spec):
         yield {"pooling": LAST_OF_DECODER}
 
 
 LAST_OF_DECODER = Setting(value=LAST, source="ours: a decoder's last state alone has seen all")
-"""Token state that is a decoder's text vector by default."""
+"""Default pooling of a decoder: the state of the last token is the text's vector."""
 
 
 def is_decoder(spec: ModelSpec) -> bool:
@@ -584,7 +590,7 @@ def protocol_of(recipe: str | None) -> Protocol:
     """Return a recipe's defaults for options that the user leaves out.
 
     Raises:
-        BenchError: The recipe's file cannot be read, or has a table for no task or head type.
+        BenchError: The recipe's file cannot be read, or has a table for an unknown task or head.
     """
     if recipe is None or recipe == _PAPER:
         return Protocol()
@@ -601,13 +607,14 @@ def _file_layers(path: Path, tables: Sequence[str]) -> list[Mapping[str, Setting
 def unused_settings(
     overrides: Mapping[str, str], recipe: str | None, used: Set[str]
 ) -> Iterator[str]:
-    """Yield a sentence about each value that the user asked for and that no job has `used`.
+    """Yield a message for each value that the user set although no job uses it.
 
-    An example is `temperature` without a teacher, which leaves the job's key unchanged.
+    An example is `temperature` without a teacher, which leaves the job's key unchanged. `used` are
+    the names of the settings that jobs use.
     """
     for name, text in overrides.items():
         words = choices_of(_typed(text))
-        # A value that was typed to switch a setting off (lora_rank=0) is honored if no job has it.
+        # A value that switches a setting off (lora_rank=0) is not reported: no job should use it.
         is_on = any(
             _is_of_the_model(word) or not is_default(name, check_setting(name, word))
             for word in words
@@ -624,18 +631,18 @@ def unused_settings(
 
 
 def check_override(name: str, text: str) -> None:
-    """Raise BenchError if `--set NAME=TEXT` is valid for no model's recipe."""
+    """Raise BenchError if `--set NAME=TEXT` is invalid, whatever the model."""
     for word in choices_of(_typed(text)):
         if not _is_of_the_model(word):
             check_setting(name, word)
 
 
 def _is_of_the_model(word: Setting) -> bool:
-    """Return whether a value depends on the model: "each" layer, or a multiple of its value."""
+    """Return whether a value's meaning depends on the model: "each", or a multiple such as "x2"."""
     return word.value == EACH or _TIMES.fullmatch(str(word.value)) is not None
 
 
-# Intermediate training: another task that a job's encoder is trained on first. It is named on the
+# Intermediate training: a job's encoder is trained on another task first. That task is named on the
 # command line or in a recipe: `start_from = { value = "glue/mnli", source = "..." }` in [glue.rte].
 # "pretrained", the default, is the checkpoint itself.
 
@@ -652,16 +659,18 @@ def with_start(
 ) -> ResolvedRecipe:
     """Return the resolved recipe with its start: the task that the encoder is trained on first.
 
-    Nothing is added if no line and no option names a start. "pretrained" is recorded only if it
-    overrules a line of the recipe. A recipe that is based on another one does not inherit its
-    `start_from` lines, because that training costs more than the task itself.
+    Nothing is added if neither a recipe nor an option names a start. "pretrained" is recorded only
+    if it overrides a recipe's `start_from`. A recipe that is based on another one does not inherit
+    its `start_from`, because that training costs more than the task itself.
 
     Args:
         resolved: The recipe.
-        spec: The model; a start that it states itself (weights of another checkpoint) has priority.
+        spec: The model. If it states a start itself (weights of another checkpoint), that one is
+            used.
         task: The task of the job.
         recipe: The recipe that the user named.
-        start_from: None for the recipe's line, "pretrained", the full name of a task, or a Start.
+        start_from: "pretrained", the full name of a task, or a Start; None for the `start_from` of
+            the recipe.
 
     Raises:
         BenchError: The task to start from is unknown, has no train rows, or is the job's own.
@@ -672,8 +681,8 @@ def with_start(
         return _started(resolved, start_from, Setting(value=start_from.kind, source=_OPTION))
     files = [packaged_recipe(spec), *([] if recipe in (None, _PAPER) else [_recipe_path(recipe)])]
     tables = ("default", f"head/{task.head}", task.name)
-    # The last line wins: the named recipe overrides the model's own, and in each file the task's
-    # table overrides those of the head type and the defaults.
+    # The last value wins: the named recipe overrides the model's own recipe, and in each file the
+    # task's table overrides the tables of the head type and the defaults.
     lines = [starts[t] for starts in map(read_starts, files) for t in tables if t in starts]
     line = lines[-1] if lines else None
     if start_from is not None:
@@ -681,7 +690,7 @@ def with_start(
         value = PRETRAINED if start_from == task.name else start_from
         line = Setting(value=value, source=_OPTION)
     named = any(line.value != PRETRAINED for line in lines)
-    # If no line names a task, "pretrained" changes nothing, so nothing is added to the job.
+    # If no recipe names a task, "pretrained" changes nothing, so nothing is added to the job.
     if line is None or (line.value == PRETRAINED and not named):
         return resolved
     if line.value == PRETRAINED:
@@ -695,13 +704,13 @@ def _started(resolved: ResolvedRecipe, start: Start, line: Setting) -> ResolvedR
 
 
 def start_task(recipe: ResolvedRecipe) -> str | None:
-    """Return the task that a recipe starts from; None if it starts from a checkpoint itself."""
+    """Return the task that a recipe starts from; None if it does not start from a task."""
     start = recipe.start
     return start.name if start is not None and start.kind == "task" else None
 
 
 def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[Task]:
-    """Return the tasks, followed by the tasks that the models' own recipes train on first."""
+    """Return the tasks, followed by the tasks that the models' own recipes start from."""
     found = {task.name: task for task in tasks}
     nothing = ResolvedRecipe(name="", settings={})
     for spec in specs:
@@ -727,9 +736,9 @@ def _check(line: Setting, task: Task) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A setting to which two recipes give different values, and the tasks on which they do.
+    """A setting that has different values in two recipes, and the tasks on which it does.
 
-    A side is None if its recipe leaves the setting to the checkpoint.
+    `first` or `second` is None if that recipe does not have the setting.
     """
 
     setting: str
@@ -741,10 +750,10 @@ class Difference:
 def compare_recipes(
     first: ModelSpec, second: ModelSpec, tasks: Iterable[Task], recipe: str | None = None
 ) -> tuple[Difference, ...]:
-    """Return the settings whose values differ, each with the tasks that share a pair of values.
+    """Compare the recipes of two models, and return the settings whose values differ.
 
-    `recipe` is a user's file that overrides the second model's values. If several tasks have the
-    same pair, the sources are those of the first task.
+    Tasks with the same pair of values share a Difference, which has the sources of the first of
+    these tasks. `recipe` is a user's file that overrides the second model's values.
     """
     groups: dict[tuple[str, object, object], Difference] = {}
     for task in tasks:
@@ -762,12 +771,13 @@ def compare_recipes(
     return tuple(sorted(groups.values(), key=lambda found: order.index(found.setting)))
 
 
-# Maximum length of rows: the recipe's, limited by the encoder's.
+# Maximum length of rows: the recipe's value, limited by the encoder's maximum.
 
 MAX_TOKENS = "max_tokens"
 
 USUAL = 512
-"""Maximum length of the user's own rows for an encoder without a limit: most pretrain with 512."""
+"""Maximum length of the user's own rows for an encoder without a limit, because most encoders are
+pretrained with 512 tokens."""
 
 
 def within_reach(
@@ -776,7 +786,8 @@ def within_reach(
     """Return the settings with `max_tokens` reduced to the model's maximum length.
 
     Raises:
-        BenchError: The larger value is `typed`: the user set it on the command line.
+        BenchError: `typed`, the names set on the command line, has `max_tokens`, and its value is
+            too large.
     """
     setting, longest = settings.get(MAX_TOKENS), reach(spec)
     if setting is None or longest is None or int(setting.value) <= longest:
@@ -793,8 +804,8 @@ def within_reach(
 def for_own_rows(spec: ModelSpec) -> Setting:
     """Return the maximum length of rows of the user's own data, which no paper's recipe covers.
 
-    It is all that the model reads: batches are as long as their rows, so a smaller limit saves
-    nothing.
+    It is the model's own maximum length: batches are only as long as their rows, so a smaller value
+    would save nothing.
     """
     longest = reach(spec)
     if longest is None:

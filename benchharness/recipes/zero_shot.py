@@ -1,4 +1,6 @@
-"""Prompts for tasks of an untrained language model: patterns, and a word for each label.
+"""Prompts for scoring tasks with a language model without training.
+
+A prompt is a pattern and, for a classification task, a word for each label.
 
 Patterns of papers are in fixed/zero_shot.toml; `heads/cloze.py` fills in the fields of an example.
 """
@@ -28,7 +30,7 @@ from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import ChoiceTask, RankingTask, Task, TimedTask
 
 PATTERN, WORD = "pattern", "word "
-"""Names of the settings: the pattern's, and the prefix before a label in the name of its word."""
+"""Name of the setting with the pattern, and prefix of the names of settings with a label's word."""
 
 _MAX_TOKENS = Setting(value=512, source="arXiv:1810.04805, A.2: what most encoders take")
 
@@ -42,17 +44,17 @@ class _Pattern:
 
 POOLING = "pooling"
 OF_FOLDER = "1_Pooling/config.json"
-"""Source of a pooling that a sentence-transformers folder states."""
+"""File of a sentence-transformers folder that states its pooling; used as the setting's source."""
 
 POOLINGS = {"mean_tokens": MEAN, "cls_token": FIRST, "lasttoken": LAST}
-"""Names of the poolings in sentence-transformers."""
+"""Names of poolings in sentence-transformers, mapped to benchharness's."""
 
 
 def _pooling(spec: ModelSpec) -> Setting:
-    """Return how states become a text's vector: as the model's folder states.
+    """Return the pooling of token states into a text's vector, as the model's folder states it.
 
-    If it states nothing, the default is the last state of a decoder, and the mean of other
-    encoders.
+    If the folder does not state it, a decoder uses its last state, and any other encoder the mean
+    of its states.
     """
     stated = stated_pooling(Path(spec.checkpoint)) if spec.is_folder else ""
     if not stated and is_decoder(spec):
@@ -68,24 +70,25 @@ def _pooling(spec: ModelSpec) -> Setting:
 
 
 _OPTION = _Pattern(text="{asked}", source="arXiv:1910.14659: the option's tokens, after its text")
-"""Pattern of every multiple-choice task that the file does not list."""
+"""Pattern for multiple-choice tasks that fixed/zero_shot.toml does not list."""
 
 _FILE = Path(__file__).parent / "fixed" / "zero_shot.toml"
 
 
 @cache
 def _patterns() -> Mapping[str, _Pattern]:
-    """Return the patterns of papers by task."""
+    """Return the patterns of papers, keyed by task."""
     tables = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     return {task: _Pattern(**lines) for task, lines in tables.items()}
 
 
 TIMED_DOCUMENTS = {"cpu": 8, "cuda": 1024}
-"""Number of documents that are timed without a limit: a few seconds per pass, minutes in total."""
+"""Number of documents to time if the user sets no limit, keyed by device. A pass takes a few
+seconds, and all passes take minutes."""
 
 
 def is_readable(task: Task, spec: ModelSpec) -> bool:
-    """Return whether the task's rows fit the model's maximum length."""
+    """Return whether the longest rows of a task fit into the model's maximum length."""
     return task.longest <= (reach(spec) or task.longest)
 
 
@@ -95,7 +98,7 @@ def timed_recipes(
     """Yield the recipes for timing an encoder: the recipes of its training under another name.
 
     Raises:
-        BenchError: `resolve_sweep` raises.
+        BenchError: `resolve_sweep` raises it.
     """
     for point in resolve_sweep(spec, task.name, recipe, overrides):
         reads = {MAX_TOKENS: Setting(value=task.longest, source=task.cite)} if task.longest else {}
@@ -106,7 +109,7 @@ def timed_recipes(
 def zero_shot_recipe(task: str, spec: ModelSpec) -> ResolvedRecipe:
     """Return the zero-shot recipe of a task: its pattern, the labels' words and the maximum length.
 
-    A ranking task has a pooling instead of a pattern.
+    The recipe of a ranking task has a pooling instead of a pattern.
 
     Raises:
         BenchError: The task has no candidate answers that a language model could score.

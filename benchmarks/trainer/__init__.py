@@ -1,1 +1,1 @@
-"""The other tool: transformers' Trainer in scripts that share no code with benchharness."""
+"""Scripts that fine-tune with transformers' Trainer and share no code with benchharness."""

@@ -3,7 +3,8 @@
     python -m benchmarks.trainer CHECKPOINT FOLDER --task glue/cola --flags best --seed 1
 
 It reads, tokenizes and scores without any code of benchharness. It prints one JSON line for each
-task: task, seed, flags, scores, seconds, and the counts of fine_tune.
+task, with the task, the seed, the flags, the seconds, and the scores and counts that `fine_tune`
+returns.
 """
 
 import argparse

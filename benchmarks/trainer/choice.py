@@ -80,7 +80,7 @@ def _swag(folder: Path, split: str) -> list[Question]:
 
 
 def _encode(questions: list[Question], request: Request, tokenizer: Any) -> Dataset:
-    """Encode the four rows of each question; a question's length is that of its longest row."""
+    """Encode the four rows of each question; a question is as long as its longest row."""
     features = tokenizer(
         [question.context for question in questions for _ in range(OPTIONS)],
         [ending for question in questions for ending in question.endings],

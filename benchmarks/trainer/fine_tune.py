@@ -1,4 +1,4 @@
-"""A run of the Trainer, from the files to scores and counts."""
+"""Run the Trainer, from reading the files to scores and counts."""
 
 import tempfile
 import time
@@ -23,7 +23,8 @@ def fine_tune(
 ) -> dict[str, Any]:
     """Train with one seed; return the dev scores of the last epoch, seconds, and counts.
 
-    No checkpoint is written, while the scripts write one every 500 steps and at the end.
+    No checkpoint is written. transformers' example scripts write one every 500 steps and at the
+    end.
     """
     set_seed(seed)
     problem: Problem = import_module(f"benchmarks.trainer.{head}").problem(request)
@@ -48,9 +49,9 @@ def train(
     values: Values,
     sampler: Sampler[int] | None = None,
 ) -> tuple[Any, float, float]:
-    """Return the logits of dev, and the seconds of training and of prediction.
+    """Train, and return the logits of dev and the seconds of training and of prediction.
 
-    A sampler determines the order of the rows of each epoch; without one the Trainer draws it.
+    A sampler determines the order of the rows in each epoch; without one the Trainer draws it.
     """
     with tempfile.TemporaryDirectory() as scratch:
         args = _arguments(scratch, flags, values)
@@ -94,9 +95,10 @@ def _arguments(scratch: str, flags: Flags, values: Values) -> TrainingArguments:
 
 
 def _predict(trainer: Trainer, dev: Dataset, flags: Flags) -> Any:
-    """Return the logits in the order of dev; grouping by length predicts the longest rows first.
+    """Return the logits in the order of dev.
 
-    The Trainer's own grouping does not return the order of the rows.
+    If rows are grouped by length, this function sorts them, the longest first, because the
+    Trainer's own grouping does not return the order of the rows.
     """
     if not flags.by_length:
         return trainer.predict(dev).predictions

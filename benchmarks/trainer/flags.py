@@ -15,8 +15,8 @@ __all__ = ["FLAGS", "Flags"]
 class Flags:
     """Options for building and computing batches.
 
-    `pads_to_limit` are the head types whose scripts pad every row to the maximum length; the others
-    pad to the longest row of a batch, rounded up to a multiple of `multiple`.
+    `pads_to_limit` are the head types for which every row is padded to the maximum length. For the
+    others rows are padded to the longest row of a batch, rounded up to a multiple of `multiple`.
     """
 
     pads_to_limit: frozenset[str] = frozenset()
@@ -51,12 +51,13 @@ FLAGS = {
     "random": Flags(multiple=16),
     "random-bf16": Flags(multiple=16, bf16=True),
 }
-"""Flags by name.
+"""Flags, keyed by name.
 
-`default`: run_glue.py and run_qa.py have --pad_to_max_length True, with 128 and 384 tokens;
-run_swag.py and run_ner.py have it False. All use fp32, random order, no data loader workers, and
-fused AdamW (training_args.py, `optim`, since torch 2.8), which is therefore on everywhere. `best`
-is compared with the others that begin with "best", to ensure that it is the best. `random` and
-`random-bf16` are for scores: they have nothing that changes which examples share a step
-(docs/log.md describes the effect of grouping by length on STS-B).
+"default" has the defaults of the example scripts: run_glue.py and run_qa.py have
+--pad_to_max_length True, with 128 and 384 tokens; run_swag.py and run_ner.py have it False. All of
+them use fp32, random order, no data loader workers, and fused AdamW (training_args.py, `optim`,
+since torch 2.8), which is therefore on in all flags. "best" is compared with the other flags whose
+names begin with "best", to ensure that it is the best. "random" and "random-bf16" are for
+comparisons of scores: they do not change which examples share a step (docs/log.md describes the
+effect of grouping by length on STS-B).
 """

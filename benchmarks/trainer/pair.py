@@ -38,7 +38,7 @@ def correlations(guess: np.ndarray, gold: np.ndarray) -> Scores:
 
 @dataclass(frozen=True)
 class GlueFile:
-    """Columns of the texts and the label in a task's official files."""
+    """Format of a task's official files: the columns of its texts and label, and its labels."""
 
     folder: str
     texts: tuple[int, ...]
@@ -78,7 +78,7 @@ def problem(request: Request) -> Problem:
 
 
 def _read(request: Request, task: GlueFile, split: str, tokenizer: Any) -> Dataset:
-    """Read a split as token ids and labels."""
+    """Read a split of a task, and return its token ids and labels."""
     path = Path(request.folder) / task.folder / f"{split}.tsv"
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))

@@ -17,8 +17,8 @@ Scores = dict[str, float]
 class Request:
     """A checkpoint, the folder with a task's official files, and the encoding of rows.
 
-    Rows have at most `max_tokens`, and are padded to that length if `pads`; otherwise batches are
-    padded to a multiple of `multiple`.
+    Rows have at most `max_tokens` tokens, and are padded to that length if `pads` is true.
+    Otherwise batches are padded to a multiple of `multiple`.
     """
 
     checkpoint: str
@@ -30,7 +30,7 @@ class Request:
 
     @property
     def padding(self) -> Any:
-        """Argument `padding` of the tokenizer."""
+        """Value of the tokenizer's argument `padding`."""
         return "max_length" if self.pads else False
 
     def tokenizer(self) -> Any:
@@ -44,10 +44,10 @@ class Problem:
     Attributes:
         train: The training rows.
         dev: The dev rows.
-        lengths: The number of real tokens of each row, by split.
-        collate: Builds a batch.
-        network: Loads the checkpoint with a new head.
-        score: Scores logits in the order of `dev`.
+        lengths: The number of real tokens of each row, keyed by split.
+        collate: Function that builds a batch.
+        network: Function that loads the checkpoint with a new head.
+        score: Function that scores logits, which are in the order of `dev`.
     """
 
     train: Dataset
@@ -59,5 +59,5 @@ class Problem:
 
 
 def real_lengths(masks: list[list[int]]) -> list[int]:
-    """Return the number of tokens of every row without padding."""
+    """Return the number of real tokens of each row, given the rows' attention masks."""
     return [int(np.sum(mask)) for mask in masks]

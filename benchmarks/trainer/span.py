@@ -23,7 +23,7 @@ BEST, LONGEST = 20, 30
 
 
 class Question(NamedTuple):
-    """A question on a passage; its answers with their start, in characters."""
+    """A question on a passage, with its answers and their positions in characters."""
 
     text: str
     context: str
@@ -92,7 +92,7 @@ def _context(encoded: Any, row: int) -> range:
 
 
 def _targets(encoded: Any, questions: list[Question]) -> tuple[list[int], list[int]]:
-    """Return the first and last token of the first answer in each window, 0 if it is incomplete."""
+    """Return the first and last token of the first answer in each window, or 0 if it is cut."""
     places = [
         _places(
             encoded["offset_mapping"][row], _context(encoded, row), *questions[number].answers[0]
@@ -113,7 +113,7 @@ def _places(
 
 
 def _answers(logits: Any, encoded: Any, questions: list[Question]) -> list[str]:
-    """Return the best span of each passage, by the sum of two logits, over all its windows."""
+    """Return the best answer to each question over all windows, by the sum of two logits."""
     found: dict[int, list[tuple[float, int, int]]] = defaultdict(list)
     for row, number in enumerate(encoded["overflow_to_sample_mapping"]):
         offsets, context = encoded["offset_mapping"][row], _context(encoded, row)

@@ -57,7 +57,7 @@ def _read(path: Path) -> list[Sentence]:
 
 
 def _iob2(tags: list[str]) -> list[str]:
-    """Convert the files' IOB1 tags to IOB2, as on the hub: B at each entity's first word."""
+    """Convert the files' IOB1 tags to IOB2, as on the hub, in which every entity begins with B."""
     before = ["O", *tags]
     return [
         f"B{tag[1:]}" if tag[0] == "I" and last[1:] != tag[1:] else tag
@@ -86,7 +86,7 @@ def _labels(words: list[int | None], tags: list[str]) -> list[int]:
 
 
 def _tags(numbers: Any, gold: list[int]) -> list[str]:
-    """Return the names of the tags of first tokens."""
+    """Return the names of predicted tags at the first tokens of words, where `gold` has a tag."""
     return [
         TAGS[int(number)]
         for number, right in zip(np.asarray(numbers), gold, strict=False)
