@@ -79,8 +79,7 @@ class Reproduction:
 
     @property
     def text(self) -> str:
-        """The entry's score as tables show it, with a mark if it has flags; empty without a score.
-        """
+        """The entry's score as tables show it, marked if it has flags; empty without a score."""
         return "" if self.ours is None else marked(f"{self.ours:.1f}", self.flags)
 
     @property

@@ -91,7 +91,7 @@ class _Grid(NamedTuple):
 
 
 class _Spreads(NamedTuple):
-    """Whether scores, and whether task values, are printed with their spread."""
+    """Selection of the numbers that are printed with their spread: scores, task values or both."""
 
     score: bool
     tasks: bool

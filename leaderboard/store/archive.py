@@ -290,7 +290,7 @@ def read_kept(path: Path) -> tuple[Run, bool]:
 
 
 class Taken(NamedTuple):
-    """What happened to the files with unstored outcomes when a store was opened.
+    """Summary of what happened to the files with unstored outcomes when a store was opened.
 
     Attributes:
         added: Number of runs that were stored.

@@ -229,7 +229,7 @@ def _begin_on_sqlite(connection: Connection) -> None:
         return
     # SQLite before 3.51.3 can lose pages in WAL mode (sqlite.org/wal.html#walresetbug).
     connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
-    # This pragma has no effect inside a transaction, so it comes before BEGIN.
+    # Inside a transaction the pragma would do nothing, so it comes before BEGIN.
     if not options.get("bench_checks_keys"):
         connection.exec_driver_sql("PRAGMA foreign_keys=OFF")
     connection.exec_driver_sql("BEGIN IMMEDIATE")
