@@ -103,7 +103,7 @@ def _dump(data: Any, *, sort_keys: bool) -> str:
 
 
 def _number(value: object) -> int | float:
-    """Convert a number that the JSON encoder does not know; raise TypeError for other objects."""
+    """Convert a number of another type (e.g. NumPy) for JSON; raise TypeError for other objects."""
     if isinstance(value, Integral):
         return int(value)
     if isinstance(value, Real):
@@ -132,7 +132,7 @@ def _unstorable(data: Any, where: str = "value") -> Iterator[str]:
         yield f"{where} is a {type(data).__name__}"
 
 
-# Files that are written completely or not at all.
+# Atomic file writes: a file is written completely or not at all.
 
 
 @contextmanager

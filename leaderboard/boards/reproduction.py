@@ -106,7 +106,7 @@ class Reproduction:
 
 
 def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
-    """Compare the entry's scores with the published scores of its model.
+    """Compare a leaderboard entry's scores with the published scores of its model.
 
     Tasks with published dev scores to compare with (see `REFERENCES`) come first. For each other
     task with a dev split, the first published score on another split or with another protocol

@@ -439,7 +439,7 @@ def render_published(block: PublishedBlock, console: Console, *, left_out: int =
         left_out: Number of published rows that are not in `block`; it is printed below the table.
     """
     console.print(Text(f"{block.title}, {block.origin} ({block.split})", style="bold"))
-    columns = range(1 + len(block.tasks))  # columns of numbers: the score, then every task
+    columns = range(1 + len(block.tasks))  # columns with numbers: the score and every task
     wide = _published_table(block, columns, "/")
     fits = _published_fits(wide, console)
     for table in [wide] if fits else _published_tables(block, columns, console):

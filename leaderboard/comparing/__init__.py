@@ -28,7 +28,7 @@ from benchharness.tasks.task import Metric, Task, suffix_of
 Array = npt.NDArray[np.float64]
 
 Units = Sequence[Sequence[int]]
-"""For each unit, the indices of its examples in the split."""
+"""For each unit (an example, or a group scored together), the indices of its examples."""
 
 CLOSE = 1e-9
 """Maximum difference between a score computed from parts and the value that the metric computes."""
@@ -79,14 +79,14 @@ Known = Outcomes | str
 
 
 class Pairs(NamedTuple):
-    """Outcomes of two systems for the same units and seeds, which are compared pairwise."""
+    """Outcomes of two systems for the same examples and seeds, which are compared pairwise."""
 
     one: Outcomes
     other: Outcomes
 
     @property
     def difference(self) -> float:
-        """Score of `one` minus the score of `other`, averaged over seeds."""
+        """Score of the system `one` minus the score of `other`, averaged over seeds."""
         return float((self.one.scores - self.other.scores).mean())
 
 
@@ -94,8 +94,9 @@ class Pairs(NamedTuple):
 class Headline:
     """Outcomes of two systems for the score of a task that leaderboards show.
 
-    `units` contains the indices of each unit's examples, numbered consecutively over all splits.
-    `is_accuracy` is true if the score is the share of right examples in a single split.
+    `units` contains the indices of the examples in each unit (an example, or a group that is scored
+    together), numbered consecutively over all splits. `is_accuracy` is true if the score is the
+    share of right examples in a single split.
     """
 
     pairs: Pairs
@@ -105,7 +106,7 @@ class Headline:
 
 @dataclass(frozen=True, kw_only=True)
 class Breakdown:
-    """Decomposition of a metric into parts per unit.
+    """Decomposition of a metric into parts per unit (an example, or a group scored together).
 
     `parts(predictions, examples, units)` returns an array `[units, parts]`. `score` maps sums or
     means of parts, `[..., parts]`, to scores `[...]`. `is_mean` is true if the score is the mean of
@@ -406,7 +407,7 @@ def _cluster_sums(predictions: Sequence[Any], examples: Sequence[Any], units: Un
 
 
 def _summed(rows: Any, units: Units) -> Array:
-    """Sum `[examples, parts]` to `[units, parts]`."""
+    """Sum the parts of the examples in each unit: `[examples, parts]` to `[units, parts]`."""
     table = np.asarray(rows, dtype=np.float64)
     if len(units) == len(table):
         return table

@@ -106,7 +106,7 @@ def _thirds(
     return {name: places for name, places in thirds if places}
 
 
-# The comparison of two systems.
+# Comparison of two systems.
 
 ALPHA = 0.05
 """Family-wise error rate: probability of at least one significant task if no task differs."""
@@ -421,8 +421,9 @@ FEW = 16
 def bootstrap_interval(pairs: Pairs, *, level: float = 0.95, draws: int = 5_000) -> Interval:
     """Return the bootstrap confidence interval of the mean difference, over other examples.
 
-    Units are drawn with replacement, each with the outcomes of both systems and all seeds. It is
-    the percentile interval in Efron and Tibshirani, An Introduction to the Bootstrap, 1993.
+    Examples, or groups that are scored together, are drawn with replacement, each with the outcomes
+    of both systems and all seeds. It is the percentile interval in Efron and Tibshirani, An
+    Introduction to the Bootstrap, 1993.
     """
     found = _redrawn(pairs, draws, np.random.default_rng(0))
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
@@ -445,7 +446,7 @@ def _redrawn(pairs: Pairs, draws: int, generator: np.random.Generator) -> Array:
             times = generator.multinomial(units, counts / units, size=few)
         else:
             times = times_drawn(kind_of.ravel(), len(kinds), few, generator)
-        means.append(times.astype(np.float64) @ kinds / units)  # floats multiply faster
+        means.append(times.astype(np.float64) @ kinds / units)  # the product of floats is faster
     scores = pairs.one.score(np.concatenate(means).reshape(draws, 2, seeds, parts))
     differences: Array = (scores[:, 0] - scores[:, 1]).mean(axis=-1)
     return differences
@@ -459,7 +460,7 @@ ALL_UP_TO = 12
 CHOICES = np.array(
     [[math.comb(n, k) for k in range(ALL_UP_TO + 1)] for n in range(ALL_UP_TO + 1)], dtype=float
 )
-"""Binomial coefficients n over k: the number of ways to exchange k of n equal units."""
+"""Binomial coefficients: `CHOICES[n, k]` is the number of ways to exchange k of n equal units."""
 
 ALIKE = 1e-12
 """Tolerance for comparing differences, which depend slightly on the order of summation."""
@@ -468,11 +469,12 @@ ALIKE = 1e-12
 def permutation_p_value(pairs: Pairs, *, draws: int = 10_000) -> float:
     """Return the two-sided p-value of the paired permutation test.
 
-    It tests the mean difference over seeds. If the systems do not differ, their outputs for a unit
-    can be exchanged, for all seeds together, because outputs for the same example are correlated
-    (Noreen, Computer-Intensive Methods for Testing Hypotheses, 1989). If few units differ, all
-    exchanges are tried. Otherwise `draws` exchanges are sampled with a fixed random seed, and the
-    observed difference is counted as one of them.
+    It tests the mean difference over seeds. If the systems do not differ, their outputs for an
+    example (or a group that is scored together) can be exchanged, for all seeds together, because
+    outputs for the same example are correlated (Noreen, Computer-Intensive Methods for Testing
+    Hypotheses, 1989). If the systems differ on few examples, all exchanges are tried. Otherwise
+    `draws` exchanges are sampled with a fixed random seed, and the observed difference is counted
+    as one of them.
     """
     # Slightly below the observed difference, so that equal differences count despite rounding.
     found = abs(pairs.difference) * (1 - ALIKE) - ALIKE

@@ -215,7 +215,7 @@ class Noise:
         squares = self.units**2 / self.unit_freedom
         if self.seeds is None:
             return Estimate(value=value, variance=self.units, squares=squares)
-        # 1/n of the first system plus 1/m of the second.
+        # 1/n for n seeds of the first system, plus 1/m for m seeds of the second.
         share = loss * sum(1 / seeds for seeds in self.sides)
         seeds, own = share * self.seeds.variance, share * self.seeds.own
         least = self.units - max(0.0, 1 - 2 / self.seeds.freedom) * own
@@ -291,9 +291,10 @@ def chunks(draws: int, width: int, most: int = CHUNK) -> Iterator[int]:
 def times_drawn(
     kind_of: npt.NDArray[np.intp], kinds: int, draws: int, generator: np.random.Generator
 ) -> npt.NDArray[np.intp]:
-    """Draw units with replacement; return how often each kind was drawn, `[draws, kinds]`.
+    """Draw units (examples) with replacement; return how often each kind was drawn.
 
-    `kind_of` contains the kind of each unit; equal units have the same kind.
+    The result has the shape `[draws, kinds]`. `kind_of` contains the kind of each unit; equal units
+    have the same kind.
     """
     units = len(kind_of)
     samples = (kind_of[generator.integers(units, size=units)] for _ in range(draws))
@@ -305,8 +306,9 @@ def resampled_scores(
 ) -> list[Array]:
     """Return the scores of each system on `draws` bootstrap resamples, as arrays `[draws, seeds]`.
 
-    Units are drawn with replacement. All systems and seeds use the same resamples, so that systems
-    can be compared pairwise (Efron and Tibshirani, An Introduction to the Bootstrap, 1993).
+    Examples, or groups that are scored together, are drawn with replacement. All systems and seeds
+    use the same resamples, so that systems can be compared pairwise (Efron and Tibshirani, An
+    Introduction to the Bootstrap, 1993).
     """
     units = len(systems[0].parts)
     flat = [system.parts.reshape(units, -1) for system in systems]

@@ -65,7 +65,7 @@ class Part:
     noise: Noise
 
     def at(self, count: int) -> Estimate:
-        """Return the estimate that `count` seeds of each system would give."""
+        """Return the estimate of the difference that is expected with `count` seeds per system."""
         return self.noise.with_seeds(count).estimate(self.difference)
 
 

@@ -85,7 +85,7 @@ def _breaks(caption: str) -> bool:
     return re.search(r"[\\{}$%&#_^]|\n\s*\n", plain) is not None
 
 
-# The text of a cell.
+# Escaping of texts.
 
 _MEANINGS = {
     "\\": r"\textbackslash{}",
@@ -139,7 +139,7 @@ def breakable(text: str) -> str:
     return " ".join(words)
 
 
-# The text of a table.
+# Conversion of a table.
 
 _HEADINGS = {
     "scored": "Scored prediction files",

@@ -27,7 +27,7 @@ from benchharness.leaderboard.text import grouped, visible
 from benchharness.tasks.suites import find_task, title_of
 
 SCORE = "score"
-"""Name of the column for the suite's score."""
+"""Name of the column with the suite's score."""
 
 FACTS = ("rank", "recipe", "precision", "seeds")
 """Names of the columns that do not contain scores."""

@@ -186,7 +186,7 @@ def build_example(
     # A higher difficulty is harder. Without gold answers, it is the share of seeds whose answer
     # differs from the most frequent answer.
     if row.judged:
-        near = fmean(found.near for found in row.judged[0])  # first system
+        near = fmean(found.near for found in row.judged[0])  # of the first system
         difficulty = -near
     else:
         counts = [len(places) for _, places in _grouped(kind, row.sides[0])]
@@ -241,7 +241,7 @@ def _answers(
         yield AnswerView(text=text, state=state, note=note)
 
 
-# The texts of an example, with highlighted spans.
+# Texts of an example, with highlighted spans.
 
 
 def _options(kind: AnswerType, row: Row) -> Iterator[tuple[str, str, bool]]:

@@ -1,4 +1,4 @@
-"""Predictions page: the answers of one or two systems to each example of a task."""
+"""Predictions page, which shows the answers of one or two systems to each example of a task."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -119,7 +119,7 @@ def _records(view: PredictionsView) -> str:
     return json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
 
 
-# The content of a page.
+# Computing the content of a page.
 
 
 def build_view(predicted: PredictedTask) -> PredictionsView:

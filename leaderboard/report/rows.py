@@ -140,7 +140,7 @@ class RowGroup:
 
     @property
     def inline(self) -> tuple[RowView, ...]:
-        """Rows that are plain HTML in the page."""
+        """Rows that are plain HTML in the page, and need no script."""
         return self.rows[:INLINE_ROWS]
 
     @property

@@ -61,7 +61,7 @@ class RunSection:
 
     @property
     def flags(self) -> Sequence[str]:
-        """Warnings about the run's scores and its loss."""
+        """Warnings about the run's scores and its training loss."""
         return [*(flag for line in self.evaluations for flag in line.flags), *self.curve_flags]
 
     @property
@@ -140,7 +140,7 @@ def _duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-# The command that repeats a run, quoted for a POSIX shell.
+# Composing the command that repeats a run, quoted for a POSIX shell.
 
 _PACKAGED = ("paper", "fast", "checkpoints")  # recipes that exist on every machine
 

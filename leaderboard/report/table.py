@@ -89,7 +89,7 @@ def _with_heat(cell: CellView, scale: tuple[float, float] | None) -> CellView:
     return replace(cell, heat=round(LEVELS * min(max(share, 0.0), 1.0)))
 
 
-# The table.
+# Building the table.
 
 _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
     {
@@ -135,7 +135,7 @@ class TableView:
     reproduced: tuple[tuple[Entry, Sequence[Reproduction]], ...]
     languages: tuple[LanguageTable, ...]
     contrasts: tuple[tuple[Any, ...], ...]
-    """Ids of two rows, and the result of their paired test keyed by the column's name."""
+    """Ids of two rows, and the results of their significance tests keyed by the column's name."""
 
 
 SECTIONS = ("#run-", "#runs-")

@@ -135,7 +135,7 @@ RUNS = Table(
     _needed("task", _Words),  # "glue/rte"
     _needed("suite", _Words),  # "glue"
     _needed("data", _Words),  # "hub", "mini" or a folder
-    Column("limit", BigInteger),  # rows kept of each split
+    Column("limit", BigInteger),  # maximum number of rows per split
     _needed("seed", BigInteger),
     _needed("precision", _Words),
     Column("start_from", _Words),  # key of the job from which it continued
@@ -143,14 +143,14 @@ RUNS = Table(
     Column("seconds", Double),
     Column("parameters", BigInteger),
     _needed("finished", _Words),  # UTC, ISO 8601
-    _needed("error", _Words),  # a failure's sentence; "" for a result
+    _needed("error", _Words),  # error message of a failure; "" for a result
     _needed("fingerprints", _Json),  # digest by "task:split"
-    # Large columns. A failure has only the job and the details.
+    # Large columns. For a failure, only the job and the details are set.
     _needed("job", _Json),  # Job.to_json
-    Column("curve", _Json),  # CurvePoints
-    Column("cost", _Json),  # Cost
+    Column("curve", _Json),  # list of CurvePoint
+    Column("cost", _Json),  # fields of Cost
     Column("provenance", _Json),
-    _needed("details", _Words),  # a failure's traceback or log's end
+    _needed("details", _Words),  # a failure's traceback, or the end of its log
     UniqueConstraint("job_key", "attempt", name="runs_attempt"),
     Index("runs_newest", "job_key", "status", "attempt"),
 )
@@ -190,7 +190,7 @@ PREDICTIONS = Table(
 """Table with one row per split that a run predicted."""
 
 BETWEEN_NAMES = "\n"
-"""Separator of the names in a headline's `suite` and `task`, if there are several."""
+"""Separator between names in the columns `suite` and `task` of the table `headlines`."""
 
 HEADLINES = Table(
     "headlines",
@@ -208,7 +208,10 @@ HEADLINES = Table(
     Index("headlines_task", "task"),
     Index("headlines_model", "model"),
 )
-"""Table with the run of each job that lists show: its newest result, else its newest failure."""
+"""Table with one row (headline) per job, for the run that lists show.
+
+This run is the newest result or, without a result, the newest failure.
+"""
 
 ANNOTATIONS = Table(
     "annotations",

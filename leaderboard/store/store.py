@@ -497,7 +497,7 @@ class Store:
             return list(dict.fromkeys(found))
 
     def models(self) -> list[str]:
-        """Return the sorted names of all models that have runs."""
+        """Return the sorted names of all models that have stored runs."""
         with reading(self._engine) as db:
             known = _values_of(HEADLINES.c.model)
             names = list(db.scalars(select(known.c.value).order_by(known.c.value)))
@@ -561,7 +561,7 @@ class Store:
                 found = {run.job_key: self._placed(run_to_outcome(run)) for run in runs}
                 for key in some:
                     if key not in found:
-                        _find_key(db, key)  # raises an error if it is not stored
+                        _find_key(db, key)  # raises an error if the job is not stored
                         raise DamagedError(f"run {key[:12]} is in no list")
             yield from (found[key] for key in some)
 
@@ -659,11 +659,11 @@ class Store:
         return merge_runs(self._engine, found if are_checked else fitting(found))
 
     def check_rows(self, known: Known, source: str, *, is_own: bool = False) -> list[str]:
-        """Check whether external runs and stored runs predicted the same examples of each split.
+        """Check whether runs from another store predicted the same examples as stored runs.
 
         Args:
             known: Splits predicted by the external runs, with the example ids (see numbers.py).
-            source: Name of the external file or store, for messages.
+            source: Name of the file or store that contains the external runs, for messages.
             is_own: True if the external runs come from this store.
 
         Returns:

@@ -152,7 +152,7 @@ def log_axis(
         if len(inside) < _LEAST_LOG_TICKS:
             rounds = [decade * factor for decade in decades for factor in factors]
             inside = [value for value in rounds if low <= value <= high]
-    # Rounded up, so that no more than _MOST_LOG_TICKS ticks remain.
+    # Keep every n-th tick, with n rounded up so that at most _MOST_LOG_TICKS ticks remain.
     apart = -(-len(inside) // _MOST_LOG_TICKS) or 1
     axis = Axis(
         label=label,

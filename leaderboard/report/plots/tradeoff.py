@@ -138,7 +138,7 @@ def published_points(board: Board, anchor: str, task: str | None, sizes: Sizes) 
 
 
 def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Point:
-    size, _ = published_size(row, sizes)  # other costs are not printed
+    size, _ = published_size(row, sizes)  # sources do not print other costs
     return Point(
         kind="published",
         entry="",
@@ -153,7 +153,7 @@ def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Po
     )
 
 
-# The figures.
+# Figures.
 
 MOST_MARKS = 200
 """Maximum number of marks in a figure. More would make the page slow and would not be readable."""
