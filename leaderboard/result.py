@@ -671,10 +671,10 @@ learns the label frequencies decreases by about one per cent from its random ini
 
 
 def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
-    """Return the flag "the training loss never fell" if the loss is as high at the end as before.
+    """Return the flag "the training loss never fell" if the loss decreases by less than 2 %.
 
-    `losses` are the training losses in order. The means of the first and last quarter are compared.
-    A curve with fewer than four points gets no flag.
+    `losses` are the training losses in order; the means of the first and the last quarter are
+    compared. There is no flag for fewer than four losses.
     """
     if len(losses) < _FEWEST_POINTS:
         return ()

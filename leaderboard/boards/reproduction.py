@@ -59,7 +59,7 @@ class Reproduction:
         task: Name of the task.
         row: Published row that contains the published score.
         theirs: Published score.
-        ours: Median of the entry's scores over seeds; None if it cannot be compared.
+        ours: Median of the entry's scores over seeds; may be None if the scores cannot be compared.
         noise: Largest difference that can be explained by chance; None if the scores cannot be
             compared.
         reason: Reason why the scores cannot be compared; empty if they can.
@@ -97,7 +97,7 @@ class Reproduction:
 
     @property
     def verdict(self) -> _Verdict:
-        """Verdict: whether the entry's score is below or above the published score beyond noise."""
+        """Verdict on the difference, which is "within noise" if it is not larger than `noise`."""
         if self.noise is None or self.difference is None:
             return "not comparable"
         if abs(self.difference) <= self.noise:

@@ -339,7 +339,7 @@ def over_seeds_alone(board: Board) -> Iterator[str]:
 
 
 def _intervals(board: Board) -> Iterator[str]:
-    """Yield sentences about the sources of noise in the intervals, and about similar entries."""
+    """Yield sentences about the noise that intervals cover, and entries that do not differ."""
     found = [(e, e.uncertainty) for e in board.entries if e.uncertainty is not None]
     if not found:
         return

@@ -312,7 +312,7 @@ def _difference(pairs: Pairs) -> Estimate:
 
 
 def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """Apply Holm's correction to the p-values of the contrasts; return the contrasts with both."""
+    """Return the contrasts with p-values corrected by Holm's method, if they have p-values."""
     tested = [c.p_value for c in contrasts if c.p_value is not None]
     corrected = iter(holm(tested))
     return [

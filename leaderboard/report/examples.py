@@ -67,7 +67,7 @@ class AnswerView:
     """Answer of a system to an example.
 
     `state` is "right", "wrong", or "" if it is unknown. `note` contains the seeds that gave this
-    answer, and their confidence if it is known.
+    answer, and its mean probability if that is known.
     """
 
     text: str

@@ -61,7 +61,7 @@ class _Words(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """Convert a value from Python for the database."""
+        """Convert a Python value to the value that is stored in the database."""
         return None if value is None else storable(value)
 
 
@@ -72,11 +72,11 @@ class _Json(TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """Convert a value from Python for the database."""
+        """Convert a Python value to the value that is stored in the database."""
         return None if value is None else to_text(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
-        """Convert a value from the database to Python."""
+        """Convert a value that is stored in the database to a Python value."""
         return None if value is None else _parsed(value)
 
 
@@ -94,7 +94,7 @@ class PackedJson(TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> bytes:  # noqa: ARG002
-        """Convert a value from Python for the database."""
+        """Convert a Python value to the value that is stored in the database."""
         text = to_text(value).encode("ascii")
         if len(text) >= _SMALL:
             return zlib.compress(text)
@@ -104,7 +104,7 @@ class PackedJson(TypeDecorator[Any]):
         return packing.compress(text) + packing.flush()
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
-        """Convert a value from the database to Python."""
+        """Convert a value that is stored in the database to a Python value."""
         return _parsed(value, packed=True)
 
 
@@ -129,7 +129,7 @@ RUNS = Table(
     _needed("digest", Text),  # SHA-256 of the run, to detect damage (see record.py)
     # Copied from the job, for searching and listing.
     _needed("model", _Words),
-    _needed("weights", _Words),  # a hub revision, or "sha256:..."
+    _needed("weights", _Words),  # a Hub revision, or "sha256:..."
     _needed("recipe", _Words),  # name: "paper"
     _needed("recipe_digest", Text),  # digest of the values of the settings
     _needed("task", _Words),  # "glue/rte"

@@ -361,7 +361,7 @@ class Store:
         return [self.kept_folder, *kept_elsewhere(self.place_digest)]
 
     def keep_named_code(self) -> None:
-        """Record the code (plugins, scripts) that the user named on this command line.
+        """Record the code (scripts, plugins) that the user named on this command line.
 
         The record is kept on this machine, so that later commands load the code again. Code of runs
         from an archive or another store is not recorded.
@@ -651,9 +651,9 @@ class Store:
         """Store the runs of another store (see `merging.merge_runs`).
 
         Others may write meanwhile. Raises StoreError if a run differs from what its store wrote, or
-        if its numbers are impossible; runs before it stay stored. To store all runs or none, check
-        them first (`check_runs` or `check_archive`, then `check_rows`) and pass `are_checked=True`,
-        which skips the check of the numbers.
+        if its numbers are impossible; runs of earlier transactions stay stored. To store all runs
+        or none, check them first (`check_runs` or `check_archive`, then `check_rows`) and pass
+        `are_checked=True`, which skips the check of the numbers.
         """
         found = map(stored_to_run, runs)
         return merge_runs(self._engine, found if are_checked else fitting(found))
