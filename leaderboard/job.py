@@ -18,7 +18,7 @@ language model that is evaluated without training on a task for which other mode
 """
 
 SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
-"""Kinds of runs whose predictions come from one trained model, here or elsewhere."""
+"""Kinds of runs whose predictions come from a single model, trained here or elsewhere."""
 
 START_FROM = "start_from"
 """Setting that names the task or checkpoint from which the job's encoder continues."""
@@ -281,7 +281,7 @@ class Job(Described):
 
     @property
     def values(self) -> dict[str, str | int | float | bool]:
-        """Hyperparameters: the values of all settings except the one that names the start."""
+        """Values of the hyperparameters, keyed by name; without the setting "start_from"."""
         return {name: s.value for name, s in self.settings.items() if name != START_FROM}
 
     @property
@@ -345,7 +345,7 @@ class Job(Described):
         return tuple((task, split) for task, split in pairs if split != "train")
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data that `from_json` turns back into an equal job."""
+        """Return JSON data from which `from_json` creates an equal job."""
         # Not `asdict`, which takes ten times as long and would slow down large imports.
         data = {name: _plain(value) for name, value in vars(self).items() if name in _FIELDS}
         settings = {name: s.to_json() for name, s in self.settings.items()}
@@ -446,7 +446,7 @@ _COUNTS = ("epochs", "shots")
 """Settings that are counts, so that they are written as "3 epochs"."""
 
 _SMALL = 0.01
-"""Number below which values are written with an exponent."""
+"""Numbers below this one are written with an exponent, e.g. as 3e-4."""
 
 
 class Word(NamedTuple):
@@ -473,7 +473,7 @@ def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
     values = {name: found[name] for name in found if name in (*chosen, *swept, *_READ)}
     recipe = known[0].recipe
     words = [] if recipe == PAPER else [Word(recipe, unquoted(recipe))]
-    if recipe == FEATURES_SETTING:  # the value of `features` describes it better
+    if recipe == FEATURES_SETTING:  # the value of the setting describes it better
         words = [] if FEATURES_SETTING in values else [Word("fine-tuned", "features=fine-tuned")]
     elif not values:
         return (Word(label, unquoted(label)),)

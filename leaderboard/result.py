@@ -138,13 +138,13 @@ class Result:
         return flags_by_task(said, [point.loss for point in self.curve])
 
     def has_collapsed(self, task: str) -> bool:
-        """Return whether a trained model has learned nothing of a task; False for a baseline."""
+        """Return whether a trained model has learned nothing on a task; False for baselines."""
         return has_collapsed(self.job.kind, self.flags.get(task, ()))
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data that `from_json` turns back into an equal result.
+        """Return JSON data from which `from_json` creates an equal result.
 
-        Large parts, such as the predictions, are shared and not copied.
+        Large parts, such as the predictions, are not copied.
         """
         return {
             "job": self.job.to_json(),
@@ -202,7 +202,7 @@ class Failure:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data that `from_json` turns back into an equal failure."""
+        """Return JSON data from which `from_json` creates an equal failure."""
         return vars(self) | {"job": self.job.to_json()}
 
     @classmethod
@@ -516,12 +516,12 @@ class RunRow(Described):
         return self.kind in SINGLE
 
     def has_collapsed(self, task: str) -> bool:
-        """Return whether a trained model has learned nothing of a task; False for a baseline."""
+        """Return whether a trained model has learned nothing on a task; False for baselines."""
         return has_collapsed(self.kind, self.flags.get(task, ()))
 
     @property
     def suite(self) -> str:
-        """Suite of the task."""
+        """Name of the suite to which the task belongs."""
         return self.task.partition("/")[0]
 
     @cached_property
@@ -535,7 +535,7 @@ class RunRow(Described):
         return next((self.scores[task][name] for name, known in names if known == measure), None)
 
 
-# Conversion of stored predictions to the objects that metrics and submissions use.
+# Conversion between stored predictions and the objects that metrics and submissions use.
 
 
 def predictions_of(
@@ -647,7 +647,7 @@ def measures_of(task: str) -> Mapping[str, Measure]:
 NEVER_FELL = "the training loss never fell"
 
 COLLAPSED = frozenset({CONSTANT, NEVER_FELL})
-"""Flags of a run that has learned nothing."""
+"""Flags that mean that a run has learned nothing."""
 
 
 def has_collapsed(kind: str, flags: Iterable[str]) -> bool:
@@ -671,10 +671,10 @@ learns the label frequencies decreases by about one per cent from its random ini
 
 
 def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
-    """Return the flag "the training loss never fell" if the loss is as high at the end as before.
+    """Return the flag "the training loss never fell" if the loss decreases by less than 2 %.
 
-    `losses` are the training losses in order. The means of the first and last quarter are compared.
-    A curve with fewer than four points gets no flag.
+    `losses` are the training losses in order; the means of the first and the last quarter are
+    compared. There is no flag for fewer than four losses.
     """
     if len(losses) < _FEWEST_POINTS:
         return ()

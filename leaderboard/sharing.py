@@ -41,13 +41,13 @@ def is_label(text: str) -> bool:
 
 
 def without_paths(text: str, known: Iterable[str] = ()) -> str:
-    """Shorten all paths in a text by `path_label`.
+    """Return a text in which all paths are shortened by `path_label`.
 
     `known` are paths that may occur in the text. They are found even if they contain spaces.
     """
     if "/" not in text:
         return text
-    # The longest first, because one may be a prefix of another.
+    # Replace the longest paths first, because a path may be a prefix of another.
     for path in sorted(filter(_is_path, known), key=len, reverse=True):
         text = text.replace(path, path_label(path))
     if not _is_path(home := _home()):
@@ -56,7 +56,7 @@ def without_paths(text: str, known: Iterable[str] = ()) -> str:
     # that the digits are computed from the complete path.
     in_home = rf"{_START}{re.escape(home)}(?![.-]?\w)(?:{_REST})?"
     text = re.sub(f"{in_home}|{_PATH}", _labelled, text, flags=re.ASCII)
-    return text.replace(home, "~")  # after a letter, as in -I/home/me
+    return text.replace(home, "~")  # the home folder after a letter, as in -I/home/me
 
 
 def _labelled(found: re.Match[str]) -> str:
@@ -75,7 +75,7 @@ def _home() -> str:
 @cache
 def _users() -> tuple[str, ...]:
     """Return the possible names of the user's home folder."""
-    with suppress(KeyError, OSError):  # the user has no name
+    with suppress(KeyError, OSError):  # the user's name is unknown
         return (getuser(), PurePath(_home()).name)
     return (PurePath(_home()).name,)
 
@@ -85,7 +85,7 @@ def _is_path(text: str) -> bool:
 
 
 def shared_row(run: RunRow) -> RunRow:
-    """Shorten the paths in the data, error, source and settings of a run."""
+    """Return a run's row with shortened paths in its data, error, source and settings."""
     known = (run.data,)
     data, error, source = (without_paths(text, known) for text in (run.data, run.error, run.source))
     settings = _settings(run.settings, known, is_file=run.kind == "scored")
@@ -95,7 +95,7 @@ def shared_row(run: RunRow) -> RunRow:
 
 
 def shared_job(job: Job) -> Job:
-    """Shorten the paths in a job; its key stays the same, because it does not depend on paths."""
+    """Return a job with shortened paths and the same key, which does not depend on paths."""
     known = _places_of(job)
     return replace(
         job,
@@ -110,7 +110,7 @@ def shared_job(job: Job) -> Job:
 
 
 def _definition(job: Job) -> Mapping[str, Any] | None:
-    """Shorten the paths of scripts in the job's task definition; the task keeps its name."""
+    """Return the job's task definition with shortened paths of scripts, and the same name."""
     if not job.definition:
         return job.definition
     return custom_tasks().without_paths(job.definition, without_paths)
@@ -126,7 +126,7 @@ def _places_of(job: Job) -> tuple[str, ...]:
 def _settings(
     settings: Mapping[str, Setting], known: Iterable[str], *, is_file: bool
 ) -> Mapping[str, Setting]:
-    """Shorten the paths in settings; `is_file` is true if the settings' sources are files."""
+    """Return settings with shortened paths; `is_file` is true if their sources are files."""
     return {
         name: replace(
             each,
@@ -140,7 +140,7 @@ def _settings(
 
 
 def shared_outcome(outcome: Result | Failure) -> Result | Failure:
-    """Shorten the paths in a result or failure; its key, scores and predictions do not change."""
+    """Return an outcome with shortened paths, and the same key, scores and predictions."""
     job, known = outcome.job, _places_of(outcome.job)
     if isinstance(outcome, Failure):
         return replace(
@@ -154,7 +154,7 @@ def shared_outcome(outcome: Result | Failure) -> Result | Failure:
 
 
 def _walked(value: Any, known: Iterable[str]) -> Any:
-    """Shorten the paths in every string of nested plain data."""
+    """Return nested plain data with shortened paths in all strings."""
     match value:
         case str():
             return without_paths(value, known)

@@ -24,7 +24,7 @@ class Interval:
         return self.low <= value <= self.high
 
     def within(self, bounds: "Interval") -> "Interval":
-        """Return the intersection with `bounds`, which must not be empty."""
+        """Return the intersection of the interval and `bounds`, which must overlap."""
         return Interval(low=max(self.low, bounds.low), high=min(self.high, bounds.high))
 
 
@@ -56,7 +56,10 @@ def median_error(values: Sequence[float]) -> float:
 
 
 def median_deviation(deviation: float, count: int) -> float:
-    """Return the standard error of the median of `count` normal values with this deviation."""
+    """Return the standard error of the median of `count` normal values.
+
+    `deviation` is the standard deviation of the values.
+    """
     loss = LOSS if count > 2 else 1.0  # the median of two values is their mean
     return loss * deviation / math.sqrt(count)
 
@@ -158,7 +161,7 @@ def selection_gain(
 
 
 def _deviation(candidates: Sequence[Sequence[float]]) -> float:
-    """Return the standard deviation of seeds; 0 if no candidate has two seeds."""
+    """Estimate the standard deviation over seeds; 0 if no candidate has two seeds."""
     pairs = [abs(a - b) for values in candidates for a, b in combinations(values, 2)]
     # The difference of two normal values has sqrt(2) times their standard deviation. The median of
     # its absolute value is 0.6745 (the third quartile of the normal distribution) times that.
@@ -185,7 +188,11 @@ def _expected_gain(medians: Sequence[float], noise: float) -> float:
 
 
 def _error(error: float, redrawn: Sequence[Any], place: int) -> float:
-    """Return the standard error that decides whether a candidate could have been the best."""
+    """Return the standard error with which a candidate's distance to the best is compared.
+
+    It is `error`, which is due to seeds, combined with the noise of resampled examples, if these
+    are given. `place` is the index of the candidate.
+    """
     # Resampling examples cannot change the difference of the best (index 0) to itself.
     if not redrawn or not place:
         return error

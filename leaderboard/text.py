@@ -1,4 +1,4 @@
-"""Safe display of untrusted text, canonical JSON with digests, and atomic file writes."""
+"""Safe display of untrusted text, compact JSON with digests, and atomic file writes."""
 
 import fcntl
 import hashlib
@@ -69,7 +69,7 @@ def storable(text: str) -> str:
     return text.replace("\0", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-# Canonical JSON: equal values have equal texts, for storage and for digests.
+# JSON without spaces, for storage and for digests.
 
 
 def to_text(data: Any) -> str:
@@ -87,7 +87,7 @@ def plain(data: Any) -> Any:
 
 
 def digest(data: Any) -> str:
-    """Return the SHA-256 (hex) of the data as JSON with sorted keys."""
+    """Return the SHA-256 (hex) of the data as JSON with sorted keys: equal data, equal digests."""
     return hashlib.sha256(_dump(data, sort_keys=True).encode("ascii")).hexdigest()
 
 
@@ -103,7 +103,7 @@ def _dump(data: Any, *, sort_keys: bool) -> str:
 
 
 def _number(value: object) -> int | float:
-    """Convert a number that the JSON encoder does not know; raise TypeError for other objects."""
+    """Convert a number of another type (e.g. NumPy) for JSON; raise TypeError for other objects."""
     if isinstance(value, Integral):
         return int(value)
     if isinstance(value, Real):
@@ -132,7 +132,7 @@ def _unstorable(data: Any, where: str = "value") -> Iterator[str]:
         yield f"{where} is a {type(data).__name__}"
 
 
-# Files that are written completely or not at all.
+# Atomic file writes: a file is written completely or not at all.
 
 
 @contextmanager

@@ -1,1 +1,1 @@
-"""Leaderboard tables: grouping of runs into entries and boards, ranks, and published scores."""
+"""Leaderboards: grouping of runs into entries and boards, ranks, and published scores."""

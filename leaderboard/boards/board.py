@@ -205,7 +205,7 @@ TOP = 30
 
 
 def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
-    """Reduce a board to its first `number` entries of each kind, without changing order and ranks.
+    """Reduce a leaderboard to its first `number` entries per kind; order and ranks do not change.
 
     The best single model of each column and the best one that was fine-tuned here are kept too, so
     that the best value of a column is never removed. Entries with a run whose key is in `keep` are
@@ -281,7 +281,7 @@ def select_entry_or_run(board: Board, name: str) -> Entry | None:
     if len(found) > 1:
         keys = " or ".join(key[: len(prefix) + 6] for key in found)
         raise BenchError(f"{prefix!r} begins the keys of several runs: use {keys}.")
-    for key, whole in found.items():  # reduce the entry to this run
+    for key, whole in found.items():  # at most one; reduce its entry to this run
         cells = {
             task: replace(cell, runs=(run,), values=(value,))
             for task, cell in whole.cells.items()
@@ -341,7 +341,7 @@ def boards_with(
 
 
 def boards_of(keys: Set[str], boards: Iterable[Board]) -> list[Board]:
-    """Return the boards that contain at least one of the runs with these keys."""
+    """Return the boards that contain a run with one of these keys."""
     return [
         board
         for board in boards

@@ -15,7 +15,7 @@ from benchharness.tasks.task import Task, ending_of, suffix_of
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """Runs of one entry on one task, with one value per seed on the score's scale (mostly 0 to 1).
+    """Runs of a leaderboard entry on one task, with a score per seed (mostly from 0 to 1).
 
     Tables show the median, because a fine-tuning run that fails to learn is an outlier that would
     distort a mean. Papers report the median too (RoBERTa: of five seeds).
@@ -138,7 +138,7 @@ def note_lines(noted: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
 
 
 def build_cell(task: str, finished: Sequence[RunRow], rule: ScoreRule) -> Cell | None:
-    """Create the cell for a task; return None if no run has a finite score for it."""
+    """Create a cell from an entry's finished runs on a task; None if none has a finite score."""
     pairs = [(run, _value(task, run.scores[task], rule)) for run in finished if task in run.scores]
     valid = [(run, value) for run, value in pairs if value is not None and math.isfinite(value)]
     if not valid:
@@ -265,7 +265,7 @@ def beside_others(cell: Cell, runs: Sequence[RunRow], rule: ScoreRule) -> Cell:
 
 
 def _points(runs: Iterable[RunRow]) -> Mapping[str, Mapping[str, list[RunRow]]]:
-    """Group the runs by task, then by the digest of their hyperparameters, in a fixed order."""
+    """Group the runs by task, then by the digest of their hyperparameters, sorted by both."""
     found: dict[str, dict[str, list[RunRow]]] = {}
     for run in sorted(runs, key=lambda run: (run.task, run.recipe_digest)):
         found.setdefault(run.task, {}).setdefault(run.recipe_digest, []).append(run)

@@ -66,10 +66,10 @@ class Intervals:
 
 @dataclass(frozen=True, kw_only=True)
 class Uncertainty:
-    """Confidence intervals for an entry's cells, its score and its rank.
+    """Confidence intervals for a leaderboard entry's scores on tasks, its suite score and its rank.
 
     Attributes:
-        cells: Intervals for the cells, keyed by task.
+        cells: Intervals for the scores on tasks, keyed by task.
         score: Intervals for the suite's score.
         ranks: Best and worst possible rank; None if the entry has no rank, or if the noise of a
             task is unknown.
@@ -168,7 +168,7 @@ class Entry:
 
     @property
     def has_learned(self) -> bool:
-        """True if the median of at least one task comes from runs that have learned."""
+        """True if the model has learned at least one task (see `Cell.has_learned`)."""
         return any(cell.has_learned for cell in self.cells.values())
 
     def notes(self, tasks: Iterable[str]) -> tuple[str, ...]:
@@ -297,12 +297,12 @@ class Entry:
 
 
 def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
-    """Create an entry without a rank from runs of one model with one recipe."""
+    """Create a leaderboard entry, without a rank, from runs of one model with one recipe."""
     words, first = recipe_words(runs[0].recipe_label, runs), runs[0]
     if first.teacher is not None:
         name = first.teacher.model
         words = (*words, Word(f"student of {name}", f"student={unquoted(name)}"))
-    elif len(first.trained_tasks) > 1:  # the encoder is shared
+    elif len(first.trained_tasks) > 1:  # several tasks share the encoder
         words = (*words, Word(first.title, TOGETHER))
     # The entry's name leaves out all words if the user has named it, else the default recipe.
     is_said = first.kind in ("model", ZERO_SHOT) and first.recipe != TIMED
@@ -344,7 +344,7 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
 
 
 def _latest(runs: Iterable[RunRow]) -> list[RunRow]:
-    """Return the newest run of each task and seed, so that no seed counts twice."""
+    """Return the newest run for each task and seed, so that no seed is counted twice."""
     newest = {(run.task, run.seed): run for run in sorted(runs, key=lambda r: (r.finished, r.key))}
     return [newest[place] for place in sorted(newest)]
 

@@ -66,7 +66,7 @@ def _largest_split(run: RunRow) -> int:
 
 
 def evaluation_fingerprints(run: RunRow) -> Mapping[str, str]:
-    """Return the fingerprints of the splits that the run predicted, keyed by "task:split"."""
+    """Return the fingerprints of the splits that a run predicted, keyed by "task:split"."""
     return {name: f for name, f in run.fingerprints.items() if not name.endswith(":train")}
 
 
@@ -113,7 +113,7 @@ def _homes(run: RunRow, groups: list[_DataGroup]) -> list[_DataGroup]:
 
 
 def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
-    """Group the runs of one board into entries.
+    """Group the runs of one board into leaderboard entries.
 
     All runs of an entry have the same model, weights, number of layers, recipe name, precision and
     number of shots. Its runs on one task also have the same hyperparameters (except in a sweep),

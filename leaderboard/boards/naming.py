@@ -18,7 +18,7 @@ _DIGITS = 7  # number of digits of an abbreviated digest, the same as in git
 
 
 def told_apart(entries: Iterable[Entry]) -> list[Entry]:
-    """Give the entries distinct names: words for the differences are added to equal names.
+    """Give leaderboard entries distinct names by adding words for the differences to equal names.
 
     An entry keeps its `variant` only if another entry has the same model, recipe and precision.
     """
@@ -192,7 +192,7 @@ def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
 
 
 def is_called(entry: Entry, name: str) -> bool:
-    """Return whether the name refers to the entry.
+    """Return whether a name from the command line refers to the leaderboard entry.
 
     A name is the model, optionally followed by settings, recipe and precision after colons, e.g.
     "minilm", "minilm:lr=3e-4" or "minilm:fast:bf16".
@@ -242,7 +242,7 @@ def short_name(entry: Entry, others: Iterable[Entry]) -> str:
 
 
 def called(entries: Iterable[Entry], name: str) -> list[Entry]:
-    """Return the entries that the name refers to.
+    """Return the entries to which a name from the command line refers.
 
     If it is the full name of exactly one entry, only this entry is returned.
     """

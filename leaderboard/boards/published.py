@@ -209,7 +209,7 @@ class System:
 
     @property
     def status(self) -> str:
-        """Status of the system: it can be run, has published rows only, or is in a lecture only."""
+        """Status as text: can be run, has published rows only, or is in a lecture only."""
         if self.runs:
             return "runs here"
         return "published row only" if self.rows else "named in a lecture only"

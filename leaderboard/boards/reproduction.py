@@ -59,7 +59,7 @@ class Reproduction:
         task: Name of the task.
         row: Published row that contains the published score.
         theirs: Published score.
-        ours: Median of the entry's scores over seeds; None if it cannot be compared.
+        ours: Median of the entry's scores over seeds; may be None if the scores cannot be compared.
         noise: Largest difference that can be explained by chance; None if the scores cannot be
             compared.
         reason: Reason why the scores cannot be compared; empty if they can.
@@ -79,7 +79,7 @@ class Reproduction:
 
     @property
     def text(self) -> str:
-        """Score of the entry as tables show it, marked if it has flags; empty without a score."""
+        """The entry's score as tables show it, marked if it has flags; empty without a score."""
         return "" if self.ours is None else marked(f"{self.ours:.1f}", self.flags)
 
     @property
@@ -97,7 +97,7 @@ class Reproduction:
 
     @property
     def verdict(self) -> _Verdict:
-        """Verdict: whether the entry's score is below or above the published score beyond noise."""
+        """Verdict on the difference, which is "within noise" if it is not larger than `noise`."""
         if self.noise is None or self.difference is None:
             return "not comparable"
         if abs(self.difference) <= self.noise:
@@ -106,7 +106,7 @@ class Reproduction:
 
 
 def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
-    """Compare the entry's scores with the published scores of its model.
+    """Compare a leaderboard entry's scores with the published scores of its model.
 
     Tasks with published dev scores to compare with (see `REFERENCES`) come first. For each other
     task with a dev split, the first published score on another split or with another protocol

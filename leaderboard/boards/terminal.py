@@ -91,7 +91,7 @@ class _Grid(NamedTuple):
 
 
 class _Spreads(NamedTuple):
-    """Flags for scores and for task values: true if they are printed with their spread."""
+    """Selection of the numbers that are printed with their spread: scores, task values or both."""
 
     score: bool
     tasks: bool
@@ -339,7 +339,7 @@ def over_seeds_alone(board: Board) -> Iterator[str]:
 
 
 def _intervals(board: Board) -> Iterator[str]:
-    """Yield sentences about the sources of noise in the intervals, and about similar entries."""
+    """Yield sentences about the noise that intervals cover, and entries that do not differ."""
     found = [(e, e.uncertainty) for e in board.entries if e.uncertainty is not None]
     if not found:
         return
@@ -439,7 +439,7 @@ def render_published(block: PublishedBlock, console: Console, *, left_out: int =
         left_out: Number of published rows that are not in `block`; it is printed below the table.
     """
     console.print(Text(f"{block.title}, {block.origin} ({block.split})", style="bold"))
-    columns = range(1 + len(block.tasks))  # columns of numbers: the score, then every task
+    columns = range(1 + len(block.tasks))  # columns with numbers: the score and every task
     wide = _published_table(block, columns, "/")
     fits = _published_fits(wide, console)
     for table in [wide] if fits else _published_tables(block, columns, console):

@@ -1,4 +1,9 @@
-"""Breakdown of scores: the parts that each unit of a split adds, and the score of their sums."""
+"""Decomposition of scores into per-example parts, so that scores can be resampled.
+
+A "unit" is what a bootstrap draws: an example, or a group of examples that is scored together. Each
+unit contributes a vector of "parts" (e.g. the counts for F1). A score is a function of the sum, or
+of the mean, of the parts over all units.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,17 +28,18 @@ from benchharness.tasks.task import Metric, Task, suffix_of
 Array = npt.NDArray[np.float64]
 
 Units = Sequence[Sequence[int]]
-"""Indexes of the examples of each unit."""
+"""For each unit (an example, or a group scored together), the indices of its examples."""
 
 CLOSE = 1e-9
-"""Largest difference between the score of the parts and the metric's own value."""
+"""Maximum difference between a score computed from parts and the value that the metric computes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PredictedSplit:
-    """Examples of a split, and the predictions of two systems: one tuple per seed.
+    """Examples of a split with the predictions of one or two systems.
 
-    `other` is empty if there is only one system.
+    `one` and `other` contain a tuple of predictions per seed. `other` is empty if there is only one
+    system.
     """
 
     task: Task
@@ -44,18 +50,19 @@ class PredictedSplit:
 
 
 def first_part(means: Array) -> Array:
-    """Return the first part: a score that is a mean over examples (accuracy, exact match)."""
+    """Return the first part, which is the score if it is a mean over examples, such as accuracy."""
     first: Array = means[..., 0]
     return first
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcomes:
-    """Parts of a system's score, `[units, seeds, parts]`, and the function from means to a score.
+    """Predictions of a system as numbers from which its score can be computed and resampled.
 
-    A unit is what a bootstrap draws: an example, or a group of examples that is scored together.
-    `score` maps means `[..., parts]` to scores `[...]`. So a score that is not a mean over examples
-    can be resampled too: F1 from counts (right, predicted, gold), correlations from moments.
+    `parts` is an array `[units, seeds, parts]`. A unit is what a bootstrap draws: an example, or a
+    group of examples that is scored together. `score` maps means of parts, `[..., parts]`, to
+    scores `[...]`. So scores that are not means over examples can be resampled too, such as F1
+    (from counts of right, predicted and gold) and correlations (from moments).
     """
 
     parts: Array
@@ -68,27 +75,28 @@ class Outcomes:
 
 
 Known = Outcomes | str
-"""Outcomes of a cell's stored predictions, or the reason why they are not available."""
+"""Outcomes computed from a cell's stored predictions, or the reason why they are not available."""
 
 
 class Pairs(NamedTuple):
-    """Outcomes of two systems for the same units and seeds; both are paired."""
+    """Outcomes of two systems for the same examples and seeds, which are compared pairwise."""
 
     one: Outcomes
     other: Outcomes
 
     @property
     def difference(self) -> float:
-        """Score of `one` minus the score of `other`, averaged over seeds."""
+        """Score of the system `one` minus the score of `other`, averaged over seeds."""
         return float((self.one.scores - self.other.scores).mean())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Headline:
-    """Outcomes of two systems for a task's headline score.
+    """Outcomes of two systems for the score of a task that leaderboards show.
 
-    `units` are the indexes of each unit's examples, counted through all splits. `is_accuracy` is
-    true if the score is the share of examples of one split that are right.
+    `units` contains the indices of the examples in each unit (an example, or a group that is scored
+    together), numbered consecutively over all splits. `is_accuracy` is true if the score is the
+    share of right examples in a single split.
     """
 
     pairs: Pairs
@@ -98,11 +106,11 @@ class Headline:
 
 @dataclass(frozen=True, kw_only=True)
 class Breakdown:
-    """Way to break a score down into parts.
+    """Decomposition of a metric into parts per unit (an example, or a group scored together).
 
-    `parts(predictions, examples, units)` returns an array `[units, parts]`. `score` maps the sums
-    or the means of the parts, `[..., parts]`, to scores `[...]`. `is_mean` is true if each example
-    has points of its own, of which the score is the mean.
+    `parts(predictions, examples, units)` returns an array `[units, parts]`. `score` maps sums or
+    means of parts, `[..., parts]`, to scores `[...]`. `is_mean` is true if the score is the mean of
+    one value per example.
     """
 
     parts: Callable[[Sequence[Any], Sequence[Any], Units], Array]
@@ -110,22 +118,23 @@ class Breakdown:
     is_mean: bool = False
 
 
-# The headline score of a task on its splits, as parts that can be resampled.
+# Decomposition of the score of a task that leaderboards show, over all of its splits.
 
 
 def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Headline | None:
-    """Return two systems' headline score, the mean of these scores; None without a breakdown.
+    """Decompose the score of two systems, which is the mean of the scores with these names.
 
-    The name of a score on a second split ends with the split's suffix: MNLI's "accuracy_mm".
+    The name of a score on a second split ends with the split's suffix, e.g. MNLI's "accuracy_mm".
+    Returns None if one of the scores cannot be decomposed.
     """
     if (known := _known(splits, names)) is None:
         return None
     one, other = _outcomes(splits, known, ("one", "other"))
-    # An accuracy is one score on one split, a mean of ones and zeros, and no examples are scored as
-    # a group: only then can right answers be counted and compared one by one.
+    # Accuracy is a single score on one split, a mean of ones and zeros, without groups of examples.
+    # Only then can the right answers be compared example by example.
     is_binary = all(np.isin(side.parts[..., 0], (0.0, 1.0)).all() for side in (one, other))
     alone = len(known) == len(splits) == 1 and known[0][1].is_mean
-    # Indexes of examples continue from one split to the next.
+    # Number the examples consecutively over all splits.
     units: list[list[int]] = []
     start = 0
     for split in splits:
@@ -139,7 +148,11 @@ def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> He
 
 
 def headline_outcomes(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Outcomes | None:
-    """Return the outcomes of one system, whose predictions are `one`; None without a breakdown."""
+    """Decompose the score of a single system, whose predictions are `PredictedSplit.one`.
+
+    The score is the mean of the scores with these names. Returns None if one of them cannot be
+    decomposed.
+    """
     known = _known(splits, names)
     return None if known is None else _outcomes(splits, known, ("one",))[0]
 
@@ -147,11 +160,11 @@ def headline_outcomes(splits: Sequence[PredictedSplit], names: Sequence[str]) ->
 def _known(
     splits: Sequence[PredictedSplit], names: Sequence[str]
 ) -> list[tuple[PredictedSplit, Breakdown]] | None:
-    """Return the split and the breakdown of each score; None if one of the scores has none."""
+    """Return the split and the breakdown for each score; None if one cannot be decomposed."""
     known = []
     for name in names:
         for split in splits:
-            # "accuracy_mm" is the accuracy of the split whose name ends with "_mm".
+            # "accuracy_mm" is the accuracy on the split whose name ends with "_mm".
             every = (*split.task.metrics, *split.task.details)
             metric = next((m for m in every if m.name + suffix_of(split.split) == name), None)
             if metric is not None:
@@ -167,9 +180,12 @@ def _outcomes(
     known: Sequence[tuple[PredictedSplit, Breakdown]],
     sides: Sequence[str],
 ) -> list[Outcomes]:
-    """Return each side's `[units of all splits, seeds, parts of all scores]` with the score."""
+    """Return the outcomes of each system in `sides` ("one", "other"), over all splits and scores.
+
+    Their parts are `[units of all splits, seeds, parts of all scores]`.
+    """
     tables = [[_placed(splits, split, way, side) for split, way in known] for side in sides]
-    # Ends of the parts of each score, at which `score` splits the means again.
+    # Ends of the parts of each score. `score` splits the means at these indices.
     ends = np.cumsum([table.shape[-1] for table in tables[0]])
 
     def score(means: Array) -> Array:
@@ -184,12 +200,15 @@ def _outcomes(
 def _placed(
     splits: Sequence[PredictedSplit], own: PredictedSplit, way: Breakdown, side: str
 ) -> Array:
-    """Return an array `[units of all splits, seeds, parts]`, 0 at the units of other splits."""
+    """Return the parts on the split `own`, as an array `[units of all splits, seeds, parts]`.
+
+    The units of other splits have zeros. `side` is "one" or "other".
+    """
     runs: Sequence[Sequence[Any]] = getattr(own, side)
     units = units_of(own.examples)
     parts = np.stack([way.parts(run, own.examples, units) for run in runs], axis=1)
-    # Means over the units of all splits are too small for one split, all by the same factor. The
-    # scores are ratios of means, in which the factor cancels out.
+    # Because of the zeros, means over the units of all splits are too small by a constant factor.
+    # It cancels out, because the scores are ratios of means.
     empty = [np.zeros((len(units_of(s.examples)), *parts.shape[1:])) for s in splits]
     return np.concatenate([parts if s is own else e for s, e in zip(splits, empty, strict=True)])
 
@@ -197,10 +216,10 @@ def _placed(
 def break_down(
     task: Task, metric: Metric[Any, Any], runs: Sequence[Sequence[Any]], examples: Sequence[Any]
 ) -> Breakdown | None:
-    """Return the breakdown that reproduces the metric's value for each of the runs, else None.
+    """Return a breakdown that reproduces the metric's value for all runs; None if there is none.
 
-    Breakdowns are chosen by their values and not by the metric's name, so a plugin's metric can be
-    broken down too if it is a mean over examples.
+    `runs` contains the predictions of each run. A breakdown is chosen by comparing values, not by
+    the metric's name, so that it is also found for a plugin's metric that is a mean over examples.
     """
     units, values = units_of(examples), [metric.compute(run, examples) for run in runs]
 
@@ -213,15 +232,15 @@ def break_down(
 
 
 def _ways(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
-    """Yield the breakdowns to try, ratios of sums before means over examples.
+    """Yield candidate breakdowns of a metric, ratios of sums before means over examples.
 
-    The order matters because a mean over few examples may equal the metric by chance.
+    The order matters, because with few examples a mean may equal the metric by chance.
     """
     if ratios := _RATIOS.get(task.kind):
         yield from ratios(task, metric.name)
     if task.kind in ("class", "labels"):
         yield Breakdown(parts=_right_labels, score=ratio, is_mean=True)
-    # The next two compute the metric once per example or group.
+    # The next two breakdowns compute the metric once per example or group.
     if metric.is_slow:
         return
     yield Breakdown(parts=partial(_points, metric=metric), score=ratio, is_mean=True)
@@ -229,13 +248,13 @@ def _ways(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
 
 
 NO_LABEL = ""
-"""Label for "no label", which LexGLUE counts as an additional label."""
+"""Additional label for examples without a label, which LexGLUE includes in its F1."""
 
 MOST_CELLS = 40
-"""Largest number of labels for which a confusion matrix, quadratic in this number, is used."""
+"""Maximum number of labels for which a confusion matrix is used; its size is quadratic in them."""
 
 
-# Breakdowns whose parts are summed over all examples before they are divided.
+# Breakdowns of metrics that are ratios of sums over all examples.
 
 
 def _of_numbers(*_: Any) -> Iterator[Breakdown]:
@@ -258,7 +277,7 @@ def _of_classes(task: Any, metric: str) -> Iterator[Breakdown]:
     if metric == "mcc":
         yield Breakdown(parts=cells, score=matthews)
     elif metric.startswith("f1"):
-        # The metric's name does not contain the class, so each class is tried.
+        # The metric's name does not contain the class, so try each class.
         for label in range(len(task.labels)):
             yield Breakdown(parts=cells, score=partial(f1_of_label, label=label))
         yield Breakdown(parts=cells, score=macro_f1)
@@ -283,11 +302,11 @@ _RATIOS: Mapping[str, Callable[[Any, str], Iterator[Breakdown]]] = {
     "role": _of_entities,
     "coref": _of_clusters,
 }
-"""Functions that yield breakdowns, keyed by the kind of a task."""
+"""Functions that yield candidate breakdowns, keyed by the kind of task."""
 
 
 def _right_labels(predictions: Sequence[Any], examples: Sequence[Any], units: Units) -> Array:
-    """Return the parts of accuracy; equals `_points` but takes a twentieth of its time."""
+    """Return the parts of accuracy: (right, 1). It is twenty times as fast as `_points`."""
     pairs = zip(predictions, examples, strict=True)
     return _summed([(float(guess.label == gold.label), 1.0) for guess, gold in pairs], units)
 
@@ -295,16 +314,17 @@ def _right_labels(predictions: Sequence[Any], examples: Sequence[Any], units: Un
 def _points(
     predictions: Sequence[Any], examples: Sequence[Any], units: Units, metric: Metric[Any, Any]
 ) -> Array:
-    """Return each example's value and weight; NaN if the metric can only be computed for groups.
+    """Return the parts (value, weight), where a value is the metric of a single example.
 
-    An example that the metric skips (QuAC's questions without agreement) has weight 0.
+    An example that the metric skips (QuAC's questions without agreement) has weight 0. The values
+    are NaN if the metric cannot be computed for single examples.
     """
     values: list[float | None]
     try:
         pairs = zip(predictions, examples, strict=True)
         values = [metric.compute([guess], [example]) for guess, example in pairs]
     except BenchError:
-        # No score is close to NaN, so this breakdown is never chosen.
+        # NaN never equals the metric's value, so this breakdown is not chosen.
         values = [float("nan")] * len(examples)
     return _summed([(value or 0.0, float(value is not None)) for value in values], units)
 
@@ -325,14 +345,14 @@ def _confusion(
     place = {label: number for number, label in enumerate(labels)}
     gold = np.array([place[str(e.label)] for e in examples])
     guess = np.array([place[str(p.label)] for p in predictions])
-    # One cell per pair of labels, gold * labels + guess; each example has a 1 in its cell.
+    # Each example has a 1 in the cell for its pair of labels, whose index is gold * labels + guess.
     return _summed(np.eye(len(labels) ** 2)[gold * len(labels) + guess], units)
 
 
 def _label_counts(
     predictions: Sequence[Any], examples: Sequence[Any], units: Units, labels: Sequence[str]
 ) -> Array:
-    """Return the counts (right, predicted, gold) of each label, flattened."""
+    """Return the counts (right, predicted, gold) for each label, flattened."""
     place = {label: number for number, label in enumerate(labels)}
     table = np.zeros((len(examples), len(labels), 3))
     for row, prediction, example in zip(table, predictions, examples, strict=True):
@@ -350,16 +370,16 @@ def _label_set(found: Any) -> set[str]:
 def _moments(
     predictions: Sequence[Any], examples: Sequence[Any], units: Units, ranked: bool
 ) -> Array:
-    """Return the moments (1, x, y, xy, xx, yy) of the numbers or of their ranks.
+    """Return the parts (1, x, y, xy, xx, yy) for predicted and gold numbers, or their ranks.
 
-    Ranks are computed once among all examples and stay the same in every resample.
+    Ranks are computed once among all examples, and are not recomputed for resamples.
     """
     x = np.array([float(p.label) for p in predictions])
     y = np.array([float(e.label) for e in examples])
     if ranked:
         x, y = scipy.stats.rankdata(x), scipy.stats.rankdata(y)
-    # Centred on the mean of gold, the same for both systems, because moments of large numbers lose
-    # their last digits.
+    # Subtract the mean of the gold numbers, which is the same for both systems, because moments of
+    # large numbers lose precision.
     x, y = x - y.mean(), y - y.mean()
     return _summed(np.stack([np.ones_like(x), x, y, x * y, x * x, y * y], axis=1), units)
 
@@ -375,7 +395,7 @@ def _found_counts(
 
 
 def _cluster_sums(predictions: Sequence[Any], examples: Sequence[Any], units: Units) -> Array:
-    """Return each document's numerators and denominators of every measure, side by side."""
+    """Return the numerators and denominators of all coreference measures for each document."""
     pairs = zip(predictions, examples, strict=True)
     return _summed(
         [
@@ -387,7 +407,7 @@ def _cluster_sums(predictions: Sequence[Any], examples: Sequence[Any], units: Un
 
 
 def _summed(rows: Any, units: Units) -> Array:
-    """Sum `[examples, parts]` to `[units, parts]`."""
+    """Sum the parts of the examples in each unit: `[examples, parts]` to `[units, parts]`."""
     table = np.asarray(rows, dtype=np.float64)
     if len(units) == len(table):
         return table
@@ -395,10 +415,10 @@ def _summed(rows: Any, units: Units) -> Array:
 
 
 def units_of(examples: Sequence[Example]) -> Units:
-    """Return the units of a split: groups of examples scored together, else single examples.
+    """Return the units of a split: groups of examples that are scored together, or single examples.
 
-    MultiRC's questions, AX-g's minimal pairs and QuAC's dialogs are scored together. The group of a
-    multiple-choice example is only a slice (RACE's level) and makes no unit.
+    Such groups are MultiRC's questions, AX-g's minimal pairs and QuAC's dialogs. The group of a
+    multiple-choice example (e.g. RACE's level) is only a slice for analysis, so it is not a unit.
     """
     found: dict[object, list[int]] = {}
     for place, example in enumerate(examples):
@@ -406,29 +426,29 @@ def units_of(examples: Sequence[Example]) -> Units:
     return list(found.values())
 
 
-# Scores computed from the means of their parts, for any number of resamples at once.
+# Computation of scores from the means of their parts, for any number of resamples at once.
 #
-# Every function maps an array `[..., parts]` to `[...]`. All scores are ratios, so the parts may be
-# means or sums.
+# Every function maps an array `[..., parts]` to `[...]`. All scores are ratios, so sums can be used
+# instead of means.
 
 
 def ratio(means: Array) -> Array:
-    """Return the points per example from (points, weight)."""
+    """Return the mean value per example from the parts (value, weight)."""
     return _divided(means[..., 0], means[..., 1])
 
 
 def f1_of_counts(means: Array) -> Array:
-    """Return the F1 of (right, predicted, gold)."""
+    """Return F1 from the counts (right, predicted, gold)."""
     return _divided(2 * means[..., 0], means[..., 1] + means[..., 2])
 
 
 def f1_of_all_labels(means: Array) -> Array:
-    """Return the micro F1 of each label's (right, predicted, gold)."""
+    """Return micro-averaged F1 from each label's counts (right, predicted, gold)."""
     return f1_of_counts(_by_label(means).sum(-2))
 
 
 def f1_of_each_label(means: Array) -> Array:
-    """Return the macro F1 of each label's (right, predicted, gold)."""
+    """Return macro-averaged F1 from each label's counts (right, predicted, gold)."""
     mean: Array = f1_of_counts(_by_label(means)).mean(-1)
     return mean
 
@@ -438,8 +458,11 @@ def _by_label(means: Array) -> Array:
 
 
 def mean_f1_of_sums(means: Array) -> Array:
-    """Return the mean of several F1 scores, each of (recalled, gold, precise, predicted)."""
-    # Four numbers per measure, one measure after the other: every fourth number is of one kind.
+    """Return the mean of several F1 scores, each from (recalled, gold, precise, predicted).
+
+    These are the numerator and denominator of recall, then those of precision.
+    """
+    # The four numbers of each measure follow each other, so take every fourth number.
     recalled, gold, precise, predicted = (means[..., place::4] for place in range(4))
     precision, recall = _divided(precise, predicted), _divided(recalled, gold)
     mean: Array = _divided(2 * precision * recall, precision + recall).mean(-1)
@@ -447,7 +470,7 @@ def mean_f1_of_sums(means: Array) -> Array:
 
 
 def f1_of_label(means: Array, label: int) -> Array:
-    """Return the F1 of one class from a flattened confusion matrix, gold by predicted."""
+    """Return F1 of one class from a flattened confusion matrix `[gold, predicted]`."""
     # 2 TP / (gold + predicted): rows are gold, columns are predicted.
     matrix = _matrix(means)
     right = matrix[..., label, label]
@@ -455,29 +478,30 @@ def f1_of_label(means: Array, label: int) -> Array:
 
 
 def macro_f1(means: Array) -> Array:
-    """Return the mean over classes of the F1 of each class."""
+    """Return macro-averaged F1 from a flattened confusion matrix `[gold, predicted]`."""
     count = _matrix(means).shape[-1]
     mean: Array = np.mean([f1_of_label(means, label) for label in range(count)], axis=0)
     return mean
 
 
 def matthews(means: Array) -> Array:
-    """Return the Matthews correlation of a flattened confusion matrix with any number of classes.
+    """Return Matthews correlation from a flattened confusion matrix with any number of classes.
 
-    Gorodkin, Comparing two K-category assignments by a K-category correlation coefficient,
-    Computational Biology and Chemistry 2004. The score is 0 for constant predictions.
+    It is 0 for constant predictions. See Gorodkin, Comparing two K-category assignments by a
+    K-category correlation coefficient, Computational Biology and Chemistry 2004.
     """
     matrix = _matrix(means)
     gold, guess, total = matrix.sum(-1), matrix.sum(-2), matrix.sum((-1, -2))
-    # (c s - t p) / sqrt((s^2 - p p) (s^2 - t t)): c examples are right, s are all, t and p are gold
-    # and predicted per class. Rounding may take the spread of constant predictions just below 0.
+    # (c s - t p) / sqrt((s^2 - p p) (s^2 - t t)), where c is the number of right examples, s the
+    # number of all, and the vectors t and p the gold and predicted counts per class. For constant
+    # predictions, a factor may be slightly below 0 because of rounding.
     shared = np.trace(matrix, axis1=-2, axis2=-1) * total - (gold * guess).sum(-1)
     spreads = (total**2 - (guess**2).sum(-1)) * (total**2 - (gold**2).sum(-1))
     return _divided(shared, np.sqrt(np.clip(spreads, 0, None)))
 
 
 def correlation(means: Array) -> Array:
-    """Return Pearson's correlation from the moments (1, x, y, xy, xx, yy)."""
+    """Return Pearson's correlation from the means of (1, x, y, xy, xx, yy)."""
     one, x, y, xy, xx, yy = (means[..., part] for part in range(6))
     # (n Sxy - Sx Sy) / sqrt((n Sxx - Sx^2) (n Syy - Sy^2)).
     spreads = (one * xx - x**2) * (one * yy - y**2)
@@ -490,8 +514,8 @@ def _matrix(means: Array) -> Array:
 
 
 def _divided(above: Array, below: Array) -> Array:
-    """Return the quotient, 0 for a division by (nearly) 0."""
-    # The inner `where` divides by 1 wherever the result is discarded; otherwise NumPy would warn of
+    """Return the quotient, or 0 if the denominator is almost 0."""
+    # The inner `where` divides by 1 where the result is discarded, because NumPy would warn about
     # a division by 0.
     empty = below < 1e-12
     quotient: Array = np.where(empty, 0.0, above / np.where(empty, 1.0, below))

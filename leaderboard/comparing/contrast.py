@@ -1,4 +1,4 @@
-"""Comparison of two systems on a task: the size of their difference, its tests, and examples.
+"""Comparison of two systems on a task: difference, significance tests, and differing examples.
 
 All functions are pure.
 """
@@ -36,11 +36,11 @@ from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
 
-# Slices of a task's examples: the benchmark's own categories, and properties of the text.
+# Slices of a task's examples: categories of the benchmark, and properties of the text.
 
 QUESTION_WORDS = ("what", "who", "when", "where", "why", "which", "how")
 OTHERS = {"whom": "who", "whose": "who"}
-# "not", "cannot", and the end of "isn't", with a straight or a curly apostrophe.
+# Matches "not", "cannot" and so on, and the end of "isn't" with a straight or a curly apostrophe.
 NEGATION = re.compile(
     r"\b(?:no|not|never|none|nobody|nothing|neither|nor|nowhere|without|cannot)\b|n[’']t\b",
     re.IGNORECASE,
@@ -49,12 +49,13 @@ WORD = re.compile(r"\w+")
 
 
 def slices_of(examples: Sequence[Example]) -> dict[str, list[int]]:
-    """Return the indexes of the examples of each slice, keyed and sorted by the slice's name.
+    """Return the indices of the examples in each slice, keyed and sorted by the slice's name.
 
-    Slices of the benchmark: AX's categories, RACE's levels, whether SQuAD 2.0 has an answer. Slices
-    by text: question word, negation, and thirds by length (words of all texts) and by overlap
-    (share of words of the question or second text that are in the first text). The names of thirds
-    contain their limits. A slice that is empty or contains every example is left out.
+    Some slices are defined by the benchmark, such as AX's categories, RACE's levels, and SQuAD
+    2.0's questions with and without an answer. Others are computed from the text: question word,
+    negation, and thirds by length (number of words in all texts) and by overlap (share of words in
+    the question or second text that are in the first text too). The names of thirds contain their
+    limits. Slices that are empty or contain all examples are left out.
     """
     found: dict[str, list[int]] = {}
     for place, example in enumerate(examples):
@@ -69,7 +70,7 @@ def _by_text(example: Example) -> Iterator[str]:
     traits = example.traits
     if traits.asked:
         words = [word.lower() for word in WORD.findall(traits.asked)]
-        # The word may be anywhere: "In which year ..." is a "which" question.
+        # The question word may be anywhere: "In which year ..." is a "which" question.
         known = (OTHERS.get(word, word) for word in words)
         yield f"question {next((w for w in known if w in QUESTION_WORDS), 'other')}"
     if traits.claims:
@@ -82,7 +83,7 @@ def _length(example: Example) -> float:
 
 
 def _overlap(example: Example) -> float | None:
-    # The others are compared with the first text; a single text has no overlap.
+    # The other texts are compared with the first text. A single text has no overlap.
     context, *others = example.traits.texts
     asked, of = ({w.lower() for w in WORD.findall(t)} for t in (" ".join(others), context))
     return round(len(asked & of) / len(asked), 2) if asked else None
@@ -94,8 +95,8 @@ def _thirds(
     measured = [(value, i) for i, e in enumerate(examples) if (value := measure(e)) is not None]
     if len(measured) < 3:
         return {}
-    # Equal values all go to the lower third, so another third may be empty. The limits are rounded
-    # as in the names.
+    # Values that equal a limit are in the lower third, so a third may be empty. The limits are
+    # rounded as in the names.
     low, high = (round(cut, 2) for cut in quantiles((value for value, _ in measured), n=3))
     thirds = (
         (f"{name} 1/3: to {low:g}", [i for value, i in measured if value <= low]),
@@ -105,25 +106,32 @@ def _thirds(
     return {name: places for name, places in thirds if places}
 
 
-# The comparison of two systems.
+# Comparison of two systems.
 
 ALPHA = 0.05
-"""Chance that at least one task of a board is called different if none is (family-wise error)."""
+"""Family-wise error rate: probability of at least one significant task if no task differs."""
 
 FEWEST = 20
-"""Smallest number of units for an interval of a slice. The percentile bootstrap of fewer units is
-too narrow: two examples that both systems answer correctly would have an interval of no width."""
+"""Minimum number of units (examples, or groups scored together) for the interval of a slice. With
+fewer, a percentile bootstrap interval is too narrow: it would have width 0 for two examples that
+both systems answer correctly."""
 
 MCNEMAR, PERMUTATION, TWO_WAY = "McNemar, exact", "paired permutation", "t, examples and seeds"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flip:
-    """Example that one system answers correctly with more of the seeds than the other.
+    """Example that one system answers correctly with more seeds than the other system.
 
-    `place` is its index among the examples of all splits. `one` and `other` are the numbers of
-    seeds with which each system is right, and `answers` are the two systems' answers with the first
-    seed.
+    Attributes:
+        place: Index of the example among the examples of all splits.
+        split: Split of the example.
+        id: Id of the example.
+        text: Text of the example: its question, if it has one.
+        gold: Right answer.
+        one: Number of seeds with which the first system is right.
+        other: Number of seeds with which the second system is right.
+        answers: Answers of the two systems with the first seed.
     """
 
     place: int
@@ -138,9 +146,10 @@ class Flip:
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """Slice of the examples: its size and the systems' difference on it with a 95 % interval.
+    """Difference of two systems on a slice of the examples, with a 95 % confidence interval.
 
-    The interval is None if the slice has too few units (see FEWEST).
+    `examples` is the number of examples. `interval` is None if the slice has too few (see
+    `FEWEST`).
     """
 
     name: str
@@ -151,15 +160,25 @@ class Slice:
 
 @dataclass(frozen=True, kw_only=True)
 class Contrast:
-    """Comparison of two systems' headline scores on a task, over the seeds that both have.
+    """Comparison of two systems' scores on a task, over the seeds that both have.
 
-    `scores` are the means over seeds and `difference` is the first minus the second, in the unit of
-    the score. `interval` and `p_value` are over examples and seeds, both of the same `test`; for
-    one seed, they are over examples alone. `corrected` is the p-value after Holm's correction for
-    `corrected_for` tasks: the tasks that were compared together and have a test. `flips` are None
-    if answers are neither right nor wrong, or if the examples could not be read. `reason` explains
-    why there is no test. `flags` are the warnings about the first system's runs, and about the
-    second's.
+    Attributes:
+        task: Name of the task.
+        seeds: Seeds that both systems have.
+        scores: Mean of each system's scores over these seeds.
+        examples: Number of examples.
+        interval: 95 % confidence interval of the difference over examples and, with several seeds,
+            over seeds; None without a test.
+        test: Name of the significance test; empty if there is none.
+        p_value: P-value over the same sources of noise; None without a test.
+        corrected: P-value after Holm's correction; None without a test.
+        corrected_for: Number of tasks in Holm's correction, i.e. of those compared together that
+            have a test.
+        flips: Examples that one system answers correctly more often; None if answers are neither
+            right nor wrong, or if the examples could not be read.
+        slices: Comparisons on slices of the examples, if they were requested.
+        reason: Reason why there is no test; empty if there is one.
+        flags: Warnings about the first system's runs, and about the second system's runs.
     """
 
     task: str
@@ -178,12 +197,12 @@ class Contrast:
 
     @property
     def difference(self) -> float:
-        """First system's score minus the second's."""
+        """Score of the first system minus that of the second."""
         return self.scores[0] - self.scores[1]
 
     @property
     def flipped(self) -> tuple[int, int] | None:
-        """Numbers of examples on which the first, and the second, system is right more often."""
+        """Numbers of examples on which the first system, and the second, is right more often."""
         if self.flips is None:
             return None
         first = sum(flip.one > flip.other for flip in self.flips)
@@ -191,9 +210,10 @@ class Contrast:
 
     @property
     def is_shown(self) -> bool:
-        """True if the difference is significant: corrected p-value below 0.05, interval without 0.
+        """True if the difference is significant.
 
-        Both are checked because for one seed they come from two computations, which must agree.
+        The corrected p-value must be below 0.05, and the interval must not contain 0. Both are
+        checked, because with one seed they come from different methods.
         """
         if self.corrected is None or self.interval is None:
             return False
@@ -203,11 +223,11 @@ class Contrast:
 def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[RunRow, RunRow]]:
     """Pair the runs of two systems on one task by seed.
 
-    A run without seeds (a baseline or an ensemble) is paired with every run of the other system.
-    Two single runs are a pair even if their seeds differ.
+    A single baseline or ensemble, which has no seeds, is paired with each run of the other system.
+    If each system has one run, these are paired even if their seeds differ.
 
     Raises:
-        BenchError: The systems have no seed in common.
+        BenchError: If the systems have no seed in common.
     """
     if len(one) == len(other) == 1 or (len(other) == 1 and not other[0].is_single):
         return [(run, other[0]) for run in one]
@@ -235,17 +255,17 @@ def contrast(
     *,
     with_slices: bool = False,
 ) -> Contrast:
-    """Return the comparison of two systems on the splits of one task.
+    """Compare two systems on the splits of one task.
 
-    Several seeds are tested as drawn at random like the examples (see noise.py). For one pair of
-    runs, accuracy is tested with McNemar's exact test, any other score with the paired permutation
-    test.
+    With several seeds, a t test treats both seeds and examples as random samples (see noise.py).
+    With one pair of runs, accuracy is tested with McNemar's exact test, and any other score with
+    the paired permutation test.
 
     Args:
         splits: Splits of one task with the predictions of both systems.
         names: Names of the scores whose mean is compared.
         seeds: Seeds that both systems have.
-        scores: Both systems' mean scores over these seeds.
+        scores: Mean of each system's scores over these seeds.
         with_slices: Compare the systems on slices of the examples too.
     """
     task = splits[0].task.name
@@ -272,7 +292,7 @@ def contrast(
 
 
 def _test(headline: Headline, found: Contrast) -> tuple[str, float]:
-    """Return the name of the test that fits, and its p-value."""
+    """Choose the significance test; return its name and p-value."""
     if headline.pairs.one.parts.shape[1] > 1:
         return TWO_WAY, _difference(headline.pairs).p_value
     if headline.is_accuracy and found.flipped is not None:
@@ -281,7 +301,7 @@ def _test(headline: Headline, found: Contrast) -> tuple[str, float]:
 
 
 def _interval(pairs: Pairs, draws: int = 5_000) -> Interval:
-    """Return the interval over units and seeds, or over units alone for one seed."""
+    """Return the interval of the difference over examples and, with several seeds, over seeds."""
     if pairs.one.parts.shape[1] > 1:
         return _difference(pairs).interval()
     return bootstrap_interval(pairs, draws=draws)
@@ -292,7 +312,7 @@ def _difference(pairs: Pairs) -> Estimate:
 
 
 def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """Return the contrasts, with their p-values corrected for all contrasts that have one."""
+    """Return the contrasts with p-values corrected by Holm's method, if they have p-values."""
     tested = [c.p_value for c in contrasts if c.p_value is not None]
     corrected = iter(holm(tested))
     return [
@@ -302,10 +322,10 @@ def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
 
 
 def difference_bounds(task: Task, names: Sequence[str], scores: Iterable[float]) -> Interval:
-    """Return the smallest and the largest difference between two means of these scores.
+    """Return the smallest and the largest possible difference between two means of these scores.
 
-    Intervals are cut off at these bounds: no possible value lies beyond them, so the coverage of
-    the interval stays the same.
+    Confidence intervals are cut off at these bounds. This does not change their coverage, because
+    no possible value is outside of the bounds.
     """
     bounds = score_bounds(task, names, scores)
     width = bounds.high - bounds.low
@@ -315,9 +335,9 @@ def difference_bounds(task: Task, names: Sequence[str], scores: Iterable[float])
 def _slices(
     splits: Sequence[PredictedSplit], headline: Headline, reach: Interval
 ) -> tuple[Slice, ...]:
-    """Return slices with at least two units and with examples of every split.
+    """Compare the systems on each slice that has two units or more and examples from every split.
 
-    A unit belongs to the slices of its first example.
+    A unit belongs to a slice if its first example does.
     """
     examples = [example for split in splits for example in split.examples]
     split_of = [number for number, split in enumerate(splits) for _ in split.examples]
@@ -325,7 +345,7 @@ def _slices(
     for name, places in slices_of(examples).items():
         chosen = set(places)
         units = [n for n, unit in enumerate(headline.units) if unit[0] in chosen]
-        # A split without examples would count as a score of 0.
+        # In a slice without examples from a split, the score on this split would be 0.
         if len(units) > 1 and len({split_of[place] for place in places}) == len(splits):
             pairs = Pairs(*(replace(each, parts=each.parts[units]) for each in headline.pairs))
             drawn = len(units) >= FEWEST
@@ -341,9 +361,10 @@ def _slices(
 
 
 def flips_of(splits: Sequence[PredictedSplit]) -> tuple[Flip, ...] | None:
-    """Return the flipped examples, largest difference first; None for tasks that predict numbers.
+    """Return the examples that one system answers correctly with more seeds than the other.
 
-    A predicted number is never simply right or wrong.
+    The examples with the largest difference come first. Returns None for tasks that predict
+    numbers, which are never simply right or wrong.
     """
     if splits[0].task.kind == "number":
         return None
@@ -372,15 +393,20 @@ def _of_split(split: PredictedSplit, start: int) -> Iterator[Flip]:
             )
 
 
-# McNemar's test: do two systems differ in how many of the same examples they get right?
+# McNemar's test: does the number of right answers to the same examples differ significantly?
 
 
 def mcnemar_exact(only_one: int, only_other: int) -> float:
-    """Return the two-sided p-value from the numbers of examples that only one system gets right.
+    """Return the two-sided p-value of McNemar's exact test.
 
-    If the systems do not differ, either is equally likely to get such an example right: a binomial
-    test at one half (McNemar, Note on the sampling error of the difference between correlated
-    proportions, Psychometrika 1947). The p-value is 1 if there are no such examples.
+    It is a binomial test: if the systems do not differ, an example that only one system gets right
+    is equally likely to be right for either system (McNemar, Note on the sampling error of the
+    difference between correlated proportions, Psychometrika 1947).
+
+    Args:
+        only_one: Number of examples that only the first system gets right.
+        only_other: Number of examples that only the second system gets right. If both numbers are
+            0, the p-value is 1.
     """
     decided = only_one + only_other
     return float(scipy.stats.binomtest(only_one, decided).pvalue) if decided else 1.0
@@ -389,14 +415,15 @@ def mcnemar_exact(only_one: int, only_other: int) -> float:
 # The paired bootstrap: how much a difference varies with the examples.
 
 FEW = 16
-"""Time to draw one kind of units from a multinomial distribution, in times of drawing one unit."""
+"""Time to draw the count of one kind of equal units, divided by the time to draw a single unit."""
 
 
 def bootstrap_interval(pairs: Pairs, *, level: float = 0.95, draws: int = 5_000) -> Interval:
-    """Return the confidence interval of the mean difference for these runs on other units.
+    """Return the bootstrap confidence interval of the mean difference, over other examples.
 
-    Units are drawn with replacement, each with both systems and all seeds (percentile interval of
-    Efron and Tibshirani, An Introduction to the Bootstrap, 1993).
+    Examples, or groups that are scored together, are drawn with replacement, each with the outcomes
+    of both systems and all seeds. It is the percentile interval in Efron and Tibshirani, An
+    Introduction to the Bootstrap, 1993.
     """
     found = _redrawn(pairs, draws, np.random.default_rng(0))
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
@@ -404,12 +431,13 @@ def bootstrap_interval(pairs: Pairs, *, level: float = 0.95, draws: int = 5_000)
 
 
 def _redrawn(pairs: Pairs, draws: int, generator: np.random.Generator) -> Array:
-    """Return the differences on `draws` resamples of the units.
+    """Return the mean differences on `draws` resamples of the units.
 
-    If many units are equal, their counts are drawn together from a multinomial distribution.
+    If there are few kinds of units, with many equal units each, their counts are drawn from a
+    multinomial distribution, which is faster.
     """
     units, seeds, parts = pairs.one.parts.shape
-    # One row per unit with the parts of both systems and all seeds, which is drawn as a whole.
+    # One row per unit with the parts of both systems and all seeds, because these stay together.
     both = np.stack([each.parts for each in pairs], axis=1).reshape(units, -1)
     kinds, kind_of, counts = np.unique(both, axis=0, return_inverse=True, return_counts=True)
     means = []
@@ -418,41 +446,42 @@ def _redrawn(pairs: Pairs, draws: int, generator: np.random.Generator) -> Array:
             times = generator.multinomial(units, counts / units, size=few)
         else:
             times = times_drawn(kind_of.ravel(), len(kinds), few, generator)
-        means.append(times.astype(np.float64) @ kinds / units)  # floats multiply faster
+        means.append(times.astype(np.float64) @ kinds / units)  # the product of floats is faster
     scores = pairs.one.score(np.concatenate(means).reshape(draws, 2, seeds, parts))
     differences: Array = (scores[:, 0] - scores[:, 1]).mean(axis=-1)
     return differences
 
 
-# The paired permutation test: how often a difference arises if the systems' names are random.
+# The paired permutation test: how often random exchanges of outputs give such a difference.
 
 ALL_UP_TO = 12
-"""Number of differing units up to which all permutations (4,096 at most) are tried, not sampled."""
+"""Maximum number of differing units for which all permutations (up to 4,096) are tried."""
 
 CHOICES = np.array(
     [[math.comb(n, k) for k in range(ALL_UP_TO + 1)] for n in range(ALL_UP_TO + 1)], dtype=float
 )
-"""Binomial coefficients n over k: the number of ways to exchange k of n equal units."""
+"""Binomial coefficients: `CHOICES[n, k]` is the number of ways to exchange k of n equal units."""
 
 ALIKE = 1e-12
-"""Differences up to this tolerance are equal; the order in which floats are added causes them."""
+"""Tolerance for comparing differences, which depend slightly on the order of summation."""
 
 
 def permutation_p_value(pairs: Pairs, *, draws: int = 10_000) -> float:
-    """Return the two-sided p-value of the mean difference over seeds.
+    """Return the two-sided p-value of the paired permutation test.
 
-    If the systems do not differ, their outputs for a unit could be exchanged, for all seeds at once
-    because seeds of one example are alike (Noreen, Computer-Intensive Methods for Testing
-    Hypotheses, 1989). For few units all exchanges are tried. For more, `draws` exchanges are drawn
-    with a fixed seed, and the observed one is counted with them.
+    It tests the mean difference over seeds. If the systems do not differ, their outputs for an
+    example (or a group that is scored together) can be exchanged, for all seeds together, because
+    outputs for the same example are correlated (Noreen, Computer-Intensive Methods for Testing
+    Hypotheses, 1989). If the systems differ on few examples, all exchanges are tried. Otherwise
+    `draws` exchanges are sampled with a fixed random seed, and the observed difference is counted
+    as one of them.
     """
-    # Slightly below the observed difference: exchanges that are equal to it but for rounding count
-    # too.
+    # Slightly below the observed difference, so that equal differences count despite rounding.
     found = abs(pairs.difference) * (1 - ALIKE) - ALIKE
     steps, counts = _distinct(pairs)
     if counts.sum() <= ALL_UP_TO:
-        # Of n equal units 0 to n may be exchanged; each row stands for as many permutations as
-        # there are ways to choose them.
+        # Of n equal units, 0 to n are exchanged. Each row stands for several permutations: the
+        # number of ways to choose these units.
         everything = np.array(list(np.ndindex(*(counts + 1))), dtype=np.float64)
         weights: Array = CHOICES[counts, everything.astype(np.intp)].prod(axis=1)
         extreme = np.abs(_exchanged_differences(pairs, everything @ steps)) >= found
@@ -467,10 +496,10 @@ def permutation_p_value(pairs: Pairs, *, draws: int = 10_000) -> float:
 
 
 def _distinct(pairs: Pairs) -> tuple[Array, npt.NDArray[np.intp]]:
-    """Return the distinct changes that exchanges of units cause, and the number of each.
+    """Return the distinct differences of parts between the systems, and how many units have each.
 
-    Units whose exchange changes nothing are left out. The number of exchanged units among k equal
-    ones is binomial, so one number is drawn instead of k.
+    Units without a difference are left out, because exchanging them has no effect. The number of
+    exchanged units among k equal ones is binomial, so one number can be drawn instead of k.
     """
     moved = pairs.one.parts - pairs.other.parts
     moved = moved.reshape(len(moved), -1)
@@ -481,9 +510,9 @@ def _distinct(pairs: Pairs) -> tuple[Array, npt.NDArray[np.intp]]:
 def _exchanged(
     counts: npt.NDArray[np.intp], size: int, generator: np.random.Generator
 ) -> npt.NDArray[np.integer[Any]]:
-    """Return how many units of each kind are exchanged, `[size, kinds]`.
+    """Draw how many of the equal units of each kind are exchanged, `[size, kinds]`.
 
-    If all units differ, random bits are drawn, which is faster.
+    If no two units are equal, random bits are drawn, which is faster.
     """
     if counts.max() == 1:
         return generator.integers(0, 2, size=(size, len(counts)), dtype="int8")
@@ -491,9 +520,12 @@ def _exchanged(
 
 
 def _exchanged_differences(pairs: Pairs, moved: Array) -> Array:
-    """Return the mean differences over seeds after exchanges with sums `[draws, seeds x parts]`."""
+    """Return the mean differences over seeds after exchanges.
+
+    `moved` contains the summed differences of the exchanged units, `[draws, seeds x parts]`.
+    """
     units, seeds, parts = pairs.one.parts.shape
-    # An exchange takes from one system what it adds to the other.
+    # An exchange subtracts the difference from one system and adds it to the other.
     shift = moved.reshape(-1, seeds, parts) / units
     one, other = (each.parts.mean(axis=0) for each in pairs)
     score = pairs.one.score

@@ -1,4 +1,4 @@
-"""Scores over the checkpoints of a pretraining run, and over the layers of an encoder.
+"""Curves of scores over the checkpoints of a pretraining run, or over the layers of an encoder.
 
 All functions are pure.
 """
@@ -27,20 +27,20 @@ from benchharness.leaderboard.statistics import (
 from benchharness.tasks.suites import distinct_title, title_of
 
 ALPHA = 0.05
-"""Chance that at least one pair of checkpoints is called different if all are equal."""
+"""Family-wise error rate: probability of a significant difference if all checkpoints are equal."""
 
 DRAWS = 1_000
-"""Resamples of the examples; they give variances, which need fewer than the ends of intervals."""
+"""Number of resamples of the examples for a covariance matrix, which needs fewer than intervals."""
 
 Trend = Literal["rises", "is flat", "falls"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StagePoint:
-    """Score of one checkpoint: one value per seed, in the unit of the score.
+    """Score of one checkpoint on a curve.
 
-    `interval` is the 95 % interval of the median over seeds, None for fewer than three seeds.
-    `flags` are warnings about the score.
+    `values` are the scores of the seeds. `interval` is the 95 % confidence interval of the median
+    over seeds; None for fewer than three seeds. `flags` are warnings about the score.
     """
 
     model: str
@@ -53,10 +53,10 @@ class StagePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Stretch:
-    """Part of a curve between two points, whose indexes are `first` and `last`.
+    """Section of a curve that rises, falls or is flat, from point number `first` to `last`.
 
-    `change` is the last score minus the first. `p_value` is the p-value of this difference after
-    Holm's correction for all pairs of the curve's points.
+    `change` is the score at the last point minus the score at the first. `p_value` is the p-value
+    of this difference, after Holm's correction for all pairs of points on the curve.
     """
 
     trend: Trend
@@ -68,12 +68,20 @@ class Stretch:
 
 @dataclass(frozen=True, kw_only=True)
 class StageCurve:
-    """Score over the checkpoints of a pretraining run, with one recipe and precision.
+    """Scores of the checkpoints of a pretraining run, with one recipe and precision.
 
-    `task` is empty for the mean of several tasks, which `title` names. `scope` lists the sources of
-    noise that were taken into account ("examples and seeds"). If it is empty, no noise is known and
-    there are no stretches. `told_apart` maps the pairs of points that differ significantly, the
-    lower index first, to the sign of the change.
+    Attributes:
+        run: Name of the pretraining run.
+        recipe: Label of the recipe.
+        precision: Numerical precision.
+        title: Title of the task or, for the mean of several tasks, a description of the mean.
+        task: Name of the task; empty for the mean of several tasks.
+        points: Scores, sorted by pretraining step.
+        scope: Sources of noise that the tests cover, e.g. "examples and seeds"; empty if none is
+            known.
+        stretches: Sections of the curve that rise, fall or are flat; empty if `scope` is.
+        told_apart: Sign of the change for each pair of points that differ significantly. The key is
+            the pair of their indices, the lower index first.
     """
 
     run: str
@@ -88,7 +96,10 @@ class StageCurve:
 
     @property
     def summary(self) -> str:
-        """Text: "rises from step 0 to step 500 (+12.0), is flat from there to step 900 (+0.3)"."""
+        """Description of the curve.
+
+        Example: "rises from step 0 to step 500 (+12.0), is flat from there to step 900 (+0.3)".
+        """
         if not self.stretches:
             return "no test: one seed, and the examples could not be read"
         steps = [point.stage.step for point in self.points]
@@ -99,12 +110,15 @@ class StageCurve:
         )
 
 
-# Lines: the entries of a board that are checkpoints of one pretraining run with one recipe.
+# Lines: leaderboard entries that are checkpoints of one pretraining run, with one recipe.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """Entries of one pretraining run, recipe and precision, sorted by step, with their stages."""
+    """Leaderboard entries for checkpoints of one pretraining run, with one recipe and precision.
+
+    `entries` and their `stages` (positions in the pretraining run) are sorted by step.
+    """
 
     run: str
     recipe: str
@@ -117,24 +131,25 @@ Staged = tuple[Stage, Entry]
 
 
 def lines_of(board: Board, stage_of: Callable[[Entry], Stage | None]) -> list[Line]:
-    """Return the lines of a board that have two checkpoints or more.
+    """Group the entries of a board by pretraining run; groups of a single checkpoint are left out.
 
-    If a checkpoint has two entries (because the values of a recipe have changed), the newest is
-    used.
+    If a checkpoint has two entries, because the values of a recipe have changed, the newest entry
+    is used.
 
     Args:
         board: Board whose entries are grouped.
-        stage_of: Function that returns the stage of an entry, None if it is not such a checkpoint.
+        stage_of: Function that returns an entry's position in a pretraining run, or None if the
+            entry is not a checkpoint of one.
 
     Raises:
-        BenchError: The checkpoints cannot be of one pretraining run, because two have the same step
-            but different weights, or their model families differ.
+        BenchError: If checkpoints cannot be from the same pretraining run, because two have the
+            same step but different weights, or because their model families differ.
     """
-    # Oldest first, so that the newest entry of a step replaces the entries before it.
+    # Sort the entries oldest first, so that the newest entry for a step replaces older entries.
     groups: dict[tuple[str, str, str], dict[int, Staged]] = {}
     for entry in sorted(board.entries, key=lambda e: max((r.finished for r in e.runs), default="")):
         if (stage := stage_of(entry)) is not None:
-            # Versions of a recipe count as the same recipe.
+            # A recipe with changed values counts as the same recipe.
             recipe = ", ".join(word.shown for word in recipe_words(entry.recipe, entry.runs))
             steps = groups.setdefault((stage.run, recipe, entry.precision), {})
             _check_alike(steps.values(), (stage, entry))
@@ -153,7 +168,10 @@ def lines_of(board: Board, stage_of: Callable[[Entry], Stage | None]) -> list[Li
 
 
 def _check_alike(others: Iterable[Staged], one: Staged) -> None:
-    """Raise BenchError if two checkpoints of one step differ in weights, or any in family."""
+    """Raise BenchError if the checkpoint `one` contradicts the other checkpoints of its run.
+
+    It does if it has the same step but different weights, or another model family.
+    """
     mine, entry = one
     for theirs, other in others:
         if mine.family and theirs.family and mine.family != theirs.family:
@@ -170,16 +188,16 @@ def _check_alike(others: Iterable[Staged], one: Staged) -> None:
             )
 
 
-# The noise of a curve's points, and the pairs of points that differ significantly.
+# Noise of the points on a curve, and the pairs of points that differ significantly.
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Noise:
-    """Variance of the medians of a task's points, due to examples and to seeds.
+    """Variance of the points on a task's curve, due to examples and due to seeds.
 
-    `examples` is the covariance matrix of the points, None if it is unknown. `seeds` are the
-    variances of the medians, 0 if all points have one seed, and `freedom` are their degrees of
-    freedom.
+    `examples` is the covariance matrix of the points over resampled examples; None if it is
+    unknown. `seeds` are the variances of the points' medians over seeds; they are 0 if all points
+    have one seed. `freedom` is the number of degrees of freedom of `seeds`.
     """
 
     examples: Array | None
@@ -187,8 +205,8 @@ class _Noise:
     freedom: int
 
     def difference(self, one: int, other: int, value: float) -> Estimate:
-        """Return the difference of two points, which is `value`, with its variance."""
-        # var(a - b) = var(a) + var(b) - 2 cov(a, b), which may be below 0 by rounding.
+        """Return an estimate of the difference of two points; `value` is the difference itself."""
+        # var(a - b) = var(a) + var(b) - 2 cov(a, b), which may be below 0 because of rounding.
         seeds, own = float(self.seeds[one] + self.seeds[other]), 0.0
         if self.examples is not None:
             apart = self.examples[one, one] + self.examples[other, other]
@@ -198,13 +216,13 @@ class _Noise:
 
 
 def _noise_of(task: str, cells: Sequence[Cell], known: Sequence[Known | None]) -> _Noise:
-    """Return the noise of a task's points.
+    """Compute the noise of the points on a task's curve.
 
-    The variance between seeds is pooled over the points, so each point needs few seeds. Examples
-    are resampled for all points together.
+    The variance over seeds is pooled over the points, so that each point needs only few seeds.
+    All points use the same resamples of the examples.
     """
-    # s^2 = sum((n - 1) * s_i^2) / sum(n - 1); from it follows the variance of a median over each
-    # point's number of seeds.
+    # The pooled variance is s^2 = sum((n - 1) * s_i^2) / sum(n - 1). From it, compute the variance
+    # of each point's median, which depends on the point's number of seeds.
     ways = [len(cell.values) - 1 for cell in cells]
     freedom, seeds, examples = sum(ways), np.zeros(len(cells)), None
     if freedom:
@@ -214,7 +232,7 @@ def _noise_of(task: str, cells: Sequence[Cell], known: Sequence[Known | None]) -
     systems = [outcomes for outcomes in known if isinstance(outcomes, Outcomes)]
     if len(systems) == len(known):
         generator = np.random.default_rng(zlib.crc32(task.encode()))
-        # Median over seeds of each point, on the same resamples of the examples: `[points, draws]`.
+        # `[points, draws]`: median over seeds of each point on each resample.
         drawn = [np.median(d, axis=1) for d in resampled_scores(systems, generator, draws=DRAWS)]
         examples = np.cov(np.stack(drawn))
     return _Noise(examples=examples, seeds=seeds, freedom=freedom)
@@ -223,17 +241,19 @@ def _noise_of(task: str, cells: Sequence[Cell], known: Sequence[Known | None]) -
 def stage_curves(
     board: Board, line: Line, known: Mapping[str, Sequence[Known | None]]
 ) -> Iterator[StageCurve]:
-    """Yield a line's curves: the mean of the tasks that all its checkpoints have, then each task.
+    """Yield the curves of a pretraining run: first the mean of several tasks, then each task.
 
-    Every pair of checkpoints of a curve is tested with Student's t on the difference of the medians
-    over seeds. Its variance is the sum of the seeds' variance, pooled over the curve's checkpoints,
-    and the examples' variance; all checkpoints share the examples. Holm's correction is over all
-    pairs, so the chance to find any stretch in a flat curve is at most 5 %.
+    The mean is over the tasks for which all checkpoints have results. Every pair of checkpoints on
+    a curve is tested with Student's t test on the difference of their medians over seeds. The
+    variance of this difference is the sum of the variance due to seeds, pooled over the checkpoints
+    of the curve, and the variance due to examples, which are the same for all checkpoints. Holm's
+    correction is applied to all pairs, so that a curve which is really flat is found to rise or
+    fall with a probability of at most 5 %.
 
     Args:
-        board: Board of the line.
+        board: Board that contains the entries.
         line: Checkpoints of one pretraining run.
-        known: Outcomes of the entries' cells in the line's order, keyed by task.
+        known: Outcomes of the entries, in the order of `line.entries`, keyed by task.
     """
     counts = {task: sum(task in entry.cells for entry in line.entries) for task in board.tasks}
     tasks = [task for task in board.tasks if counts[task] > 1]
@@ -248,8 +268,8 @@ def stage_curves(
         is_rule = set(whole) == set(board.rule.cells)
         title = board.rule.name if is_rule else f"mean of {', '.join(map(title_of, whole))}"
         parts = [noises[task] for task in whole]
-        # The examples' variance of a mean needs the variance of each task: it would be too small
-        # otherwise.
+        # If the variance due to examples is unknown for one task, leave it out for all tasks: the
+        # variance of the mean would be too small.
         if any(part.examples is None for part in parts):
             parts = [replace(part, examples=None) for part in parts]
         yield _curve(line, title, "", [_point(*one, whole) for one in staged], parts)
@@ -259,9 +279,10 @@ def stage_curves(
 
 
 def _point(stage: Stage, entry: Entry, tasks: Sequence[str]) -> StagePoint:
-    """Return the point of one task, or of the mean of several tasks over the seeds that they share.
+    """Create a checkpoint's point for one task, or for the mean of several tasks.
 
-    The median of several tasks is the mean of their medians.
+    For several tasks, `median` is the mean of the tasks' medians, and `values` are the means over
+    tasks for each seed that all tasks have.
     """
     cells = [entry.cells[task] for task in tasks]
     values, median = cells[0].values, sum(cell.median for cell in cells) / len(cells)
@@ -274,7 +295,7 @@ def _point(stage: Stage, entry: Entry, tasks: Sequence[str]) -> StagePoint:
         values = tuple(sum(own[seed] for own in by_seed) / len(cells) for seed in seeds)
     interval = useful_interval(values)
     if interval is not None and len(cells) > 1:
-        # Centre the interval on the mean of the medians, which may differ from the median of the
+        # Center the interval on the mean of the medians, which may differ from the median of the
         # means.
         reach = (interval.high - interval.low) / 2
         interval = Interval(low=median - reach, high=median + reach)
@@ -291,7 +312,7 @@ def _point(stage: Stage, entry: Entry, tasks: Sequence[str]) -> StagePoint:
 def _curve(
     line: Line, title: str, task: str, points: Sequence[StagePoint], noises: Sequence[_Noise]
 ) -> StageCurve:
-    """Return the curve of these points; `noises` has one item per task, all independent."""
+    """Create the curve of these points; `noises` contains the noise for each of its tasks."""
     medians = [point.median for point in points]
     is_known = {
         "examples": all(noise.examples is not None for noise in noises),
@@ -319,7 +340,7 @@ def _curve(
     )
 
 
-# From pairs that differ significantly to stretches.
+# Computation of the rising, falling and flat sections from the pairs that differ significantly.
 
 Signs = Mapping[tuple[int, int], int]
 
@@ -327,12 +348,12 @@ Signs = Mapping[tuple[int, int], int]
 def _stretches(
     medians: Sequence[float], signs: Signs, p_values: Mapping[tuple[int, int], float]
 ) -> Iterator[Stretch]:
-    """Yield the parts of a curve, one after another.
+    """Split a curve into rising, falling and flat sections and yield them in order.
 
-    A rise goes from a low point to the highest point after it that precedes a significant fall; the
-    two ends differ significantly. Falls are found in the same way. At either end of a rise or fall,
-    points that do not differ significantly from each other form a flat part. So do the points
-    between and after the rises and falls: the ends of a flat part do not differ significantly.
+    A rise goes from a low point to the highest point before the next significant fall; its two ends
+    differ significantly. Falls are defined in the same way. Points at the beginning or end of a
+    rise or fall that do not differ significantly from each other form a flat section, as do the
+    points between rises and falls. The ends of a flat section do not differ significantly.
     """
     parts = [
         part for turn in _turns(medians, signs) for part in _with_flat_ends(*turn, signs=signs)
@@ -347,7 +368,7 @@ Part = tuple[Trend, int, int]
 
 
 def _joined(parts: Sequence[Part], signs: Signs) -> list[Part]:
-    """Return the parts, adjacent flat parts joined if none of their points differ significantly."""
+    """Join adjacent flat sections if none of their points differ significantly."""
     found: list[Part] = []
     for trend, first, last in parts:
         before = found[-1] if found else None
@@ -361,11 +382,13 @@ def _joined(parts: Sequence[Part], signs: Signs) -> list[Part]:
 
 
 def _turns(medians: Sequence[float], signs: Signs) -> list[tuple[int, int, int]]:
-    """Return the parts as (direction, first, last), where the direction is 1, 0 or -1."""
+    """Split a curve at its turning points; return sections as (direction, first, last).
+
+    The direction is 1 for a rise, -1 for a fall, and 0 for a flat section.
+    """
     found: list[tuple[int, int, int]] = []
-    # `low` and `high` are the indexes of the lowest and the highest point since the last turn. A
-    # turn is detected at the first point that differs significantly from one of them, and is
-    # located at that one.
+    # `low` and `high` are the indices of the lowest and highest point since the last turn. If a
+    # point differs significantly from one of these, that extreme is the next turning point.
     start = low = high = direction = 0
     for place in range(1, len(medians)):
         low = min(low, place, key=lambda n: medians[n])
@@ -378,7 +401,7 @@ def _turns(medians: Sequence[float], signs: Signs) -> list[tuple[int, int, int]]
                 low = high = place
                 break
     last = len(medians) - 1
-    # A rise ends at its highest point and a fall at its lowest; the points after it are flat.
+    # A rise ends at its highest point and a fall at its lowest; the points after that are flat.
     end = {1: high, -1: low, 0: last}[direction]
     found.append((direction, start, end))
     return [*found, (0, end, last)] if end < last else found
@@ -389,13 +412,13 @@ def _with_flat_ends(direction: int, first: int, last: int, *, signs: Signs) -> I
     if direction == 0:
         yield "is flat", first, last
         return
-    # The longest beginning and the longest end within which no two points differ significantly.
+    # Find the longest beginning, and the longest end, in which no two points differ significantly.
     head, tail = first, last
     while head < last and not any((n, head + 1) in signs for n in range(first, head + 1)):
         head += 1
     while tail > first and not any((tail - 1, n) in signs for n in range(tail, last + 1)):
         tail -= 1
-    # Both may reach far into a slow rise, so the shortest significant part between them is taken.
+    # Both may extend far into a slow rise, so take the shortest significant section between them.
     between = [
         (end - start, start, end)
         for start in range(first, head + 1)
@@ -410,15 +433,19 @@ def _with_flat_ends(direction: int, first: int, last: int, *, signs: Signs) -> I
         yield "is flat", tail, last
 
 
-# Layers of a frozen encoder: the score of a head that reads one layer.
+# Layers of a frozen encoder: scores of heads whose features are the states of one layer.
 
 EMBEDDINGS, LAYER = "embeddings", "layer-"
-"""Names of single layers in the features setting; the embeddings are layer 0."""
+"""Values of the setting "features" for a single layer: the embeddings (layer 0), or "layer-7"."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerPoint:
-    """Score of one layer, 0 for the embeddings; `entry` has the runs and `cell` their values."""
+    """Score of one layer of an encoder on a task.
+
+    `layer` is 0 for the embeddings. `entry` is the leaderboard entry, and `cell` contains its
+    scores on the task.
+    """
 
     layer: int
     entry: Entry
@@ -426,7 +453,7 @@ class LayerPoint:
 
     @property
     def interval(self) -> Interval | None:
-        """95 % interval of the median over seeds, None for fewer than three seeds."""
+        """95 % interval of the median over seeds; None for fewer than three seeds."""
         return useful_interval(self.cell.values)
 
     @property
@@ -437,9 +464,9 @@ class LayerPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerCurve:
-    """Scores of the layers of one model on one task, in order of layers.
+    """Scores of the layers of one model on one task, sorted by layer.
 
-    `name` is the model with its other settings.
+    `name` is the name of the model with its settings, without the setting "features".
     """
 
     model: str
@@ -450,10 +477,10 @@ class LayerCurve:
 
 
 def layer_curves(board: Board) -> tuple[LayerCurve, ...]:
-    """Return a curve for each task and each model that has two or more of its layers on the board.
+    """Return a curve per task and model with entries for two or more layers.
 
-    Runs with other settings form curves of their own. If a layer has two entries, the first is
-    used.
+    Entries that differ in other settings are on separate curves. If a layer has two entries, the
+    first one is used.
     """
     return tuple(curve for task in board.tasks for curve in _of_task(board.entries, task))
 
@@ -474,7 +501,7 @@ def _of_task(entries: Sequence[Entry], task: str) -> Iterator[LayerCurve]:
 
 
 def _layer_of(cell: Cell) -> int | None:
-    """Return the number of the single layer that all runs of a cell read, None if there is none."""
+    """Return the number of the layer that all runs of a cell use; None if it is not one layer."""
     found = (run.settings.get(FEATURES_SETTING) for run in cell.runs)
     read = {None if setting is None else setting.value for setting in found}
     # "embeddings" and "layer-7" are single layers; "last" and mixes of several layers are not.

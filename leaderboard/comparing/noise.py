@@ -1,11 +1,11 @@
-"""Sampling noise of scores: confidence intervals, tests of differences, and ranks.
+"""Sampling noise of scores: confidence intervals, significance tests, and intervals of ranks.
 
-A system's runs are a table of units by seeds. Other units change all seeds of both systems
-together. Other seeds change each system alone, because two encoders with the same seed share only
-the number. So differences are paired by units but not by seeds, and the systems may have different
-numbers of seeds. Ranks come from tests of pairs and not from the intervals of single entries,
-because every entry of a board is scored on the same examples, and easy or hard examples change all
-scores alike.
+The outcomes of a system are a table of units by seeds; a unit is an example, or a group of examples
+that is scored together. The choice of units affects all seeds of both systems together. The choice
+of seeds affects each system separately, because a seed has a different effect on another encoder.
+So differences are paired by unit but not by seed, and two systems may have different numbers of
+seeds. Ranks are based on tests of pairs and not on the intervals of single entries, because all
+entries are scored on the same examples, whose difficulty affects all scores equally.
 
 All functions are pure.
 """
@@ -38,11 +38,12 @@ from benchharness.tasks.suites import find_task
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """Value with its variance; the t distribution has Satterthwaite's degrees of freedom.
+    """Estimated value with its variance, from which a p-value and an interval are computed.
 
-    `squares` is the sum, over the parts of the variance, of the squared part divided by its degrees
-    of freedom (Satterthwaite, Biometrics Bulletin, 1946). The p-value and the interval come from
-    the same t distribution: if the p-value is below 1 - level, the interval excludes 0.
+    The variance is a sum of components. `squares` is the sum of each component's square divided by
+    its degrees of freedom (Satterthwaite, Biometrics Bulletin, 1946). The p-value and the interval
+    are from the same t distribution: if the p-value is below 1 - level, the interval does not
+    contain 0.
     """
 
     value: float
@@ -51,29 +52,29 @@ class Estimate:
 
     @property
     def freedom(self) -> float:
-        """Satterthwaite's degrees of freedom."""
+        """Degrees of freedom of the t distribution by Satterthwaite's approximation."""
         return self.variance**2 / self.squares if self.squares else math.inf
 
     @property
     def p_value(self) -> float:
-        """Two-sided p-value of the hypothesis that the value is 0."""
+        """Two-sided p-value for the null hypothesis that the true value is 0."""
         if self.variance == 0:
-            # Without noise, any difference is real.
+            # Without noise, any value other than 0 is significant.
             return float(self.value == 0)
         t = abs(self.value) / math.sqrt(self.variance)
         return 2 * float(scipy.special.stdtr(self.freedom, -t))
 
     def interval(self, level: float = 0.95) -> Interval:
-        """Return the confidence interval of this level."""
+        """Return the confidence interval at this confidence level."""
         reach = math.sqrt(self.variance)
         reach *= student_t(self.freedom, (1 + level) / 2) if reach else 0.0
         return Interval(low=self.value - reach, high=self.value + reach)
 
 
 def average(estimates: Sequence[Estimate]) -> Estimate:
-    """Return the mean of estimates of different tasks, which share neither examples nor runs."""
+    """Return the mean of independent estimates, such as estimates for different tasks."""
     count = len(estimates)
-    # Mean of k independent values: the variances are divided by k^2, their squares by k^4.
+    # For the mean of k independent values, variances are divided by k^2 and their squares by k^4.
     return Estimate(
         value=sum(each.value for each in estimates) / count,
         variance=sum(each.variance for each in estimates) / count**2,
@@ -83,10 +84,10 @@ def average(estimates: Sequence[Estimate]) -> Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Variance between the scores of single seeds, and its degrees of freedom.
+    """Variance of a system's score over seeds, and its degrees of freedom.
 
-    `own` is the part of the variance that comes from the interaction of seeds and units: the chance
-    effect that a seed has on each unit separately.
+    `own` is the component of the variance that is due to the interaction of seeds and units, i.e.
+    to random effects of a seed on single units (examples).
     """
 
     variance: float
@@ -96,10 +97,11 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sample:
-    """Contribution of each unit to a system's scores, `[units, seeds]`; a column's mean is a score.
+    """Scores of a system per unit (example) and seed.
 
-    If the units are unknown, the table has one row: the scores. `spread` is None if there is one
-    run, which shows none.
+    `table` is an array `[units, seeds]`; the mean of a column is the score of a seed. If the units
+    are unknown, the table has a single row with the scores. `spread` is the variance over seeds; it
+    is None if there is only one seed.
     """
 
     table: Array
@@ -113,42 +115,42 @@ class Sample:
 
     @property
     def is_fixed(self) -> bool:
-        """True if every seed has the same score, such as a baseline that was made once."""
+        """True if seeds have no effect: all units have the same values with every seed."""
         return self.spread is not None and self.spread.variance == self.spread.own == 0
 
     @property
     def without_units(self) -> "Sample":
-        """Sample of the scores alone, without the contributions of units."""
+        """Sample with the scores only, without the values of single units."""
         spread = self.spread and replace(self.spread, own=0.0)
         return Sample(table=self.scores[None], spread=spread)
 
 
 def sample_of(outcomes: Outcomes) -> Sample:
-    """Return the sample of a system's outcomes, with the jackknife value of each unit.
+    """Create a sample from a system's outcomes, with a value per unit (example).
 
-    Scores that are not a mean over units are linearised: a unit's contribution is how much the
-    score changes without the unit (Efron and Stein, Annals of Statistics, 1981).
+    A score that is not a mean over units is linearized with the jackknife: the value of a unit
+    depends on how much the score changes without it (Efron and Stein, Annals of Statistics, 1981).
     """
     units, scores = len(outcomes.parts), outcomes.scores
     if units == 1:
         return sample_of_table(scores[None])
-    # The score without each unit, `[units, seeds]`; (n - 1) times the change is the unit's
-    # contribution. Centred, so that the mean over units is the score itself.
+    # `without` has the score without each unit, `[units, seeds]`. The value of a unit is (n - 1)
+    # times the change, centered so that the mean over units equals the score.
     without = (outcomes.parts.sum(axis=0) - outcomes.parts) / (units - 1)
     moved = (units - 1) * (scores - outcomes.score(without))
     return sample_of_table(scores + moved - moved.mean(axis=0))
 
 
 def sample_of_table(table: Array) -> Sample:
-    """Return the sample of a table `[units, seeds]`."""
+    """Create a sample from a table `[units, seeds]` and compute its spread."""
     units, seeds = table.shape
     if seeds == 1:
         return Sample(table=table, spread=None)
     own = 0.0
     if units > 1:
-        # Two-way layout without replication: the residual after the means of unit and seed is the
-        # interaction. Its mean square divided by the number of units is its part of a score's
-        # variance.
+        # Two-way layout without replication: the residual after subtracting the means of units and
+        # seeds is the interaction. Its mean square divided by the number of units is its component
+        # of the score's variance.
         rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
         own = float((rest**2).sum()) / ((units - 1) * (seeds - 1) * units)
     variance = float(table.mean(axis=0).var(ddof=1))
@@ -156,7 +158,7 @@ def sample_of_table(table: Array) -> Sample:
 
 
 def pooled(spreads: Iterable[Spread | None]) -> Spread | None:
-    """Return the pooled spread of systems assumed to be equally noisy; None if none has one."""
+    """Pool the spreads of systems that are assumed to be equally noisy; None if all are unknown."""
     found = [spread for spread in spreads if spread is not None]
     freedom = sum(spread.freedom for spread in found)
     if not found:
@@ -170,11 +172,13 @@ def pooled(spreads: Iterable[Spread | None]) -> Spread | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Noise:
-    """Parts of the variance of a mean over seeds, or of the difference of two means.
+    """Variance components of a mean over seeds, or of the difference of two such means.
 
-    `units` is the variance due to units, with `unit_freedom` degrees of freedom. `seeds` is the
-    spread of single seeds, None if it is unknown. `sides` are the numbers of seeds of each noisy
-    system.
+    Attributes:
+        units: Variance due to the choice of units (examples).
+        unit_freedom: Degrees of freedom of `units`.
+        seeds: Variance of the score of a single seed; None if it is unknown.
+        sides: Number of seeds of each system, without systems on which seeds have no effect.
     """
 
     units: float
@@ -183,33 +187,35 @@ class Noise:
     sides: tuple[int, ...]
 
     def with_seeds(self, count: int) -> "Noise":
-        """Return the noise that `count` seeds of each system would have."""
+        """Return the noise that is expected if each system has `count` seeds."""
         if self.seeds is None:
             return self
-        # The units' variance contains the interaction of seeds and units: replace its share for the
-        # present numbers of seeds by its share for `count` seeds.
+        # The variance due to units contains the interaction of seeds and units, which depends on
+        # the number of seeds: replace it with the interaction for `count` seeds.
         shares = sum(1 / seeds for seeds in self.sides), len(self.sides) / count
         units = max(0.0, self.units - self.seeds.own * shares[0]) + self.seeds.own * shares[1]
         seeds = replace(self.seeds, freedom=len(self.sides) * (count - 1))
         return replace(self, units=units, seeds=seeds, sides=(count,) * len(self.sides))
 
     def estimate(self, value: float, *, loss: float = 1.0) -> Estimate:
-        """Return the value with its variance.
+        """Return an estimate with this value and with the variance of this noise.
 
-        Units and seeds are crossed, so both parts of the variance contain the interaction of seeds
-        and units, which is subtracted once (Searle, Casella and McCulloch, Variance Components,
-        1992, chapter 4). If few seeds agree by luck, that would leave too little. So the units'
-        part is reduced by at most a fraction of the interaction: 0 for two degrees of freedom or
-        fewer, and close to 1 for many (benchmarks/compare_seeds.py has the figures).
+        Units and seeds are crossed, so both components of the variance contain the interaction of
+        seeds and units, which is subtracted once (Searle, Casella and McCulloch, Variance
+        Components, 1992, chapter 4). With few seeds, which may agree by chance, the result could be
+        too small. Therefore the component for units is reduced by at most a fraction of the
+        interaction: 0 for up to two degrees of freedom, and close to 1 for many
+        (benchmarks/compare_seeds.py has the measurements).
 
         Args:
             value: Mean over seeds, or difference of two means.
-            loss: Factor by which the seeds' variance is larger than the variance of a mean.
+            loss: Variance due to seeds, relative to that of a mean over seeds. It is larger than 1
+                for a median.
         """
         squares = self.units**2 / self.unit_freedom
         if self.seeds is None:
             return Estimate(value=value, variance=self.units, squares=squares)
-        # 1/n of the first system plus 1/m of the second.
+        # 1/n for n seeds of the first system, plus 1/m for m seeds of the second.
         share = loss * sum(1 / seeds for seeds in self.sides)
         seeds, own = share * self.seeds.variance, share * self.seeds.own
         least = self.units - max(0.0, 1 - 2 / self.seeds.freedom) * own
@@ -219,26 +225,26 @@ class Noise:
 
 
 def noise_of(one: Sample, other: Sample | None = None) -> Noise:
-    """Return the noise of a system's mean over seeds, or of the difference of two systems' means.
+    """Return the noise of a system's mean over seeds, or of the difference of two such means.
 
-    Two systems are assumed to be equally noisy, even if one of them has a single run; but a system
-    that scores the same with every seed has no noise.
+    Two systems are assumed to have the same variance over seeds, even if one of them has a single
+    seed. Exceptions are systems on which seeds have no effect.
     """
     systems = [one] if other is None else [one, other]
     noisy = [system for system in systems if not system.is_fixed]
-    # Systems with a pooled spread share one object; it must count once, as it has no more freedom.
+    # Systems with a pooled spread have the same object, which must be pooled only once.
     spreads = {id(system.spread): system.spread for system in noisy}
     first, *rest = (system.table.mean(axis=1) for system in systems)
-    # Mean over seeds of each unit, or the difference of two systems on it.
+    # For each unit, the mean over seeds, or the difference of the two systems' means.
     units = first - sum(rest)
     count = len(units)
     variance = float(units.var(ddof=1)) / count if count > 1 else 0.0
     if other is not None and count > 1:
-        # If all observed units are equal, the next unit may still differ.
+        # Even if all observed units are equal, another unit may differ.
         variance = max(variance, float(np.abs(units).max() / count) ** 2)
     return Noise(
         units=variance,
-        # The variance is divided by it, even if there is one unit and its part is 0.
+        # At least 1, because it is a divisor even if there is only one unit.
         unit_freedom=max(1, count - 1),
         seeds=pooled(spreads.values()),
         sides=tuple(system.table.shape[1] for system in noisy),
@@ -246,7 +252,10 @@ def noise_of(one: Sample, other: Sample | None = None) -> Noise:
 
 
 def difference(one: Sample, other: Sample) -> Estimate:
-    """Return the difference of the means over seeds, paired by units if both have as many units."""
+    """Estimate the difference of two systems' means over seeds.
+
+    It is paired by units if both systems have the same number of units.
+    """
     if len(one.table) != len(other.table):
         one, other = one.without_units, other.without_units
     value = float(one.scores.mean() - other.scores.mean())
@@ -254,24 +263,27 @@ def difference(one: Sample, other: Sample) -> Estimate:
 
 
 def median_estimate(sample: Sample) -> Estimate:
-    """Return the median over seeds; seeds add more variance to it than to a mean."""
+    """Estimate a system's median over seeds, whose variance is larger than that of a mean."""
     seeds = sample.table.shape[1]
-    # var(median) / var(mean): pi / 2 for three or more seeds, 1 for one or two.
+    # var(median) / var(mean) is pi / 2 for three or more seeds, and 1 for one or two.
     loss = seeds * median_deviation(1.0, seeds) ** 2
     return noise_of(sample).estimate(float(np.median(sample.scores)), loss=loss)
 
 
-# Scores on resamples of the examples.
+# Scores on resampled examples.
 
 CHUNK = 2**22
-"""Largest number of floats that are held in memory at once (32 MiB)."""
+"""Maximum number of floats that are in memory at once (32 MiB)."""
 
 DRAWS_CHUNK = 2**23
-"""Largest number of unit counts that are held in memory at once (64 MiB)."""
+"""Maximum number of counts of drawn units that are in memory at once (64 MiB)."""
 
 
 def chunks(draws: int, width: int, most: int = CHUNK) -> Iterator[int]:
-    """Yield sizes of parts of the draws, each with at most `most` numbers in rows of `width`."""
+    """Split a number of draws into chunks and yield their sizes.
+
+    A chunk has at most `most` numbers, i.e. at most `most / width` draws, but at least one draw.
+    """
     size = max(1, most // max(1, width))
     yield from (min(size, draws - start) for start in range(0, draws, size))
 
@@ -279,7 +291,11 @@ def chunks(draws: int, width: int, most: int = CHUNK) -> Iterator[int]:
 def times_drawn(
     kind_of: npt.NDArray[np.intp], kinds: int, draws: int, generator: np.random.Generator
 ) -> npt.NDArray[np.intp]:
-    """Draw units with replacement; return how often each kind occurs, `[draws, kinds]`."""
+    """Draw units (examples) with replacement; return how often each kind was drawn.
+
+    The result has the shape `[draws, kinds]`. `kind_of` contains the kind of each unit; equal units
+    have the same kind.
+    """
     units = len(kind_of)
     samples = (kind_of[generator.integers(units, size=units)] for _ in range(draws))
     return np.stack([np.bincount(sample, minlength=kinds) for sample in samples])
@@ -288,35 +304,41 @@ def times_drawn(
 def resampled_scores(
     systems: Sequence[Outcomes], generator: np.random.Generator, *, draws: int
 ) -> list[Array]:
-    """Return each system's scores on `draws` resamples of the units, `[draws, seeds]`.
+    """Return the scores of each system on `draws` bootstrap resamples, as arrays `[draws, seeds]`.
 
-    Units are drawn with replacement, the same units for all systems and each with all seeds, so
-    that the systems stay paired (Efron and Tibshirani, An Introduction to the Bootstrap, 1993).
+    Examples, or groups that are scored together, are drawn with replacement. All systems and seeds
+    use the same resamples, so that systems can be compared pairwise (Efron and Tibshirani, An
+    Introduction to the Bootstrap, 1993).
     """
     units = len(systems[0].parts)
     flat = [system.parts.reshape(units, -1) for system in systems]
     found: list[list[Array]] = [[] for _ in systems]
     for few in chunks(draws, units, DRAWS_CHUNK):
-        # Multiplication of floats is much faster.
+        # Converted to floats, because their matrix product is much faster.
         times = times_drawn(np.arange(units), units, few, generator).astype(np.float64)
         for system, parts, scores in zip(systems, flat, found, strict=True):
-            # [draws, units] times [units, seeds x parts]: the sums of all draws at once.
+            # [draws, units] times [units, seeds x parts] gives the sums of all draws at once.
             means = (times @ parts / units).reshape(len(times), *system.parts.shape[1:])
             scores.append(system.score(means))
     return [np.concatenate(scores) for scores in found]
 
 
-# The entries of a board: their intervals, and which of them differ significantly.
+# Uncertainty of leaderboard entries: their intervals, and which of them differ significantly.
 
 GAIN_DRAWS = 500
-"""Resamples for a variance, which needs fewer than the ends of an interval."""
+"""Number of resamples for a variance, for which fewer are needed than for an interval."""
 
 SCOPES = ("both", "examples", "seeds")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Known:
-    """Sample of an entry's cell, and an estimate of its median for each scope of noise."""
+    """Statistics of an entry's cell.
+
+    `estimates` contains an estimate of the median for each key in `SCOPES` whose noise is known.
+    `bounds` are the lowest and highest possible score. `reason` explains why the examples could not
+    be read; it may be empty.
+    """
 
     sample: Sample
     estimates: Mapping[str, Estimate]
@@ -325,7 +347,9 @@ class _Known:
 
 
 Tried = Mapping[str, Sequence[Sequence[Known]]]
-"""Outcomes of a sweep's points that were not selected, keyed by task, one sequence per entry."""
+"""Outcomes of a sweep's hyperparameter settings that were not selected, keyed by task. The value is
+a sequence per entry, in the order of the entries.
+"""
 
 
 def with_uncertainty(
@@ -335,19 +359,19 @@ def with_uncertainty(
     tried: Tried | None = None,
     is_pooled: bool = False,
 ) -> Board:
-    """Return the board with the uncertainty of each entry.
+    """Add confidence intervals and possible ranks to the entries of a board.
 
-    Intervals are for the median over seeds and for the suite's score, which is the mean of these
-    medians. Ranks come from the test of `difference` with Holm's correction for all pairs.
+    Intervals are computed for the median over seeds and for the suite's score, which is the mean of
+    these medians. Possible ranks are based on tests of all pairs of entries with Holm's correction.
 
     Args:
-        board: Board to add confidence intervals and ranks to.
-        known: Outcomes of every entry's cell in the order of the entries, keyed by task; None if an
-            entry has no cell.
-        tried: Outcomes of a sweep's other points; for tasks in it, the selection gain covers other
-            examples too.
-        is_pooled: Assume that all entries of a task are equally noisy over seeds, for boards on
-            which most entries have too few seeds to show their own noise.
+        board: Board whose entries get intervals and ranks.
+        known: For each task, the outcomes of every entry in the order of the entries; None for an
+            entry without a result.
+        tried: Outcomes of a sweep's other hyperparameter settings. For the tasks in it, the
+            selection gain is computed over other examples too.
+        is_pooled: Assume that all entries have the same variance over seeds on a task. It is for
+            boards on which most entries have too few seeds to estimate their variance.
     """
     by_task = {task: _known_of(board, task, known[task], is_pooled) for task in board.tasks}
     by_entry: list[dict[str, _Known]] = [
@@ -368,16 +392,16 @@ def with_uncertainty(
 
 
 def _with_gain(entry: Entry, task: str, known: Known | None, others: Sequence[Known]) -> Entry:
-    """Return the entry with the selection gain of a task over other seeds and other examples.
+    """Set the selection gain of a task to that over other seeds and other examples.
 
-    The gain stays the one over seeds alone if the examples of a point are not available.
+    The entry is returned unchanged if the outcomes of a hyperparameter setting are not available.
     """
-    # Missing outcomes are a text or None, so a missing one makes the list too short.
+    # If an outcome is missing (None or a reason), the list is too short.
     points = [each for each in (known, *others) if isinstance(each, Outcomes)]
     if not others or len(points) <= len(others):
         return entry
     cell = entry.cells[task]
-    # Seed with crc32, because `hash` of a string differs from process to process.
+    # The random seed is a CRC-32, because the `hash` of a string differs between processes.
     generator = np.random.default_rng(zlib.crc32(f"gain {task}".encode()))
     redrawn = resampled_scores(points, generator, draws=GAIN_DRAWS)
     gain = selection_gain(cell.values, [other.values for other in cell.others], redrawn)
@@ -388,7 +412,7 @@ def _with_gain(entry: Entry, task: str, known: Known | None, others: Sequence[Kn
 def _known_of(
     board: Board, task: str, known: Sequence[Known | None], is_pooled: bool
 ) -> dict[int, _Known]:
-    """Return the cells of a column, keyed by the index of their entries."""
+    """Return the statistics of a task's cells, keyed by the index of the entry."""
     cells = {n: entry.cells[task] for n, entry in enumerate(board.entries) if task in entry.cells}
     samples = {
         place: sample_of(outcomes)
@@ -424,7 +448,7 @@ def _known_cell(cell: Cell, rule: ScoreRule, sample: Sample, known: Known | None
 
 
 def _uncertainty(rule: ScoreRule, entry: Entry, found: Mapping[str, _Known]) -> Uncertainty:
-    """Return the intervals of each cell, and of the score as an unweighted mean of its tasks."""
+    """Compute the intervals for each cell, and for the score, an unweighted mean of its tasks."""
     cells = {task: _intervals([each]) for task, each in found.items()}
     score = Intervals()
     if entry.score is not None:
@@ -433,7 +457,7 @@ def _uncertainty(rule: ScoreRule, entry: Entry, found: Mapping[str, _Known]) -> 
 
 
 def _intervals(cells: Sequence[_Known]) -> Intervals:
-    """Return the intervals of the mean of some cells, for the scopes that all of them have."""
+    """Compute the intervals for the mean of these cells, for the scopes that all cells have."""
     bounds = Interval(
         low=fmean(cell.bounds.low for cell in cells), high=fmean(cell.bounds.high for cell in cells)
     )
@@ -449,11 +473,10 @@ def _intervals(cells: Sequence[_Known]) -> Intervals:
 def _ranked(
     rule: ScoreRule, entries: Sequence[Entry], known: Sequence[Mapping[str, _Known]]
 ) -> list[Entry]:
-    """Return the entries with possible ranks, and with the entries that do not differ from them.
+    """Set the possible ranks of each entry, and the entries that do not differ significantly.
 
-    An entry is below those that differ significantly from it and score more. On 95 % of boards no
-    pair of equal systems is called different, so on as many boards every rank interval contains the
-    true rank.
+    An entry is ranked below all entries with a significantly higher score. On at least 95 % of
+    boards, no test is a false positive, so that every interval of ranks contains the true rank.
     """
     racing = [place for place, entry in enumerate(entries) if entry.rank is not None]
     pairs = list(combinations(racing, 2))
@@ -475,7 +498,7 @@ def _ranked(
         if uncertainty is None or uncertainty.score.both is None:
             continue
         tied = set(racing) - better[place] - worse[place] - {place}
-        # At best just below the significantly better entries, at worst just above the worse ones.
+        # The best rank follows the significantly better entries; the worst precedes the worse ones.
         ranks = 1 + len(better[place]), len(racing) - len(worse[place])
         labels = tuple(entries[other].name for other in sorted(tied))
         found[place] = replace(

@@ -1,4 +1,4 @@
-"""Number of seeds that would show a significant difference between two entries.
+"""Power analysis: number of seeds needed to detect the difference between two entries.
 
 All functions are pure.
 """
@@ -24,20 +24,26 @@ from benchharness.leaderboard.comparing.noise import (
 )
 
 MOST_SEEDS = 10_000
-"""Largest number of seeds that is reported; a larger number is not a practical plan."""
+"""Maximum number of seeds that is reported, because more are not practical."""
 
 SCORE = "score"
-"""Name of the row for the suite's score, the mean of its tasks."""
+"""Value of `Comparison.task` for the suite's score, the mean over its tasks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Values of two systems over their seeds, and the seeds needed to detect their difference.
+    """Number of seeds needed to detect the difference between two systems on a task.
 
-    `needed` is the number of seeds per system. `difference` is the first mean minus the second, and
-    `p_value` is the uncorrected p-value of the test of `bench compare` (noise.py). `reason`
-    explains why no number of seeds is known, and `unread` why the examples' variance is unknown.
-    `flags` are warnings about the first system's values, and about the second's.
+    Attributes:
+        task: Name of the task, or `SCORE`.
+        values: Scores of each system over its seeds.
+        difference: Mean of the first system minus mean of the second.
+        spreads: Standard deviation of each system over seeds; None if a system has one seed.
+        p_value: P-value of the test in `bench compare`, without correction; None if it is unknown.
+        needed: Number of seeds per system that is needed; None if it is unknown or too large.
+        reason: Reason why `needed` is None; empty if it is not.
+        unread: Reason why the variance due to examples is unknown; empty if it is known.
+        flags: Warnings about the first system's scores, and about the second system's scores.
     """
 
     task: str
@@ -53,13 +59,13 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Difference of two systems on a task, and its noise."""
+    """Difference of two systems on a single task, and its noise."""
 
     difference: float
     noise: Noise
 
     def at(self, count: int) -> Estimate:
-        """Return the estimate that `count` seeds of each system would give."""
+        """Return the estimate of the difference that is expected with `count` seeds per system."""
         return self.noise.with_seeds(count).estimate(self.difference)
 
 
@@ -71,16 +77,16 @@ def compare_seeds(
     alpha: float = 0.05,
     power: float = 0.8,
 ) -> list[Comparison]:
-    """Return a comparison of two entries for each task of `known`, and for the suite's score.
+    """Compute the needed number of seeds for each task in `known`, and for the suite's score.
 
-    The score's comparison comes last, and only if `known` contains all tasks of the rule.
+    The suite's score comes last. It is left out if `known` does not contain all of its tasks.
 
     Args:
         board: Board of the entries.
-        entries: The two entries.
-        known: Outcomes of both entries, keyed by the tasks that both have.
+        entries: Two entries to compare.
+        known: Outcomes of both entries, keyed by task, for the tasks that both have.
         alpha: Significance level.
-        power: Chance to detect the difference that the number of seeds must reach.
+        power: Required probability to detect the difference.
     """
     one, other = entries
     once = next((each.name for each in entries if each.kind in ("baseline", "ensemble")), "")
@@ -102,7 +108,7 @@ def compare_seeds(
 
 def _part(values: Sequence[Sequence[float]], known: Sequence[Known | None]) -> Part:
     samples = [sample_of(each) for each in known if isinstance(each, Outcomes)]
-    # Use units only if both systems have the same number of them, else the scores alone.
+    # Use the outcomes per example only if both systems have equally many, else the scores alone.
     if len(samples) < 2 or len(samples[0].table) != len(samples[1].table):
         samples = [sample_of_table(np.array([own])) for own in values]
     one, other = samples
@@ -118,7 +124,12 @@ def _comparison(
     chances: tuple[float, float],
     once: str,
 ) -> Comparison:
-    """Return the comparison; `once` names an entry that is made once and has no seeds, if any."""
+    """Create a comparison.
+
+    `parts` contains the differences on the task, or on all tasks of the suite. `chances` are alpha
+    and power. `once` is the name of an entry without seeds (a baseline or an ensemble); may be
+    empty.
+    """
     one, other = values
     now = average([part.noise.estimate(part.difference) for part in parts])
     several = min(len(one), len(other)) > 1
@@ -148,7 +159,7 @@ def _reason(several: bool, difference: float, parts: Sequence[Part], once: str) 
 
 
 def power_of(estimate: Estimate, alpha: float = 0.05) -> float:
-    """Return the chance that the test detects a true difference of this value and variance.
+    """Return the power of the test: its probability to detect a difference of this value.
 
     The test statistic is assumed to have a noncentral t distribution (Cohen, Statistical Power
     Analysis, 1988, chapter 2).
@@ -158,19 +169,19 @@ def power_of(estimate: Estimate, alpha: float = 0.05) -> float:
     freedom = min(estimate.freedom, 1e9)
     shift = abs(estimate.value) / math.sqrt(estimate.variance)
     critical = scipy.stats.t.ppf(1 - alpha / 2, freedom)
-    # Both tails count; the wrong tail is likely only for tiny differences.
+    # Both tails count, but the wrong tail is likely only if the difference is tiny.
     power = float(
         scipy.stats.nct.sf(critical, freedom, shift)
         + scipy.stats.nct.cdf(-critical, freedom, shift)
     )
-    # Far out in the tail scipy returns NaN; the normal approximation is as good there.
+    # Far in the tail, scipy returns NaN, and a normal approximation is accurate enough.
     return power if math.isfinite(power) else float(scipy.stats.norm.cdf(shift - critical))
 
 
 def seeds_needed(parts: Sequence[Part], alpha: float = 0.05, power: float = 0.8) -> int | None:
-    """Return the smallest number of seeds per system, 2 or more, that reaches the power.
+    """Return the smallest number of seeds per system for which the test reaches the power.
 
-    Return None if it is more than MOST_SEEDS.
+    It is at least 2. Returns None if more than `MOST_SEEDS` are needed.
     """
 
     def suffices(count: int) -> bool:
@@ -178,7 +189,7 @@ def seeds_needed(parts: Sequence[Part], alpha: float = 0.05, power: float = 0.8)
 
     if not suffices(MOST_SEEDS):
         return None
-    # Invariant of the search: `high` suffices and `low` does not, since one seed shows no spread.
+    # Binary search: `high` seeds always suffice and `low` never do (one seed has no variance).
     low, high = 1, MOST_SEEDS
     while high - low > 1:
         middle = (low + high) // 2

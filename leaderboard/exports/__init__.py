@@ -1,1 +1,1 @@
-"""Export formats: stored boards and predictions as files that other programs read."""
+"""Export of leaderboards and predictions to file formats that other programs read."""

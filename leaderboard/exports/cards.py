@@ -1,4 +1,4 @@
-"""Scores in the formats of the Hugging Face hub: model-index and eval-results."""
+"""Export of scores in the formats of the Hugging Face Hub: model-index and eval-results."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ TASK_TYPES = {
     "coref": "token-classification",
     "ranking": "text-retrieval",
 }
-"""Task type of the hub (huggingface.co/tasks) for each type of head."""
+"""Task type on the Hub (huggingface.co/tasks), keyed by the type of head."""
 
 METRICS = {
     "mcc": "matthews_correlation",
@@ -32,16 +32,18 @@ METRICS = {
     "spearman": "spearmanr",
     "em": "exact_match",
 }
-"""Names of metrics on the hub (huggingface.co/evaluate-metric) that differ from benchharness's."""
+"""Names of metrics on the Hub (huggingface.co/evaluate-metric), if they differ from benchharness's.
+"""
 
 
 def official(boards: Iterable[Board]) -> list[Board]:
-    """Return the boards that are measured on complete, official data sets of the hub.
+    """Return the boards whose scores are on complete, official data sets from the Hub.
+
+    Only these may be in a model card: a score on synthetic or incomplete data would be misleading,
+    and a score on custom data would have no data set to name.
 
     Raises:
-        BenchError: There is no such board. A model card with a score on synthetic or incomplete
-            rows would be misleading, and with a score on user-defined data it could not name the
-            data set.
+        BenchError: If there is no such board.
     """
     whole = [board for board in boards if board.is_whole]
     if found := [board for board in whole if all(TASKS[name].source.hub for name in board.tasks)]:
@@ -58,7 +60,7 @@ def official(boards: Iterable[Board]) -> list[Board]:
 
 
 def check_learned(boards: Iterable[Board]) -> None:
-    """Raise BenchError if a card would contain a median of runs that have learned nothing."""
+    """Raise BenchError if a model card would show a score of runs that have learned nothing."""
     for shown in official(boards):
         for entry, name in product(shown.entries, shown.tasks):
             cell = entry.cells.get(name)
@@ -71,7 +73,7 @@ def check_learned(boards: Iterable[Board]) -> None:
 
 
 def _counted_lines(board: Board) -> list[ScoreLine]:
-    """Return the scores of tasks with the metrics that count, which have a known scale."""
+    """Return the scores of tasks, without those of suites and of metrics for details only."""
     return [
         line
         for line in score_lines([board])
@@ -80,17 +82,17 @@ def _counted_lines(board: Board) -> list[ScoreLine]:
 
 
 def _hub_revision(task: Task, board: Board) -> str | None:
-    """Return the commit of the data set, None if the rows came from files."""
+    """Return the commit of the data set on the Hub; None if the data came from files."""
     return task.source.revision if board.data == ("hub",) and task.source.is_pinned else None
 
 
 def to_model_index(boards: Iterable[Board]) -> str:
-    """Return the YAML block of one model's scores, without the lines of dashes around it.
+    """Return the model-index of a model as YAML, without the surrounding lines of dashes.
 
-    Values are in the unit of each metric.
+    Values are on the scale of each metric.
 
     Raises:
-        BenchError: The boards contain several models.
+        BenchError: If the boards contain several models.
     """
     return f"{model_card_data(**_scores(boards))}\n"
 
@@ -103,7 +105,7 @@ def _scores(boards: Iterable[Board]) -> dict[str, Any]:
 
 
 def model_card_data(**facts: Any) -> str:
-    """Return the YAML of the hub's ModelCardData with these arguments, without lines of dashes."""
+    """Return `ModelCardData(**facts)` of huggingface_hub as YAML, without lines of dashes."""
     text: str = _import_hub().ModelCardData(**facts).to_yaml()
     return text
 
@@ -112,17 +114,17 @@ RESULTS_FILE, COMMIT = ".eval_results/benchharness.yaml", "Scores by benchharnes
 
 
 def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
-    """Send one model's scores to its repository on the hub in one commit; return the commit's URL.
+    """Upload a model's scores to its repository on the Hub in one commit; return the commit's URL.
 
     Args:
-        boards: Boards with one model.
+        boards: Boards that contain one model.
         repository: Name of the repository, "owner/name".
-        as_results: Upload a file of eval-results; otherwise merge the scores into the model-index
-            of README.md.
+        as_results: Upload an eval-results file. Otherwise merge the scores into the model-index in
+            README.md.
 
     Raises:
-        BenchError: The hub does not answer, refuses or fails; the message states that nothing was
-            sent, or that it is not known whether the scores arrived.
+        BenchError: If the Hub does not answer, refuses the request or fails. The message states
+            that nothing was sent, or that it is not known whether the scores arrived.
     """
     content: Any = to_eval_results(boards) if as_results else _scores(boards)
     if go_offline_if_unreachable():
@@ -140,10 +142,10 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
                 path_or_fileobj=file, path_in_repo=path, repo_id=repository, commit_message=COMMIT
             )
             return str(sent.commit_url)
-    except Exception as error:  # any error of the hub's client and its HTTP library
+    except Exception as error:  # any error of the Hub's client and its HTTP library
         reason = f"{first_line(error)}, {time.monotonic() - started:.1f} seconds after the start"
         status = getattr(getattr(error, "response", None), "status_code", 0)
-        # Only a request for a commit changes anything, unless it is refused.
+        # Only a request to commit can change the repository, unless the server refused it.
         if "/commit/" in "".join(asked[-1:]) and status not in REFUSED:
             raise BenchError(
                 f"it is not known whether {repository} has taken the scores ({reason}): look at "
@@ -154,18 +156,18 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
 
 
 ANSWER_SECONDS = 60.0
-"""Longest time to wait for an answer of the hub, including repeated requests."""
+"""Maximum number of seconds to wait for an answer from the Hub, including repeated requests."""
 
 REFUSED = range(400, 500)
-"""Status codes with which a server states that it has done nothing (RFC 9110, 15.5)."""
+"""HTTP status codes that mean that the server has changed nothing (RFC 9110, section 15.5)."""
 
 
 @contextmanager
 def _watched(session: Any, asked: list[str]) -> Iterator[None]:
-    """Record in `asked` each URL that the session requests, for the duration of the context.
+    """Context manager that watches the requests of an HTTP session.
 
-    A request without an answer for ANSWER_SECONDS fails; the client's own default is to wait for
-    ever.
+    Each requested URL is appended to `asked`. A request fails if there is no answer for
+    ANSWER_SECONDS, whereas the client itself would wait forever.
     """
     deadline = time.monotonic() + ANSWER_SECONDS
 
@@ -178,7 +180,7 @@ def _watched(session: Any, asked: list[str]) -> Iterator[None]:
         nonlocal deadline
         deadline = time.monotonic() + ANSWER_SECONDS
 
-    hooks, timeout = session.event_hooks, session.timeout  # shared by the whole process
+    hooks, timeout = session.event_hooks, session.timeout  # the whole process shares the session
     session.timeout = ANSWER_SECONDS
     more = {"request": note, "response": go_on}
     session.event_hooks = {name: [*hooks[name], hook] for name, hook in more.items()}
@@ -214,7 +216,7 @@ def _result(board: Board, line: ScoreLine) -> Any:
 
 
 def _said(line: ScoreLine) -> dict[str, str]:
-    """Return the parity and the flags of a score, if there are any."""
+    """Return the parity and the flags of a score as a dict, without those that are empty."""
     return {name: said for name in ("parity", "flags") if (said := getattr(line, name))}
 
 
@@ -229,7 +231,10 @@ def eval_result(  # noqa: PLR0913  (fields of the hub)
     revision: str | None = None,
     is_official: bool = True,
 ) -> Any:
-    """Return a score as the hub's EvalResult; without `is_official`, it names no data set."""
+    """Create an EvalResult of huggingface_hub.
+
+    With `is_official=False`, the result does not refer to a data set on the Hub.
+    """
     known = task.source.splits.get(split) if is_official else None
     return _import_hub().EvalResult(
         task_type=TASK_TYPES[task.head],
@@ -246,10 +251,10 @@ def eval_result(  # noqa: PLR0913  (fields of the hub)
 
 
 def to_eval_results(boards: Iterable[Board]) -> str:
-    """Return the YAML of one model's eval-results: one value per task, in percent.
+    """Return the eval-results of a model as YAML, with one value per task, in percent.
 
     Raises:
-        BenchError: The boards contain several models.
+        BenchError: If the boards contain several models.
     """
     hub, found = _import_hub(), official(boards)
     pairs = zip(found, the_model(found), strict=True)
@@ -269,7 +274,7 @@ def _entries(board: Board, entry: Entry) -> Iterator[Any]:
             dataset_id=task.source.hub,
             task_id=task.source.config,
             dataset_revision=_hub_revision(task, board),
-            # Rounded to remove floating-point noise: 0.943 times 100 is 94.30000000000001.
+            # Rounded, because e.g. 0.943 times 100 is 94.30000000000001 in floating point.
             value=round(100 * cell.median, 10),
             date=max(run.finished for run in cell.runs),
             notes=_joined(

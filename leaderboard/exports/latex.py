@@ -1,8 +1,8 @@
-"""Boards as LaTeX tables for papers, with booktabs, never wider than the text.
+"""Export of leaderboards as LaTeX tables for papers, with booktabs.
 
-A table with few columns fits one column of a page; any other spans both. LaTeX measures the table
-and scales it down if it is too wide. The output needs the packages booktabs and graphicx, and
-compiles with pdflatex, lualatex and xelatex.
+In a two-column layout, a table with few columns is set in one column, and a wider table across
+both. LaTeX scales a table down if it is wider than the text. The output needs the packages booktabs
+and graphicx, and compiles with pdflatex, lualatex and xelatex.
 """
 
 import re
@@ -24,11 +24,11 @@ from benchharness.leaderboard.exports.table import (
 )
 from benchharness.leaderboard.text import visible
 
-_NARROW = 4  # most columns of numbers and facts that fit one column of a page
+_NARROW = 4  # maximum number of columns of a table in one column of the page
 
-_ROWS = 40  # rows of a float, which leave room for the notes below the last one
+_ROWS = 40  # maximum number of rows per float, which leaves room for the notes
 
-_LONG_NAME = 36  # longest name on one line; longer ones are folded
+_LONG_NAME = 36  # maximum length of a name on one line; longer names are wrapped
 
 
 def to_latex(
@@ -38,7 +38,7 @@ def to_latex(
     caption: str = "",
     label: str = "",
 ) -> str:
-    """Return a table environment for each board, preceded by comments with the required packages.
+    """Return the LaTeX source of a table per board, after comments with the required packages.
 
     Args:
         boards: Boards to export.
@@ -47,7 +47,7 @@ def to_latex(
         label: Label of the table; default: "tab:SUITE".
 
     Raises:
-        BenchError: The document would not compile with this caption or label.
+        BenchError: If the document would not compile with this caption or label.
     """
     if _breaks(caption):
         raise BenchError(
@@ -71,8 +71,13 @@ def to_latex(
 
 
 def _breaks(caption: str) -> bool:
-    """Return whether a text would break LaTeX inside braces: unbalanced or special characters."""
-    # Remove citations and references, commands and formulas; then braces that are balanced.
+    """Return whether a caption would be a LaTeX error.
+
+    It would be if it contains unbalanced braces or dollar signs, unescaped special characters, or
+    an empty line.
+    """
+    # Remove everything that is correct: citations, references, commands, formulas and, at the end,
+    # balanced braces. Special characters that remain are errors.
     plain = re.sub(r"\\(?:\w*cite\w*|\w*ref)\{[^{}%#]*\}", "", caption)
     plain = re.sub(r"\\\S|\$(?:\\\S|[^$\\%&#])*\$", "", plain)
     while (less := re.sub(r"\{([^{}]*)\}", r"\1", plain)) != plain:
@@ -80,7 +85,7 @@ def _breaks(caption: str) -> bool:
     return re.search(r"[\\{}$%&#_^]|\n\s*\n", plain) is not None
 
 
-# The text of a cell.
+# Escaping of texts.
 
 _MEANINGS = {
     "\\": r"\textbackslash{}",
@@ -102,16 +107,19 @@ _MEANINGS = {
 }
 """LaTeX source of each character that LaTeX would not print literally (source2e, ltoutenc)."""
 
-_LIGATURE = re.compile(r"([-',])(?=\1)")  # two of them would become a dash or a quotation mark
+_LIGATURE = re.compile(r"([-',])(?=\1)")  # two in a row would become a dash or a quotation mark
 
 _LATIN = "ßæøåÆØÅ"
 
 
 def latex_escaped(text: str) -> str:
-    """Return the text escaped, on one line; letters that not every engine has become "U+4E2D"."""
+    """Escape a text for LaTeX, on one line.
+
+    Characters that some LaTeX engines cannot print are replaced by their code, e.g. "U+4E2D".
+    """
     plain = ""
     for character in visible(text):
-        # Every engine has accented letters up to Latin Extended-A.
+        # All engines can print accented letters up to Latin Extended-A.
         base = unicodedata.normalize("NFD", character)[0]
         is_latin = character in _LATIN or (ord(character) < 0x180 and base.isascii())
         plain += _MEANINGS.get(
@@ -121,7 +129,7 @@ def latex_escaped(text: str) -> str:
 
 
 def breakable(text: str) -> str:
-    """Return the text escaped; words too long for a line may be broken every ten characters."""
+    """Escape a text for LaTeX, and allow line breaks after every ten characters in long words."""
     words = (
         r"\allowbreak{}".join(map(latex_escaped, re.findall(r".{1,10}", word)))
         if len(word) > 20
@@ -131,7 +139,7 @@ def breakable(text: str) -> str:
     return " ".join(words)
 
 
-# The text of a table.
+# Conversion of a table.
 
 _HEADINGS = {
     "scored": "Scored prediction files",
@@ -143,7 +151,11 @@ _HEADINGS = {
 
 
 def _marks(table: Table) -> dict[str, str]:
-    """Return a letter for each metric other than its column's, and a number for each source."""
+    """Return the footnote marks: letters for metrics, and numbers for sources of published rows.
+
+    The keys are the metrics and sources. A metric has a mark if a value has another metric than its
+    column.
+    """
     found = dict.fromkeys(cell.metric for row in table.rows for cell in row.cells if cell.metric)
     sources = dict.fromkeys(row.source for row in table.rows if row.source)
     letters = {metric: chr(ord("a") + place) for place, metric in enumerate(found)}
@@ -152,13 +164,16 @@ def _marks(table: Table) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Setting:
-    """Table, with the marks that refer to its notes."""
+    """Conversion of one table to LaTeX; `marks` are its footnote marks."""
 
     table: Table
     marks: Mapping[str, str]
 
     def environments(self, caption: str, label: str) -> Iterator[str]:
-        """Yield the table as floats, none higher than a page, with the notes in the last one."""
+        """Yield the LaTeX source of the table, as one float or several.
+
+        A float fits on a page. The last float contains the notes.
+        """
         table = self.table
         wide = len(table.columns) + len(table.facts) > _NARROW
         environment = "table*" if wide else "table"
@@ -171,14 +186,14 @@ class _Setting:
                     rf"\begin{{{environment}}}[t]",
                     r"\centering",
                     rf"\caption{{{caption}{' Continued.' if start else ''}}}",
-                    # A label must be unique, so only the first float has it.
+                    # A label must be unique, so only the first float has one.
                     *([] if start else [rf"\label{{{label}}}"]),
                     r"\vspace{4pt}",
                     r"\fontsize{8}{10}\selectfont",
                     r"\setlength{\tabcolsep}{3pt}",
-                    # Two small stacked numbers are higher than a line.
+                    # Two small stacked numbers need more height than a usual line.
                     *([r"\renewcommand{\arraystretch}{1.3}"] if has_ends else []),
-                    # Typeset into a box first, so that LaTeX can compare its width with the line's.
+                    # First typeset the table in a box, so that LaTeX can measure its width.
                     r"\sbox0{%",
                     *self._tabular(table.rows[start : start + most]),
                     r"}%",
@@ -207,7 +222,7 @@ class _Setting:
         yield r"\end{tabular}"
 
     def _heads(self) -> Iterator[str]:
-        """Yield the lines of column titles; a title of one line is in the last."""
+        """Yield the lines with column titles; one-line titles are in the last line."""
         titles = ["Score" if t == "score" else t for t in self.table.columns]
         lines = [title.split("\n") for title in titles]
         height = max(map(len, lines))
@@ -233,7 +248,7 @@ class _Setting:
         return (rf"\textbf{{{number}}}" if cell.best else number) + self._after(cell)
 
     def _after(self, cell: TableCell) -> str:
-        """Return the marks after a value, and its interval (sub- and superscript) or spread."""
+        """Return the marks after a value, and its interval or spread in small print."""
         mark = rf"\textsuperscript{{{self.marks[cell.metric]}}}" if cell.metric else ""
         mark += rf"\textsuperscript{{{cell.mark}}}" if cell.mark else ""
         mark += r"\textsuperscript{\dag}" if cell.apart else ""

@@ -1,4 +1,4 @@
-"""Scores as lines of a table for other programs: one line per system, split and metric."""
+"""Export of scores as CSV or JSON, with one line per system, task, split and metric."""
 
 import csv
 import io
@@ -19,18 +19,31 @@ from benchharness.leaderboard.text import inert, visible
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreLine:
-    """Score over its seeds, in the unit of the metric (mostly 0 to 1).
+    """Score of a system over its seeds, on the metric's scale (mostly 0 to 1).
 
-    `score` is the median. For a suite's score, `task` is the suite and `metric` its rule; `score`
-    is then computed from the medians of the tasks, as on the board, and `mean`, `spread`, `low` and
-    `high` from the scores of single seeds. `truncated` is the largest number of truncated rows of
-    the split in a run, None if it was not counted. `spread` is the sample standard deviation, None
-    for one seed.
-
-    `kind` is "model", "ensemble" or "baseline", `source` names who measured the score, `date` is
-    the end of its newest run. `selection` describes the selection of checkpoints, empty if there
-    was none. `parity` is the verdict of the parity certificate on the runs, if the board has it.
-    `flags` are warnings about the score.
+    Attributes:
+        model: Name of the model.
+        task: Name of the task; for a suite's score, name of the suite.
+        metric: Name of the metric; for a suite's score, name of its rule.
+        split: Name of the split.
+        score: Median over seeds. A suite's score is computed from the medians of its tasks.
+        source: Who measured the score: "benchharness".
+        kind: Kind of entry, e.g. "model", "ensemble" or "baseline".
+        recipe: Label of the recipe.
+        precision: Numerical precision.
+        data: Sources of the data.
+        limit: Maximum number of rows per split; None without a limit.
+        rank: Rank of the entry; None if it has none.
+        seeds: Number of seeds.
+        mean: Mean over seeds.
+        spread: Sample standard deviation over seeds; None for one seed.
+        low: Lowest score of a seed.
+        high: Highest score of a seed.
+        date: Time at which the newest run ended.
+        flags: Warnings about the score.
+        selection: How the weights were selected; empty if they were not selected.
+        truncated: Largest number of truncated rows of the split in a run; None if there are none.
+        parity: What the parity certificate proves about the runs; empty if it was not requested.
     """
 
     model: str
@@ -58,19 +71,22 @@ class ScoreLine:
 
 
 def score_lines(boards: Iterable[Board]) -> Iterator[ScoreLine]:
-    """Return every score of the boards, entry by entry; a complete suite's score comes first."""
+    """Yield all scores of the boards, entry by entry.
+
+    An entry's score for the complete suite, if any, comes before its scores for tasks.
+    """
     return (line for board in boards for entry in board.entries for line in _lines(board, entry))
 
 
 def _lines(board: Board, entry: Entry) -> Iterator[ScoreLine]:
-    # A board that was reduced to some tasks has no suite score, which covers all of them.
+    # The suite's score is left out if the board was reduced to some of the suite's tasks.
     if entry.score is not None and set(board.rule.cells) <= set(board.tasks):
         scores, name = entry.seed_scores or (entry.score,), (board.suite, "dev", board.rule.name)
         finished = [run for run in entry.runs if run.status == "finished"]
         yield replace(_line(board, entry, name, finished, scores), score=entry.score)
     for task in board.tasks:
         runs = entry.cells[task].runs if task in entry.cells else ()
-        # Every score that a run of the task has, even if it does not count in the suite's score.
+        # All scores of the task's runs, including those that do not count in the suite's score.
         for measure in dict.fromkeys(m for run in runs for m in run.measures[task].values()):
             found = {run.key: run.score_of(task, measure) for run in runs}
             values = [value for value in found.values() if value is not None]
@@ -85,7 +101,7 @@ def _line(
     runs: Sequence[RunRow],
     values: Sequence[float],
 ) -> ScoreLine:
-    """Return the line of a task, split and metric."""
+    """Create the line for a score; `name` is (task, split, metric)."""
     task, split, metric = name
     where = f"{task}:{split}"
     return ScoreLine(
@@ -118,18 +134,19 @@ def _line(
     )
 
 
-# Scores as CSV in which a spreadsheet finds text and numbers, but no formula.
+# Output as CSV, in which spreadsheets find no formulas, and as JSON.
 
 COLUMNS = tuple(field.name for field in fields(ScoreLine))
 
 _SELDOM = ("selection", "truncated", "parity")
-"""Columns that a JSON export contains only if some line has a value for them."""
+"""Fields that a JSON export contains only if at least one line has a value for them."""
 
 
 def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> Iterator[str]:
-    """Yield a header and a line per score; numbers have all their digits, None is an empty cell.
+    """Yield the lines of a CSV file: a header, then one line per score.
 
-    The header is yielded before the first score is read, so it always contains every column.
+    Numbers are not rounded, and None is an empty cell. All columns (or those in `columns`) are
+    always present, because the header is yielded before any score is read.
     """
     _check_columns(columns)
     names, text = columns or COLUMNS, io.StringIO()
@@ -150,7 +167,7 @@ def _check_columns(columns: Sequence[str]) -> None:
 
 
 def to_json(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
-    """Return a JSON list with an object per score, keyed by the fields of ScoreLine, in ASCII."""
+    """Return a JSON list with one object per score; its keys are fields of ScoreLine."""
     _check_columns(columns)
     rows = [vars(line) for line in lines]
     left_out = {name for name in _SELDOM if not any(row[name] for row in rows)}
@@ -160,13 +177,13 @@ def to_json(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
 
 
 def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str]) -> list[Board]:
-    """Return the boards reduced to these models and tasks; an empty list of names keeps all.
+    """Reduce the boards to these models and tasks; an empty list keeps all models or tasks.
 
-    A model is named as on the command line (see `naming.is_called`), a task by its full name.
-    Boards without a remaining entry or task are left out.
+    Models are named as on the command line (see `naming.is_called`), tasks by their full names.
+    Boards without remaining entries or tasks are left out.
 
     Raises:
-        BenchError: Nothing remains, or a model is on no board.
+        BenchError: If nothing remains, or if a model is not on any board.
     """
     listed = list(boards)
     missing = [n for n in models if not any(called(board.entries, n) for board in listed)]
@@ -191,11 +208,11 @@ def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str
 
 
 def the_model(boards: Iterable[Board]) -> tuple[Entry, ...]:
-    """Return the only entry of each board; all entries are of one model.
+    """Return the only entry of each board; all entries must have the same model.
 
     Raises:
-        BenchError: A board has several entries, or there are several models; the message explains
-            how to select one.
+        BenchError: If a board has several entries, or if there are several models. The message
+            explains how to select one.
     """
     entries: list[Entry] = []
     for board in boards:

@@ -1,4 +1,4 @@
-"""Predictions as rows of CSV, JSON lines, Parquet, or a `datasets.Dataset`."""
+"""Export of predictions as CSV, JSON lines or Parquet."""
 
 import csv
 import io
@@ -17,12 +17,22 @@ from benchharness.tasks.task import Task
 
 @dataclass(frozen=True, kw_only=True)
 class ExportedSplit:
-    """Predictions of one run on one split, with the examples if they could be read.
+    """Predictions of one run for one split, to be exported.
 
-    `seed` is None for a run without a seed. `scores` are the split's scores, keyed by name. `flags`
-    are warnings about the run. `reason` is a sentence that explains why there are no examples.
-    Without `texts`, no text of the data is written: spans, and options that are texts, are left
-    out.
+    Attributes:
+        task: Task.
+        split: Name of the split.
+        model: Name of the model.
+        recipe: Label of the recipe.
+        seed: Random seed; None for a run without one.
+        run: Key of the run.
+        scores: Scores of the split, keyed by name.
+        predictions: Predictions, in the order of the split.
+        examples: Examples of the split; empty if they could not be read.
+        flags: Warnings about the run.
+        reason: Sentence that explains why `examples` is empty.
+        texts: False to export no texts from the data: spans, and options that are texts, are left
+            out.
     """
 
     task: Task
@@ -56,12 +66,12 @@ COLUMNS = (
 
 
 def prediction_rows(split: ExportedSplit) -> Iterator[dict[str, Any]]:
-    """Yield a row per example, keyed by COLUMNS.
+    """Yield one dict per prediction, with the keys in `COLUMNS`.
 
     `gold` and `predicted` are text: a label, a number, the index of an option, or tags separated by
-    spaces. For a span, `predicted` is the answer ("" for none) and `gold` a JSON list of the right
-    answers. A hidden or unreadable value is None. `scores` are the probabilities of the classes in
-    the task's order or of the options; for a span, the no-answer score.
+    spaces. For a span, `predicted` is the answer ("" for no answer) and `gold` a JSON list of the
+    right answers. `gold` and `right` are None if labels are hidden or unreadable. `scores` are the
+    probabilities of the classes (in the task's order) or options; for a span, the no-answer score.
     """
     examples: Sequence[Example | None] = split.examples or [None] * len(split.predictions)
     kind, known = answer_type(split.task), labels_known(split.examples)
@@ -83,13 +93,14 @@ def prediction_rows(split: ExportedSplit) -> Iterator[dict[str, Any]]:
         }
 
 
-# The three file formats, written split by split.
+# The three file formats. Predictions are written split by split.
 
 
 def write_csv(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
-    """Write a header and a line per prediction; return the number of predictions.
+    """Write a CSV file with a line per prediction; return the number of predictions.
 
-    Scores are a JSON list, None is an empty cell, and no cell is a formula to a spreadsheet.
+    Scores are written as a JSON list, and None as an empty cell. Texts that a spreadsheet would
+    evaluate as formulas get an apostrophe in front.
     """
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer, count = csv.writer(text, lineterminator="\n"), 0
@@ -103,17 +114,17 @@ def write_csv(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
                     row[name] = inert(visible(value))
             writer.writerow(row.values())
             count += 1
-    # Otherwise the wrapper would close the caller's file when it is garbage-collected.
+    # Without this, the wrapper would close the caller's file when it is garbage-collected.
     text.detach()
     return count
 
 
-# "-0.5" must stay a number, although formulas may begin like it.
+# Numbers such as "-0.5" must not be changed, although formulas may begin with "-".
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")
 
 
 def write_jsonl(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
-    """Write a JSON object per prediction, in ASCII; return the number of predictions."""
+    """Write one JSON object per line and prediction; return the number of predictions."""
     count = 0
     for split in splits:
         for row in prediction_rows(split):
@@ -124,11 +135,10 @@ def write_jsonl(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
 
 def write_parquet(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
     """Write a Parquet file with a row group per run and split; return the number of predictions."""
-    import pyarrow.parquet  # noqa: PLC0415  (a quarter of a second, for this format alone)
+    import pyarrow.parquet  # noqa: PLC0415  (a quarter of a second, only for this format)
 
     pa = pyarrow
-    # Explicit types, because pyarrow would infer the null type for a column that contains only
-    # None.
+    # The types are explicit, because pyarrow would infer the type null for a column of None.
     kinds = {"seed": pa.int64(), "scores": pa.list_(pa.float64()), "right": pa.bool_()}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
     count = 0

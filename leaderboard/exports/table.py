@@ -1,4 +1,4 @@
-"""A board as a plain table: the part that Markdown and LaTeX have in common, and Markdown."""
+"""Leaderboards as tables for Markdown and LaTeX, and the export as Markdown."""
 
 import re
 from collections import Counter
@@ -27,27 +27,32 @@ from benchharness.leaderboard.text import grouped, visible
 from benchharness.tasks.suites import find_task, title_of
 
 SCORE = "score"
-"""Name of the column for the suite's score."""
+"""Name of the column with the suite's score."""
 
 FACTS = ("rank", "recipe", "precision", "seeds")
-"""Columns with facts about a row other than its scores."""
+"""Names of the columns that do not contain scores."""
 
 SPREAD_NOTE = "± is the sample standard deviation"
 
 LIKE_OURS = "models"
-"""Name that selects the published rows of the models on a board."""
+"""Value for `--published` that selects the published rows of the models on the board."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Options of a table.
+    """Options for exporting a leaderboard as a table.
 
-    `columns` are names as a user types them ("score", "rte", "recipe"), in order; if empty, each
-    format has its default. `published` are names of systems, or LIKE_OURS. `spread` shows the
-    spread over seeds of each value; `intervals` shows confidence intervals instead, if the boards
-    have them. `ties` are the labels of the entries that do not differ significantly from the best
-    one, keyed by task ("glue/rte"). `apart` are the labels of the entries that differ significantly
-    from the model named `other`, keyed by task or SCORE.
+    Attributes:
+        columns: Names of the columns in order, as users type them ("score", "rte", "recipe"). If
+            empty, the default columns of the format are used.
+        published: Names of systems whose published scores are added, or `LIKE_OURS`.
+        spread: Show the standard deviation over seeds of each value.
+        intervals: Show confidence intervals instead, if the boards have them.
+        ties: Labels of the entries that do not differ significantly from the best entry, keyed by
+            task ("glue/rte").
+        apart: Labels of the entries that differ significantly from the model `other`, keyed by
+            task, or `SCORE` for the suite's score.
+        other: Name of the model with which entries are compared; may be empty.
     """
 
     columns: tuple[str, ...] = ()
@@ -61,12 +66,16 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class TableCell:
-    """Value times 100 with its spread, empty if there is none; `best` if it is its column's best.
+    """Cell of a table as text.
 
-    `metric` is set for a published value that covers only a part of the column's metrics, or
-    another average. `ends` are the ends of its confidence interval. `apart` is true if it differs
-    significantly from the other model's value. `flags` are warnings about the value, which then has
-    a `mark`.
+    Attributes:
+        value: Score times 100; empty if there is none.
+        spread: Standard deviation over seeds, times 100; may be empty.
+        best: True if the value is the best in its column.
+        metric: Metric of a published value, if it differs from the column's metric; else empty.
+        ends: Lower and upper end of the confidence interval; may be empty.
+        apart: True if the value differs significantly from that of `Choice.other`.
+        flags: Warnings about the value.
     """
 
     value: str = ""
@@ -79,17 +88,22 @@ class TableCell:
 
     @property
     def mark(self) -> str:
-        """Mark after a value with flags and before the notes on them; empty without flags."""
+        """Mark that follows a value with flags and precedes the notes; empty without flags."""
         return MARK if self.flags else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableRow:
-    """Entry, or a published row; `facts` are keyed by the names in FACTS.
+    """Row of a table: a leaderboard entry, or the published scores of a system.
 
-    `group` is the kind of row: "model", "scored", "ensemble", "zero-shot", "baseline" or
-    "published". `official` is the name in papers. `source` is the source of a published row.
-    `apart` are the facts that the row's name contains to distinguish it from others.
+    Attributes:
+        group: "model", "scored", "ensemble", "zero-shot", "baseline" or "published".
+        model: Name of the model or system.
+        official: Name that papers use for the model.
+        facts: Values of the columns without scores, keyed by the names in `FACTS`.
+        cells: Cells with scores, in the order of the columns.
+        source: Source of a published row; else empty.
+        apart: Facts that `official` contains to distinguish the row from others.
     """
 
     group: str
@@ -101,17 +115,23 @@ class TableRow:
     apart: tuple[str, ...] = ()
 
     def fact(self, name: str) -> str:
-        """Return a fact, empty if the row does not have it."""
+        """Return `facts[name]`, or an empty text if the row does not have it."""
         return self.facts.get(name, "")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Table of one board; `facts` and `columns` are the titles of the columns that are shown.
+    """Table of one leaderboard.
 
-    `caption` is a title for papers; `title` also names the files that the data were read from. A
-    column's title may have two lines; `names` are the columns' names, SCORE or a task. `notes` are
-    sentences for below the table.
+    Attributes:
+        suite: Name of the suite.
+        title: Title with the sources of the data, which may be files.
+        caption: Title for papers, without the names of files.
+        facts: Names of the columns without scores.
+        columns: Titles of the columns with scores. A title may have two lines.
+        names: Names of the columns with scores: tasks, or `SCORE`.
+        rows: Rows.
+        notes: Sentences to show below the table.
     """
 
     suite: str
@@ -127,16 +147,16 @@ class Table:
 def build_tables(
     boards: Iterable[Board], choice: Choice, facts: Sequence[str] = (), *, official: bool = False
 ) -> Iterator[Table]:
-    """Yield the table of each board that has at least one of the columns.
+    """Yield a table for each board that has entries and at least one of the columns with scores.
 
     Args:
-        boards: Boards to show.
+        boards: Boards to convert.
         choice: Columns and other options.
-        facts: Facts that are shown unless columns are chosen.
+        facts: Columns without scores (see `FACTS`) that are used if `choice.columns` is empty.
         official: Use the names that papers use for models.
 
     Raises:
-        BenchError: A column or a published system is on no board.
+        BenchError: If no board has one of the columns or published systems in `choice`.
     """
     listed = list(boards)
     known = [_columns_of(board) for board in listed]
@@ -167,15 +187,18 @@ def build_tables(
 
 
 def _default(board: Board) -> tuple[str, ...]:
-    """Return the board's tasks, after the score if the board has every task of it."""
+    """Return the default columns with scores: the suite's score and the tasks.
+
+    The suite's score is left out if the board does not show it or lacks one of its tasks.
+    """
     has_score = board.has_score and set(board.rule.cells) <= set(board.tasks)
     return (SCORE, *board.tasks) if has_score else board.tasks
 
 
 def _columns_of(board: Board) -> dict[str, str]:
-    """Return the columns' names, keyed by every lower-case name that a user may type."""
-    # A task is "glue/rte", "rte" or its title; facts and the score take precedence over a task of
-    # the same name.
+    """Return the name of each column, keyed by the lower-case names that a user may type for it."""
+    # A task may be typed as "glue/rte", as "rte" or as its title. Other columns take precedence
+    # over a task with the same name.
     names = {name: name for name in (*FACTS, *_default(board))}
     for task in board.tasks:
         for word in (task, task.partition("/")[2], title_of(task)):
@@ -190,7 +213,10 @@ def _build_table(
     choice: Choice,
     names: Mapping[str, str],
 ) -> Table:
-    """Return a table; unless columns were chosen, columns without any value are left out."""
+    """Create the table of a board.
+
+    Columns without any value are left out, unless the user chose the columns.
+    """
     if not choice.columns:
         filled = {task for entry in board.entries for task in entry.cells}
         filled |= {SCORE} if any(entry.score is not None for entry in board.entries) else set()
@@ -216,7 +242,7 @@ def _build_table(
         )
         rows.append(row)
     for printed in published_rows(board, choice.published):
-        # The protocol of the numbers, and the team that submitted them.
+        # The protocol of the scores, and the team that submitted them.
         said = [*filter(None, (printed.said_protocol, printed.by and f"by {printed.by}"))]
         row = TableRow(
             group="published",
@@ -241,7 +267,7 @@ def _build_table(
 
 
 def _caption(board: Board) -> str:
-    """Return the title of a board without the paths of its data."""
+    """Return the caption for a board: its title and a description of the data, without paths."""
     parts = [board.title, *(["mini data"] if "mini" in board.data else [])]
     parts += [] if board.limit is None else [f"at most {board.limit} rows per split"]
     splits = [split for task in board.tasks for split in find_task(task).dev_splits]
@@ -254,7 +280,7 @@ def _recipe(entry: Entry) -> str:
 
 
 def _build_cell(entry: Entry, name: str, best: str, choice: Choice) -> TableCell:
-    """Return the cell of an entry; `best` is the displayed best value of its column."""
+    """Create the cell of an entry; `best` is the best value in the column, as displayed."""
     cell = entry.cells.get(name)
     score, spread = (entry.score, entry.spread) if cell is None else (cell.median, cell.spread)
     if score is None or (cell is None and name != SCORE):
@@ -274,7 +300,7 @@ def _build_cell(entry: Entry, name: str, best: str, choice: Choice) -> TableCell
 
 
 def _intervals(entry: Entry, name: str) -> Intervals:
-    """Return the confidence intervals of an entry's cell, or of its score."""
+    """Return the confidence intervals for an entry's task or score; `name` is the column's name."""
     known = entry.uncertainty
     if known is None:
         return Intervals()
@@ -282,10 +308,10 @@ def _intervals(entry: Entry, name: str) -> Intervals:
 
 
 def _official_names(board: Board) -> dict[str, str]:
-    """Return the names of models in papers: the most frequent one in each model's published rows.
+    """Return the name that papers use for each model on the board, keyed by model.
 
-    A model whose weights come from a folder ("sha256:...") keeps its own name, and a name that two
-    models would share is not used.
+    It is the most frequent name in the model's published rows. A model keeps its own name if its
+    weights came from a folder ("sha256:..."), or if two models would have the same name.
     """
     found: dict[str, str] = {}
     for entry in board.entries:
@@ -299,9 +325,9 @@ def _official_names(board: Board) -> dict[str, str]:
 
 
 def _told_apart(rows: Sequence[TableRow], facts: Sequence[str]) -> Iterator[TableRow]:
-    """Yield the rows with distinct names: a recipe or precision that differs is added to the name.
+    """Add recipe or precision to the names of rows of the same model, if they differ in these.
 
-    Facts in `facts`, which have columns of their own, are not added.
+    Facts that have a column (in `facts`) are not added.
     """
     for row in rows:
         same = [each for each in rows if each.group == row.group and each.model == row.model]
@@ -316,7 +342,10 @@ def _told_apart(rows: Sequence[TableRow], facts: Sequence[str]) -> Iterator[Tabl
 
 
 def published_rows(board: Board, names: Sequence[str]) -> list[PublishedRow]:
-    """Return the published dev rows of a board's suite that these names select."""
+    """Return the published dev rows for a board's suite of the systems with these names.
+
+    The name `LIKE_OURS` selects the rows of all models on the board.
+    """
     models = {entry.model for entry in board.entries if entry.is_single}
     ours = [row for model in models for row in rows_of_model(model)] if LIKE_OURS in names else []
     rows = published(board.suite) if board.is_whole else ()
@@ -324,16 +353,20 @@ def published_rows(board: Board, names: Sequence[str]) -> list[PublishedRow]:
 
 
 def _published_cell(board: Board, row: PublishedRow, name: str) -> TableCell:
-    """Return the published value of a column: the mean of its metrics, or the first of them."""
+    """Create the cell of a published row for a column.
+
+    For a task, the value is the mean of the task's metrics. If the row does not have all of them,
+    it is the first metric that it has, and the cell names this metric.
+    """
     if name == SCORE:
         found = {cell.scores[0]: cell for cell in row.of(board.suite)}
         if board.rule.name in found:
             return TableCell(value=found[board.rule.name].printed)
-        # An average with another rule, as its authors print it.
+        # Otherwise use an average by another rule, as its authors printed it.
         others = (TableCell(value=cell.printed, metric=name) for name, cell in found.items())
         return next(others, TableCell())
-    # If all metrics of the column are printed, their mean, or the number as printed if there is one
-    # metric; else the first number of a part of them, with a mark that names the metric.
+    # If the column has one metric, use its number as printed. If it has several, use their mean if
+    # all are printed, else the first printed number with the name of its metric.
     names, cells = score_names(name, board.rule), row.of(name)
     by_name = {cell.scores[0]: cell for cell in cells if len(cell.scores) == 1}
     if all(each in by_name for each in names):
@@ -355,9 +388,9 @@ def _notes(
     choice: Choice,
     rows: Sequence[TableRow],
 ) -> Iterator[str]:
-    """Yield the protocol of the values and the warnings about some of them.
+    """Yield the sentences below a table: how the values were computed, and warnings about some.
 
-    `rows` begin with the rows of the board's entries, with distinct names.
+    `rows` begins with the rows of the board's entries, with distinct names.
     """
     counts = [n for entry in board.entries if entry.is_single for n in entry.seeds if n]
     several = max(counts, default=0) > 1
@@ -380,7 +413,7 @@ def _notes(
         yield f"Bold: the best model{test if tied else ''}."
     if "rank" in facts and any(not entry.is_single for entry in board.entries):
         yield "Ensembles and baselines have no rank."
-    # Rows that are distinguished by their recipes have them in their names.
+    # Rows whose names contain the recipe are left out.
     recipes = grouped(
         (recipe, row.official)
         for row in rows
@@ -390,7 +423,7 @@ def _notes(
         with_models = [f"{recipe} ({', '.join(models)})" for recipe, models in recipes.items()]
         said = "; ".join(with_models if len(recipes) > 1 else recipes)
         yield f"Recipe{'s' if len(recipes) > 1 else ''}: {said}."
-    yield from note_lines(  # the score's notes are its tasks' notes
+    yield from note_lines(  # the score's notes are those of its tasks
         (f"{row.official} {title_of(task)}", cell.notes)
         for entry, row in zip(board.entries, rows, strict=False)
         for task, cell in entry.cells.items()
@@ -411,13 +444,16 @@ def _interval_notes(board: Board, columns: Sequence[str], choice: Choice) -> Ite
 
 
 def _metric_of(board: Board, task: str) -> str:
-    """Return the metric of a task's value: "the mean of accuracy and F1"."""
+    """Return the metric of a task's value in words, e.g. "the mean of accuracy and F1"."""
     names = dict.fromkeys(metric_title(task, name) for name in score_names(task, board.rule))
     return ("the mean of " if len(names) > 1 else "") + " and ".join(names)
 
 
 def metric_title(task: str, name: str) -> str:
-    """Return a score's metric as papers write it: "accuracy", "F1", "Matthews correlation"."""
+    """Return the metric of a score as papers write it, e.g. "F1" or "Matthews correlation".
+
+    `name` is the name of the score, which may end with the suffix of a split.
+    """
     every = [metric.name for metric in (*find_task(task).metrics, *find_task(task).details)]
     metric = max((each for each in every if name.startswith(each)), key=len, default=name)
     return _METRICS.get(metric, metric)
@@ -434,21 +470,21 @@ _METRICS = {
 }
 
 
-# Boards as Markdown tables (GitHub flavour), with the best of each column in bold.
+# Leaderboards as Markdown tables (GitHub flavour), with the best value of each column in bold.
 
 _MARKS = re.compile(r"([\\`*_{}\[\]#+!|~:@$])")
-"""Characters that may begin markup: emphasis, code, a link, an image, a cell, an address, a
-formula."""
+"""Characters that may be Markdown syntax: for emphasis, code, links, images, cells, addresses or
+formulas."""
 
 
 def to_markdown(boards: Iterable[Board], choice: Choice = Choice()) -> str:
-    """Return a heading, a table and its notes for each board."""
+    """Return the boards as Markdown: a heading, a table and notes for each board."""
     tables = build_tables(boards, choice, facts=("rank", "recipe"))
     return "\n\n".join(map(_section, tables)) + "\n"
 
 
 def _markdown_escaped(text: str) -> str:
-    """Return the text escaped for Markdown and HTML, on one line."""
+    """Escape a text for Markdown and HTML, on one line."""
     plain = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKS.sub(r"\\\1", plain)
 

@@ -1,7 +1,7 @@
-"""HTML report: one self-contained file that opens from disk without a network.
+"""HTML report: one self-contained file that can be opened from disk without a network.
 
-This module computes the content of the page before any HTML is made: boards, groups of runs and
-failures.
+This module computes the content of the page, i.e. leaderboards, runs and failures; write.py renders
+it as HTML.
 """
 
 import operator
@@ -38,17 +38,23 @@ from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.text import grouped
 
 INLINE_RUNS = 120
-"""Largest number of runs whose sections are plain HTML. Further sections are packed and need a
-script, because a longer page would open slowly."""
+"""Maximum number of runs whose sections are plain HTML. Further sections are compressed, and a
+script unpacks them when needed, because a longer page would open slowly."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Runs of one entry on one task, one per seed; a cell of a table links to it.
+    """Runs of one entry on one task, one per seed. Cells of the tables link to these groups.
 
-    `statistics` has a sentence for each score that has more than one value. `reproductions` are
-    comparisons with published scores of the same model, `curves` are the learning curves of several
-    seeds in one chart, `predictions` has pairs of a task and the address of its predictions page.
+    Attributes:
+        anchor: Id of the group's section in the page.
+        title: Title of the task.
+        statistics: Pairs of a task and a line with statistics over seeds, for each task with
+            several values or warnings.
+        reproductions: Comparisons with published scores of the same model.
+        curves: Charts with the learning curves of all seeds.
+        runs: Sections of the runs.
+        predictions: Pairs of a task and the address of its predictions page.
     """
 
     anchor: str
@@ -61,19 +67,22 @@ class Group:
 
     @property
     def is_bare(self) -> bool:
-        """True if the group contains nothing but the table of the entry's runs."""
+        """True if the group contains nothing except its runs."""
         says = (self.statistics, self.reproductions, self.curves, self.predictions)
         return not any(says)
 
     @property
     def scores(self) -> Sequence[str]:
-        """Names of the runs' scores; a single empty name if all runs have failed."""
+        """Names of the runs' scores; one empty name if all runs have failed."""
         return list(dict.fromkeys(name for run in self.runs for name in run.scores)) or [""]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntryRuns:
-    """All runs of an entry, grouped by task; `is_packed` is true if a script unpacks them."""
+    """All runs of an entry, grouped by task.
+
+    `is_packed` is true if they are compressed in the page and unpacked by a script.
+    """
 
     entry: Entry
     groups: tuple[Group, ...]
@@ -81,12 +90,12 @@ class EntryRuns:
 
     @property
     def seeds(self) -> Sequence[int]:
-        """Seeds of all runs, sorted."""
+        """Sorted seeds of all runs, without duplicates."""
         return sorted({run.job.seed for group in self.groups for run in group.runs})
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Ids of the sections that links can lead to."""
+        """Ids of the groups' and runs' sections, to which links can lead."""
         return tuple(
             id_ for group in self.groups for id_ in (group.anchor, *(r.anchor for r in group.runs))
         )
@@ -94,7 +103,7 @@ class EntryRuns:
 
 @dataclass(frozen=True, kw_only=True)
 class FailedRun:
-    """Failed run, as the page's list of failures shows it."""
+    """Failed run, for the list of failures in the page."""
 
     run: RunRow | Job
     status: str
@@ -104,10 +113,16 @@ class FailedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """Content of the whole report.
+    """Content of the report.
 
-    `parts` are the runs of each table, entry by entry. `others` are runs that belong to no board.
-    `models` is the number of models, without baselines.
+    Attributes:
+        tables: Tables of the leaderboards.
+        plots: Plots of each leaderboard.
+        parts: Pairs of a table and the runs of its entries.
+        others: Runs that do not belong to a leaderboard.
+        failures: Failed runs.
+        runs: Number of runs.
+        models: Number of models, without baselines.
     """
 
     tables: tuple[TableView, ...]
@@ -124,20 +139,20 @@ def build_page(
     details: Iterable[Result | Failure],
     background: Background,
 ) -> Page:
-    """Return the content of the report.
+    """Compute the content of the report.
 
-    A run of a board that is not in `details` (of a store that keeps rows only) has its scores and
-    no section. If `background` has places, the sections are in files of their own; then the page
-    links to these and has no sections itself.
+    The page contains a section for each run in `details`. If `background.places` is not empty, the
+    sections are in separate files, to which the page links instead.
 
     Args:
-        boards: Boards to show.
-        details: Runs that get a section; the iterable is read once.
-        background: Facts for plots and comparisons that no board has.
+        boards: Leaderboards to show.
+        details: Runs with all details. The iterable is read once. The scores of other runs on the
+            boards are shown without a section.
+        background: Data for plots and comparisons that the boards do not contain.
     """
     places = background.places
     sections, facts, parity = dict[str, RunSection](), dict[str, RunFacts](), dict[str, str]()
-    for run in details:  # read each run once
+    for run in details:  # the iterable can be read only once
         if not places:
             sections[run.job.key] = build_run(run)
         if (found := facts_of(run)) is not None:
@@ -177,7 +192,7 @@ def build_page(
 
 
 def _failures(entries: Iterable[Entry], others: Iterable[RunSection]) -> Iterator[FailedRun]:
-    """Yield each failed run once."""
+    """Yield the failed runs without duplicates."""
     rows = {run.key: run for entry in entries for run in entry.failures}
     found: list[tuple[RunRow | Job, str, str]] = [
         *((run, run.status, run.error) for run in rows.values()),
@@ -193,9 +208,10 @@ def _parts(
     sections: Mapping[str, RunSection],
     predictions: Pages,
 ) -> Iterator[tuple[TableView, tuple[EntryRuns, ...]]]:
-    """Yield each board's table with its runs; a group that is on several boards is yielded once.
+    """Yield the table of each board with the runs of its entries.
 
-    The first INLINE_RUNS runs of the page are plain HTML, all others are packed.
+    A group that is on several boards is yielded only for the first. The first INLINE_RUNS runs of
+    the page are plain HTML, and all others are compressed.
     """
     left, known = INLINE_RUNS, set[str]()
     for table, board in zip(tables, boards, strict=True):
@@ -212,7 +228,14 @@ def _parts(
 def groups_of(
     board: Board, entry: Entry, sections: Mapping[str, RunSection], predictions: Pages
 ) -> Iterator[Group]:
-    """Yield the runs of an entry, one group per task, with their sections and predictions pages."""
+    """Group the runs of an entry by task, and yield the groups.
+
+    Args:
+        board: Board of the entry.
+        entry: Entry.
+        sections: Sections of runs, keyed by job key; runs without a section are left out.
+        predictions: Addresses of predictions pages.
+    """
     reproduced = reproductions(board, entry)
     for task, runs in group_runs(board, entry).items():
         anchor, keys = group_anchor(entry, task), {run.key for run in runs}
@@ -224,7 +247,7 @@ def groups_of(
             title=runs[0].title,
             statistics=tuple((c.task, statistics(c)) for c in cells if says_more(c)),
             reproductions=tuple(r for r in reproduced if r.task in runs[0].trained_tasks),
-            # The curves of a single run are in its section.
+            # The learning curve of a single run is in its section.
             curves=seed_figures(curves, found[0].job.curve_split) if len(curves) > 1 else (),
             runs=tuple(found),
             predictions=tuple(
@@ -236,22 +259,25 @@ def groups_of(
 
 
 def group_runs(board: Board, entry: Entry) -> dict[str, list[RunRow]]:
-    """Return the runs of an entry, keyed by task; failed tasks that have no column come last."""
+    """Return the runs of an entry, keyed by task, in the order of the board's columns.
+
+    Tasks without a column, on which all runs have failed, come last.
+    """
     by_task = grouped((run.task, run) for run in entry.runs)
     tasks = [task for task in board.tasks if task in by_task]
     return {task: by_task[task] for task in (*tasks, *sorted(by_task.keys() - tasks))}
 
 
-# Links to details that are in files of their own.
+# Links to details that are in separate files.
 
 
 def moved(shown: Any, places: Places) -> Any:
-    """Return the page, or a part of it, with links to sections replaced by links to files.
+    """Replace the links to sections in a page, or in a part of it, with links to separate files.
 
-    A link to a section that is in no file becomes empty.
+    A link to a section that is not in any file becomes empty.
     """
     if isinstance(shown, tuple):
-        # A part without links stays the same object, so that most of a page is not copied.
+        # Parts without links are returned as the same object, so that most of a page is not copied.
         found = tuple(moved(each, places) for each in shown)
         return shown if all(map(operator.is_, shown, found)) else found
     if not is_dataclass(shown) or isinstance(shown, type):

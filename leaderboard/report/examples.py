@@ -1,4 +1,4 @@
-"""One example on a predictions page: its texts, its gold answer and every answer to it."""
+"""Content of one example on a predictions page: its texts, its gold answer and all predictions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,15 +14,22 @@ from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
 
 LONG_OPTIONS = 6
-"""Largest number of options that are listed; of more, only gold and predicted options are named."""
+"""Maximum number of options that are listed. If there are more, only the gold and the predicted
+options are shown.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """System that answered, with its runs.
+    """System whose predictions are shown, with its runs.
 
-    `seeds` name the runs ("" for a run without a seed). `scores` has one mapping per run, from
-    split to score. `flags` are warnings about a run, keyed by the run's key.
+    Attributes:
+        name: Name of the leaderboard entry.
+        details: Further words about the entry, such as recipe and precision.
+        seeds: Seed of each run as text; "" for a run without a seed.
+        keys: Key of each run.
+        scores: Scores of each run, keyed by the name of the score.
+        flags: Warnings about runs, keyed by the run's key.
     """
 
     name: str
@@ -35,11 +42,16 @@ class System:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictedTask:
-    """Content of a predictions page: the runs of one or two systems on a task.
+    """Input for a predictions page: the predictions of one or two systems on a task.
 
-    The splits contain the systems' predictions as `one` and `other`, in the order of the seeds.
-    They have no examples if these could not be read; `reason` is a sentence that explains why.
-    `texts` is true if the page shows the examples' texts, `data` names their source.
+    Attributes:
+        task: Task.
+        data: Source of the data.
+        systems: One or two systems.
+        splits: Splits with the examples and the systems' predictions (`one` and `other`), in the
+            order of the systems' seeds. The examples are empty if they could not be read.
+        texts: True if the page shows the texts of the examples.
+        reason: Sentence that explains why the examples could not be read; else empty.
     """
 
     task: Task
@@ -52,7 +64,11 @@ class PredictedTask:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerView:
-    """Answer of a system, with the seeds that gave it; `state` is "right", "wrong" or ""."""
+    """Answer of a system to an example.
+
+    `state` is "right", "wrong", or "" if it is unknown. `note` contains the seeds that gave this
+    answer, and its mean probability if that is known.
+    """
 
     text: str
     state: str
@@ -60,14 +76,21 @@ class AnswerView:
 
 
 class Segment(NamedTuple):
-    """Segment of a text; `kinds` lists "gold", "one", "other" and "mark", joined by spaces."""
+    """Segment of a text, for highlighting.
+
+    `kinds` contains the kinds of spans that cover it ("gold", "one", "other", "mark"), separated by
+    spaces.
+    """
 
     text: str
     kinds: str
 
 
 class Block(NamedTuple):
-    """Text of an example: "question", "passage", ...; a long one can be folded."""
+    """One text of an example, called `name` ("question", "passage", ...).
+
+    `folded` is true if the page shows it only when it is opened.
+    """
 
     name: str
     segments: tuple[Segment, ...]
@@ -76,12 +99,23 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleView:
-    """Example with every answer; `near` describes how close the first system's answer is.
+    """Example with all answers, as the page shows it.
 
-    `state` is "all", "some" or "none": the share of seeds with which the first system is right, ""
-    if gold answers are unknown. `flip` is 1 if the first system is right with more of its seeds
-    than the second, -1 if the second is, else 0. `cells` are the example's cells of the confusion
-    matrices, "system.row.column".
+    Attributes:
+        place: Number of the example in the order of the data, from 1.
+        id: Id of the example.
+        split: Split of the example.
+        blocks: Texts; empty if texts are not shown.
+        options: Number and text of each option, and whether it is the gold answer.
+        gold: Gold answer; "hidden" or "unknown" if there is none.
+        answers: Answers of each system, most frequent first.
+        near: Words on how close the first system's answers are to the gold answer.
+        state: Seeds with which the first system is right: "all", "some" or "none"; "" if gold
+            answers are unknown.
+        flip: 1 if the first system is right with a larger share of its seeds than the second, -1 if
+            it is the other way round, else 0.
+        cells: Cells of the confusion matrices that contain the example: "system.row.column".
+        difficulty: Number by which examples are sorted, hardest first.
     """
 
     place: int
@@ -99,7 +133,11 @@ class ExampleView:
 
 
 class Row(NamedTuple):
-    """Example (or None) with each system's predictions and their judgements."""
+    """Example with the predictions of each system.
+
+    `example` is None if it could not be read. `sides` contains the predictions of each system, and
+    `judged` their evaluation, which is empty if gold answers are unknown.
+    """
 
     split: str
     id: str
@@ -109,7 +147,7 @@ class Row(NamedTuple):
 
 
 def rows_of(task: Task, split: PredictedSplit) -> Iterator[Row]:
-    """Yield the examples of a split with their predictions, judged if gold answers are known."""
+    """Yield the examples of a split with their predictions, evaluated if gold answers are known."""
     kind, known = answer_type(task), labels_known(split.examples)
     every = [side for side in (split.one, split.other) if side]
     for place in range(len(every[0][0])):
@@ -122,7 +160,7 @@ def rows_of(task: Task, split: PredictedSplit) -> Iterator[Row]:
 
 
 def shares_of(row: Row) -> tuple[float, ...]:
-    """Return the share of seeds with which each system is right."""
+    """Return the share of its seeds with which each system is right."""
     return tuple(fmean(found.right for found in side) for side in row.judged)
 
 
@@ -132,15 +170,23 @@ def build_example(
     row: Row,
     places: Mapping[int, Mapping[tuple[str, str], str]],
 ) -> ExampleView:
-    """Return the view of an example; `places` name the cells of each system's confusion matrix."""
+    """Create the view of an example.
+
+    Args:
+        predicted: Input of the page.
+        number: Number of the example in the order of the data.
+        row: Example with its predictions.
+        places: Names of the cells of each system's confusion matrix, keyed by the system's number
+            and then by (row, column).
+    """
     shares, kind, example = shares_of(row), answer_type(predicted.task), row.example
     gold = "unknown" if example is None else "hidden"
     if example is not None and not example.is_hidden:
         gold = kind.gold_said(example, texts=predicted.texts)
-    # Higher is harder. Without gold answers, difficulty is the share of seeds that differ from the
-    # most frequent answer.
+    # A higher difficulty is harder. Without gold answers, it is the share of seeds whose answer
+    # differs from the most frequent answer.
     if row.judged:
-        near = fmean(found.near for found in row.judged[0])  # first system
+        near = fmean(found.near for found in row.judged[0])  # of the first system
         difficulty = -near
     else:
         counts = [len(places) for _, places in _grouped(kind, row.sides[0])]
@@ -173,7 +219,7 @@ def build_example(
 
 
 def _grouped(kind: AnswerType, predictions: Sequence[Any]) -> list[tuple[Any, list[int]]]:
-    """Return the distinct answers, most frequent first, with the indexes of their predictions."""
+    """Return the distinct answers, most frequent first, with the indices of their predictions."""
     groups = grouped((kind.key(prediction), place) for place, prediction in enumerate(predictions))
     return sorted(groups.items(), key=lambda group: -len(group[1]))
 
@@ -195,11 +241,14 @@ def _answers(
         yield AnswerView(text=text, state=state, note=note)
 
 
-# The texts of an example, with highlighted spans.
+# Texts of an example, with highlighted spans.
 
 
 def _options(kind: AnswerType, row: Row) -> Iterator[tuple[str, str, bool]]:
-    """Yield each option's number, text and whether it is gold; nothing if there are too many."""
+    """Yield the number and text of each option, and whether it is the gold answer.
+
+    Yields nothing if there are more than LONG_OPTIONS options.
+    """
     options = kind.choices(row.example) if kind.is_words and row.example else ()
     if options and len(options) <= LONG_OPTIONS:
         golds = {kind.place(gold) for gold in kind.golds(row.example)}
@@ -219,9 +268,9 @@ SIDES = ("one", "other")
 
 
 def _segments(text: str, spans: Iterable[Span]) -> tuple[Segment, ...]:
-    """Split the text into segments, each with the kinds of all spans that cover it."""
+    """Split a text at the ends of all spans; a segment has the kinds of the spans that cover it."""
     found = [span for span in spans if span[0] < span[1]]
-    # No span begins or ends between two cuts, so it covers a segment completely or not at all.
+    # No span begins or ends inside a segment, so it covers a segment completely or not at all.
     cuts = sorted({0, len(text), *(at for start, end, _ in found for at in (start, end))})
     return tuple(
         Segment(

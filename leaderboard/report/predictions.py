@@ -1,4 +1,4 @@
-"""Predictions page: the answers of one or two systems to each example of a task."""
+"""Predictions page, which shows the answers of one or two systems to each example of a task."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,26 +25,26 @@ _STYLES = ("style.css", "predictions.css")
 _SCRIPTS = ("unpack.js", "predictions.js")
 
 INLINE = 20
-"""Number of examples, the hardest ones, that are plain HTML; a script unpacks all examples."""
+"""Number of examples that are plain HTML, the hardest ones. A script unpacks all examples."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixView:
-    """Confusion matrix of one system."""
+    """Confusion matrix of one system; `number` is the index of the system."""
 
     system: str
     number: int
     confusion: Confusion
 
     def shade(self, row: int, column: int) -> int:
-        """Return the share of a row's answers that the cell has, as a shade from 0 to 4."""
+        """Return the shade of a cell, from 0 to 4: its share of the answers in its row."""
         counts = self.confusion.counts[row]
         return round(4 * counts[column] / sum(counts)) if sum(counts) else 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SliceLine:
-    """Slice of the examples, and the share of them that each system gets right, over its seeds."""
+    """Slice of the examples, with the share that each system gets right, averaged over seeds."""
 
     name: str
     examples: int
@@ -53,7 +53,7 @@ class SliceLine:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionsView:
-    """Content of the whole page, ready to be rendered; `examples` are sorted hardest first."""
+    """Content of a predictions page, ready to be rendered; `examples` are sorted hardest first."""
 
     title: str
     data: str
@@ -76,7 +76,13 @@ class PredictionsView:
 
 
 def render_predictions(predicted: PredictedTask, generated: str, home: str = "") -> str:
-    """Return the page as HTML; `home` is the address of the leaderboard."""
+    """Render a predictions page as HTML.
+
+    Args:
+        predicted: Predictions to show.
+        generated: Date and time for the page.
+        home: Address of the leaderboard's page, for a link; may be empty.
+    """
     view = build_view(predicted)
     return render_page(
         "predictions.html.j2",
@@ -91,7 +97,10 @@ def render_predictions(predicted: PredictedTask, generated: str, home: str = "")
 
 
 def _records(view: PredictionsView) -> str:
-    """Return the examples as JSON for a script, in the order of the data, which compresses best."""
+    """Return the examples as JSON for the page's script.
+
+    They are in the order of the data, because this order can be compressed best.
+    """
     card = template_module("prediction.html.j2").example_card
     ranks = {example.place: rank for rank, example in enumerate(view.examples)}
     splits = {split: number for number, split in enumerate(view.splits)}
@@ -110,11 +119,11 @@ def _records(view: PredictionsView) -> str:
     return json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
 
 
-# The content of a page.
+# Computing the content of a page.
 
 
 def build_view(predicted: PredictedTask) -> PredictionsView:
-    """Return the content of the page of these predictions."""
+    """Compute the content of a predictions page."""
     task, systems = predicted.task, predicted.systems
     kind = answer_type(task)
     rows = [row for split in predicted.splits for row in rows_of(task, split)]
@@ -169,7 +178,7 @@ def build_view(predicted: PredictedTask) -> PredictionsView:
 
 
 def _lines(system: System, names: Sequence[str]) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield, for each run, the system, the seed and the scores with these names."""
+    """Yield the name, the seed and the scores with these names for each run of a system."""
     for seed, key, scores in zip(system.seeds, system.keys, system.scores, strict=True):
         flags = system.flags.get(key, ())
         shown_scores = (marked(shown(scores[n]), flags) if n in scores else "–" for n in names)
@@ -195,12 +204,12 @@ def _about_texts(predicted: PredictedTask, known: bool) -> str:
 
 
 def _types(predicted: PredictedTask) -> Iterator[tuple[TypeLine, ...]]:
-    """Yield, for each class or type, a tuple with one line per system."""
+    """Yield a tuple per class or type of answer, with the statistics of each system."""
     examples = [example for split in predicted.splits for example in split.examples]
     every: list[tuple[TypeLine, ...]] = []
     for number in range(len(predicted.systems)):
         sides = [(split.one, split.other)[number] for split in predicted.splits]
-        # Per seed, the predictions of all splits, concatenated in the order of the examples.
+        # For each seed, concatenate the predictions of all splits in the order of the examples.
         runs = [[p for run in joined for p in run] for joined in zip(*sides, strict=True)]
         every.append(answer_type(predicted.task).type_lines(runs, examples))
     yield from zip(*every, strict=True)

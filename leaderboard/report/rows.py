@@ -1,4 +1,4 @@
-"""Rows of the report's tables: the fields of any row, and rows of published and imported scores."""
+"""Rows of the tables in the report, and the rows for published and imported scores."""
 
 import hashlib
 import re
@@ -19,26 +19,39 @@ from benchharness.leaderboard.report.plots.cost import Sizes, count_text, publis
 from benchharness.tasks.suites import find_task
 
 INLINE_ROWS = 200
-"""Number of rows of one kind that are plain HTML and need no script; further rows are packed."""
+"""Maximum number of rows per kind that are plain HTML. Further rows are compressed, and a script
+unpacks them.
+"""
 
 RowKind = Literal[
     "measured", "scored", "ensemble", "zero-shot", "baseline", "imported", "published"
 ]
-"""Origin of a row's numbers: fine-tuned here, third-party predictions scored here, averaged here,
-evaluated here without training, trained here without an encoder, imported with `bench db
-import`, or printed in a paper."""
+"""Origin of a row's scores: "measured" is a model fine-tuned here, "scored" are predictions of
+other programs scored here, "ensemble" combines stored predictions, "zero-shot" was evaluated here
+without training, "baseline" is a model without an encoder, "imported" are scores from `bench db
+import`, and "published" are scores from papers, model cards and leaderboards."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellView:
-    """Cell of a table; `order` is its number in percent, for sorting, or empty.
+    """Cell of a table.
 
-    `basis` is the split and the metrics of the number ("dev accuracy"): only numbers with the same
-    basis are compared. It is empty if it equals the basis of the column. If the number is a mean of
-    several numbers, `parts` has these, keyed by their own basis. `ends` are the ends of the 95 %
-    interval, or the lowest and the highest seed; `seeds` are the values of several seeds, in
-    percent. `heat` is the level that `heated` has set; a cell whose runs have not learned anything
-    (`has_learned`) has none.
+    Attributes:
+        text: Text of the cell.
+        spread: Standard deviation over seeds, times 100; may be empty.
+        order: Score in percent, by which rows are sorted; empty if there is none.
+        href: Link to the runs; may be empty.
+        note: Details that are shown on hover.
+        flags: Warnings about the score.
+        best: True if the score is the best in its column.
+        basis: Split and metrics of the score, e.g. "dev accuracy"; empty if it equals the basis of
+            the column. Only scores with the same basis are compared.
+        parts: Scores of which the score is the mean, in percent, keyed by their basis; empty if
+            there is only one.
+        ends: Ends of the 95 % interval or, without one, the lowest and highest score of a seed.
+        seeds: Scores of the seeds in percent; empty for one seed.
+        has_learned: False if the runs have learned nothing. Such a cell has no background colour.
+        heat: Level of the background colour, from 0 to LEVELS; see `table.heated`.
     """
 
     text: str
@@ -58,12 +71,26 @@ class CellView:
 
 @dataclass(frozen=True, kw_only=True)
 class RowView:
-    """Row of a table; `origin` describes in a few words where its numbers come from.
+    """Row of a table: a leaderboard entry, or published or imported scores of a system.
 
-    `href` leads to the row's runs or to its source, and `place` is the table or section of the
-    source. `ranks` are the ranks that a ranked row may have, empty if they are its own rank only.
-    `family`, `size` (millions of parameters) and `year` are used by filters, and are empty if
-    unknown. `card` is the address of the model card on the hub, `cite` is the paper of the model.
+    Attributes:
+        anchor: Id of the row in the page.
+        name: Name of the entry or system.
+        details: Further words, such as recipe and seeds.
+        score: Cell with the suite's score.
+        cells: Cells of the tasks.
+        origin: Where the scores come from: the number of runs, or a source.
+        rank: Rank; may be empty.
+        ranks: Possible ranks, if there are several; else empty.
+        ranks_note: Note on the possible ranks.
+        failed: Number of failed runs as text; may be empty.
+        href: Link to the runs or to the source.
+        place: Table or section in the source.
+        family: Architecture of the model, for filters; empty if unknown.
+        size: Number of parameters in millions, for filters; empty if unknown.
+        year: Year, for filters; empty if unknown.
+        card: Address of the model card on the Hub; may be empty.
+        cite: Paper of the model; may be empty.
     """
 
     anchor: str
@@ -86,24 +113,24 @@ class RowView:
 
     @property
     def words(self) -> str:
-        """Text that a filter searches."""
+        """Text in which the filter of the page searches."""
         return f"{self.name} {self.details} {self.failed} {self.origin} {self.family}"
 
     @property
     def orders(self) -> tuple[str, ...]:
-        """Values that each column is sorted by, from left to right."""
+        """Values by which rows are sorted, one per column: rank, name, size and the scores."""
         numbers = (cell.order for cell in (self.score, *self.cells))
         return (self.rank, self.name, self.size, *numbers)
 
     @property
     def shown_size(self) -> str:
-        """Number of parameters, formatted like "110M"."""
+        """Number of parameters as text, e.g. "110M"."""
         return count_text(float(self.size) * 1e6) if self.size else "–"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowGroup:
-    """Rows of one kind and split, which are sorted separately from other groups."""
+    """Rows of one kind and split, which are sorted separately from other rows."""
 
     anchor: str
     kind: RowKind
@@ -113,28 +140,28 @@ class RowGroup:
 
     @property
     def inline(self) -> tuple[RowView, ...]:
-        """Rows that are plain HTML in the page."""
+        """Rows that are plain HTML in the page, and need no script."""
         return self.rows[:INLINE_ROWS]
 
     @property
     def rest(self) -> tuple[RowView, ...]:
-        """Rows that are packed."""
+        """Rows that are compressed in the page."""
         return self.rows[INLINE_ROWS:]
 
 
 def row_anchor(*names: str) -> str:
-    """Return a row's id, which depends only on the names, so that links to it stay valid."""
+    """Return the id of a row, which depends only on these names, so that links stay valid."""
     return f"row-{digest_of(*names)[:10]}"
 
 
 def digest_of(*texts: str) -> str:
-    """Return 16 hexadecimal digits that depend only on the texts."""
+    """Return a digest of the texts (16 hex digits)."""
     joined = "\0".join(texts).encode("utf-8", "backslashreplace")
     return hashlib.sha256(joined).hexdigest()[:16]
 
 
 def basis_of(split: str, scores: tuple[str, ...]) -> str:
-    """Return the basis of a number, whatever the order of its scores: "dev accuracy and f1"."""
+    """Return the basis of a score: its split and sorted metrics, e.g. "dev accuracy and f1"."""
     return f"{split} {' and '.join(sorted(scores))}"
 
 
@@ -145,7 +172,10 @@ def percent(value: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """Column of a task; its values are the mean of `scores` on a split."""
+    """Column of a task in a table; its values are the means of `scores` on the split.
+
+    `extra` is true if the task does not count in the suite's score.
+    """
 
     task: str
     name: str
@@ -155,7 +185,7 @@ class Column:
 
     @property
     def basis(self) -> str:
-        """Split and metrics of the column: "dev accuracy"."""
+        """Split and metrics of the column, e.g. "dev accuracy"."""
         return basis_of(self.split, self.scores)
 
     @property
@@ -165,7 +195,7 @@ class Column:
 
 
 def build_column(board: Board, task: str) -> Column:
-    """Return the column of a task, even if only published rows have the task."""
+    """Create the column for a task; the task may be one that only published rows have."""
     return Column(
         task=task,
         name=column_title(task, board.rule),
@@ -175,7 +205,7 @@ def build_column(board: Board, task: str) -> Column:
     )
 
 
-# Published and imported scores: rows of the tables, unranked.
+# Rows for published and imported scores, which have no rank.
 
 _NOTES: Mapping[str, str] = MappingProxyType(
     {
@@ -190,7 +220,14 @@ _NOTES: Mapping[str, str] = MappingProxyType(
 def block_group(
     block: PublishedBlock, columns: Sequence[Column], anchor: str, sizes: Sizes
 ) -> RowGroup:
-    """Return the rows of a block, human baselines first, in the columns of a table."""
+    """Create the group of rows for a block of published or imported scores.
+
+    Args:
+        block: Published or imported scores.
+        columns: Columns of the table.
+        anchor: Id of the table.
+        sizes: Known sizes of models.
+    """
     return RowGroup(
         anchor=f"{anchor}-{block.origin}-{block.split}",
         kind=block.origin,
@@ -221,11 +258,11 @@ def _published_row(
 
 
 def year_in(text: str) -> str:
-    """Return the first year in a text, empty if there is none."""
+    """Return the first year in a text; empty if there is none."""
     return next(iter(re.findall(r"\b(?:19|20)\d\d\b", text)), "")
 
 
-# Forms of citations in the published tables: an arXiv paper, a website, a GitHub repository.
+# Patterns of sources in the published tables: an arXiv paper, a website, a GitHub repository.
 _ARXIV = re.compile(r"arXiv:(\d{4}\.\d{4,5})\b")
 _SITE = re.compile(r"((?:[a-z0-9-]+\.)+[a-z]{2,}(?:/[\w.-]+)*)(?:,? (leaderboard)\b)?")
 _REPOSITORY = re.compile(r"([A-Za-z][\w-]*/[\w.-]+)(?: |$)")
@@ -233,10 +270,10 @@ _ADDRESS = re.compile(r"https?://[\w.-]+(?::\d+)?(?:/[\w./?&=%+#@:~-]*)?")
 
 
 def source_link(source: str, *, is_ours: bool) -> str:
-    """Return the address of a source, empty if it contains none.
+    """Return the web address of a source; empty if there is none.
 
-    For imported scores, only an address or an arXiv number is recognised. The packaged tables
-    (`is_ours`) also name websites and repositories.
+    An address and an arXiv number are always recognized. Names of websites and repositories are
+    recognized only in the packaged tables (`is_ours`).
     """
     if found := _ARXIV.search(source):
         return f"https://arxiv.org/abs/{found[1]}"
@@ -251,15 +288,15 @@ def source_link(source: str, *, is_ours: bool) -> str:
 
 
 def _published_cell(cells: Sequence[PublishedCell], split: str, scores: Sequence[str]) -> CellView:
-    """Return the numbers as printed, and one number to sort and compare by.
+    """Create the cell for published scores of a task or suite.
 
-    If a source prints all scores of the column, the number is their mean. Otherwise it is the mean
-    of the scores that the source prints, and `basis` names them.
+    The text contains the numbers as printed. The number for sorting and comparing is the mean of
+    the column's scores or, if the source does not print all of these, of all printed scores.
     """
     if not cells:
         return CellView(text="–")
     known = {cell.scores: cell for cell in cells}
-    # A number described as "accuracy or f1" counts as neither.
+    # A number that may be "accuracy or f1" is not used for either.
     wanted = [known[(score,)] for score in scores if (score,) in known]
     counted = wanted if scores and len(wanted) == len(scores) else list(cells)
     return CellView(

@@ -1,4 +1,4 @@
-"""Section of one run: its model, data, settings and results."""
+"""Content of a run's section in the report: its settings, results, cost and command."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,9 +37,10 @@ from benchharness.leaderboard.result import (
 
 @dataclass(frozen=True, kw_only=True)
 class RunSection:
-    """Finished or failed run, ready to be rendered; `error` and `log` belong to a failed one.
+    """Section of a finished or failed run, ready to be rendered.
 
-    `scores` are the scores of the first split that has any.
+    `scores` are the scores of the first split that has some, as text. `error` and `log` are empty
+    for a finished run.
     """
 
     job: Job
@@ -60,12 +61,12 @@ class RunSection:
 
     @property
     def flags(self) -> Sequence[str]:
-        """Warnings about the run's scores and its loss."""
+        """Warnings about the run's scores and its training loss."""
         return [*(flag for line in self.evaluations for flag in line.flags), *self.curve_flags]
 
     @property
     def anchor(self) -> str:
-        """Id of the section in the page."""
+        """Id of the section in the page, for links."""
         return run_anchor(self.job.key)
 
     @property
@@ -75,17 +76,17 @@ class RunSection:
 
     @property
     def truncated(self) -> Mapping[str, tuple[int, int]]:
-        """Number of truncated rows of each split, and number of all its rows."""
+        """Numbers of truncated rows and of all rows, keyed by "task:split"."""
         return truncated_rows(self.provenance)
 
     @property
     def reading(self) -> Reading | None:
-        """Statistics of the tokenizer on the texts, None if unknown."""
+        """How the texts were tokenized; None if this was not recorded."""
         return Reading.of(self.provenance)
 
 
 def build_run(run: Result | Failure) -> RunSection:
-    """Return the section of a run."""
+    """Create the section of a run."""
     if isinstance(run, Failure):
         return RunSection(
             job=run.job,
@@ -95,7 +96,7 @@ def build_run(run: Result | Failure) -> RunSection:
             error=run.error,
             log=run.details,
         )
-    # A perplexity is not a fraction.
+    # Scores above 1, such as perplexities, are not shown times 100.
     scored = next((each.scores for each in run.evaluations if each.scores), {})
     numbers = {n: shown(v) if v <= 1 else f"{v:.4g}" for n, v in scored.items()}
     scores, time = [f"{n} {number}" for n, number in numbers.items()], _duration(run.cost.seconds)
@@ -119,7 +120,7 @@ def build_run(run: Result | Failure) -> RunSection:
 
 def _cost(cost: Cost) -> Iterator[tuple[str, str]]:
     yield "wall time", _duration(cost.seconds)
-    if not cost.steps:  # scored here, not trained
+    if not cost.steps:  # nothing was trained
         return
     yield "training", _duration(cost.train_seconds)
     yield "predicting", _duration(cost.predict_seconds)
@@ -139,13 +140,13 @@ def _duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-# The command that repeats a run, quoted for a POSIX shell.
+# Composing the command that repeats a run, quoted for a POSIX shell.
 
-_PACKAGED = ("paper", "fast", "checkpoints")  # recipes that have the same name on every machine
+_PACKAGED = ("paper", "fast", "checkpoints")  # recipes that exist on every machine
 
 
 def command_of(job: Job) -> str:
-    """Return the shell command that produces the job's result."""
+    """Return the shell command that repeats a job."""
     trusted = ["--trust-remote-code"] if job.trust.remote_code else []
     trusted += ["--allow-pickle"] if job.trust.pickle else []
     match job.kind:
@@ -170,16 +171,17 @@ def command_of(job: Job) -> str:
 
 
 def _model(job: Job) -> Iterator[str]:
-    """Yield the options for the model and for its starting point, unless the recipe contains it."""
+    """Yield the options for the model, and for its starting point if the recipe lacks that."""
     start = job.start
     if start is not None and start.kind == "checkpoint":
         yield from ("--model", start.model, "--start-from", job.checkpoint)
         return
-    # A folder is given by its path; a hub model without a name here is given with its exact commit.
+    # A folder is named by its path. A model on the Hub that has no name in benchharness is named by
+    # its exact commit.
     is_unnamed = job.model.startswith(job.checkpoint)
     named = job.weights.removeprefix("hub:") if is_unnamed else job.model
     yield from ("--model", job.checkpoint if PurePath(job.checkpoint).is_absolute() else named)
-    # The starting point came from the command and not from the recipe.
+    # Only if the starting point was given on the command line, or the recipe may be missing.
     if start is not None and (
         (job.settings[START_FROM].source == "--start-from") or not _is_packaged(job)
     ):
@@ -190,7 +192,7 @@ def _model(job: Job) -> Iterator[str]:
 
 
 def _is_packaged(job: Job) -> bool:
-    """Return whether the recipe has a name on every machine and is not a sweep."""
+    """Return whether the job's recipe is part of benchharness, and the job is not from a sweep."""
     return not job.own_recipe and not job.is_sweep
 
 
@@ -212,7 +214,8 @@ def _splits(job: Job) -> Iterator[str]:
 def _recipe(job: Job) -> Iterator[str]:
     """Yield the options for the recipe.
 
-    A recipe from a file is given value by value, because the file may have changed or be elsewhere.
+    If the recipe came from a file, each setting is given as an option, because the file may have
+    changed or may be missing.
     """
     yield from ("--seed", str(job.seed), "--precision", job.precision)
     if _is_packaged(job):
@@ -220,23 +223,23 @@ def _recipe(job: Job) -> Iterator[str]:
             yield "--text-to-text"
         yield from ("--recipe", job.recipe.removeprefix("text").removeprefix("-") or PAPER)
     yield from _chosen(job)
-    for name, value in job.off.items():  # switched off, so not in the settings
+    for name, value in job.off.items():  # settings that the user switched off
         yield from ("--set", f"{name}={value}")
 
 
 def _chosen(job: Job) -> Iterator[str]:
-    """Yield options for the settings that are not implied by a recipe's name."""
+    """Yield options for the settings that the name of the recipe does not determine."""
     for name, setting in job.settings.items():
-        is_replaced = not setting.value and name in ("epochs", "adam_epsilon")  # 0 means unset here
+        is_replaced = not setting.value and name in ("epochs", "adam_epsilon")  # 0 means unset
         chosen = setting.source == "--set" or not _is_packaged(job) or name == FEATURES_SETTING
         if name not in (START_FROM, MACHINE) and chosen and not is_replaced:
             yield from ("--set", f"{name}={setting.value}")
 
 
 def _scoring(job: Job) -> Iterator[str]:
-    """Yield the command that scores the prediction files again.
+    """Yield the words of the command that scores the prediction files again.
 
-    The sources of the settings are the files.
+    The names of the files are the sources of the job's settings.
     """
     files = [s.source for name, s in job.settings.items() if name.startswith("predictions")]
     yield from ("score", *files, "--task", job.task, "--data", job.data)

@@ -1,4 +1,4 @@
-"""A board as a table of the report: every text and number ready to be rendered, with heat."""
+"""Tables of the report: leaderboards with all texts ready to be rendered, and a heat map."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,29 +31,29 @@ from benchharness.leaderboard.report.rows import (
 from benchharness.leaderboard.text import counted, grouped
 from benchharness.tasks.suites import find_task, title_of
 
-# Heat: background colours of the numbers, column by column.
+# Heat map: background colours of the scores, column by column.
 
 LEVELS = 5
-"""Number of heat levels; a number at the low end of its scale has level 0."""
+"""Highest level of heat; a score at the low end of its scale has level 0, which is not coloured."""
 
-_FEWEST = 3  # smallest number of values for a scale
+_FEWEST = 3  # minimum number of values for a scale
 
 
 def heated(groups: Sequence[RowGroup]) -> tuple[RowGroup, ...]:
-    """Return the groups with heat set in their cells.
+    """Set the level of heat of all cells, and return the groups.
 
-    Only numbers of the same scores on the same split share a scale, so that a published test score
-    does not look better than a dev score. The low end of a scale is at most twice as far below the
-    median as the best value is above it, so that one model that has learned nothing does not take
-    the contrast from the others. Baselines are coloured on the scale of the models, and contribute
-    to the scale only if there are too few models.
+    Scores have a common scale only if they are in the same column and have the same split and
+    metrics, so that a published test score does not look better than a dev score. The low end of a
+    scale is at most twice as far below the median as the best score is above it. So a single model
+    with a very low score does not reduce the contrast between the others. Baselines and zero-shot
+    models do not affect the scale, unless there are too few other scores.
     """
     columns = list(zip(*(_cells(row) for group in groups for row in group.rows), strict=True))
     models = [group for group in groups if group.kind not in ("baseline", "zero-shot")]
     of_models = zip(*(_cells(row) for group in models for row in group.rows), strict=True)
     scales = [_scales(cells) for cells in columns]
-    # Prefer the scale of the models alone to the scale of all rows. Without any model there is
-    # nothing to zip.
+    # Replace the scales of all rows with those of the models alone, where these exist. `of_models`
+    # is empty if there are no models.
     for known, cells in zip(scales, of_models, strict=False):
         known.update(_scales(cells))
 
@@ -70,26 +70,26 @@ def _cells(row: RowView) -> tuple[CellView, ...]:
 
 
 def _scales(cells: Iterable[CellView]) -> dict[str, tuple[float, float]]:
-    """Return the scale (low, high) of each basis of a column with enough numbers that differ."""
+    """Return the scale (low, high) of a column for each basis with enough different scores."""
     scales = {}
     known = (cell for cell in cells if cell.order and cell.has_learned)
     for basis, found in grouped((cell.basis, float(cell.order)) for cell in known).items():
         high, middle = max(found), median(found)
         low = max(min(found), middle - 2 * (high - middle))
-        if len(found) >= _FEWEST and high - low >= 0.05:  # otherwise all look the same
+        if len(found) >= _FEWEST and high - low >= 0.05:  # otherwise the scores look equal
             scales[basis] = low, high
     return scales
 
 
 def _with_heat(cell: CellView, scale: tuple[float, float] | None) -> CellView:
-    """Return the cell with its heat on the scale of its column."""
+    """Set the level of heat of a cell, given the scale (low, high) for its scores."""
     if scale is None or not cell.order or not cell.has_learned:
         return cell
     share = (float(cell.order) - scale[0]) / (scale[1] - scale[0])
     return replace(cell, heat=round(LEVELS * min(max(share, 0.0), 1.0)))
 
 
-# The table.
+# Building the table.
 
 _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
     {
@@ -103,18 +103,18 @@ _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
         "baseline": ("Baselines", "without an encoder; unranked"),
     }
 )
-"""Kinds of a board's own rows in the order in which they are shown, with their titles and notes."""
+"""Title and note for each kind of a board's entries, in the order in which they are shown."""
 
 
-_MOST_REPRODUCED = 50  # entries compared below a board; for others, see their runs
+_MOST_REPRODUCED = 50  # maximum number of entries with comparisons below a table
 
 Contrasts = Mapping[tuple[int, int], Sequence[Contrast]]
-"""Tests of two entries on each task, keyed by the indexes of the entries on their board."""
+"""Significance tests of two entries on each task, keyed by the indices of the entries."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableView:
-    """Board with its own rows and with the published and imported rows."""
+    """Table of a leaderboard, with published and imported scores, ready to be rendered."""
 
     anchor: str
     title: str
@@ -135,25 +135,25 @@ class TableView:
     reproduced: tuple[tuple[Entry, Sequence[Reproduction]], ...]
     languages: tuple[LanguageTable, ...]
     contrasts: tuple[tuple[Any, ...], ...]
-    """Ids of two rows, and the result of their paired test keyed by the column's name."""
+    """Ids of two rows, and the results of their significance tests keyed by the column's name."""
 
 
 SECTIONS = ("#run-", "#runs-")
-"""Beginnings of links that lead to the details of runs."""
+"""Prefixes of links to sections with details of runs."""
 
 
 def run_anchor(key: str) -> str:
-    """Return the id of a run's section."""
+    """Return the id of a run's section; `key` is the run's key."""
     return f"run-{key[:16]}"
 
 
 def group_anchor(entry: Entry, task: str) -> str:
-    """Return the id of the section with an entry's runs of a task."""
+    """Return the id of the section with an entry's runs on a task."""
     return f"runs-{next(run.key for run in entry.runs if run.task == task)[:16]}"
 
 
 def statistics(cell: Cell) -> str:
-    """Return a cell's statistics over seeds in one line, times 100, with its notes."""
+    """Return a line with a cell's statistics over seeds (times 100) and its warnings."""
     numbers = shown(cell.median)
     if cell.spread is not None:
         numbers = (
@@ -165,12 +165,12 @@ def statistics(cell: Cell) -> str:
 
 
 def says_more(cell: Cell) -> bool:
-    """Return whether a cell has several values, or notes."""
+    """Return whether `statistics` contains more than a single score."""
     return len(cell.values) > 1 or bool(_told(cell))
 
 
 def _told(cell: Cell) -> list[str]:
-    """Return the checkpoint selection of a cell's runs and the notes on its values."""
+    """Return how the weights were selected, and the notes on the cell's scores."""
     return [each for each in (cell.selection, *cell.notes, cell.choice) if each]
 
 
@@ -180,15 +180,13 @@ def build_table(
     sizes: Sizes = MappingProxyType({}),
     contrasts: Contrasts = MappingProxyType({}),
 ) -> TableView:
-    """Return the board as a table.
-
-    A task without a number in any row has no column.
+    """Create the table of a leaderboard. Tasks without any score have no column.
 
     Args:
-        board: Board to show.
-        number: Number of the board in the report, from 1.
+        board: Leaderboard to show.
+        number: Number of the leaderboard in the report, from 1.
         sizes: Known sizes of models, keyed by lower-case name.
-        contrasts: Paired tests of entries.
+        contrasts: Significance tests of pairs of entries.
     """
     cells = [cell for entry in board.entries for cell in entry.cells.values()]
     blocks = (*imported_blocks(board), *published_blocks(board))
@@ -231,7 +229,10 @@ def build_table(
 
 
 def _verdicts(board: Board, contrasts: Iterable[Contrast]) -> Mapping[str, str]:
-    """Return the test results in words, keyed by column; significant differences have a star."""
+    """Describe the results of tests, keyed by the name of the column.
+
+    The description of a significant difference begins with "*".
+    """
     verdicts = {}
     for found in contrasts:
         if found.corrected is None:
@@ -248,7 +249,10 @@ def _verdicts(board: Board, contrasts: Iterable[Contrast]) -> Mapping[str, str]:
 def _groups(
     board: Board, columns: Sequence[Column], anchor: str, sizes: Sizes
 ) -> Iterator[RowGroup]:
-    """Yield the board's own rows by kind, in the order of the board."""
+    """Yield the board's entries as groups of rows, one group per kind, in the order of the board.
+
+    The order of the kinds is that of `_ABOUT`.
+    """
     best = {column.task: board.best(column.task) for column in columns}
     by_kind = grouped(
         (
@@ -276,7 +280,7 @@ def _entry_row(
     sizes: Sizes,
 ) -> RowView:
     failed, runs = len(entry.failures), entry.runs
-    # Ranks that the entry may have, shown only if there are several.
+    # Possible ranks of the entry, which are shown only if there are several.
     sure = entry.uncertainty
     ranks = (sure and sure.ranks) or (entry.rank,)
     label = " to ".join(dict.fromkeys(map(str, ranks)))
@@ -287,7 +291,7 @@ def _entry_row(
         details += [entry.precision, counted(low, "seed", high), *entry.start_labels]
         details += [*entry.gain_labels, *entry.selection_labels]
     known = known_size(entry.model, sizes)
-    # Only weights of the hub have a card: a user's folder may have the name of a published model.
+    # Only weights from the Hub have a card: a user's folder may have the name of a published model.
     hub = {run.weights for run in runs if run.weights.startswith("hub:")}
     name = hub.pop().removeprefix("hub:").rpartition("@")[0] if len(hub) == 1 else ""
     weights = [run.parameters for run in runs if run.parameters and entry.is_single]
@@ -360,7 +364,7 @@ def _entry_cell(board: Board, entry: Entry, column: Column, best: str) -> CellVi
         note=f"{note}\nparity: {parity}" if parity else note,
         flags="; ".join(cell.notes),
         best=entry.competes and cell.has_learned and text == best,
-        # Median of each score that the values average.
+        # Medians of the scores whose mean is the task's value.
         parts={
             basis_of(column.split, (score,)): round(
                 100 * median(run.scores[cell.task][score] for run in cell.runs), 4
@@ -374,7 +378,7 @@ def _entry_cell(board: Board, entry: Entry, column: Column, best: str) -> CellVi
 
 
 def _with_interval(note: str, intervals: Intervals) -> str:
-    """Return the note, followed by a line with the confidence interval and its scope."""
+    """Append a line with the confidence interval and its sources of noise to a note."""
     if intervals.both is None:
         return note
     low, high = shown(intervals.both.low), shown(intervals.both.high)
@@ -382,7 +386,10 @@ def _with_interval(note: str, intervals: Intervals) -> str:
 
 
 def _ends(intervals: Intervals, values: Sequence[float]) -> str:
-    """Return the ends of the confidence interval, else the lowest and the highest seed."""
+    """Return the ends of the confidence interval as text.
+
+    Without an interval, these are the lowest and the highest score of a seed.
+    """
     if intervals.both is not None:
         return f"{shown(intervals.both.low)}–{shown(intervals.both.high)}"
     return f"{shown(min(values))}–{shown(max(values))}" if len(values) > 1 else ""

@@ -46,15 +46,23 @@ _SCRIPTS = (
     "state.js",
     "page.js",
 )
-"""Scripts of the page, each in an element of its own, whose digest is in the policy."""
+"""Scripts of the report. Each is a separate element, whose digest is in the page's
+Content-Security-Policy.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """Description of a page: its title, a sentence or two below it, and the version that made it.
+    """Description of a page.
 
-    `mark` is written into the page's head; it identifies the content, so that an unchanged page can
-    be recognised. `paths` is true if the details contain full paths of this machine.
+    Attributes:
+        title: Title of the page.
+        description: One or two sentences below the title.
+        version: Version of benchharness that wrote the page.
+        notes: Further notes.
+        mark: Text in the page's head that identifies its content, so that an unchanged page can be
+            recognized.
+        paths: True if the details contain full paths of this machine.
     """
 
     title: str = "Leaderboard"
@@ -75,15 +83,15 @@ def render_report(
     background: Background = _NONE,
     about: About = _NOTHING,
 ) -> str:
-    """Return the report as HTML.
+    """Render the report as HTML.
 
     Args:
-        boards: Boards to show.
-        details: Runs that get a section of their own. They are read one at a time, so that a caller
-            can stream them; their predictions are not used.
+        boards: Leaderboards to show.
+        details: Runs that get a section. They are read one at a time, so that a generator can be
+            given. Their predictions are not used.
         generated: Date and time for the header.
-        background: Facts for plots and comparisons that no board has.
-        about: Title and other descriptions of the page.
+        background: Data for plots and comparisons that the boards do not contain.
+        about: Title and description of the page.
     """
     return render_page(
         "page.html.j2",
@@ -97,7 +105,7 @@ def render_report(
 
 
 def write_page(path: Path, html: str) -> None:
-    """Write a page to `path` atomically, and create the folders above it."""
+    """Write a page to `path` atomically; create missing parent folders."""
     with whole_file(path) as file:
         file.write(html.encode("utf-8"))
 
@@ -105,10 +113,16 @@ def write_page(path: Path, html: str) -> None:
 def render_page(
     template: str, style_names: Iterable[str], script_names: Iterable[str], **values: Any
 ) -> str:
-    """Return a page with its styles and scripts and with a policy that allows nothing else.
+    """Render a page from a template, with its styles and scripts.
 
-    The Content-Security-Policy forbids external resources, and any script or style but the page's
-    own.
+    The page has a Content-Security-Policy that forbids external resources, and all scripts and
+    styles except the page's own.
+
+    Args:
+        template: File name of the template.
+        style_names: File names of the styles.
+        script_names: File names of the scripts.
+        values: Variables for the template.
     """
     styles, scripts = tuple(map(_asset, style_names)), tuple(map(_asset, script_names))
     allowed = _digests(scripts) or "'none'"
@@ -125,14 +139,18 @@ def render_page(
     )
 
 
-# Details of runs in files of their own next to the page, one per entry.
+# Details of runs in separate files next to the page, one file per entry.
 
 _KIND = "bench-runs"  # name of the meta element that identifies a file of runs
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Runs:
-    """File of an entry's runs on a board; `mark` is a digest of everything that the file shows."""
+    """File with the details of an entry's runs.
+
+    `name` is the file name. `mark` is a digest of the content, by which an unchanged file is
+    recognized. `ids` are the ids of the sections in the file.
+    """
 
     name: str
     mark: str
@@ -148,17 +166,20 @@ def write_runs(
     about: About,
     predictions: Pages = MappingProxyType({}),
 ) -> Places:
-    """Write the details of all runs next to the page; return the file of each section id.
+    """Write the details of all runs to files in a folder next to the page, one file per entry.
 
-    A file that already shows the same is left unchanged, and its runs are not read. The file of an
-    entry that no longer exists is deleted.
+    Files whose content would not change are left alone, and their runs are not read. Files for
+    entries that no longer exist are deleted.
 
     Args:
         page: Path of the page.
-        boards: Boards whose runs are written.
-        read: Function that yields the runs with these keys.
+        boards: Leaderboards whose runs are written.
+        read: Function that yields the runs with the given keys, in order.
         about: Description of the page.
         predictions: Addresses of the predictions pages.
+
+    Returns:
+        Address of the file that contains each section, keyed by the section's id.
     """
     pages = {cell: f"../{address}" for cell, address in predictions.items()}
     folder = page.with_suffix(".runs")
@@ -166,8 +187,8 @@ def write_runs(
     said = (about.version, _code(), about.title, page.name, str(about.paths))
     files = list(_files(boards, pages, said))
     stale = [file for file in files if not _shows(folder / file.name, file.mark)]
-    # All stale files are read in one pass: runs come in the order of the keys, and each file takes
-    # as many as it has.
+    # The runs for all stale files are read in one pass. They come in the order of the keys, so each
+    # file takes as many as its entry has.
     runs = read(run.key for file in stale for run in file.entry.runs)
     for file in stale:
         sections = {run.key: build_run(next(runs)) for run in file.entry.runs}
@@ -185,7 +206,7 @@ def write_runs(
         )
         write_page(folder / file.name, html)
     names = {file.name for file in files}
-    # Users may keep their own files there, which do not have the mark.
+    # Files of the user in this folder are not deleted, because they do not have the meta element.
     for old in folder.glob("*-*.html"):
         if old.name not in names and _shows(old, ""):
             old.unlink()
@@ -193,7 +214,7 @@ def write_runs(
 
 
 def _files(boards: Iterable[Board], pages: Pages, said: Sequence[str]) -> Iterator[_Runs]:
-    """Yield a file for each entry, unless an earlier board has shown all of its runs."""
+    """Yield a file for each entry, except entries whose runs are all in files of earlier boards."""
     known = set[str]()
     for board in boards:
         for entry in board.entries:
@@ -203,10 +224,9 @@ def _files(boards: Iterable[Board], pages: Pages, said: Sequence[str]) -> Iterat
             known.update(groups)
             contents = [
                 (board.title, board.data_label, entry.name, entry.beside_name),
-                # A run is identified by its key and its date: `--force` repeats it under the same
-                # key.
+                # The date is included, because a run that `--force` repeats has the same key.
                 *((run.key, run.finished, run.status) for run in entry.runs),
-                # The other points of a sweep are in no run of the entry, but change the gain.
+                # The gain depends on the sweep's other settings, whose runs are not in the entry.
                 *((task, cell.gain) for task, cell in entry.cells.items()),
                 *(pages.get((group, task)) for group in groups for task in entry.cells),
             ]
@@ -222,16 +242,16 @@ def _files(boards: Iterable[Board], pages: Pages, said: Sequence[str]) -> Iterat
 
 @cache
 def _code() -> str:
-    """Return a digest of the files that render the pages, so that a change updates all of them."""
+    """Return a digest of this package's code; if it changes, all pages must be written again."""
     files = sorted(path for path in _HERE.rglob("*") if path.suffix in (".py", ".j2", ".css"))
     return digest_of(*(path.read_text(encoding="utf-8") for path in files))
 
 
 def _shows(path: Path, mark: str) -> bool:
-    """Return whether a file has this mark; with an empty mark, whether it is any file of runs."""
+    """Return whether the file at `path` is a file of runs with this mark ("" for any mark)."""
     try:
         with path.open("rb") as file:
-            # The element is near the beginning of the file; an empty mark matches any mark.
+            # The meta element is near the beginning of the file.
             return f'name="{_KIND}" content="{mark}'.encode() in file.read(_HEAD_BYTES)
     except OSError:
         return False
@@ -247,7 +267,7 @@ def _digests(texts: Iterable[str]) -> str:
 
 @cache
 def _asset(name: str) -> Markup:
-    """Return a file of this package without its comments and indentation."""
+    """Return the text of a file in this package, without comments and indentation."""
     lines = map(str.strip, (_HERE / name).read_text(encoding="utf-8").splitlines())
     text = "\n".join(line for line in lines if line and not line.startswith("//"))
     if "</" in text:
@@ -257,15 +277,14 @@ def _asset(name: str) -> Markup:
 
 @cache
 def _templates() -> Environment:
-    # Escape in every file: by default, escaping depends on the suffix, and these templates end in
-    # .j2.
+    # Autoescaping is on for all templates. By default it depends on the suffix, which is .j2 here.
     found = Environment(
         loader=PackageLoader("benchharness.leaderboard.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Invisible characters of every text are escaped; markup comes only from this package.
+        # Escape invisible characters in all texts except markup, which comes from this package.
         finalize=lambda value: (
             visible(value, keep="\n\t")
             if isinstance(value, str) and not isinstance(value, Markup)
@@ -287,21 +306,21 @@ def _templates() -> Environment:
 
 
 def template_module(name: str) -> Any:
-    """Return the macros of a template as functions that return HTML."""
+    """Return a module whose functions are the macros of a template; they return HTML."""
     return _templates().get_template(name).module
 
 
-# Parts of a long page that a script unpacks when they are needed: gzip in base64.
+# Compressed parts of a long page (gzip in base64), which a script unpacks when they are needed.
 
 
 def packed(text: str) -> Markup:
-    """Return the text packed for a data element; the result is reproducible."""
+    """Compress a text with gzip and encode it with base64; equal texts give equal results."""
     data = gzip.compress(text.encode("utf-8"), compresslevel=6, mtime=0)
     return Markup(base64.b64encode(data).decode("ascii"))  # noqa: S704 - letters and digits alone
 
 
 def _packed_rows(rows: Sequence[RowView], templates: Environment) -> Markup:
-    """Return the packed rows of a table: id, values for filters and sorting, and HTML."""
+    """Compress rows of a table as JSON: ids, values for filtering and sorting, and HTML."""
     board_row = templates.get_template("row.html.j2").module.board_row  # type: ignore[attr-defined]
     listed = [
         {

@@ -61,7 +61,7 @@ class _Words(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """Convert a value from Python for the database."""
+        """Convert a Python value to the value that is stored in the database."""
         return None if value is None else storable(value)
 
 
@@ -72,11 +72,11 @@ class _Json(TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """Convert a value from Python for the database."""
+        """Convert a Python value to the value that is stored in the database."""
         return None if value is None else to_text(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
-        """Convert a value from the database to Python."""
+        """Convert a value that is stored in the database to a Python value."""
         return None if value is None else _parsed(value)
 
 
@@ -94,7 +94,7 @@ class PackedJson(TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> bytes:  # noqa: ARG002
-        """Convert a value from Python for the database."""
+        """Convert a Python value to the value that is stored in the database."""
         text = to_text(value).encode("ascii")
         if len(text) >= _SMALL:
             return zlib.compress(text)
@@ -104,7 +104,7 @@ class PackedJson(TypeDecorator[Any]):
         return packing.compress(text) + packing.flush()
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
-        """Convert a value from the database to Python."""
+        """Convert a value that is stored in the database to a Python value."""
         return _parsed(value, packed=True)
 
 
@@ -129,13 +129,13 @@ RUNS = Table(
     _needed("digest", Text),  # SHA-256 of the run, to detect damage (see record.py)
     # Copied from the job, for searching and listing.
     _needed("model", _Words),
-    _needed("weights", _Words),  # a hub revision, or "sha256:..."
+    _needed("weights", _Words),  # a Hub revision, or "sha256:..."
     _needed("recipe", _Words),  # name: "paper"
     _needed("recipe_digest", Text),  # digest of the values of the settings
     _needed("task", _Words),  # "glue/rte"
     _needed("suite", _Words),  # "glue"
     _needed("data", _Words),  # "hub", "mini" or a folder
-    Column("limit", BigInteger),  # rows kept of each split
+    Column("limit", BigInteger),  # maximum number of rows per split
     _needed("seed", BigInteger),
     _needed("precision", _Words),
     Column("start_from", _Words),  # key of the job from which it continued
@@ -143,14 +143,14 @@ RUNS = Table(
     Column("seconds", Double),
     Column("parameters", BigInteger),
     _needed("finished", _Words),  # UTC, ISO 8601
-    _needed("error", _Words),  # a failure's sentence; "" for a result
+    _needed("error", _Words),  # error message of a failure; "" for a result
     _needed("fingerprints", _Json),  # digest by "task:split"
-    # Large columns. A failure has only the job and the details.
+    # Large columns. For a failure, only the job and the details are set.
     _needed("job", _Json),  # Job.to_json
-    Column("curve", _Json),  # CurvePoints
-    Column("cost", _Json),  # Cost
+    Column("curve", _Json),  # list of CurvePoint
+    Column("cost", _Json),  # fields of Cost
     Column("provenance", _Json),
-    _needed("details", _Words),  # a failure's traceback or log's end
+    _needed("details", _Words),  # a failure's traceback, or the end of its log
     UniqueConstraint("job_key", "attempt", name="runs_attempt"),
     Index("runs_newest", "job_key", "status", "attempt"),
 )
@@ -190,7 +190,7 @@ PREDICTIONS = Table(
 """Table with one row per split that a run predicted."""
 
 BETWEEN_NAMES = "\n"
-"""Separator of the names in a headline's `suite` and `task`, if there are several."""
+"""Separator between names in the columns `suite` and `task` of the table `headlines`."""
 
 HEADLINES = Table(
     "headlines",
@@ -208,7 +208,10 @@ HEADLINES = Table(
     Index("headlines_task", "task"),
     Index("headlines_model", "model"),
 )
-"""Table with the run of each job that lists show: its newest result, else its newest failure."""
+"""Table with one row (headline) per job, for the run that lists show.
+
+This run is the newest result or, without a result, the newest failure.
+"""
 
 ANNOTATIONS = Table(
     "annotations",

@@ -69,7 +69,7 @@ def write_archive(
         facts: Fields to add to the first line; `read_archive` ignores them.
     """
     runs = runs if paths else map(shared_stored, runs)
-    count = -2  # excludes the header and the end
+    count = -2  # do not count the header and the last line
     # Without a name and a time in gzip's header, equal runs give equal bytes.
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
         for line in _archive_lines(runs, facts):
@@ -290,7 +290,7 @@ def read_kept(path: Path) -> tuple[Run, bool]:
 
 
 class Taken(NamedTuple):
-    """Outcome for the files with unstored outcomes when a store was opened.
+    """Summary of what happened to the files with unstored outcomes when a store was opened.
 
     Attributes:
         added: Number of runs that were stored.

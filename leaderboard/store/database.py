@@ -74,7 +74,7 @@ def open_engine(url_or_path: str | Path) -> Engine:
 
 
 def file_of(engine: Engine) -> Path | None:
-    """Return the file of an SQLite database; None for a database server."""
+    """Return the path of an SQLite database; None for a database server."""
     return _file(engine.url)
 
 
@@ -227,9 +227,9 @@ def _begin_on_sqlite(connection: Connection) -> None:
     if not options.get("bench_writes"):
         connection.exec_driver_sql("BEGIN")
         return
-    # SQLite before 3.51.3 can lose pages in WAL mode (sqlite.org/wal.html#walresetbug).
+    # No WAL mode: in it, SQLite before 3.51.3 can lose pages (sqlite.org/wal.html#walresetbug).
     connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
-    # This pragma has no effect inside a transaction, so it comes before BEGIN.
+    # Inside a transaction the pragma would do nothing, so it comes before BEGIN.
     if not options.get("bench_checks_keys"):
         connection.exec_driver_sql("PRAGMA foreign_keys=OFF")
     connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -238,7 +238,7 @@ def _begin_on_sqlite(connection: Connection) -> None:
 def _begin_on_server(connection: Connection) -> None:
     options = connection.get_execution_options()
     if options.get("bench_writes"):
-        # A local setting and an advisory "xact" lock both end with the transaction.
+        # Both the local setting and the advisory lock end with the transaction.
         connection.exec_driver_sql(f"SET LOCAL lock_timeout={_patience(options) * 1000:.0f}")
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_WRITERS_LOCK})")
 
@@ -485,7 +485,7 @@ def _check_locks(path: Path, file: IO[bytes]) -> None:
 
 
 def _check_file(path: Path) -> None:
-    """Raise StoreError for a file that is not an SQLite database, before SQLite opens it."""
+    """Raise StoreError if a file is not an SQLite database, before SQLite opens it."""
     if path.is_dir():
         raise StoreError(f"the leaderboard {path} is a folder; give the path of a file in it.")
     with suppress(OSError):  # a store in a read-only folder can still be read
@@ -522,7 +522,7 @@ def _create_file(path: Path) -> None:
                 new = path.with_name(f".{path.name}.new")
                 leftovers = (new, new.with_name(f"{new.name}-journal"))
                 try:
-                    for leftover in leftovers:  # from a process that was killed here
+                    for leftover in leftovers:  # from a process that was killed
                         leftover.unlink(missing_ok=True)
                     new.touch()  # umask permissions; SQLite's own would exclude other writers
                     with writing(open_engine(new), check_keys=False) as connection:
@@ -562,12 +562,12 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _bring_up(engine: Engine, path: Path | None, *, create: bool, upgrade: bool) -> None:
-    """Upgrade an older schema, and create the schema on a server that has none."""
+    """Upgrade an older schema; on a server without a schema, create it."""
     # First read the revision without a lock, because most stores are up to date. `_upgrade` reads
     # it again when it has the lock.
     with reading(engine) as connection:
         found = _revision(connection, name_of(engine))
-    # An empty schema on a server gets its tables; a file always has them (see _create_file).
+    # On a server, missing tables are created. A file always has them (see _create_file).
     if found is None and path is None:
         _require(create, name_of(engine))
     elif found is None:
@@ -597,7 +597,7 @@ def _upgrade(engine: Engine, path: Path | None) -> None:
     """Back up and upgrade the database in one transaction, so that nobody else writes meanwhile."""
     with writing(engine, check_keys=False) as connection:
         found = _revision(connection, name_of(engine))
-        if found == revisions()[-1]:  # another process was first
+        if found == revisions()[-1]:  # another process has upgraded it meanwhile
             return
         if found is None:
             _make_tables(connection)

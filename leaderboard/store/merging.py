@@ -78,8 +78,8 @@ def append_missing(db: Connection, run: Run, *, force: bool = False) -> bool:
 
 
 PIECE_SECONDS, GAP_SECONDS = 2.0, 0.1
-"""Maximum number of seconds per transaction of a bulk operation, and pause in seconds after each,
-in which other processes may write. SQLite checks ten times per second whether it may write.
+"""Seconds after which a bulk operation ends its transaction, and seconds of the pause after each
+transaction, in which other processes may write. SQLite checks ten times per second whether it may.
 """
 
 

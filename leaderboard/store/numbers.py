@@ -1,6 +1,7 @@
 """Consistency checks for external runs, i.e. runs from an archive or another store.
 
-Their digests do not prove anything, because whoever changes a number can compute a new digest.
+The digest of an external run does not prove that its numbers are right, because whoever changes a
+number can compute a new digest.
 """
 
 from collections import deque
@@ -62,7 +63,7 @@ def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
 
 
 def check_runs(runs: Iterable[StoredRun], known: Known) -> None:
-    """Check external runs before any of them is stored.
+    """Check runs from another store before any of them is stored.
 
     Raises StoreError if a run has impossible numbers. The example ids of the runs' predictions are
     added to `known`.
@@ -80,7 +81,7 @@ def note_rows(run: Run, known: Known) -> None:
 
 
 def differing(known: Known, here: Known) -> dict[Place, tuple[Rows, Rows]]:
-    """Return the splits on which an external run contradicts all stored runs.
+    """Return the splits on which an external run (from another store) contradicts all stored runs.
 
     Args:
         known: Splits predicted by external runs.

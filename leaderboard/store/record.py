@@ -106,7 +106,7 @@ _OWN = frozenset({*_OWN_COPIES, "seconds", "parameters", "scores", "flags"})
 
 
 def headline_columns(run: Run) -> dict[str, Any]:
-    """Return the columns of a stored run's headline.
+    """Return the columns of the row in the table `headlines` for a stored run.
 
     For a multi-task run, `task` and `suite` contain the names of all tasks and suites.
     """
@@ -136,7 +136,7 @@ def _shared(run: Run) -> dict[str, Any]:
         **{name: run.job[name] for name in ("kind", "overridden", "is_sweep", "definition")},
         "source": storable(run.job["source"]),
         "stage": run.job["stage"] and _words(run.job["stage"]),
-        # Number of rows of the run's largest split; 0 if unknown.
+        # Number of rows in the run's largest split; 0 if unknown.
         "largest_split": max((count for count in rows if isinstance(count, int)), default=0),
         # E.g. ["glue/mnli", "dev_mm", "accuracy", "accuracy_mm"].
         "measures": [[s.task, s.split, s.metric, s.name] for s in run.scores],
@@ -177,7 +177,7 @@ def _words(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rows_of(headlines: Sequence[tuple[Any, Any, Any]]) -> list[RunRow]:
-    """Convert headlines to RunRows.
+    """Convert rows of the table `headlines` to RunRows.
 
     A headline is given as job key, shared fields and content; the latter two are JSON text. All
     contents are parsed in one call, because parsing ten thousand separately takes several times as
@@ -199,7 +199,7 @@ def _parsed(text: str) -> Any:
 
 
 def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
-    """Convert a headline to a RunRow; raise StoreError if the headline is damaged."""
+    """Convert a row of the table `headlines` to a RunRow; raise StoreError if it is damaged."""
     try:
         known, definition = _in_common(shared)
         define_task(definition)
@@ -250,9 +250,9 @@ def _in_common(shared: str) -> tuple[Mapping[str, Any], Mapping[str, Any] | None
 
 
 def define_task_of(shared: str) -> None:
-    """Register the task of a headline if it is a custom task.
+    """Register the task of a row of the table `headlines` if it is a custom task.
 
-    `shared` is the headline's column of this name. A damaged headline is ignored.
+    `shared` is the row's column `shared`. Damaged data are ignored.
     """
     with suppress(AttributeError, KeyError, TypeError, ValueError, DataError):
         define_task(_in_common(shared)[1])
@@ -399,7 +399,7 @@ def run_to_stored(run: Run) -> StoredRun:
 
 
 def shared_stored(stored: StoredRun) -> StoredRun:
-    """Shorten the paths of this machine in a run; compute a new digest if there were any."""
+    """Return a run with shortened paths of this machine, and a new digest if there were any."""
     read = Result if stored.status == FINISHED else Failure
     outcome: Result | Failure = read.from_json(stored.data)
     shared = shared_outcome(outcome)
@@ -442,7 +442,7 @@ def stored_to_run(stored: StoredRun) -> Run:
 
 
 def not_as_written(key: str, attempt: int) -> StoreError:
-    """Return the error for an external run that differs from what its store wrote."""
+    """Return the error for a run from another store that differs from what that store wrote."""
     return StoreError(
         f"the run {key[:12]} (attempt {attempt}) differs from what its store wrote: export that "
         "store again."
@@ -469,7 +469,7 @@ def _is_whole(run: Run) -> bool:
 
 
 def _digest(run: Run) -> str:
-    """Return the digest of everything in the run except the number of the attempt."""
+    """Compute the digest of everything in a run except the number of the attempt."""
     return digest([_data_of(run), {name: getattr(run, name) for name in COPIES}])
 
 

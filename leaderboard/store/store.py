@@ -361,7 +361,7 @@ class Store:
         return [self.kept_folder, *kept_elsewhere(self.place_digest)]
 
     def keep_named_code(self) -> None:
-        """Record the code (plugins, scripts) that the user named on this command line.
+        """Record the code (scripts, plugins) that the user named on this command line.
 
         The record is kept on this machine, so that later commands load the code again. Code of runs
         from an archive or another store is not recorded.
@@ -497,7 +497,7 @@ class Store:
             return list(dict.fromkeys(found))
 
     def models(self) -> list[str]:
-        """Return the sorted names of all models that have runs."""
+        """Return the sorted names of all models that have stored runs."""
         with reading(self._engine) as db:
             known = _values_of(HEADLINES.c.model)
             names = list(db.scalars(select(known.c.value).order_by(known.c.value)))
@@ -561,7 +561,7 @@ class Store:
                 found = {run.job_key: self._placed(run_to_outcome(run)) for run in runs}
                 for key in some:
                     if key not in found:
-                        _find_key(db, key)  # raises an error if it is not stored
+                        _find_key(db, key)  # raises an error if the job is not stored
                         raise DamagedError(f"run {key[:12]} is in no list")
             yield from (found[key] for key in some)
 
@@ -651,19 +651,19 @@ class Store:
         """Store the runs of another store (see `merging.merge_runs`).
 
         Others may write meanwhile. Raises StoreError if a run differs from what its store wrote, or
-        if its numbers are impossible; runs before it stay stored. To store all runs or none, check
-        them first (`check_runs` or `check_archive`, then `check_rows`) and pass `are_checked=True`,
-        which skips the check of the numbers.
+        if its numbers are impossible; runs of earlier transactions stay stored. To store all runs
+        or none, check them first (`check_runs` or `check_archive`, then `check_rows`) and pass
+        `are_checked=True`, which skips the check of the numbers.
         """
         found = map(stored_to_run, runs)
         return merge_runs(self._engine, found if are_checked else fitting(found))
 
     def check_rows(self, known: Known, source: str, *, is_own: bool = False) -> list[str]:
-        """Check whether external runs and stored runs predicted the same examples of each split.
+        """Check whether runs from another store predicted the same examples as stored runs.
 
         Args:
             known: Splits predicted by the external runs, with the example ids (see numbers.py).
-            source: Name of the external file or store, for messages.
+            source: Name of the file or store that contains the external runs, for messages.
             is_own: True if the external runs come from this store.
 
         Returns:

@@ -1,7 +1,7 @@
-"""Plots of the report: geometry computed in Python, drawn as inline SVG by templates.
+"""Plots of the report. Their geometry is computed in Python, and templates draw them as SVG.
 
-This module has the elements of every chart: axes with ticks, lines, marks, labels and a table. All
-functions are pure.
+This module contains the elements of all charts: axes with ticks, lines, marks, labels and a table.
+All functions are pure.
 """
 
 import math
@@ -18,7 +18,7 @@ from benchharness.leaderboard.text import visible
 
 
 class Tick(NamedTuple):
-    """Tick at the position `place` along its axis, with its text."""
+    """Tick of an axis, with its text; `place` is its position in chart units."""
 
     place: float
     text: str
@@ -26,9 +26,17 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """Map from values `low` to `high` to positions `start` to `end`, logarithmic if `log`.
+    """Axis of a chart, a function from values to positions.
 
-    `label` is the axis label with the unit; `values` are the values that have ticks.
+    Attributes:
+        label: Label with the unit.
+        low: Value at the low end.
+        high: Value at the high end.
+        start: Position of the low end, in chart units.
+        end: Position of the high end.
+        values: Values that have ticks.
+        text: Function that formats the value of a tick.
+        log: True if the axis is logarithmic.
     """
 
     label: str
@@ -41,7 +49,7 @@ class Axis:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Return the position of a value, rounded to a tenth; it may lie beyond the ends."""
+        """Return the position of a value, rounded to 0.1; it may be beyond the ends of the axis."""
         low, high = self.low, self.high
         if self.log:
             low, high, value = map(math.log, (low, high, value))
@@ -49,7 +57,7 @@ class Axis:
 
     @property
     def ticks(self) -> tuple[Tick, ...]:
-        """Ticks with positions and texts."""
+        """Ticks of the axis."""
         return tuple(Tick(self(value), self.text(value)) for value in self.values)
 
 
@@ -59,13 +67,13 @@ _LEAST_SPAN = 1e-11  # ticks are rounded to twelve decimals, which must distingu
 def linear_axis(
     values: Sequence[float], label: str, span: tuple[float, float], *, smallest: float = 0.0
 ) -> Axis:
-    """Return a linear axis between round numbers around the values.
+    """Create a linear axis that contains the values and has round numbers at its ends.
 
     Args:
         values: Values that the axis must contain.
-        label: Axis label with the unit.
+        label: Label with the unit.
         span: Positions of the low and the high end.
-        smallest: Smallest distance between two ticks.
+        smallest: Minimum difference between two ticks.
     """
     ticks = _nice_ticks(values, smallest)
     return Axis(
@@ -80,20 +88,23 @@ def linear_axis(
 
 
 def score_axis(values: Sequence[float], score: str, span: tuple[float, float]) -> Axis:
-    """Return an axis for a score in percent; its label names the first value unless that is 0."""
+    """Create an axis for a score in percent.
+
+    The label states the value at which the axis begins, unless it is 0.
+    """
     axis = linear_axis(values, f"{score} × 100", span)
     starts = f", axis from {axis.text(axis.low)}" if axis.low else ""
     return replace(axis, label=axis.label + starts)
 
 
 def _nice_ticks(values: Sequence[float], smallest: float = 0.0) -> list[float]:
-    """Return two to six round numbers around the values, spaced 1, 2 or 5 times a power of 10."""
+    """Return two to six round numbers around the values; their step is 1, 2 or 5 times 10**n."""
     low, high = min(values), max(values)
     span = high - low
-    # A relative difference below 1e-4 counts as none: such a line is drawn flat.
+    # Values whose relative difference is below 1e-4 are drawn as a flat line.
     if span <= max(abs(high) * 1e-4, _LEAST_SPAN):
         span = abs(high) if abs(high) > _LEAST_SPAN else 1.0
-    # The smallest of 1, 2, 5 and 10 times a power of ten with at most four steps.
+    # Use the smallest of 1, 2, 5 and 10 times a power of ten that gives at most four steps.
     power = 10.0 ** math.floor(math.log10(span / 4))
     step = next(power * f for f in (1, 2, 5, 10) if span / (power * f) <= 4)
     step = max(step, smallest)
@@ -113,17 +124,17 @@ def log_axis(
     steps: Sequence[float],
     text: Callable[[float], str],
 ) -> Axis:
-    """Return a logarithmic axis with a margin on both sides, at least a factor of 4 wide.
+    """Create a logarithmic axis that contains the values, with a margin at both ends.
 
-    If 0, which has no logarithm, is among the values, it gets a position below all others. If too
-    many `steps` lie inside the axis, only the powers of ten have ticks, or every second or third of
-    these. If too few do, round numbers between them are added.
+    If 0 is among the values, which has no logarithm, it gets a position below all other values. If
+    the axis contains too many of the `steps`, only some of them have ticks, preferably powers of
+    ten. If it contains too few, other round numbers have ticks.
 
     Args:
-        values: Values that the axis must contain; at least one is positive.
-        label: Axis label with the unit.
+        values: Values that the axis must contain; at least one must be positive.
+        label: Label with the unit.
         span: Positions of the low and the high end.
-        steps: Round values in ascending order that may have a tick.
+        steps: Round values in ascending order that may have ticks.
         text: Function that formats the value of a tick.
     """
     above = [value for value in values if value > 0]
@@ -141,7 +152,7 @@ def log_axis(
         if len(inside) < _LEAST_LOG_TICKS:
             rounds = [decade * factor for decade in decades for factor in factors]
             inside = [value for value in rounds if low <= value <= high]
-    # Rounded up, so that no more than _MOST_LOG_TICKS ticks remain.
+    # Keep every n-th tick, with n rounded up so that at most _MOST_LOG_TICKS ticks remain.
     apart = -(-len(inside) // _MOST_LOG_TICKS) or 1
     axis = Axis(
         label=label,
@@ -161,14 +172,15 @@ def log_axis(
 
 
 WIDTH = 520
-"""Width of every chart except the small learning curves, in chart units; a page scales it."""
+"""Width of all charts except learning curves, in chart units, which the page scales."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Path:
-    """Line or shape: the `d` of an SVG path and the CSS classes that style it.
+    """Line or shape in a chart.
 
-    `note` is shown on hover.
+    `d` is the attribute of an SVG path, and `kind` contains its CSS classes. `note` is shown on
+    hover.
     """
 
     kind: str
@@ -178,7 +190,7 @@ class Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """Text at a position; `anchor` is SVG's text-anchor, `kind` has the CSS classes."""
+    """Text in a chart at x, y; `anchor` is SVG's text-anchor, and `kind` contains CSS classes."""
 
     x: float
     y: float
@@ -189,10 +201,17 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """Mark of an entry or run at x, y: paths keyed by their CSS classes, and texts.
+    """Mark in a chart for an entry or run.
 
-    `note` is shown on hover, all marks of one `entry` are highlighted together, and a click follows
-    `href`.
+    Attributes:
+        kind: CSS classes of the mark.
+        x: Horizontal position.
+        y: Vertical position.
+        note: Text that is shown on hover.
+        paths: SVG paths, keyed by their CSS classes.
+        texts: Labels.
+        entry: Id of the entry, whose marks are highlighted together; may be empty.
+        href: Link that a click follows; may be empty.
     """
 
     kind: str
@@ -207,7 +226,10 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """Item of the legend: a piece of line and a shape as they are drawn, with their meaning."""
+    """Item of a legend: a piece of line and a shape, with the text that explains them.
+
+    `line` and `mark` contain the CSS classes of the line and the shape.
+    """
 
     line: str
     text: str
@@ -217,7 +239,7 @@ class Key:
 
 @dataclass(frozen=True, kw_only=True)
 class TableRow:
-    """Row of a figure's table, with its link and with details in small print."""
+    """Row of a figure's table; `details` are shown in small print."""
 
     name: str
     cells: tuple[str, ...]
@@ -227,10 +249,10 @@ class TableRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Numbers of figures as a table, for readers who cannot see the figures.
+    """Table of the numbers in a figure, for readers who cannot see the figure.
 
-    The first of `columns` is the name's; columns listed in `words` contain text, the others
-    numbers.
+    `columns` are the titles, of which the first is for the rows' names. The columns in `words`
+    contain text, and all others numbers.
     """
 
     columns: tuple[str, ...]
@@ -240,12 +262,23 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """Chart; `paths` are drawn below the marks, `texts` above them.
+    """Chart with axes, ready to be drawn.
 
-    `description` is the content of the chart in words, `note` explains how to read it, and `choice`
-    names the chart among those that a reader can switch between. `spans` are the vertical ranges
-    over which vertical lines are drawn, so that they cross no heading; the whole height if there
-    are none.
+    Attributes:
+        title: Title.
+        x: Horizontal axis.
+        y: Vertical axis.
+        description: Content of the chart in words.
+        note: Explanation of how to read the chart.
+        choice: Name of the chart, if readers can switch between several charts.
+        width: Width in chart units.
+        keys: Items of the legend.
+        paths: Lines that are drawn below the marks.
+        marks: Marks.
+        texts: Labels that are drawn above the marks.
+        table: Table of the same numbers.
+        spans: Vertical ranges to which grid lines are limited, so that they do not cross headings.
+            If empty, they have the full height.
     """
 
     title: str
@@ -263,23 +296,23 @@ class Figure:
     spans: tuple[tuple[float, float], ...] = ()
 
     def upright(self, place: float) -> str:
-        """Return the SVG path of a vertical line at this position."""
+        """Return the SVG path of a vertical grid line at this horizontal position."""
         spans = self.spans or ((self.top, self.bottom),)
         return "".join(f"M{place:g},{top:g}V{bottom:g}" for top, bottom in spans)
 
     @property
     def top(self) -> float:
-        """Upper end of the drawing."""
+        """Vertical position of the upper end of the drawing."""
         return min(self.y.start, self.y.end)
 
     @property
     def bottom(self) -> float:
-        """Lower end of the drawing, above the ticks of the x axis."""
+        """Vertical position of the lower end of the drawing, where the x axis is."""
         return max(self.y.start, self.y.end)
 
     @property
     def height(self) -> float:
-        """Height of the whole chart, with the ticks and the label of its x axis."""
+        """Height of the chart, including the ticks and the label of the x axis."""
         return self.bottom + 44
 
 
@@ -287,7 +320,7 @@ Corner = tuple[float, float]
 
 
 def polyline(corners: Sequence[Corner]) -> str:
-    """Return the SVG path through these corners, empty if there are none."""
+    """Return the SVG path of a line through these points; empty if there are none."""
     return "M" + " ".join(f"{x:g},{y:g}" for x, y in corners) if corners else ""
 
 
@@ -300,18 +333,21 @@ _SHAPES = (
 
 
 def cross(x: float, y: float) -> str:
-    """Return the SVG path of a cross, the mark of a run that has learned nothing."""
+    """Return the SVG path of a cross at x, y, which marks a run that has learned nothing."""
     return f"M{x - 3:g},{y - 3:g}l6,6m0,-6l-6,6"
 
 
 def shape(number: int, x: float, y: float) -> str:
-    """Return the SVG path of a circle (0), square, triangle or diamond (3 and more) around x, y."""
+    """Return the SVG path of a shape around x, y.
+
+    The shape is a circle for 0, a square for 1, a triangle for 2, and a diamond for other numbers.
+    """
     return f"M{x:g},{y:g}{_SHAPES[min(number, len(_SHAPES) - 1)]}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamedEntry:
-    """Entry with the `id` that all its marks share, and a name that no other entry has."""
+    """Leaderboard entry with its name, which is unique, and with the id that all its marks have."""
 
     id: str
     name: str
@@ -319,28 +355,28 @@ class NamedEntry:
 
     @property
     def title(self) -> str:
-        """Name with the words of the recipe that the name leaves out."""
+        """Name, followed by the words that it leaves out in parentheses."""
         unsaid = self.entry.beside_name
         return f"{self.name} ({unsaid})" if unsaid else self.name
 
     def href(self, cell: Cell) -> str:
-        """Return the link to the runs of a cell."""
+        """Return the link to the runs of one of the entry's cells."""
         return "#" + group_anchor(self.entry, cell.runs[0].task)
 
 
 def named_entries(board: Board, anchor: str) -> tuple[NamedEntry, ...]:
-    """Return the entries of a board with ids; `anchor` is the id of the board in the page."""
+    """Return the entries of a board with ids; `anchor` is the id of the board's table."""
     return tuple(
         NamedEntry(id=f"{anchor}-e{number}", name=entry.name, entry=entry)
         for number, entry in enumerate(board.entries)
     )
 
 
-# Labels next to points, placed so that none covers another.
+# Placement of labels next to points, so that no label covers another.
 
 _LETTER, _LINE = 7.2, 13.0
-"""Approximate width of a letter and height of a line in chart units, for the larger letters of
-narrow screens."""
+"""Approximate width of a letter and height of a line in chart units. They are for narrow screens,
+on which letters are larger."""
 
 _LONGEST = 26
 
@@ -354,14 +390,15 @@ _SIDES = (
     (-8.0, 16.0, "end"),
     (8.0, 4.0, "start"),
 )
-"""Positions of a label relative to its point, best first. A Pareto front comes from below and goes
-on to the right, so the position above on the left is free of it."""
+"""Offsets of a label from its point with the label's text-anchor, best first. A Pareto front
+reaches a point from below and leaves it to the right, so it does not cross a label above on the
+left."""
 
 _Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:
-    """Return the text as charts show it: invisible characters escaped, a long text cut."""
+    """Escape invisible characters and cut a long text, for display in a chart."""
     seen = visible(text)
     return seen if len(seen) <= longest else seen[: longest - 1] + "…"
 
@@ -372,18 +409,21 @@ def place_labels(
     lines: Iterable[Sequence[Corner]],
     axes: tuple[Axis, Axis],
 ) -> list[Text | None]:
-    """Return a label next to each point, in the same order; None if there is no room.
+    """Place a label next to each point; return the labels in order, None if there is no room.
 
-    A label covers neither another label nor one of `marks`, avoids `lines` if possible, and stays
-    between the axes.
+    Args:
+        points: Texts of the labels, at the positions of their points.
+        marks: Positions of marks that labels must not cover.
+        lines: Lines that labels cover only if necessary.
+        axes: Horizontal and vertical axis, between whose ends labels must stay.
     """
     x, y = axes
     taken = [(across - 3, up - 3, across + 3, up + 3) for across, up in marks]
     drawn = [(*place, *place) for line in lines for place in _along(line)]
     found: list[Text | None] = []
     for point in points:
-        # Positions between the axes that cover no mark and no label, each with the number of line
-        # points that it covers. Positions grow downwards, so the y axis starts at the larger one.
+        # All possible positions of the label, each with the number of points on lines that it would
+        # cover. Positions grow downwards, so the y axis starts at its larger position.
         free = [
             (sum(_meet(box, other) for other in drawn), label, box)
             for label, box in _places(point)
@@ -397,7 +437,7 @@ def place_labels(
 
 
 def _along(line: Sequence[Corner]) -> Iterator[Corner]:
-    """Yield points on a polyline that are closer to each other than the height of a label."""
+    """Yield points on a line whose distance is smaller than the height of a label."""
     for (x, y), (to_x, to_y) in pairwise(line):
         parts = int(max(abs(to_x - x), abs(to_y - y)) / 6) + 1
         for part in range(parts + 1):
@@ -405,7 +445,7 @@ def _along(line: Sequence[Corner]) -> Iterator[Corner]:
 
 
 def _places(point: Text) -> Iterator[tuple[Text, _Box]]:
-    # Approximate box of the text: y is its baseline, and descenders reach 2 below that.
+    # Approximate box of the text. y is its baseline, and descenders extend 2 below the baseline.
     width = _LETTER * len(point.text)
     for dx, dy, anchor in _SIDES:
         x, y = round(point.x + dx, 1), round(point.y + dy, 1)

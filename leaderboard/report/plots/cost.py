@@ -1,4 +1,4 @@
-"""Costs of models: facts of their runs, sizes, and quantities such as training FLOPs."""
+"""Costs of models: sizes, training FLOPs, training times and prediction times."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,16 +10,22 @@ from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.text import counted
 
 _EVERY_WEIGHT: Mapping[str, object] = {"features": "fine-tuned", "unfreeze": "all", "lora_rank": 0}
-"""Settings of a recipe that trains every weight at every step, for each setting that it has."""
+"""Values with which a recipe trains all weights at each step, keyed by setting. A recipe need not
+have these settings.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
     """Cost of one run.
 
-    `tokens` is the number of tokens seen in training, without padding. `train_seconds` is 0 if
-    nothing was trained. `trains_all` is true if every weight was trained with every token.
-    `predict_seconds` is the prediction time for a million tokens, None if the model was not timed.
+    Attributes:
+        parameters: Number of parameters.
+        tokens: Number of tokens in training, without padding.
+        train_seconds: Training time; 0 if nothing was trained.
+        machine: GPU, or CPU with its number of threads; empty if it was not recorded.
+        trains_all: True if all weights were trained on all tokens.
+        predict_seconds: Prediction time per million tokens; None if the model was not timed.
     """
 
     parameters: int
@@ -31,14 +37,14 @@ class RunFacts:
 
 
 Facts = Mapping[str, RunFacts]
-"""Facts of runs, keyed by the runs' keys."""
+"""Costs of runs, keyed by the runs' keys."""
 
 
 def facts_of(run: Result | Failure) -> RunFacts | None:
-    """Return the facts of a run of an encoder; None for a failure, a baseline or an ensemble."""
+    """Return the cost of a run; None unless it is a finished run of a fine-tuned model."""
     if isinstance(run, Failure) or run.job.kind != "model" or not run.cost.parameters:
         return None
-    # The name of a GPU, or of a CPU with its number of threads; empty if nothing was recorded.
+    # The machine is the GPU, or the CPU with its number of threads; it may not be recorded.
     machine = run.provenance.get("machine", {})
     device, threads = str(machine.get("device") or ""), machine.get("threads")
     cpu = str(machine.get("cpu") or "")
@@ -57,7 +63,10 @@ def facts_of(run: Result | Failure) -> RunFacts | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Timed:
-    """Prediction times in seconds per million tokens, keyed by weights, all on one machine."""
+    """Prediction times of models on one machine.
+
+    `seconds` contains the seconds per million tokens, keyed by `Job.weights`.
+    """
 
     machine: str = ""
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -65,13 +74,13 @@ class Timed:
 
 TIMED_SUITE = "efficiency"
 TIMED_TASK = f"{TIMED_SUITE}/drawn-256"
-"""Task whose documents, of about 256 tokens, are used to measure prediction speed."""
+"""Task on whose documents, of about 256 tokens, the prediction time is measured."""
 
 
 def timed_of(rows: Iterable[RunRow]) -> Timed:
-    """Return timings on the machine and in the precision that most models were timed with.
+    """Return the prediction times on the machine and in the precision with the most timed models.
 
-    If a model was timed several times, the last row counts.
+    If a model was timed several times, the last row is used.
     """
     found: dict[tuple[object, ...], dict[str, float]] = {}
     for row in rows:
@@ -86,17 +95,21 @@ def timed_of(rows: Iterable[RunRow]) -> Timed:
 
 
 _NEAR = 0.15
-"""Largest relative difference between a checkpoint's published size and its size in a run, with any
-head."""
+"""Maximum relative difference between the known size of a checkpoint and the size in a run, which
+includes a head."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSize:
-    """Number of a checkpoint's weights, with and without embeddings (None if unknown).
+    """Size of a checkpoint.
 
-    `family` is its architecture ("roberta") and `cite` its paper; both are empty if unknown.
-    `is_dense` is true if every token passes every weight except embeddings once: false if layers
-    share weights (ALBERT) or later layers see fewer tokens (Funnel).
+    Attributes:
+        parameters: Number of parameters.
+        backbone: Number of parameters without embeddings; None if unknown.
+        is_dense: True if each parameter except embeddings is used once per token. False if layers
+            share parameters (ALBERT), or if later layers process fewer tokens (Funnel).
+        family: Architecture, e.g. "roberta"; empty if unknown.
+        cite: Paper; empty if unknown.
     """
 
     parameters: float
@@ -107,18 +120,19 @@ class ModelSize:
 
 
 Sizes = Mapping[str, ModelSize]
-"""Sizes of checkpoints, keyed by their lower-case names on a board."""
+"""Sizes of checkpoints, keyed by their lower-case names on leaderboards."""
 
 
 def known_size(model: str, sizes: Sizes) -> ModelSize | None:
-    """Return the size of a model by its name, or by the last part of a folder; None if unknown."""
+    """Look up the size of a model by its name or the last part of its path; None if unknown."""
     return sizes.get(model.rpartition("/")[2].lower())
 
 
 def published_size(row: PublishedRow, sizes: Sizes) -> tuple[float | None, ModelSize | None]:
-    """Return the number of weights of a published row, and the known size of its checkpoint.
+    """Return the number of parameters for a published row, and the known size of its checkpoint.
 
-    The number is the printed one if there is one, else the checkpoint's.
+    The number is the printed one or, if none is printed, that of the checkpoint. Both results may
+    be None.
     """
     system = find_system(row.system, row.table)
     known = known_size(system.model, sizes) if system is not None else None
@@ -126,10 +140,10 @@ def published_size(row: PublishedRow, sizes: Sizes) -> tuple[float | None, Model
 
 
 def size_of_run(model: str, facts: RunFacts, sizes: Sizes) -> ModelSize:
-    """Return the known size of a run's model, else a size with all weights that the run recorded.
+    """Return the known size of a run's model or, if it is unknown, the run's number of parameters.
 
-    A known size is ignored if its number of weights differs from the run's: a folder may have the
-    name of another model.
+    A known size is ignored if it differs from the run's number of parameters by more than 15 %,
+    because a folder may have the name of another model.
     """
     known = known_size(model, sizes)
     if known is None or abs(known.parameters - facts.parameters) > _NEAR * facts.parameters:
@@ -138,10 +152,11 @@ def size_of_run(model: str, facts: RunFacts, sizes: Sizes) -> ModelSize:
 
 
 def training_flops(size: ModelSize, facts: RunFacts) -> float | None:
-    """Return 6·N·T (Kaplan et al. 2020, section 2.1), None if some weights were not trained.
+    """Estimate the FLOPs of training as 6·N·T (Kaplan et al. 2020, section 2.1).
 
-    N is the number of weights without embeddings (all weights if unknown), T the number of tokens.
-    None is returned too if the model is not dense.
+    N is the number of parameters without embeddings (all parameters if that is unknown), and T the
+    number of training tokens. Returns None if not all weights were trained, or if the model is not
+    dense (see `ModelSize`), because the estimate would be wrong.
     """
     if not (size.is_dense and facts.trains_all and facts.tokens):
         return None
@@ -150,13 +165,20 @@ def training_flops(size: ModelSize, facts: RunFacts) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Quantity:
-    """Kind of cost, with the functions that compute and format it.
+    """Kind of cost, with functions that compute and format it.
 
-    `note` explains how it is counted, with a reference; `steps` are values for ticks. `of` returns
-    the quantity of one run of a model of this size, None if it is unknown. Over several tasks, the
-    quantity is summed if `adds_up`, else it belongs to the model. `machine` is "trained" or "timed"
-    for a time that was measured in training or in a separate timing run, since times on different
-    machines cannot be compared; it is empty for other quantities.
+    Attributes:
+        name: Name, used as a key.
+        title: Title for tables and figures.
+        axis: Label of the axis.
+        note: Explanation of how the quantity is counted, with a reference.
+        of: Function that returns the quantity for a run, given its cost and the size of its model;
+            None if it is unknown.
+        text: Function that formats the quantity.
+        steps: Round values for ticks.
+        adds_up: True if the quantity is summed over tasks, False if it is a property of the model.
+        machine: For times, which cannot be compared between machines, where they were measured:
+            "trained" (in training) or "timed" (in a separate timing). Empty for other quantities.
     """
 
     name: str
@@ -171,14 +193,14 @@ class Quantity:
 
 
 def _in_units(value: float, *units: tuple[float, str]) -> str:
-    """Return a number with three digits in the largest unit that it reaches: "22.7M", "9.5 min"."""
-    # 999.5 with three digits would be 1e+03, so it is 1 of the next unit.
+    """Format a number with three digits in the largest suitable unit, e.g. "22.7M" or "9.5 min"."""
+    # 999.5 with three digits would be 1e+03, so the next unit is used.
     unit, sign = next((found for found in units if value >= 0.9995 * found[0]), units[-1])
     return f"{value / unit:.3g}{sign}"
 
 
 def count_text(value: float) -> str:
-    """Return a large number in its unit: "22.7M"."""
+    """Format a large number with three digits, e.g. "22.7M"."""
     return _in_units(value, (1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"), (1, ""))
 
 
@@ -186,7 +208,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _power(value: float) -> str:
-    """Return a number of operations, mostly with two digits: "2.3×10¹⁵"."""
+    """Format a number of operations with two digits, e.g. "2.3×10¹⁵"; three below 1000."""
     if value < 1000:
         return f"{value:.3g}"
     digits, _, exponent = f"{value:.1e}".partition("e+")

@@ -1,4 +1,4 @@
-"""Line plots: learning curves, and scores over training rows, layers or checkpoints."""
+"""Line plots: learning curves, and scores over training set sizes, layers or checkpoints."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,22 +18,23 @@ from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suites import title_of
 
-# Lines through points with vertical ranges, which all plots of scores against a number share.
+# Lines through points with vertical ranges, for all plots of scores against a number.
 
 _ACROSS, _UP = (48, chart.WIDTH - 20), (232, 16)
-"""Positions of the ends of most x and y axes."""
+"""Positions of the ends of the x and y axes in most plots."""
 
 _STYLES = 4
-"""Number of shapes, and of colours, that can be distinguished. Colours repeat with another shape,
-so that 16 lines differ."""
+"""Number of different colours, and of different shapes. They are combined so that 16 lines can be
+distinguished."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Point:
-    """Score in percent at x, and the ends of a vertical line through it.
+    """Point of a line plot; `y` is a score in percent.
 
-    `note`, `entry` and `href` are as in Mark. `cells` are the point's row of a table, the name
-    first.
+    `ends` are the ends of a vertical line through the point. `note`, `entry` and `href` have the
+    same meaning as in `Mark`. `cells` is the row for the point in the figure's table, which begins
+    with a name.
     """
 
     x: float
@@ -47,7 +48,7 @@ class _Point:
 
 @dataclass(frozen=True, kw_only=True)
 class _Line:
-    """Line through its points, or through `corners` if there are any."""
+    """Line of a plot. It goes through `corners` or, if there are none, through its points."""
 
     name: str
     points: Sequence[_Point]
@@ -62,15 +63,21 @@ def _line_figure(
     labels: Iterable[tuple[str, Sequence[chart.Corner]]] = (),
     **about: Any,
 ) -> chart.Figure:
-    """Return a chart of the lines with a legend; each label is near the middle of its corners.
+    """Create a chart of these lines with a legend.
 
-    A label without room is left out. `about` has the figure's title, description, note and table.
+    Args:
+        lines: Lines.
+        x: Horizontal axis.
+        score: Name of the score on the vertical axis.
+        labels: Texts and the points near whose mean position they are placed; labels without room
+            are left out.
+        about: Title, description, note and table of the figure.
     """
     points = [point for line in lines for point in line.points]
     y = chart.score_axis([end for p in points for end in p.ends or (p.y, p.y)], score, _UP)
 
     def at(corner: chart.Corner) -> chart.Corner:
-        # On a logarithmic axis, 0 is at the low end.
+        # On a logarithmic axis, 0 is shown at the low end.
         return x(max(corner[0], x.low) if x.log else corner[0]), y(corner[1])
 
     drawn = [[at(c) for c in line.corners or [(p.x, p.y) for p in line.points]] for line in lines]
@@ -80,7 +87,7 @@ def _line_figure(
         wanted.append(chart.Text(x=across, y=above, text=chart.shortened(text)))
     keys, paths, marks = [], [], []
     for number, line in enumerate(lines):
-        # Colours repeat after four lines, each time with the next shape.
+        # Colours repeat after four lines; each repetition has other shapes.
         style, kind = number % _STYLES, (number + number // _STYLES) % _STYLES
         key = chart.Key(line=f"line s{style}", mark=f"past s{style}", text=line.name)
         keys.append(replace(key, shape=chart.shape(kind, 15, 6)))
@@ -112,14 +119,15 @@ def _line_figure(
     )
 
 
-# Medians over seeds against a number: of a layer, of training rows, of a checkpoint.
+# Medians over seeds against a number: a layer, a number of training rows, or a checkpoint's step.
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Kind:
-    """Kind of number that medians are plotted against: its axis and the texts of a figure.
+    """Kind of number against which medians are plotted.
 
-    `columns` are the columns of the table; the last one has the ends of the vertical lines.
+    `axis` creates the axis for these numbers. `columns` are columns of the table, of which the last
+    contains the ends of the vertical lines. `by` and `note` are texts of the figure.
     """
 
     axis: Callable[[Sequence[float]], chart.Axis]
@@ -165,7 +173,15 @@ def _against(lines: Sequence[_Line], title: str, kind: _Kind) -> chart.Figure:
 def _over_seeds(
     x: float, names: tuple[str, ...], said: str, scored: Cell | StagePoint, ends: Interval | None
 ) -> _Point:
-    """Return the point of a median; `names` begin its row of the table, `said` begins its note."""
+    """Create the point for a median over seeds.
+
+    Args:
+        x: Number against which the median is plotted.
+        names: First cells of the point's row in the table.
+        said: Beginning of the point's note.
+        scored: Scores over seeds.
+        ends: Ends of the vertical line through the point.
+    """
     between = f"{shown(ends.low)} to {shown(ends.high)}" if ends else "–"
     notes = scored.notes if isinstance(scored, Cell) else scored.flags
     middle = marked(shown(scored.median), notes)
@@ -181,7 +197,7 @@ def _over_seeds(
 def _table(
     lines: Iterable[_Line], columns: Sequence[str], words: Sequence[str] = ()
 ) -> chart.Table:
-    """Return a table of the points; the columns before the last are number of seeds and median."""
+    """Create a table of the points; seeds and median are inserted before the last of `columns`."""
     *named, between = columns
     points = (point for line in lines for point in line.points)
     return chart.Table(
@@ -192,7 +208,10 @@ def _table(
 
 
 def layer_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart.Figure, ...]:
-    """Return a figure, with a line per model, for each task on which a model has several layers."""
+    """Return a figure per task with scores over the layers of frozen encoders, a line per model.
+
+    Only models with scores for several layers are shown.
+    """
     entries = {id(each.entry): each for each in named}
     found: dict[str, list[_Line]] = {}
     for curve in layer_curves(board):
@@ -207,16 +226,17 @@ def layer_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[char
 
 
 def shot_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart.Figure, ...]:
-    """Return a figure for each task on which a model has few-shot runs with two numbers of rows.
+    """Return a figure per task with scores over the number of training rows, a line per model.
 
-    The zero-shot score of a language model is at 0 and counts as one of the two.
+    Only models with scores for two or more numbers of rows are shown. The zero-shot score of a
+    language model is included as 0 rows.
     """
     found = ((title_of(task), _shot_lines(named, task)) for task in board.tasks)
     return tuple(_against(lines, title, _SHOTS) for title, lines in found if lines)
 
 
 def _shot_lines(named: Sequence[chart.NamedEntry], task: str) -> list[_Line]:
-    """Return a line for each model and recipe, sorted by number of rows."""
+    """Return a line per model and recipe, whose points are sorted by number of training rows."""
     found: dict[str, dict[int, chart.NamedEntry]] = {}
     untrained: dict[str, chart.NamedEntry] = {}
     for each in named:
@@ -285,11 +305,11 @@ def _stage_figure(curves: Sequence[StageCurve]) -> chart.Figure:
 _STEPS = tuple(10.0**power * factor for power in range(16) for factor in (1, 2, 5))
 
 _SPREAD = 5.0
-"""Smallest ratio of the last step to the middle one for which a logarithmic axis is used."""
+"""Minimum ratio of the last step to the median step for which the axis is logarithmic."""
 
 
 def _stage_axis(places: Sequence[float], label: str) -> chart.Axis:
-    """Return a linear axis, or a logarithmic one if checkpoints crowd at the beginning."""
+    """Create the axis for steps or tokens; logarithmic if most checkpoints are near the start."""
     above = sorted(place for place in places if place > 0)
     if above and above[-1] >= _SPREAD * above[len(above) // 2]:
         label += " (logarithmic)"
@@ -302,16 +322,18 @@ def _stage_axis(places: Sequence[float], label: str) -> chart.Axis:
 _SMALL = 340  # width of a chart
 
 _MOST_LINES, _MOST_SCORES = 4, 2
-"""Largest numbers of scores in one chart and in the comparison of seeds. More scores in one chart
-cannot be distinguished, and a task's headline has at most two; the table has them all."""
+"""Maximum number of scores in the chart of a run, and in the comparison of seeds. More scores in a
+chart could not be distinguished, and the value of a task is the mean of at most two scores. The
+table contains all scores."""
 
 _Steps = list[chart.Corner]
 
 
 def curve_figures(curve: Sequence[CurvePoint], split: str = "dev") -> tuple[chart.Figure, ...]:
-    """Return charts of the training loss and the dev scores (times 100), if they have points.
+    """Return charts of a run's training loss and scores (times 100) over the training steps.
 
-    Values that are not finite leave a gap.
+    A chart with fewer than two steps is left out. Values that are not finite leave a gap. `split`
+    names the data of the scores, for the title.
     """
     names = _names([curve])[:_MOST_LINES]
     return _charts(
@@ -323,9 +345,10 @@ def curve_figures(curve: Sequence[CurvePoint], split: str = "dev") -> tuple[char
 def seed_figures(
     curves: Mapping[str, Sequence[CurvePoint]], split: str = "dev"
 ) -> tuple[chart.Figure, ...]:
-    """Return charts of the loss and of the first two scores, with a line per run.
+    """Return charts that compare the learning curves of several runs: the loss, and two scores.
 
-    `curves` maps the name of a run ("seed 0") to its curve.
+    `curves` contains the curves, keyed by the name of a run ("seed 0"). `split` names the data of
+    the scores, for the titles.
     """
 
     def of_runs(name: str = "") -> Mapping[str, _Steps]:
@@ -341,7 +364,7 @@ def seed_figures(
 
 
 def _names(curves: Iterable[Sequence[CurvePoint]]) -> list[str]:
-    """Return the names of the curves' scores in order of appearance."""
+    """Return the names of the scores on these curves, in order of appearance."""
     return list(dict.fromkeys(n for curve in curves for point in curve for n in point.scores))
 
 
@@ -363,7 +386,7 @@ def _curve_figure(title: str, label: str, series: Mapping[str, _Steps]) -> chart
         return None
     x = chart.linear_axis([0, *(x for x, _ in every)], "step", (44, 328), smallest=1)
     y = chart.linear_axis([y for _, y in every], label, (150, 12))
-    # Colours repeat, with other dashes.
+    # Colours repeat after four lines, with other dashes.
     styles = [f"line s{number % _STYLES} l{number}" for number in range(len(series))]
     return chart.Figure(
         title=title,
@@ -385,7 +408,7 @@ def _curve_figure(title: str, label: str, series: Mapping[str, _Steps]) -> chart
 def _curve_paths(
     style: str, name: str, points: _Steps, x: chart.Axis, y: chart.Axis
 ) -> Iterator[chart.Path]:
-    """Yield the path of the line, interrupted at values that are not finite, and of its dots."""
+    """Yield the path of a line, interrupted at values that are not finite, and that of its dots."""
     pieces = [
         [(x(step), y(value)) for step, value in piece]
         for finite, piece in groupby(points, key=lambda point: math.isfinite(point[1]))

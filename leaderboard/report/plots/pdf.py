@@ -1,4 +1,4 @@
-"""Figures as PDF for papers, drawn by matplotlib (extra `paper`)."""
+"""Export of figures as PDF for papers, with matplotlib (extra `paper`)."""
 
 import io
 import re
@@ -8,13 +8,13 @@ from matplotlib.figure import Figure as Canvas
 
 from benchharness.leaderboard.report import plots as chart
 
-_UNITS = 100  # chart units per inch, so that letters are about ten units wide
+_UNITS = 100  # chart units per inch
 
 _ALIGN = {"start": "left", "middle": "center", "end": "right"}
 
 
 def to_pdf(figure: chart.Figure) -> bytes:
-    """Return a chart of points and lines as PDF, reproducible with the same matplotlib."""
+    """Draw a chart of points and lines as PDF; the same version of matplotlib gives equal bytes."""
     with rc_context({"pdf.fonttype": 42, "font.size": 9, "lines.linewidth": 0.8}):
         canvas = Canvas(figsize=(figure.width / _UNITS, figure.height / _UNITS))
         axes = canvas.add_axes((0, 0, 1, 1))
@@ -31,7 +31,7 @@ def to_pdf(figure: chart.Figure) -> bytes:
         axes.text(4, (y.start + y.end) / 2, y.label, rotation=90, va="center")
         ranges = (mark.paths.get("range", "") for mark in figure.marks)
         for d in (*(path.d for path in figure.paths), *ranges):
-            # Example of a polyline: "M1,2 3,4".
+            # A path is e.g. "M1,2 3,4".
             corners = [pair.split(",") for pair in re.findall(r"-?[\d.]+,-?[\d.]+", d)]
             axes.plot([float(x) for x, _ in corners], [float(y) for _, y in corners], color="0.5")
         for mark in figure.marks:

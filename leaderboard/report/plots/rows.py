@@ -1,4 +1,4 @@
-"""Plots with one row per entry: every seed of a task, and bars by a task's categories."""
+"""Plots with one row per entry: scores seed by seed, and bars for the categories of a task."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -14,15 +14,15 @@ from benchharness.tasks.suite import ScoreRule
 from benchharness.tasks.suites import find_task, title_of
 
 MOST_ROWS = 200
-"""Largest number of rows of a figure: a longer one is not readable, and the board has all rows."""
+"""Maximum number of rows in a figure. More would not be readable; the table has all entries."""
 
 _STEP = 20  # height of a row
 
 
 def spread_of_task(named: Sequence[chart.NamedEntry], task: str) -> chart.Figure | None:
-    """Return a chart of every seed of every entry with median and interval, best median first.
+    """Create a chart of all entries' scores on a task: every seed, the median and its interval.
 
-    Return None for fewer than two runs.
+    Entries are sorted by their median, best first. Returns None if there are fewer than two runs.
     """
     found = [(each, each.entry.cells[task]) for each in named if task in each.entry.cells]
     if sum(len(cell.values) for _, cell in found) < 2:
@@ -56,12 +56,12 @@ def _spread_row(
     named: chart.NamedEntry, cell: Cell, x: chart.Axis, y: float
 ) -> tuple[chart.Mark, chart.TableRow]:
     places = [(x(100 * v), run) for v, run in zip(cell.values, cell.runs, strict=True)]
-    # Lines of length 0, which a round line cap turns into dots: the shortest way to draw many.
+    # Dots are lines of length 0 with round caps, the shortest SVG for many dots.
     dots = [f"M{at:g},{y:g}h0" for at, run in places if not run.has_collapsed(cell.task)]
     crosses = [chart.cross(at, y) for at, run in places if run.has_collapsed(cell.task)]
     middle = x(100 * cell.median)
     interval, line = _interval(cell), ""
-    if interval is not None:  # with a cap at each end that lies within the axis
+    if interval is not None:  # with a cap at each end that is within the axis
         ends = sorted((interval.low, interval.high))
         low, high = (x(min(max(end, x.low), x.high)) for end in ends)
         caps = (f"M{x(end):g},{y - 3:g}v6" for end in ends if x.low <= end <= x.high)
@@ -91,7 +91,7 @@ def _spread_row(
 
 
 def _interval(cell: Cell) -> Interval | None:
-    """Return the 95 % interval of the median over seeds in percent, None for too few seeds."""
+    """Return the 95 % interval of the median over seeds in percent; None if there are too few."""
     interval = useful_interval(cell.values)
     if interval is None:
         return None
@@ -116,22 +116,22 @@ CATEGORIES: Mapping[str, str] = MappingProxyType(
         **{f"depth_{depth}": f"depth {depth} %" for depth in DEPTHS},
     }
 )
-"""Suffixes of category scores (AX, SQuAD, RACE, needle), with their names for a reader."""
+"""Names of categories (of AX, SQuAD, RACE and needle tasks), keyed by the suffixes of scores."""
 
 _TOP, _BAR, _HEADING, _GAP = 6.0, 17, 18, 8
-"""Position of the first category; heights of a bar with its space, of a category's name, and of the
-space below a category."""
+"""Position of the first category, and heights: of a bar with its margin, of the name of a category,
+and of the space below a category."""
 
-_MOST_BARS = 4  # most bars per category
+_MOST_BARS = 4  # maximum number of bars per category
 
 _Row = tuple[chart.NamedEntry, Cell, Mapping[str, float]]
-"""Entry with the median over seeds of each category, in percent."""
+"""Entry, its cell, and the median over seeds in percent for each category."""
 
 
 def categories_of_task(
     named: Sequence[chart.NamedEntry], rule: ScoreRule, task: str
 ) -> chart.Figure | None:
-    """Return the figure of a task's categories, None if no run has scores of them."""
+    """Create a figure with bars for the categories of a task; None if no run has such scores."""
     names = category_names(task, rule)
     rows = [row for row in _category_rows(named, task, names) if row[2]]
     if not rows:
@@ -146,7 +146,7 @@ def categories_of_task(
     for label in labels:
         bars = sum(label in values for _, _, values in drawn)
         tops.append(tops[-1] + _HEADING + _BAR * bars + _GAP)
-    placed = list(zip(labels, tops, strict=False))  # the last top is the end
+    placed = list(zip(labels, tops, strict=False))  # the last position is the end of the figure
     spans = tuple((top + _HEADING - 2, end - _GAP + 2) for top, end in pairwise(tops))
     return chart.Figure(
         title=f"{title_of(task)} by category",
@@ -180,9 +180,9 @@ def categories_of_task(
 
 
 def category_names(task: str, rule: ScoreRule) -> dict[str, str]:
-    """Return the names of a task's categories and of their scores.
+    """Return the names of the scores for a task's categories, keyed by the name of the category.
 
-    They are based on the first headline score that has categories.
+    If the task's value is a mean of several scores, the first score with categories is used.
     """
     known = {metric.name for metric in find_task(task).details}
     for name in score_names(task, rule):
@@ -195,7 +195,10 @@ def category_names(task: str, rule: ScoreRule) -> dict[str, str]:
 def _category_rows(
     named: Sequence[chart.NamedEntry], task: str, names: Mapping[str, str]
 ) -> Iterator[_Row]:
-    """Yield the entries that have the task, in the order of the board."""
+    """Yield the entries that have the task, with their scores per category.
+
+    `names` contains the names of the scores, keyed by the category.
+    """
     for each in named:
         if cell := each.entry.cells.get(task):
             scores = [run.scores.get(task, {}) for run in cell.runs]

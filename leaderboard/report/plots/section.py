@@ -1,4 +1,4 @@
-"""All plots of one board."""
+"""Section with all plots of one leaderboard."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,35 +26,40 @@ from benchharness.leaderboard.report.plots.tradeoff import (
 from benchharness.leaderboard.report.table import Contrasts
 from benchharness.tasks.suites import title_of
 
-_FEW_ROWS = 60  # rows of all spreads that fit one or two screens
+_FEW_ROWS = 60  # maximum total number of rows in seed-by-seed plots that are shown unfolded
 
 FEW_ENTRIES = 16
-"""Largest number of entries for which all plots are plain SVG; with more, the page would open
-slowly."""
+"""Maximum number of entries for which all plots are plain SVG. With more entries, the page would
+open slowly, so that plots are compressed."""
 
 BoardKey = tuple[str, tuple[str, ...], int | None, str]
 
 
 Pages = Mapping[tuple[str, str], str]
-"""Addresses of predictions pages, keyed by the anchor of a group of runs and by the task."""
+"""Addresses of predictions pages, keyed by (anchor of the group of runs, task)."""
 
 Places = Mapping[str, str]
-"""Addresses of files that contain sections, keyed by the ids of the sections."""
+"""Addresses of the files that contain sections, keyed by the sections' ids."""
 
 
 def board_key(board: Board) -> BoardKey:
-    """Return a key that identifies a board, even if only its best rows are left."""
+    """Return a key that identifies a board, even if it was reduced to its best entries."""
     first = next((run.key for entry in board.entries for run in entry.runs), "")
     return board.suite, board.data, board.limit, first
 
 
 @dataclass(frozen=True, kw_only=True)
 class Background:
-    """Facts for plots that boards do not contain, such as sizes and times of checkpoints.
+    """Data for the report that leaderboards do not contain.
 
-    `stages` are the figures of pretraining runs, which need all rows of a board. `contrasts` are
-    tests of two entries, keyed by their indexes on the board. `predictions` are the addresses of
-    predictions pages, `places` the files of sections that `write_runs` has written.
+    Attributes:
+        sizes: Sizes of checkpoints.
+        timed: Prediction times of checkpoints.
+        stages: Figures of pretraining runs for each board. They are computed separately, because
+            they need all entries of a board.
+        contrasts: Significance tests of pairs of entries for each board.
+        predictions: Addresses of predictions pages.
+        places: Addresses of the files with sections that `write_runs` has written.
     """
 
     sizes: Sizes = field(default_factory=dict)
@@ -67,9 +72,9 @@ class Background:
 
 @dataclass(frozen=True, kw_only=True)
 class Tradeoff:
-    """Figures of one score against each cost, and a table of the same numbers.
+    """Figures that plot one score against each kind of cost, with a table of the same numbers.
 
-    `measured` is the number of the board's models that have the score.
+    `measured` is the number of models on the board that have the score.
     """
 
     anchor: str
@@ -81,10 +86,21 @@ class Tradeoff:
 
 @dataclass(frozen=True, kw_only=True)
 class Plots:
-    """Plots of a board; `entries` are the ids and names that can be highlighted in all of them.
+    """Plots of a leaderboard.
 
-    `first` is the trade-off that is open initially: the suite's score, else the task that most
-    models have.
+    Attributes:
+        anchor: Id of the section.
+        title: Title of the suite.
+        data: Description of the data.
+        entries: Ids and names of the entries that can be highlighted in all plots.
+        first: Anchor of the trade-off that is open initially. It is for the suite's score or,
+            without one, for the task that most models have.
+        tradeoffs: Scores against costs.
+        spreads: Scores seed by seed, one figure per task.
+        categories: Scores by category.
+        stages: Scores over the checkpoints of pretraining runs.
+        shots: Scores over the number of training rows.
+        layers: Scores over the layers of encoders.
     """
 
     anchor: str
@@ -101,16 +117,16 @@ class Plots:
 
     @property
     def is_small(self) -> bool:
-        """True if all spreads fit one or two screens, so that they need not be folded."""
+        """True if the seed-by-seed plots are so small that they are shown unfolded."""
         return sum(len(figure.marks) for figure in self.spreads) <= _FEW_ROWS
 
     @property
     def is_packed(self) -> bool:
-        """True if all plots except the first are packed, and unpacked when they are opened."""
+        """True if all plots except the first are compressed, and unpacked when they are opened."""
         return len(self.entries) > FEW_ENTRIES
 
     def draws(self, kind: str) -> bool:
-        """Return whether a spread has paths of this kind: "interval" or "crosses"."""
+        """Return whether a seed-by-seed plot has paths of this kind: "interval" or "crosses"."""
         return any(kind in mark.paths for figure in self.spreads for mark in figure.marks)
 
     def __bool__(self) -> bool:
@@ -118,13 +134,13 @@ class Plots:
 
 
 def build_plots(board: Board, anchor: str, facts: Facts, background: Background) -> Plots:
-    """Return the plots under a board's table; the result is false if there is nothing to show.
+    """Create the plots of a leaderboard; their truth value is False if there is nothing to show.
 
     Args:
-        board: Board to plot.
-        anchor: Id of the board's table.
-        facts: Facts of runs, keyed by the runs' keys.
-        background: Facts for plots that the board does not contain.
+        board: Leaderboard to plot.
+        anchor: Id of the leaderboard's table.
+        facts: Costs of runs, keyed by the runs' keys.
+        background: Data for plots that the leaderboard does not contain.
     """
     named = named_entries(board, anchor)
     found = tuple(_tradeoffs(board, anchor, named, facts, background))

@@ -1,4 +1,4 @@
-"""Scores against costs: points, the Pareto front, and labels of the points on it."""
+"""Plots of scores against costs with Pareto fronts."""
 
 import math
 from collections import Counter
@@ -27,12 +27,21 @@ from benchharness.tasks.suite import ScoreRule, complete_mean
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """Score in percent, with its known costs keyed by the names of quantities.
+    """Score of a model with its costs, for plots.
 
-    `entry` is the same for all points of an entry and empty for a published row. `low` and `high`
-    are the lowest and the highest seed. `machine` is the machine that trained the model, empty if
-    there were several kinds. `flags` are warnings about the score. A point whose runs learned
-    nothing (not `has_learned`) is on no front.
+    Attributes:
+        kind: "measured" or "published".
+        entry: Id of the leaderboard entry; empty for a published row.
+        name: Name of the model.
+        details: Further words, such as recipe and precision, or the source.
+        score: Score in percent.
+        low: Lowest score of a seed.
+        high: Highest score of a seed.
+        costs: Known costs, keyed by `Quantity.name`.
+        machine: Kind of machine that trained the model; empty if there were several.
+        href: Link to the runs or to the published rows.
+        flags: Warnings about the score.
+        has_learned: False if the runs have learned nothing; the point is then not on a front.
     """
 
     kind: Literal["measured", "published"]
@@ -50,17 +59,17 @@ class Point:
 
     @property
     def text(self) -> str:
-        """Score as tables show it."""
+        """Score as tables show it, with a mark if it has flags."""
         return marked(f"{self.score:.1f}", self.flags)
 
 
 def measured_points(
     named: Sequence[chart.NamedEntry], rule: ScoreRule, task: str | None, facts: Facts, sizes: Sizes
 ) -> list[Point]:
-    """Return the points of models that have a task's score, or the suite's if `task` is None.
+    """Return a point per model that has a score on the task, or for the suite if `task` is None.
 
-    Baselines and ensembles are left out, because they have no size and no training of their own,
-    and so are models with a run whose facts are unknown.
+    Baselines and ensembles are left out, because they are not trained encoders. Models with a run
+    whose cost is unknown are left out too.
     """
     tasks = tuple(rule.cells) if task is None else (task,)
     points = []
@@ -87,7 +96,7 @@ def _measured(
         for cell in cells:
             runs = [facts[run.key] for run in cell.runs]
             found = [quantity.of(run, size_of_run(entry.model, run, sizes)) for run in runs]
-            # A task has a cost only if all of its seeds have one.
+            # The cost of a task is known only if it is known for all seeds.
             known += [median(filter(None, found))] if all(found) else []
         if len(known) == len(cells) and (machine or quantity.machine != "trained"):
             costs[quantity.name] = sum(known) if quantity.adds_up else median(known)
@@ -108,14 +117,14 @@ def _measured(
 
 
 def published_points(board: Board, anchor: str, task: str | None, sizes: Sizes) -> list[Point]:
-    """Return the published rows of single models that have the same score on dev.
+    """Return a point per published row with a single model's dev score on the task, or the suite.
 
-    Empty if the board's data are synthetic or incomplete, since published numbers cannot be
-    compared with these.
+    `task` is None for the suite's score. Empty if the board's data are synthetic or incomplete,
+    because scores on such data cannot be compared with published scores.
     """
     if not board.is_whole:
         return []
-    # Only the score that the board shows counts; None if a part of it is not printed.
+    # Use the same score as the board. If a part of it is not printed, the row is left out.
     names = (board.rule.name,) if task is None else score_names(task, board.rule)
     points = []
     for row in published(board.suite):
@@ -129,7 +138,7 @@ def published_points(board: Board, anchor: str, task: str | None, sizes: Sizes) 
 
 
 def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Point:
-    size, _ = published_size(row, sizes)  # other costs are not printed
+    size, _ = published_size(row, sizes)  # sources do not print other costs
     return Point(
         kind="published",
         entry="",
@@ -144,30 +153,30 @@ def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Po
     )
 
 
-# The figures.
+# Figures.
 
 MOST_MARKS = 200
-"""Largest number of marks with labels and links: more make a page slow and are not readable."""
+"""Maximum number of marks in a figure. More would make the page slow and would not be readable."""
 
 CROSSES = "A cross is a model whose runs collapsed; it is not on a front."
 
 _ACROSS = (48, chart.WIDTH - 14)
 
 _SHAPES = {"measured": 0, "published": 3}
-"""Shapes of marks: circles for measured points, diamonds for published ones. The two are not ranked
-together, so each has its own front."""
+"""Shapes of marks (see `chart.shape`), keyed by the kind of point: circles and diamonds. Each kind
+has its own Pareto front, because measured and published scores are not ranked together."""
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Return the indexes of the (cost, score) points on the Pareto front, cheapest first.
+    """Return the indices of the (cost, score) points on the Pareto front, cheapest first.
 
-    A point is on the front if no other point costs at most as much and scores at least as high
-    while being better in one of the two. Equal points are on the front together.
+    A point is on the front if no other point is at least as good in both cost and score, and better
+    in one of them. So equal points are either all on the front, or none of them is.
     """
     found: list[int] = []
     best, cost = -math.inf, -math.inf
-    # Cheapest first, and best first among equal costs: a point is on the front if it is better than
-    # all points before it, or equal to the last point on the front.
+    # Sort by cost and, for equal costs, best score first. Then a point is on the front if its score
+    # is higher than all scores before it, or if it equals the last point on the front.
     for place in sorted(range(len(points)), key=lambda i: (points[i][0], -points[i][1])):
         x, y = points[place]
         if y > best:
@@ -179,13 +188,13 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def tradeoffs(points: Sequence[Point], score: str, timed: str = "") -> tuple[chart.Figure, ...]:
-    """Return a figure for each quantity that the points have; none if all cost the same.
+    """Return a figure per kind of cost, unless the cost is equal for all points.
 
-    Training times are shown for the kind of machine that trained most of the points only.
+    Training times are shown only for the kind of machine on which most models were trained.
 
     Args:
         points: Points to plot.
-        score: Name of the score: "GLUE-9", "rte".
+        score: Name of the score, e.g. "GLUE-9" or "RTE".
         timed: Machine on which prediction was timed.
     """
     figures = []
@@ -195,7 +204,7 @@ def tradeoffs(points: Sequence[Point], score: str, timed: str = "") -> tuple[cha
         if quantity.machine == "trained" and known:
             ((machine, _),) = Counter(point.machine for point in known).most_common(1)
             known = [point for point in known if point.machine == machine]
-        # Equal costs would give one vertical line of points.
+        # Points with equal costs would be on one vertical line.
         if len({quantity.text(point.costs[quantity.name]) for point in known}) > 1:
             title = quantity.title + (f" ({chart.shortened(machine, 40)})" if machine else "")
             figures.append(_figure(known, quantity, score, title, len(points) - len(known)))
@@ -214,10 +223,10 @@ def _figure(
     fronts = _fronts(points, costs)
     best = {number for front in fronts.values() for number in front}
     lines = {kind: _stairs([places[n] for n in front]) for kind, front in fronts.items()}
-    # Points on fronts are drawn before others if there are too many; measured ones are on top.
+    # If there are too many points, those on fronts are preferred. Measured points are on top.
     ranked = sorted(range(len(points)), key=lambda n: (n not in best, -points[n].score))
     drawn = sorted(ranked[:MOST_MARKS], key=lambda n: (points[n].kind == "measured", n))
-    # Measured points get their labels before published ones take the room.
+    # Labels of measured points are placed first, before the room is taken.
     named = [n for n in drawn if n in best][::-1]
     texts = [
         chart.Text(x=places[n][0], y=places[n][1], text=chart.shortened(points[n].name))
@@ -260,7 +269,7 @@ def _figure(
 
 
 def _notes(points: Sequence[Point], unknown: int) -> Iterator[str]:
-    """Yield the notes on points that are crosses, have no known cost, or are not drawn."""
+    """Yield notes about points that are crosses, have no known cost, or are not drawn."""
     if not all(point.has_learned for point in points):
         yield CROSSES
     if unknown:
@@ -270,7 +279,10 @@ def _notes(points: Sequence[Point], unknown: int) -> Iterator[str]:
 
 
 def _stairs(places: Sequence[chart.Corner]) -> list[chart.Corner]:
-    """Return corners of the best score so far: horizontally to the next cost, then up."""
+    """Return the corners of a step line through the points on a front.
+
+    The line goes horizontally to the next cost and then up to its score.
+    """
     corners = list(places[:1])
     for (_, before), (x, y) in pairwise(places):
         corners += [(x, before), (x, y)]
@@ -278,7 +290,7 @@ def _stairs(places: Sequence[chart.Corner]) -> list[chart.Corner]:
 
 
 def _fronts(points: Sequence[Point], costs: Sequence[float]) -> dict[str, list[int]]:
-    """Return the indexes of the points on the front of each kind, cheapest first."""
+    """Return the indices of the points on the Pareto front of each kind, cheapest first."""
     fronts = {}
     for kind in _SHAPES:
         if alike := [number for number, point in enumerate(points) if point.kind == kind]:
@@ -289,13 +301,13 @@ def _fronts(points: Sequence[Point], costs: Sequence[float]) -> dict[str, list[i
 
 
 def _mark(point: Point, place: chart.Corner, y: chart.Axis, cost: str) -> chart.Mark:
-    """Return the mark of a point, with a label that is shown on hover or when it is selected."""
+    """Create the mark of a point, with a label that is shown on hover or when it is selected."""
     left, top = place
     seeds, span = "", {}
     if point.low < point.high:
         seeds = f" (seeds from {point.low:.1f} to {point.high:.1f})"
         span = {"range": chart.polyline([(left, y(point.low)), (left, y(point.high))])}
-    dx, anchor = (9, "start") if left < sum(_ACROSS) / 2 else (-9, "end")  # there is room
+    dx, anchor = (9, "start") if left < sum(_ACROSS) / 2 else (-9, "end")  # more room
     name, at = chart.shortened(point.name), round(left + dx, 1)
     drawn = chart.shape(_SHAPES[point.kind], left, top)
     mark = {"shape": drawn} if point.has_learned else {"crosses": chart.cross(left, top)}
@@ -313,9 +325,12 @@ def _mark(point: Point, place: chart.Corner, y: chart.Axis, cost: str) -> chart.
 
 
 def cost_table(points: Sequence[Point]) -> chart.Table:
-    """Return a table of points with all their costs, best first, up to MOST_MARKS of each kind."""
+    """Create a table of the points with all their costs, best score first.
+
+    It contains at most MOST_MARKS points of each kind.
+    """
     ranked = sorted((point for point in points if point.costs), key=lambda point: -point.score)
-    # Leave out the timed quantity on boards without timings.
+    # Leave out prediction times if there are none.
     found = [
         q for q in QUANTITIES if q.machine != "timed" or any(q.name in p.costs for p in points)
     ]

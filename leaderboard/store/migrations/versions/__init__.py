@@ -1,1 +1,1 @@
-"""Migrations, one file per revision. A released file never changes."""
+"""Migrations, one file per revision. Files of released versions are never changed."""
