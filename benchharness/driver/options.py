@@ -301,7 +301,7 @@ class RunOptions:
 
     @property
     def trust(self) -> Trust:
-        """What a checkpoint may do when it is loaded, according to the user's options."""
+        """Permissions of a checkpoint when it is loaded, according to the user's options."""
         return Trust(remote_code=self.trust_remote_code, pickle=self.allow_pickle)
 
     @classmethod

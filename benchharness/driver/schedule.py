@@ -190,7 +190,7 @@ _TEACHER_SENTENCES = {
 
 
 class Known(NamedTuple):
-    """What is known from the store when jobs are scheduled.
+    """Knowledge from the store when jobs are scheduled.
 
     Attributes:
         finished: The keys of jobs that have a result.
