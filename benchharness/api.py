@@ -329,12 +329,13 @@ def saved_rows(rows: Any, db: str) -> str | None:
         return None if rows is None else str(rows)
 
     files = custom_tasks().parquet_files(rows)
-    digest = hashlib.sha256(b"".join(name.encode() + files[name] for name in files))
 
     def save(whole: Path) -> str:
+        digest = hashlib.sha256()
         (whole / "rows").mkdir(parents=True)
         for name, content in files.items():
             (whole / "rows" / f"{name}.parquet").write_bytes(content)
+            digest.update(name.encode() + content)
         return digest.hexdigest()[:12]
 
     return str(_saved("data", folder_beside(db) / "data", save) / "rows")

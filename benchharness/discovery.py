@@ -13,10 +13,10 @@ from importlib.util import find_spec
 from io import FileIO
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from benchharness.errors import BenchError
-from benchharness.extension import Extension
+from benchharness.extension import Extension, Table
 
 GROUP = "benchharness.extensions"
 """Group of the entry points by which installed packages name their extensions."""
@@ -55,7 +55,7 @@ def extensions() -> tuple[Extension, ...]:
     return tuple(found.values())
 
 
-def places(table: Literal["calls", "engines", "loggers"]) -> dict[str, str]:
+def places(table: Table) -> dict[str, str]:
     """Return a table that is merged from the tables of all extensions.
 
     The keys are names, such as those of engines, and the values have the form
@@ -101,6 +101,11 @@ def _entry_point_files() -> Iterator[bytes]:
 
 
 # Importing third-party code.
+
+
+def member(what: str, place: str) -> Any:
+    """Import what an extension names as `package.module:name`; `what` describes it in errors."""
+    return loaded(what, partial(resolve_name, place))
 
 
 def loaded(what: str, load: Callable[[], T]) -> T:

@@ -6,7 +6,7 @@ classes, so that a module is imported only when it is used.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 GROUPS = MEASURE, READ, COMPARE, USE, KEEP = (
     "Measure",
@@ -42,6 +42,10 @@ class Command(NamedTuple):
     after: str = ""
 
 
+Table = Literal["calls", "engines", "loggers"]
+"""Tables of an extension whose values are `module:name`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Extension:
     """Description of everything that a package adds to benchharness.
@@ -59,7 +63,7 @@ class Extension:
             `--engine`.
         loggers: Classes with the methods of `benchharness.loggers.Logger`, keyed by the value of
             `--log`. Each needs the Python package that has the same name as the key.
-        suites: Sequences of `benchharness.tasks.suite.SuiteTasks`.
+        suites: The names of modules with the tables TASKS and SUITES of a plugin.
         custom_tasks: The name of the module that infers tasks from users' own data. It has the
             functions of `benchharness.tasks.custom.CustomTasks`.
         pytest_plugins: The names of modules that pytest loads as plugins.
@@ -75,3 +79,8 @@ class Extension:
     suites: tuple[str, ...] = ()
     custom_tasks: str = ""
     pytest_plugins: tuple[str, ...] = ()
+
+    @property
+    def is_packaged(self) -> bool:
+        """True if the extension is part of benchharness."""
+        return self.package.partition(".")[0] == "benchharness"

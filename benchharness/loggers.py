@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from pkgutil import resolve_name
 from queue import SimpleQueue
 from typing import Any, Protocol, Self
 
-from benchharness.discovery import places
+from benchharness.discovery import member, places
 from benchharness.errors import BenchError, unknown_name, without_passwords
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
@@ -311,7 +310,7 @@ def open_loggers(
     known = dict(others)
     for name in names:
         if name in ours:
-            known[name] = resolve_name(ours[name])
+            known[name] = member(f"the logger {name}", ours[name])
         if name not in known:
             every = (*ours, *others)
             raise unknown_name("logger", name, every, f"Known: {', '.join(every)}.")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, fields
 from functools import cache, partial
 from hashlib import sha256
+from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import entry_points
@@ -22,7 +23,7 @@ from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from benchharness.discovery import loaded
+from benchharness.discovery import extensions, loaded
 from benchharness.errors import BenchError
 from benchharness.leaderboard.job import Job
 from benchharness.models import ModelSpec, add_model
@@ -208,6 +209,9 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
         files = map(Path, filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
     for point in entry_points(group=GROUP):
         _load(point.name, point.load)
+    for extension in extensions():
+        for module in () if extension.is_packaged else extension.suites:
+            _load(name := f"{extension.package}.{module}", partial(import_module, name))
     for file in (file.expanduser().absolute() for file in files):
         _load(str(file), partial(_read_toml if file.suffix == ".toml" else _execute, file))
     # Workers get the files through this variable; they find installed plugins by themselves.

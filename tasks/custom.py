@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypedDict, Unpack, cast
 
 from benchharness.discovery import extensions
 from benchharness.errors import BenchError
@@ -32,6 +32,16 @@ class FoundTask(Protocol):
     def leaks(self) -> Mapping[str, tuple[int, int]]: ...  # noqa: D102
 
 
+class DataOptions(TypedDict):
+    """Options of `bench run` with which rows are read; `hub` is true if they are on the hub."""
+
+    hub: bool
+    columns: str
+    metrics: Sequence[str]
+    encoding: str
+    no_header: bool
+
+
 class CustomTasks(Protocol):
     """Module of an extension that creates tasks from users' own data.
 
@@ -39,16 +49,7 @@ class CustomTasks(Protocol):
     worker process, which recreates the task.
     """
 
-    def find_own(  # noqa: PLR0913  (the options, one by one)
-        self,
-        place: str,
-        *,
-        hub: bool,
-        columns: str,
-        metrics: Sequence[str],
-        encoding: str,
-        no_header: bool,
-    ) -> FoundTask:
+    def find_own(self, place: str, **options: Unpack[DataOptions]) -> FoundTask:
         """Detect and register the task in a file, a folder or (`hub=True`) a data set on the hub.
 
         Raises:

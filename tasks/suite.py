@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
-from typing import NamedTuple
 
 from benchharness.tasks.task import Task
 
@@ -73,8 +72,27 @@ class Suite:
     recipe: Path | None = None
 
 
-class SuiteTasks(NamedTuple):
-    """Suite that an extension adds, with its tasks."""
+def suite_of(
+    tasks: Sequence[Task],
+    title: str,
+    rule: ScoreRule,
+    cite: str = "",
+    collections: tuple[str, ...] = (),
+) -> Suite:
+    """Return the suite of tasks that are named after it ("glue/cola").
 
-    suite: Suite
-    tasks: Sequence[Task]
+    Args:
+        tasks: Tasks in the order of the leaderboard's columns.
+        title: Name of the suite in papers.
+        rule: Rule that computes the score of the suite.
+        cite: Citation of the suite; by default that of its first task.
+        collections: Names of the collections that contain the suite.
+    """
+    return Suite(
+        name=tasks[0].suite,
+        title=title,
+        tasks=tuple(task.name for task in tasks),
+        rule=rule,
+        cite=cite or tasks[0].cite,
+        collections=collections,
+    )

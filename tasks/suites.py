@@ -4,10 +4,10 @@ A collection is a name for several suites. It has no score of its own, because n
 with CoNLL-2003; a separate leaderboard is shown for each of its suites.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from pkgutil import resolve_name
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
@@ -25,7 +25,7 @@ from benchharness.tasks.glue import GLUE_TASKS, SNLI
 from benchharness.tasks.multiple_choice import BLIMP, PAIR_TASKS, PERPLEXITY, RACE, SWAG
 from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.squad import SQUAD_TASKS
-from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
+from benchharness.tasks.suite import ScoreRule, Suite, suite_of
 from benchharness.tasks.superglue import SUPERGLUE_TASKS
 from benchharness.tasks.task import Metric, Task, ending_of
 
@@ -143,64 +143,43 @@ _rules = {rule.name: rule for rule in (*_GLUE_RULES, EFFICIENCY)}
 _rules |= {n: ScoreRule(name=n, cells=dict.fromkeys(ts, (s,)), cite=c) for n, s, ts, c in _ONE}
 
 
-def _add(
-    title: str,
-    tasks: Sequence[Task],
-    rule: str = "",
-    cite: str = "",
-    collections: tuple[str, ...] = SEEDS,
-) -> None:
-    """Register a suite and its tasks.
-
-    Args:
-        title: Title of the suite.
-        tasks: Tasks of the suite.
-        rule: Name of its score rule; by default the same as the title.
-        cite: Citation of the suite; by default that of its first task.
-        collections: Names of the collections that contain the suite.
-    """
+def _add(suite: Suite, tasks: Iterable[Task]) -> None:
+    _suites[suite.name] = suite
     _tasks.update((task.name, task) for task in tasks)
-    _suites[tasks[0].suite] = Suite(
-        name=tasks[0].suite,
-        title=title,
-        tasks=tuple(task.name for task in tasks),
-        rule=_rules[rule or title],
-        cite=cite or tasks[0].cite,
-        collections=collections,
-    )
 
 
 SUPERGLUE_CITE = "Wang et al., SuperGLUE: A Stickier Benchmark, NeurIPS 2019"
 BOTH = ("seeds", "paper")
 
-_add("GLUE", GLUE_TASKS, "GLUE-9", GLUE_TASKS[-1].cite, BOTH)
-_add("SuperGLUE", SUPERGLUE_TASKS, "SuperGLUE-8", SUPERGLUE_CITE, BOTH)
-_add("SQuAD", SQUAD_TASKS, "", "Rajpurkar et al., 2016 and 2018", BOTH)
-_add("RACE", [RACE])
-_add("CoNLL-2003", [NER])
-_add("CoNLL-2012", CONLL2012_TASKS)
-_add("SWAG", [SWAG])
-_add("SNLI", [SNLI])
-_add("BLiMP", [BLIMP], collections=())
-_add("BEIR", BEIR_TASKS, "BEIR-14", collections=("paper",))
-_add("Retrieval", [OWN_FOLDER], collections=())
-_add("Minimal pairs", PAIR_TASKS, "Minimal-pairs", collections=())
-_add("Pseudo-perplexity", [PERPLEXITY], collections=())
-_add("Efficiency", EFFICIENCY_TASKS, collections=())
-_add("Needle", NEEDLE_TASKS, collections=())
+_OF_CORE: tuple[tuple[Sequence[Task], str, str, str, tuple[str, ...]], ...] = (
+    (GLUE_TASKS, "GLUE", "GLUE-9", GLUE_TASKS[-1].cite, BOTH),
+    (SUPERGLUE_TASKS, "SuperGLUE", "SuperGLUE-8", SUPERGLUE_CITE, BOTH),
+    (SQUAD_TASKS, "SQuAD", "SQuAD", "Rajpurkar et al., 2016 and 2018", BOTH),
+    ([RACE], "RACE", "RACE", "", SEEDS),
+    ([NER], "CoNLL-2003", "CoNLL-2003", "", SEEDS),
+    (CONLL2012_TASKS, "CoNLL-2012", "CoNLL-2012", "", SEEDS),
+    ([SWAG], "SWAG", "SWAG", "", SEEDS),
+    ([SNLI], "SNLI", "SNLI", "", SEEDS),
+    ([BLIMP], "BLiMP", "BLiMP", "", ()),
+    (BEIR_TASKS, "BEIR", "BEIR-14", "", ("paper",)),
+    ([OWN_FOLDER], "Retrieval", "Retrieval", "", ()),
+    (PAIR_TASKS, "Minimal pairs", "Minimal-pairs", "", ()),
+    ([PERPLEXITY], "Pseudo-perplexity", "Pseudo-perplexity", "", ()),
+    (EFFICIENCY_TASKS, "Efficiency", "Efficiency", "", ()),
+    (NEEDLE_TASKS, "Needle", "Needle", "", ()),
+)
+"""Suites of the core, as (tasks, title, rule name, citation, collections). An empty citation stands
+for that of the first task."""
 
+for _given, _title, _rule, _cite, _collections in _OF_CORE:
+    _add(suite_of(_given, _title, _rules[_rule], _cite, _collections), _given)
 
-def _add_of_extensions() -> None:
-    for extension in extensions():
-        for place in extension.suites:
-            added: Sequence[SuiteTasks] = resolve_name(f"{extension.package}.{place}")
-            for suite, tasks in added:
-                _tasks.update((task.name, task) for task in tasks)
-                _suites[suite.name] = suite
-                _rules[suite.rule.name] = suite.rule
-
-
-_add_of_extensions()
+for _extension in extensions():
+    for _module in _extension.suites if _extension.is_packaged else ():
+        _tables = import_module(f"{_extension.package}.{_module}")
+        for _suite in _tables.SUITES:
+            _add(_suite, [task for task in _tables.TASKS if task.name in _suite.tasks])
+            _rules[_suite.rule.name] = _suite.rule
 
 TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
 """All tasks, keyed by full name, e.g. "glue/cola"."""
@@ -246,8 +225,7 @@ def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
         raise BenchError(f"the suite {suite.name!r} names {unknown[0]!r}, which it does not have.")
     for task in tasks:
         _check_scores(suite, task)
-    _suites[suite.name] = suite
-    _tasks.update((task.name, task) for task in tasks)
+    _add(suite, tasks)
 
 
 def forget_suite(name: str) -> None:

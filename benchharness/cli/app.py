@@ -22,7 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from benchharness import __version__
 from benchharness.cli.commands import CORE, ELSEWHERE, command, commands, inner, named
-from benchharness.discovery import loaded
+from benchharness.discovery import member
 from benchharness.errors import BenchError, DataError, JobError
 from benchharness.extension import GROUPS, Command
 
@@ -278,8 +278,7 @@ def load_command(name: str) -> Any:
     place = _line(name).place
     if not place:
         return InnerGroup(name)
-    find = partial(resolve_name, place)
-    found = find() if name in CORE else loaded(f"the command {name}", find)
+    found = resolve_name(place) if name in CORE else member(f"the command {name}", place)
     # Typer builds click commands only for a whole app, so this app has a single command.
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     alone.callback()(lambda: None)

@@ -107,8 +107,8 @@ def commands() -> Mapping[str, Command]:
     """Return all commands in the order of the help, keyed by the words that call them.
 
     Raises:
-        BenchError: A command of an extension has the name of another command, or its section of the
-            help does not exist.
+        BenchError: A command of an extension has the name of another command, is a subcommand of
+            none, or its section of the help does not exist.
     """
     found = _placed(CORE, __name__.rpartition(".")[0])
     for extension in extensions():
@@ -119,14 +119,18 @@ def commands() -> Mapping[str, Command]:
                     f"the extension {extension.name} has a command {name!r}, which is there "
                     "already: give it another name."
                 )
-            if line.group not in GROUPS and first not in found:
+            found[name] = line
+            if first not in found:
+                raise BenchError(
+                    f"the extension {extension.name} has a command {name!r}, and no command "
+                    f"{first!r}: add that one, or give it a name of one word."
+                )
+            if found[first].group not in GROUPS:
                 raise BenchError(
                     f"the command {name!r} of the extension {extension.name} has no section in "
                     f"`bench --help`: expected {', '.join(GROUPS)}, got {line.group!r}."
                 )
-            found = _listed(found, name, line)
-    in_order = sorted(found, key=lambda name: GROUPS.index(found[name.partition(" ")[0]].group))
-    return {name: found[name] for name in in_order}
+    return _in_order(found)
 
 
 def command(name: str) -> Command | None:
@@ -142,20 +146,19 @@ def _placed(lines: Mapping[str, Command], package: str) -> dict[str, Command]:
     }
 
 
-def _listed(known: Mapping[str, Command], name: str, line: Command) -> dict[str, Command]:
-    """Return the commands with one more command inserted.
+def _in_order(lines: Mapping[str, Command]) -> dict[str, Command]:
+    """Return the commands in the order of the help, each followed by its subcommands.
 
-    A subcommand is inserted after its command, and a command after the one that its `after` names
-    or at the end of its section.
+    In each section, a command comes after the one that its `after` names, else last.
     """
-    lines = list(known.items())
-    first, _, second = name.partition(" ")
-    before = first if second else line.after
-    section = [words for words, each in lines if each.group == line.group] or [*known]
-    before = before if before in known else section[-1].partition(" ")[0]
-    place = max(n for n, (words, _) in enumerate(lines) if words.partition(" ")[0] == before)
-    lines.insert(place + 1, (name, line))
-    return dict(lines)
+    firsts: list[str] = []
+    for name in (name for name in lines if " " not in name):
+        after = lines[name].after
+        firsts.insert(firsts.index(after) + 1 if after in firsts else len(firsts), name)
+    firsts.sort(key=lambda name: GROUPS.index(lines[name].group))
+    return {
+        name: lines[name] for first in firsts for name in lines if name.partition(" ")[0] == first
+    }
 
 
 def old_words() -> dict[str, str]:

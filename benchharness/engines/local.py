@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from multiprocessing.connection import wait
 from pathlib import Path
-from pkgutil import resolve_name
 
-from benchharness.discovery import places
+from benchharness.discovery import member, places
 from benchharness.engines.fork_server import ForkServer, can_fork, spawn
 from benchharness.engines.process import (
     WORKER,
@@ -294,7 +293,7 @@ def find_placement(choice: EngineChoice) -> Placement:
         return place(choice)
     if choice.name not in (others := places("engines")):
         raise unknown_name("engine", choice.name, (LOCAL, *others))
-    found: Placement = resolve_name(others[choice.name])(choice)
+    found: Placement = member(f"the engine {choice.name}", others[choice.name])(choice)
     return found
 
 

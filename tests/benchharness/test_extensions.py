@@ -105,8 +105,8 @@ def test_each_extension_has_its_code_tests_and_documentation(extension: Extensio
     for name in extension.commands:
         assert commands()[name].place.startswith(f"{extension.package}.")
         load_command(name)
-    for place in extension.suites:
-        for suite, _ in resolve_name(f"{extension.package}.{place}"):
+    for module in extension.suites:
+        for suite in importlib.import_module(f"{extension.package}.{module}").SUITES:
             assert SUITES[suite.name] is suite
             assert f"`{suite.name}`" in line_of(extension)
     for name, place in (places("engines") | places("loggers")).items():
@@ -166,6 +166,18 @@ def words(name):
 """
 
 
+def write_package(folder: Path, name: str, **modules: str) -> None:
+    """Write an installed package with an extension; `first` is the text of its first module."""
+    package, facts = folder / name, folder / f"{name}-1.dist-info"
+    package.mkdir(parents=True)
+    facts.mkdir()
+    for module, text in modules.items():
+        (package / f"{'__init__' if module == 'first' else module}.py").write_text(text)
+    (facts / "METADATA").write_text(f"Name: {name.replace('_', '-')}\nVersion: 1\n")
+    point = f"{name.replace('_', '')} = {name}:EXTENSION"
+    (facts / "entry_points.txt").write_text(f"[benchharness.extensions]\n{point}\n")
+
+
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """Return a function that installs packages, given the text of each one's first module."""
@@ -179,15 +191,7 @@ def installed(tmp_path, monkeypatch):
 
     def install(*texts):
         for number, text in enumerate(texts):
-            package = tmp_path / f"mine_{number}"
-            facts = tmp_path / f"mine_{number}-1.dist-info"
-            package.mkdir()
-            facts.mkdir()
-            (package / "__init__.py").write_text(text)
-            (package / "greeting.py").write_text(GREETING)
-            (facts / "METADATA").write_text(f"Name: mine-{number}\nVersion: 1\n")
-            point = f"[benchharness.extensions]\nmine{number} = mine_{number}:EXTENSION\n"
-            (facts / "entry_points.txt").write_text(point)
+            write_package(tmp_path, f"mine_{number}", first=text, greeting=GREETING)
         monkeypatch.syspath_prepend(tmp_path)
         forget()
 
@@ -214,12 +218,13 @@ def test_a_package_adds_a_command_and_a_function(installed, bench) -> None:
         (["import benchharness.gone"], "the extension mine0 raises ModuleNotFoundError"),
         ([MINE, MINE], "two extensions are called 'mine'"),
         ([MINE.replace('"greet": Command', '"run": Command')], "mine has a command 'run'"),
+        ([MINE.replace('"greet": Command', '"greet all": Command')], "and no command 'greet'"),
         (
             [MINE.replace(" MEASURE, after", " 'Fun', after")],
             "'greet' of the extension mine has no section in",
         ),
     ],
-    ids=["no object", "raises", "needs a package", "twice", "taken", "no section"],
+    ids=["no object", "raises", "needs a package", "twice", "taken", "of none", "no section"],
 )
 def test_an_invalid_extension_is_an_error_of_one_sentence(installed, bench, texts, said) -> None:
     installed(*texts)
@@ -234,7 +239,7 @@ from benchharness.extension import Extension
 EXTENSION = Extension(
     name="mine",
     package=__name__,
-    suites=("tasks:SUITES",),
+    suites=("tasks",),
     engines={"mine": "parts:place"},
     loggers={"mine_whole": "parts:Lines"},
 )
@@ -244,14 +249,13 @@ TASKS = """
 from dataclasses import replace
 
 from benchharness.tasks.glue import GLUE_TASKS
-from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
+from benchharness.tasks.suite import ScoreRule, suite_of
 
 RTE = next(task for task in GLUE_TASKS if task.name == "glue/rte")
 TASK = replace(RTE, name="mine/rte", title="My RTE")
 RULE = ScoreRule(name="Mine", cells={"mine/rte": ("accuracy",)}, cite="me")
-SUITES = (
-    SuiteTasks(Suite(name="mine", title="Mine", tasks=("mine/rte",), rule=RULE, cite="me"), [TASK]),
-)
+TASKS = [TASK]
+SUITES = [suite_of(TASKS, "Mine", RULE)]
 """
 
 PARTS = """
@@ -287,27 +291,24 @@ class Lines:
 
 
 def test_a_package_adds_a_suite_an_engine_and_a_logger(tmp_path: Path) -> None:
-    package, facts = tmp_path / "site" / "mine_whole", tmp_path / "site" / "mine_whole-1.dist-info"
-    package.mkdir(parents=True)
-    facts.mkdir()
-    (package / "__init__.py").write_text(WHOLE)
-    (package / "tasks.py").write_text(TASKS)
-    (package / "parts.py").write_text(PARTS)
-    (facts / "METADATA").write_text("Name: mine-whole\nVersion: 1\n")
-    (facts / "entry_points.txt").write_text(
-        "[benchharness.extensions]\nmine = mine_whole:EXTENSION\n"
-    )
+    site = tmp_path / "site"
+    write_package(site, "mine_whole", first=WHOLE, tasks=TASKS, parts=PARTS)
     # Other tests may have left plugins in the environment.
     without_plugins = {name: value for name, value in os.environ.items() if name != VARIABLE}
-    at = {"env": without_plugins | {"PYTHONPATH": str(package.parent)}, "cwd": tmp_path}
+    at = {"env": without_plugins | {"PYTHONPATH": str(site)}, "cwd": tmp_path}
     words = ("run", "--model", "majority", "--suite", "mine", "--data", "mini", "--no-baselines")
     run = ended((*BENCH, *words, "--engine", "mine", "--log", "mine_whole"), **at)
     assert run.returncode == 0, run.stderr
     assert "the engine of mine" in run.stdout
     assert re.search(r"majority .*\d\d\.\d", run.stdout)
     assert "majority" in (tmp_path / "lines.txt").read_text()
+    assert "1 stored already" in ended((*BENCH, *words), **at).stdout
     board = ended((*BENCH, "leaderboard", "--suite", "mine"), **at)
     assert "My RTE" in board.stdout
+    # A change of its code makes its runs other ones, as with a plugin.
+    tasks = site / "mine_whole" / "tasks.py"
+    tasks.write_text(f"{tasks.read_text()}# changed\n")
+    assert "1 stored already" not in ended((*BENCH, *words), **at).stdout
     # Without the package its suite is unknown, and the store is still read.
     alone = ended((*BENCH, "show", "runs", "--json"), env=without_plugins, cwd=tmp_path)
     assert "mine/rte" in alone.stdout, alone.stderr

@@ -57,13 +57,8 @@ HELD_OUT = 0.2
 class Found:
     """A task that was detected in a user's data, with sentences that describe it.
 
-    Attributes:
-        own: The definition of the task.
-        task: The task itself, which is registered in the tables of tasks.
-        data: The value of `--data` with which the rows are read: "hub", or a path.
-        sentences: Notes for the user on the columns, the rows and the labels.
-        leaks: For each split except train, how many texts also occur in train: identical ones, and
-            near-duplicates.
+    `own` is the definition of the task; the other attributes are those of
+    `benchharness.tasks.custom.FoundTask`.
     """
 
     own: OwnData

@@ -172,9 +172,7 @@ def take_run(
         BenchError: The model was not kept, it has learned nothing, or `take` raises this error.
     """
     # Imported late because of torch, which commands that only read the store do not need.
-    from benchharness.extensions.kept_models.check import Dev
-    from benchharness.extensions.kept_models.load import load_trained
-    from benchharness.extensions.kept_models.save_pretrained import take
+    from benchharness.extensions.kept_models import check, load, save_pretrained
 
     result = found.result
     if not collapsed_too:
@@ -183,9 +181,9 @@ def take_run(
     for name in _tasks_of(found):
         place = to if is_one else to / name.replace("/", "-")
         check_place(place, result.job.key)
-        model = load_trained(folder, name, trust=trust, precision="fp32")
-        rows = [Dev(*each) for each in _dev_rows(found, name)]
-        yield take(model, result, place, rows, anyway=anyway)
+        model = load.load_trained(folder, name, trust=trust, precision="fp32")
+        rows = [check.Dev(*each) for each in _dev_rows(found, name)]
+        yield save_pretrained.take(model, result, place, rows, anyway=anyway)
 
 
 def _dev_rows(found: Found, name: str) -> Iterator[tuple[Any, ...]]:

@@ -68,7 +68,8 @@ def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> No
 
 def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
     """Write an exported folder's model card and the requested ONNX files; return their checks."""
-    from benchharness.extensions.kept_models import card
+    # Imported late because of torch, which `bench model --help` does not need.
+    from benchharness.extensions.kept_models import card, measure, onnx_files
 
     folder, data = taken.folder, found.result.job.data
     odd = taken.checked.unexplained
@@ -82,10 +83,7 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
         return []
     if taken.published.lacking:
         raise BenchError(f"{taken.published.sentence}: leave --onnx and --int8 out.")
-    from benchharness.extensions.kept_models import measure
-    from benchharness.extensions.kept_models import onnx_files as exporting
-
-    exporting.export(folder, int8=wanted.int8)
+    onnx_files.export(folder, int8=wanted.int8)
     checks = measure.check_folder_with(folder, data=data, margin=_share(wanted.margin))
     card.write_card(folder, replace(made, checks=checks))
     return checks

@@ -80,15 +80,15 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
         raise BenchError(f"{file} is no file of rows; - reads them from standard input.")
     folder = model_folder(where, asked.db)
     with importing():  # torch takes seconds
-        from benchharness.extensions.kept_models.load import load_trained
-        from benchharness.extensions.kept_models.predict import predict_parts
+        from benchharness.extensions.kept_models import load
+        from benchharness.extensions.kept_models import predict as prediction
 
-    model = load_trained(folder, asked.task, trust=asked.trust_remote_code)
+    model = load.load_trained(folder, asked.task, trust=asked.trust_remote_code)
     rows = cut = 0
     counts: tuple[int, ...] = (0, 0, 0, 0)
     with alive(lambda: f"rows predicted so far: {rows:,}"), _sink(asked.out) as write:
         tables = read_parts(file, asked.encoding, no_header=asked.no_header)
-        parts = predict_parts(model, tables, asked.columns, scores=asked.scores)
+        parts = prediction.predict_parts(model, tables, asked.columns, scores=asked.scores)
         for part in parts:
             write(part.lines)
             tell_notes(part.notes)

@@ -53,15 +53,15 @@ def predict(  # noqa: PLR0913  (the command's options)
     """
     folder = model_folder(where, fspath(db))
     # torch takes seconds.
-    from benchharness.extensions.kept_models.load import load_trained
-    from benchharness.extensions.kept_models.predict import predict_parts
+    from benchharness.extensions.kept_models import load
+    from benchharness.extensions.kept_models import predict as prediction
 
-    model = load_trained(folder, task, trust=trust_remote_code)
+    model = load.load_trained(folder, task, trust=trust_remote_code)
     if isinstance(rows, str | Path):
         tables = read_parts(fspath(rows), encoding, no_header=no_header)
     else:
         tables = iter([_table_of(rows)])
-    parts = list(predict_parts(model, tables, columns, scores=scores))
+    parts = list(prediction.predict_parts(model, tables, columns, scores=scores))
     found = pd.DataFrame([line for part in parts for line in part.lines])
     found.attrs["cut"] = sum(part.cut for part in parts)
     found.attrs["flags"] = "; ".join(model.flags)

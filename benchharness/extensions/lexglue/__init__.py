@@ -2,4 +2,4 @@
 
 from benchharness.extension import Extension
 
-EXTENSION = Extension(name="lexglue", package=__name__, suites=("tasks:SUITES",))
+EXTENSION = Extension(name="lexglue", package=__name__, suites=("tasks",))

@@ -5,6 +5,7 @@ The file of a task has the rows of all splits, and one column has the name of th
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from benchharness.tasks.examples import PairExample
 from benchharness.tasks.metrics import label_f1, occurring_f1
 from benchharness.tasks.sources import Row, Source, Split
 from benchharness.tasks.sources.source import label_of, text, texts
-from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
+from benchharness.tasks.suite import ScoreRule, suite_of
 from benchharness.tasks.task import PairTask
 
 ARTICLES = ("2", "3", "5", "6", "8", "9", "10", "11", "14", "P1-1")
@@ -113,20 +114,15 @@ LEXGLUE_TASKS = (
 not included.
 """
 
+_RULE = ScoreRule(
+    name="LexGLUE-3",
+    cells={task.name: ("micro_f1",) for task in LEXGLUE_TASKS},
+    cite="benchharness: the mean micro-F1 of LexGLUE's three tasks of long documents",
+)
+
+TASKS = LEXGLUE_TASKS
 SUITES = (
-    SuiteTasks(
-        Suite(
-            name="lexglue",
-            title="LexGLUE",
-            tasks=tuple(task.name for task in LEXGLUE_TASKS),
-            rule=ScoreRule(
-                name="LexGLUE-3",
-                cells={task.name: ("micro_f1",) for task in LEXGLUE_TASKS},
-                cite="benchharness: the mean micro-F1 of LexGLUE's three tasks of long documents",
-            ),
-            cite=LEXGLUE_TASKS[0].cite,
-            recipe=Path(__file__).with_name("recipe.toml"),
-        ),
-        LEXGLUE_TASKS,
+    replace(
+        suite_of(LEXGLUE_TASKS, "LexGLUE", _RULE), recipe=Path(__file__).with_name("recipe.toml")
     ),
 )

@@ -24,7 +24,7 @@ from benchharness.tasks.examples import SpanExample
 from benchharness.tasks.metrics.squad import normalise, token_f1
 from benchharness.tasks.sources import Row, Source
 from benchharness.tasks.sources.source import number, numbers, splits_of, text, texts
-from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
+from benchharness.tasks.suite import ScoreRule, Suite, suite_of
 from benchharness.tasks.task import SpanTask, cannot_be_learned
 
 # QuAC: a student asks a teacher about a section of Wikipedia (Choi et al., EMNLP 2018).
@@ -473,36 +473,22 @@ HOTPOT = SpanTask(
 )
 
 
-def _suite(title: str, task: SpanTask, score: str, cite: str) -> SuiteTasks:
-    rule = ScoreRule(name=title, cells={task.name: (score,)}, cite=cite)
-    suite = Suite(
-        name=task.suite,
-        title=title,
-        tasks=(task.name,),
-        rule=rule,
-        cite=task.cite,
-        collections=("seeds",),
+def _suite(title: str, task: SpanTask, score: str, rule: str) -> Suite:
+    """Return the suite of one task; `rule` is the citation of the score that counts."""
+    cells = {task.name: (score,)}
+    return suite_of(
+        [task], title, ScoreRule(name=title, cells=cells, cite=rule), collections=("seeds",)
     )
-    return SuiteTasks(suite, (task,))
 
+
+TASKS = (QUAC, COQA, HOTPOT)
+
+_QUAC_RULE = "Choi et al., QuAC, EMNLP 2018: F1 over questions on which people agree"
+_COQA_RULE = "Reddy et al., CoQA, TACL 2019: F1 over all turns"
+_HOTPOT_RULE = "Yang et al., HotpotQA, EMNLP 2018: joint F1, by which its leaderboard is sorted"
 
 SUITES = (
-    _suite(
-        "QuAC",
-        QUAC,
-        "f1",
-        "Choi et al., QuAC, EMNLP 2018: F1 over questions on which people agree",
-    ),
-    _suite(
-        "CoQA",
-        COQA,
-        "f1",
-        "Reddy et al., CoQA, TACL 2019: F1 over all turns",
-    ),
-    _suite(
-        "HotpotQA",
-        HOTPOT,
-        "joint_f1",
-        "Yang et al., HotpotQA, EMNLP 2018: joint F1, by which its leaderboard is sorted",
-    ),
+    _suite("QuAC", QUAC, "f1", _QUAC_RULE),
+    _suite("CoQA", COQA, "f1", _COQA_RULE),
+    _suite("HotpotQA", HOTPOT, "joint_f1", _HOTPOT_RULE),
 )

@@ -15,7 +15,7 @@ from benchharness.tasks.examples import PairExample
 from benchharness.tasks.metrics import accuracy
 from benchharness.tasks.sources import Row, Source
 from benchharness.tasks.sources.source import splits_of, text
-from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
+from benchharness.tasks.suite import ScoreRule, suite_of
 from benchharness.tasks.task import PairTask, has_no_label
 
 GRADES = ("very negative", "negative", "neutral", "positive", "very positive")
@@ -156,20 +156,11 @@ hides its test labels.
 SST_TASKS: tuple[PairTask, ...] = (SST5, SST5_PHRASES, BINARY)
 """SST's tasks, in the order of the leaderboard's columns."""
 
-SUITES = (
-    SuiteTasks(
-        Suite(
-            name="sst",
-            title="SST",
-            tasks=tuple(task.name for task in SST_TASKS),
-            rule=ScoreRule(
-                name="SST-5",
-                cells={"sst/sst5": ("accuracy",)},
-                cite="Socher et al., EMNLP 2013: the root's five classes, trained on sentences",
-            ),
-            cite=SST_TASKS[0].cite,
-            collections=("seeds",),
-        ),
-        SST_TASKS,
-    ),
+_RULE = ScoreRule(
+    name="SST-5",
+    cells={"sst/sst5": ("accuracy",)},
+    cite="Socher et al., EMNLP 2013: the root's five classes, trained on sentences",
 )
+
+TASKS = SST_TASKS
+SUITES = (suite_of(SST_TASKS, "SST", _RULE, collections=("seeds",)),)

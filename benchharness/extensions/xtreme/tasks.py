@@ -31,7 +31,7 @@ from benchharness.tasks.metrics.squad import EVALUATE_MLQA, EVALUATE_V1, MLQA_ME
 from benchharness.tasks.sources import Row, Source, Split
 from benchharness.tasks.sources.source import ODDITIES, text, texts
 from benchharness.tasks.squad import COLUMNS, SQUAD_1, question
-from benchharness.tasks.suite import ScoreRule, Suite, SuiteTasks
+from benchharness.tasks.suite import ScoreRule, suite_of
 from benchharness.tasks.task import (
     Metric,
     PairTask,
@@ -377,16 +377,10 @@ XTREME_7 = ScoreRule(
     cite="Hu et al., XTREME, ICML 2020, without retrieval: languages weigh the same, then tasks",
 )
 
+TASKS = XTREME_TASKS
 SUITES = (
-    SuiteTasks(
-        Suite(
-            name="xtreme",
-            title="XTREME",
-            tasks=tuple(task.name for task in XTREME_TASKS),
-            rule=XTREME_7,
-            cite="Hu et al., XTREME, ICML 2020",
-            recipe=Path(__file__).with_name("recipe.toml"),
-        ),
-        XTREME_TASKS,
+    replace(
+        suite_of(XTREME_TASKS, "XTREME", XTREME_7, "Hu et al., XTREME, ICML 2020"),
+        recipe=Path(__file__).with_name("recipe.toml"),
     ),
 )
