@@ -250,12 +250,15 @@ def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Modu
 @contextmanager
 def _unwritten_is_nan() -> Iterator[None]:
     """Context manager in which torch fills uninitialized memory with NaN (deterministic mode)."""
-    before = torch.get_deterministic_debug_mode()
+    filling: Any = torch.utils.deterministic
+    before = torch.get_deterministic_debug_mode(), filling.fill_uninitialized_memory
     torch.set_deterministic_debug_mode("warn")  # "error" would also refuse operations
+    filling.fill_uninitialized_memory = True  # an earlier job of this process turned it off
     try:
         yield
     finally:
-        torch.set_deterministic_debug_mode(before)
+        torch.set_deterministic_debug_mode(before[0])
+        filling.fill_uninitialized_memory = before[1]
 
 
 def _tensors(network: nn.Module) -> Iterator[tuple[str, Tensor]]:

@@ -272,12 +272,18 @@ def test_config_with_generation_settings_is_kept(tmp_path: Path):
     ],
     ids=["never written", "meta", "not in memory"],
 )
-def test_tensor_without_a_value_after_loading_is_an_error(tmp_path: Path, line: str, sentence: str):
+@pytest.mark.parametrize("after_a_job", [False, True])
+def test_tensor_without_a_value_after_loading_is_an_error(
+    tmp_path: Path, line: str, sentence: str, after_a_job: bool, monkeypatch: pytest.MonkeyPatch
+):
+    # A job turns the filling of uninitialized memory off for the rest of its process.
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", not after_a_job)
     line = "config.strict = getattr(config, 'strict', False)\n" + line
     folder = save_own(tmp_path / "own", computed(line), strict=True)
     with pytest.raises(ModelError, match=sentence) as raised:
         load_encoder(str(folder), None, 1, CODE)
     assert "\n" not in str(raised.value)
+    assert torch.utils.deterministic.fill_uninitialized_memory is not after_a_job  # type: ignore[attr-defined]
 
 
 # what is refused before a worker starts
