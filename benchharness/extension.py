@@ -42,7 +42,17 @@ class Command(NamedTuple):
     after: str = ""
 
 
-Table = Literal["calls", "engines", "loggers"]
+Table = Literal[
+    "calls",
+    "engines",
+    "loggers",
+    "heads",
+    "answers",
+    "hyperparameters",
+    "learners",
+    "prediction_files",
+    "submissions",
+]
 """Tables of an extension whose values are `module:name`."""
 
 
@@ -64,6 +74,19 @@ class Extension:
         loggers: Classes with the methods of `benchharness.loggers.Logger`, keyed by the value of
             `--log`. Each needs the Python package that has the same name as the key.
         suites: The names of modules with the tables TASKS and SUITES of a plugin.
+        heads: Functions `(task, options)` that create a Head of `benchharness.heads`, keyed by head
+            type (`Task.head`). `options` are the hyperparameters of this head type.
+        answers: Subclasses of `benchharness.tasks.answers.base.AnswerType`, keyed by `Task.kind`.
+        hyperparameters: Dataclasses with the hyperparameters of a head type, keyed by head type.
+            Their fields are created by `benchharness.hyperparameter.hyperparameter`.
+        learners: Functions that learn the bag-of-words baseline, keyed by `Task.kind`. They are a
+            Learner of `benchharness.baselines.learners`.
+        prediction_files: Objects that read and write files with predictions, keyed by `Task.kind`.
+            They are a Layout of the extension "submission".
+        submissions: Descriptions of the files for the official server of a suite, keyed by suite.
+            They are a Form of the extension "submission".
+        recipes: The folder in the package with recipe files. The tables of each file are added to
+            the packaged recipe with the same file name.
         custom_tasks: The name of the module that infers tasks from users' own data. It has the
             functions of `benchharness.tasks.custom.CustomTasks`.
         pytest_plugins: The names of modules that pytest loads as plugins.
@@ -77,6 +100,13 @@ class Extension:
     engines: Mapping[str, str] = field(default_factory=dict)
     loggers: Mapping[str, str] = field(default_factory=dict)
     suites: tuple[str, ...] = ()
+    heads: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, str] = field(default_factory=dict)
+    hyperparameters: Mapping[str, str] = field(default_factory=dict)
+    learners: Mapping[str, str] = field(default_factory=dict)
+    prediction_files: Mapping[str, str] = field(default_factory=dict)
+    submissions: Mapping[str, str] = field(default_factory=dict)
+    recipes: str = ""
     custom_tasks: str = ""
     pytest_plugins: tuple[str, ...] = ()
 

@@ -9,12 +9,12 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any, ClassVar, NamedTuple
 
 
-def _later(default: Any) -> Any:
+def later(default: Any) -> Any:
     """Create a dataclass field that enters a fingerprint only if it differs from its default.
 
     Fields that are added to an example class must be of this kind, or the fingerprints of stored
@@ -23,7 +23,7 @@ def _later(default: Any) -> Any:
     return field(default=default, metadata={"later": True})
 
 
-_BESIDE = {"beside": True}
+NOT_IN_FINGERPRINT = {"beside": True}
 """Metadata of a field that is never part of a fingerprint."""
 
 
@@ -73,7 +73,9 @@ class Example:
     """
 
     id: str
-    oddities: tuple[str, ...] = field(default=(), compare=False, repr=False, metadata=_BESIDE)
+    oddities: tuple[str, ...] = field(
+        default=(), compare=False, repr=False, metadata=NOT_IN_FINGERPRINT
+    )
     gold_field: ClassVar[str]
     is_in_unit: ClassVar[bool] = False
 
@@ -147,7 +149,7 @@ class PairExample(Example):
     group: str | None = None
     categories: tuple[str, ...] = ()
     marks: tuple[Mark, ...] = ()
-    about: str = field(default="", metadata=_BESIDE)
+    about: str = field(default="", metadata=NOT_IN_FINGERPRINT)
     gold_field: ClassVar[str] = "label"
     is_in_unit: ClassVar[bool] = True
 
@@ -228,16 +230,16 @@ class SpanExample(Example):
     context: str
     answers: tuple[tuple[str, int], ...] | None = None
     title: str = ""
-    group: str | None = _later(None)
-    categories: tuple[str, ...] = _later(())
-    span: tuple[int, int] | None = _later(None)
-    lead: int = _later(0)
-    evidence: tuple[tuple[int, int], ...] = _later(())
-    classes: tuple[str, ...] = _later(())
-    sentences: tuple[tuple[int, int], ...] = _later(())
-    facts: tuple[int, ...] = _later(())
-    absent: tuple[tuple[str, int], ...] = field(default=(), metadata=_BESIDE)
-    language: str = _later("")
+    group: str | None = later(None)
+    categories: tuple[str, ...] = later(())
+    span: tuple[int, int] | None = later(None)
+    lead: int = later(0)
+    evidence: tuple[tuple[int, int], ...] = later(())
+    classes: tuple[str, ...] = later(())
+    sentences: tuple[tuple[int, int], ...] = later(())
+    facts: tuple[int, ...] = later(())
+    absent: tuple[tuple[str, int], ...] = field(default=(), metadata=NOT_IN_FINGERPRINT)
+    language: str = later("")
     gold_field: ClassVar[str] = "answers"
     is_in_unit: ClassVar[bool] = True
 
@@ -310,7 +312,7 @@ class ChoiceExample(Example):
     question: str
     options: tuple[str, ...]
     gold: tuple[int, ...] | None = None
-    answers: tuple[str, ...] = _later(())
+    answers: tuple[str, ...] = later(())
     group: str | None = None
     gold_field: ClassVar[str] = "gold"
 
@@ -362,7 +364,9 @@ class TagExample(Example):
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
-    document: Surroundings | None = field(default=None, compare=False, repr=False, metadata=_BESIDE)
+    document: Surroundings | None = field(
+        default=None, compare=False, repr=False, metadata=NOT_IN_FINGERPRINT
+    )
     gold_field: ClassVar[str] = "tags"
 
     @property
@@ -451,65 +455,6 @@ class DocumentExample(Example):
             shown=text,
             passage=self.id.rpartition("/")[0],
             slices=(f"genre {self.genre}",) if self.genre else (),
-        )
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Corpus:
-    """Corpus of documents that queries search.
-
-    Attributes:
-        ids: Ids of the documents.
-        texts: Texts of the documents, including their titles.
-        digest: SHA-256 (hex) of all ids and texts.
-        oddities: One sentence per irregularity in the released corpus, as in `Example`.
-    """
-
-    ids: tuple[str, ...]
-    texts: tuple[str, ...]
-    digest: str
-    oddities: tuple[str, ...] = ()
-
-    @cached_property
-    def places(self) -> dict[str, int]:
-        """Indices of the documents, keyed by their ids."""
-        return {name: place for place, name in enumerate(self.ids)}
-
-    def text(self, document: str) -> str:
-        """Return the title and text of a document, or its id if the corpus does not contain it."""
-        place = self.places.get(document)
-        return document if place is None else self.texts[place]
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueryExample(Example):
-    """Query that searches a corpus, with the documents that were judged for it.
-
-    Attributes:
-        text: Text of the query.
-        relevant: (document id, grade) of each judged document; None if hidden.
-        documents: Digest of the corpus.
-        positive: In a training pair, the id of the relevant document.
-        corpus: The corpus, which all queries of a data set share. It is not part of the
-            fingerprint.
-    """
-
-    text: str
-    relevant: tuple[tuple[str, int], ...] | None = None
-    documents: str
-    positive: str = _later("")
-    corpus: Corpus = field(metadata=_BESIDE, compare=False, repr=False)
-    gold_field: ClassVar[str] = "relevant"
-
-    @property
-    def traits(self) -> Traits:
-        """Properties of the example; see `Example.traits`."""
-        return Traits(
-            texts=(self.text,),
-            shown=self.text,
-            asked=self.text,
-            claims=(self.text,),
-            is_blank=not self.text.strip(),
         )
 
 
@@ -623,11 +568,3 @@ class ClusterPrediction(Prediction):
     """Predicted coreference clusters of a document."""
 
     clusters: Clusters
-
-
-@dataclass(frozen=True, kw_only=True)
-class RankingPrediction(Prediction):
-    """Predicted documents for a query: their ids, and the scores by which they are ranked."""
-
-    documents: tuple[str, ...]
-    scores: tuple[float, ...]

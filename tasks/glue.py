@@ -328,6 +328,7 @@ AX = PairTask(
     trained_on=MNLI.name,
     metrics=(matthews,),
     details=tuple(by_category(matthews, category) for category in AX_CATEGORIES),
+    categories={name: title.lower() for name, title in AX_CATEGORIES.items()},
     cite="Wang et al., GLUE: A Multi-Task Benchmark and Analysis Platform, ICLR 2019",
 )
 

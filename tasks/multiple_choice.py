@@ -92,6 +92,7 @@ RACE = ChoiceTask(
     convert=_question,
     metrics=(choice_accuracy,),
     details=tuple(of_group(choice_accuracy, level) for level in LEVELS),
+    categories={level: f"{level} school" for level in LEVELS},
     cite="Lai et al., RACE: Large-scale Reading Comprehension Dataset from Exams, EMNLP 2017",
 )
 

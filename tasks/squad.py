@@ -109,6 +109,7 @@ SQUAD_2 = SpanTask(
     convert=question,
     metrics=SQUAD_V2,
     details=SQUAD_V2_DETAILS,
+    categories={"hasans": "questions with an answer", "noans": "questions without one"},
     script=EVALUATE_V2,
     no_answer=True,
     leaves_out=cannot_be_learned,

@@ -14,13 +14,7 @@ from typing import Any
 from benchharness.discovery import extensions
 from benchharness.errors import BenchError, unknown_name
 from benchharness.tasks.conll import CONLL2012_TASKS, NER
-from benchharness.tasks.encoders import (
-    BEIR_TASKS,
-    EFFICIENCY_TASKS,
-    NEEDLE_TASKS,
-    OWN_FOLDER,
-    SPEEDS,
-)
+from benchharness.tasks.efficiency import EFFICIENCY_TASKS, SPEEDS
 from benchharness.tasks.glue import GLUE_TASKS, SNLI
 from benchharness.tasks.multiple_choice import BLIMP, PAIR_TASKS, PERPLEXITY, RACE, SWAG
 from benchharness.tasks.sources.files import name_key
@@ -118,11 +112,6 @@ _ONE = (
      "benchharness: the mean over sets, each the mean over its groups as babylm-eval has it"),
     ("Pseudo-perplexity", "token_likelihood", ("text/pseudo-perplexity",),
      "Salazar et al., ACL 2020: 1 through exp of the mean loss of all tokens"),
-    ("BEIR-14", "ndcg_10", tuple(task.name for task in BEIR_TASKS),
-     "benchharness: the mean of Thakur et al., NeurIPS 2021, with CQADupstack left out"),
-    ("Retrieval", "ndcg_10", ("retrieval/folder",), "benchharness: a folder in BEIR's layout"),
-    ("Needle", "accuracy", tuple(task.name for task in NEEDLE_TASKS),
-     "benchharness: the mean over lengths, as Zhu et al., LongEmbed, EMNLP 2024"),
 )
 # fmt: on
 """Rules that average one score per task, as (rule name, score name, tasks, citation)."""
@@ -161,12 +150,9 @@ _OF_CORE: tuple[tuple[Sequence[Task], str, str, str, tuple[str, ...]], ...] = (
     ([SWAG], "SWAG", "SWAG", "", SEEDS),
     ([SNLI], "SNLI", "SNLI", "", SEEDS),
     ([BLIMP], "BLiMP", "BLiMP", "", ()),
-    (BEIR_TASKS, "BEIR", "BEIR-14", "", ("paper",)),
-    ([OWN_FOLDER], "Retrieval", "Retrieval", "", ()),
     (PAIR_TASKS, "Minimal pairs", "Minimal-pairs", "", ()),
     ([PERPLEXITY], "Pseudo-perplexity", "Pseudo-perplexity", "", ()),
     (EFFICIENCY_TASKS, "Efficiency", "Efficiency", "", ()),
-    (NEEDLE_TASKS, "Needle", "Needle", "", ()),
 )
 """Suites of the core, as (tasks, title, rule name, citation, collections). An empty citation stands
 for that of the first task."""

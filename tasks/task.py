@@ -1,7 +1,7 @@
 """Benchmark tasks: the source of their rows, the conversion of rows to examples, and the metrics.
 
 There is one class of tasks per type of model head: PairTask, SpanTask, ChoiceTask, TagTask (and its
-subclass RoleTask), CorefTask, RankingTask and TimedTask.
+subclass RoleTask), CorefTask and TimedTask. Extensions define further ones.
 """
 
 import math
@@ -22,8 +22,6 @@ from benchharness.tasks.examples import (
     PairExample,
     PairPrediction,
     Prediction,
-    QueryExample,
-    RankingPrediction,
     RoleExample,
     SpanExample,
     SpanPrediction,
@@ -211,7 +209,18 @@ class Task:
         longest: Number of tokens per row that an encoder must be able to read. If it is 0, the
             recipe sets the maximum length.
         script: Official script whose numbers are printed when a prediction file is scored.
+        categories: Names for figures of the categories that the task has scores for, keyed by the
+            end of the scores' names, e.g. {"middle": "middle school"} for "accuracy_middle".
         head: Type of the model head.
+        example: Class of the examples.
+        hub_type: Type of the task on the Hub (huggingface.co/tasks).
+        has_weights: False if the head has no weights, so that the network is the encoder alone. The
+            pretrained encoder then also predicts without training, and the library
+            sentence-transformers loads the trained one.
+        has_outputs: False if the outputs of two models cannot be compared, so that no student can
+            learn from a teacher.
+        baseline_has_settings: False if the bag-of-words baseline has no hyperparameters, because it
+            counts or compares words. It then uses all training examples.
     """
 
     name: str
@@ -230,7 +239,13 @@ class Task:
     public_tests: bool = False
     longest: int = 0
     script: Script | None = None
+    categories: Mapping[str, str] = field(default_factory=dict)
     head: ClassVar[str]
+    example: ClassVar[type[Example]] = Example
+    hub_type: ClassVar[str] = ""
+    has_weights: ClassVar[bool] = True
+    has_outputs: ClassVar[bool] = True
+    baseline_has_settings: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Set a missing title to the part of the name after the slash."""
@@ -238,8 +253,16 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """Type of the task's answers, which is a key of `tasks.answers.ANSWER_TYPES`."""
+        """Type of the task's answers, by which `tasks.answers.answer_type` finds their class."""
         return self.head
+
+    def problems(self, example: Any) -> Iterator[str]:
+        """Check an example, and yield a predicate such as "has no words" for each problem found.
+
+        Only examples of the class `example` are checked with this method.
+        """
+        del example  # tasks without an override accept all examples, even a query without a text
+        return iter(())
 
     @property
     def suite(self) -> str:
@@ -297,6 +320,8 @@ class PairTask(Task):
     multi_label: bool = False
     scale: tuple[float, float] = (0.0, 1.0)
     head: ClassVar[str] = "pair"
+    example: ClassVar[type[Example]] = PairExample
+    hub_type: ClassVar[str] = "text-classification"
 
     @property
     def is_regression(self) -> bool:
@@ -307,6 +332,10 @@ class PairTask(Task):
     def kind(self) -> str:
         """Type of the answers: "class", "number" or "labels"."""
         return "number" if self.is_regression else "labels" if self.multi_label else "class"
+
+    def problems(self, example: PairExample) -> Iterator[str]:
+        """Check the texts, the label and the marks of an example; see `Task.problems`."""
+        return _pair_faults(self, example)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,6 +358,12 @@ class SpanTask(Task):
     facts: bool = False
     files: Literal["squad", "quac", "coqa", "hotpotqa"] = "squad"
     head: ClassVar[str] = "span"
+    example: ClassVar[type[Example]] = SpanExample
+    hub_type: ClassVar[str] = "question-answering"
+
+    def problems(self, example: SpanExample) -> Iterator[str]:
+        """Check the answers, offsets and classes of an example; see `Task.problems`."""
+        return _span_faults(self, example)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,6 +382,12 @@ class ChoiceTask(Task):
     option: str = "option"
     weighs_tokens: bool = False
     head: ClassVar[str] = "choice"
+    example: ClassVar[type[Example]] = ChoiceExample
+    hub_type: ClassVar[str] = "multiple-choice"
+
+    def problems(self, example: ChoiceExample) -> Iterator[str]:
+        """Check the options of an example; see `Task.problems`."""
+        return _choice_faults(example)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -362,6 +403,13 @@ class TagTask(Task):
     details: tuple[Metric[TagPrediction, TagExample], ...] = ()
     tags: tuple[str, ...] = ()
     head: ClassVar[str] = "tag"
+    example: ClassVar[type[Example]] = TagExample
+    hub_type: ClassVar[str] = "token-classification"
+    baseline_has_settings: ClassVar[bool] = False
+
+    def problems(self, example: TagExample) -> Iterator[str]:
+        """Check the words and tags of an example; see `Task.problems`."""
+        return _tag_faults(self, example)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -369,6 +417,7 @@ class RoleTask(TagTask):
     """Task that tags the arguments of a marked predicate (semantic role labelling)."""
 
     convert: Callable[[Row], RoleExample]
+    example: ClassVar[type[Example]] = RoleExample
 
     @property
     def kind(self) -> str:
@@ -389,20 +438,14 @@ class CorefTask(Task):
     details: tuple[Metric[ClusterPrediction, DocumentExample], ...] = ()
     genres: tuple[str, ...] = ()
     head: ClassVar[str] = "coref"
+    example: ClassVar[type[Example]] = DocumentExample
+    hub_type: ClassVar[str] = "token-classification"
+    has_outputs: ClassVar[bool] = False
+    baseline_has_settings: ClassVar[bool] = False
 
-
-@dataclass(frozen=True, kw_only=True)
-class RankingTask(Task):
-    """Task that ranks the documents of a corpus for a query.
-
-    The labels of its test split are public.
-    """
-
-    convert: Callable[[Row], QueryExample]
-    metrics: tuple[Metric[RankingPrediction, QueryExample], ...]
-    details: tuple[Metric[RankingPrediction, QueryExample], ...] = ()
-    public_tests: bool = True
-    head: ClassVar[str] = "ranking"
+    def problems(self, example: DocumentExample) -> Iterator[str]:
+        """Check the words and clusters of a document; see `Task.problems`."""
+        return _cluster_faults(example)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -413,6 +456,7 @@ class TimedTask(Task):
     metrics: tuple[Metric[TimedPrediction, TimedExample], ...]
     details: tuple[Metric[TimedPrediction, TimedExample], ...] = ()
     head: ClassVar[str] = "timed"
+    example: ClassVar[type[Example]] = TimedExample
 
 
 def score(
@@ -489,24 +533,11 @@ def find_fault(task: Task, example: Example) -> str:
 
     Returns the first problem as the predicate of a sentence ("has no words"), or an empty text.
     """
-    match task, example:
-        case PairTask(), PairExample():
-            faults = _pair_faults(task, example)
-        case SpanTask(), SpanExample():
-            faults = _span_faults(task, example)
-        case ChoiceTask(), ChoiceExample():
-            faults = _choice_faults(example)
-        case TagTask(), TagExample() if (task.kind == "role") == isinstance(example, RoleExample):
-            faults = _tag_faults(task, example)
-        case CorefTask(), DocumentExample():
-            faults = _cluster_faults(example)
-        case RankingTask(), QueryExample():
-            faults = iter(())  # nothing to check: even a query without a text is valid
-        case TimedTask(), TimedExample():
-            faults = iter(())
-        case _:
-            return f"is a {type(example).__name__}, which no {task.head} task has"
-    return next(faults, "")
+    # A role example is a tag example too, but a tag task has no use for its predicate.
+    is_role = isinstance(example, RoleExample)
+    if not isinstance(example, task.example) or is_role != issubclass(task.example, RoleExample):
+        return f"is a {type(example).__name__}, which no {task.head} task has"
+    return next(task.problems(example), "")
 
 
 def _pair_faults(task: PairTask, example: PairExample) -> Iterator[str]:

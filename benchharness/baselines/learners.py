@@ -10,6 +10,7 @@ from scipy.sparse import hstack
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from benchharness.discovery import member, places
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.answers.spans import split_sentences
 from benchharness.tasks.examples import (
@@ -22,8 +23,6 @@ from benchharness.tasks.examples import (
     PairExample,
     PairPrediction,
     Prediction,
-    QueryExample,
-    RankingPrediction,
     SpanExample,
     SpanPrediction,
     TagExample,
@@ -344,42 +343,23 @@ def _stretches(example: DocumentExample) -> Iterator[Mention]:
         first = end
 
 
-# Ranking: documents that share words with the query, weighted by rarity; nothing is learned.
-
-
-def learn_documents(
-    _task: Task, examples: Sequence[QueryExample], _values: Mapping[str, Any]
-) -> Predictor:
-    """Rank documents by the cosine of TF-IDF vectors, and on ties by descending id."""
-    corpus = examples[0].corpus
-    vectorizer = TfidfVectorizer(sublinear_tf=True)
-    documents = vectorizer.fit_transform(corpus.texts)  # [documents, words]
-
-    def predict(asked: Sequence[QueryExample]) -> tuple[RankingPrediction, ...]:
-        return tuple(_ranking(e, documents @ vectorizer.transform([e.text]).T) for e in asked)
-
-    def _ranking(asked: QueryExample, cosines: Any) -> RankingPrediction:
-        column = cosines.tocoo()
-        pairs = zip(column.data.tolist(), (corpus.ids[row] for row in column.row), strict=True)
-        best = sorted((each for each in pairs if each[1] != asked.id), reverse=True)[:100]
-        scores, names = zip(*best, strict=True) if best else ((), ())
-        return RankingPrediction(id=asked.id, documents=names, scores=scores)
-
-    return predict
-
-
 # The bag-of-words baseline: a linear model over TF-IDF weights of words and word pairs.
 
 
 def learn_bag_of_words(task: Task, examples: Sequence[Any], values: Mapping[str, Any]) -> Predictor:
     """Learn the bag-of-words baseline of a task, with the learner for its kind.
 
-    Tagging, coreference and ranking use all training examples, other kinds at most `max_examples`.
-    If all of these have the same label, the majority baseline is used, because a classifier needs
-    two labels.
+    At most `max_examples` training examples are used, or all of them if the baseline has no
+    settings on this task. If all of these have the same label, the majority baseline is used,
+    because a classifier needs two labels.
     """
-    learn = LEARNERS.get(task.kind, learn_majority)
-    if task.kind in ("tag", "role", "coref", "ranking"):
+    added = places("learners")
+    learn: Learner = (
+        member(f"the baseline of {task.kind}", added[task.kind])
+        if task.kind in added
+        else LEARNERS.get(task.kind, learn_majority)
+    )
+    if not task.baseline_has_settings:
         return learn(task, examples, values)
     kept: Sequence[Any] = subset(examples, values["max_examples"])
     if task.kind in ("class", "labels") and len({example.label for example in kept}) < 2:
@@ -396,6 +376,5 @@ LEARNERS: Mapping[str, Learner] = {
     "tag": learn_words,
     "role": learn_words,
     "coref": learn_mentions,
-    "ranking": learn_documents,
 }
 """Learners of the bag-of-words baseline, keyed by the kind of a task."""

@@ -398,7 +398,7 @@ def _check_beginning(student: Job, teacher: Job) -> None:
 
 def _check_labels(student: Job, teacher: Job) -> None:
     ours, theirs = find_task(student.task), find_task(teacher.task)
-    if ours.head in ("coref", "ranking"):
+    if not ours.has_outputs:
         raise BenchError(
             f"{student.title} has no outputs to learn from: each model ranks spans, or places "
             "texts, in a way of its own. Leave --teacher out."

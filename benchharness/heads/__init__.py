@@ -16,13 +16,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from benchharness.discovery import member, places
 from benchharness.encoder import Encoder
 from benchharness.encoder.packing import Packing
 from benchharness.errors import BenchError, ModelError
 from benchharness.models.folder import GPT
-from benchharness.recipes.recipe import HeadOptions, SpanOptions
+from benchharness.recipes.recipe import SpanOptions
 from benchharness.tasks.read import SplitRows
-from benchharness.tasks.task import CorefTask, SpanTask, Task
+from benchharness.tasks.task import SpanTask, Task
 from benchharness.training.batching import Features
 
 
@@ -225,18 +226,25 @@ def _lm_losses(states: Tensor, goals: Tensor, weight: Tensor) -> Tensor:
     return functional.cross_entropy((states @ weight.T).float(), goals, reduction="none")
 
 
-HEADS = ("pair", "span", "choice", "tag", "ranking")
-"""Head types, except for coreference; each is also the name of a module in this package."""
+HEADS = ("pair", "span", "choice", "tag", "coref")
+"""Head types of the core; each is also the name of a module in this package."""
 
 
-def head_for(task: Task, options: HeadOptions | None = None) -> Head:
+def head_for(task: Task, options: Any = None) -> Head:
     """Return the head for a task, configured with a recipe's options for its head type.
 
     A text-to-text head is created by `text_head` in heads/text.py instead, because it needs a
     tokenizer.
+
+    Raises:
+        BenchError: Neither the core nor an extension has a head of this type.
     """
-    if task.head not in HEADS and not isinstance(task, CorefTask):
-        known = ", ".join(HEADS)
+    added = places("heads")
+    if task.head in added:
+        make: Any = member(f"the head type {task.head}", added[task.head])
+        return make(task, options)  # type: ignore[no-any-return]
+    if task.head not in HEADS:
+        known = ", ".join((*HEADS, *added))
         raise BenchError(f"{task.name} needs a {task.head} head, and there are only: {known}.")
     answers = isinstance(options, SpanOptions) and (options.answerable_weight or options.beam_size)
     head: Head = _file("answer" if answers else task.head).head(task, options)

@@ -394,6 +394,13 @@ def read_object(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+MEAN, FIRST, LAST = "mean", "first", "last"
+"""Ways to pool the token states of a text into its vector."""
+
+POOLINGS = {"mean_tokens": MEAN, "cls_token": FIRST, "lasttoken": LAST}
+"""Names of poolings in sentence-transformers, mapped to benchharness's."""
+
+
 def stated_pooling(folder: Path) -> str:
     """Return how sentence-transformers pools a folder's tokens into a vector; "" if not stated."""
     modes = read_object(folder / "1_Pooling" / "config.json")

@@ -30,12 +30,13 @@ LACKING = {
     ("openai-gpt", "choice"),
     ("openai-gpt", "span"),
     ("openai-gpt", "tag"),
+    ("t5", BODY),
     ("t5", "choice"),
     ("t5", "pair"),
-    ("t5", "ranking"),
     ("t5", "span"),
 }
-"""Pairs of family and head type without a usable class in transformers.
+"""Pairs of family and head type without a usable class in transformers. BODY stands for all heads
+without weights.
 
 T5 has classes for some of these head types, but they need the decoder.
 """
@@ -95,7 +96,7 @@ def published_class(
     """
     if lacking := next(_lacking(task, recipe, SHARED.get(family, family), is_foreign), ""):
         return Published(lacking=lacking, is_compared=SHARED.get(family, family) in COMPARED)
-    if recipe.ranking:
+    if not (recipe.text or task.has_weights):
         return Published(auto_class=BODY)
     kind = "Seq2SeqLM" if recipe.text else KINDS[task.head]
     return Published(auto_class=f"AutoModelFor{kind}")
@@ -109,7 +110,8 @@ def _lacking(task: Task, recipe: Recipe, family: str, is_foreign: bool) -> Itera
     if own := answer_type(task).unpublished():
         yield own
     yield from _of_recipe(recipe)
-    if (family, task.head) in LACKING or not (recipe.ranking or _has_head(family, task.head)):
+    head = task.head if task.has_weights else BODY
+    if (family, head) in LACKING or not (head == BODY or _has_head(family, head)):
         yield f"{family} with a {task.head} head"
 
 

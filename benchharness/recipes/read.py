@@ -38,11 +38,13 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from importlib import import_module
 from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from benchharness.discovery import extensions
 from benchharness.errors import BenchError
 from benchharness.leaderboard.job import START_FROM, TOGETHER, Setting
 from benchharness.recipes.recipe import EACH, check_setting
@@ -146,6 +148,30 @@ def _read(path: Path) -> Mapping[str, Mapping[str, Setting]]:
     return _read_packaged(path) if _PACKAGE in path.parents else _parse(path)
 
 
+@cache
+def _read_packaged(path: Path) -> Mapping[str, Mapping[str, Setting]]:
+    """Parse a packaged file, and add the tables that extensions have for this recipe.
+
+    Packaged files never change and are read for every model and task, so the result is cached.
+    """
+    tables = dict(_parse(path))
+    for folder in _added_folders():
+        if (added := folder / path.name).is_file():
+            tables |= _parse(added)
+    return tables
+
+
+@cache
+def _added_folders() -> tuple[Path, ...]:
+    """Return the folders of extensions with tables for packaged recipes."""
+    return tuple(
+        Path(root) / each.recipes
+        for each in extensions()
+        if each.recipes
+        for root in import_module(each.package).__path__
+    )
+
+
 def _parse(path: Path) -> Mapping[str, Mapping[str, Setting]]:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -156,10 +182,6 @@ def _parse(path: Path) -> Mapping[str, Mapping[str, Setting]]:
     except (ValueError, RecursionError) as error:  # an integer of 5,000 digits is a ValueError
         raise BenchError(f"the recipe {path} is not valid TOML: {error}.") from None
     return {table: _settings(path, table, lines) for table, lines in _tables(path, document)}
-
-
-_read_packaged = cache(_parse)
-"""`_parse` with a cache: packaged files never change and are read for every model and task."""
 
 
 def file_facts(path: Path) -> dict[str, Any]:

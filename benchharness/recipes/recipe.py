@@ -9,9 +9,26 @@ settings, and thus from its key. A group is None if none of its hyperparameters 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any, ClassVar, NamedTuple, get_args, get_type_hints
+from typing import Any, ClassVar, get_args, get_type_hints
 
+from benchharness.discovery import member, places
 from benchharness.errors import BenchError, ModelError, unknown_name
+from benchharness.hyperparameter import (
+    BELOW_ONE,
+    COUNT,
+    COUNT_OR_NONE,
+    FACTOR,
+    FLAG,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    Facts,
+    Rule,
+    as_number,
+    count,
+    hyperparameter,
+    one_of,
+)
 from benchharness.leaderboard.job import Setting
 
 FINE_TUNED = "fine-tuned"
@@ -41,9 +58,6 @@ SCHEDULES = (LINEAR, "cosine", "constant", "polynomial", "slanted-triangular")
 
 SENTENCE, DOCUMENT = "sentence", "document"
 """Input of an encoder for tagging: a sentence alone, or the sentence within its document."""
-
-MEAN, FIRST, LAST = "mean", "first", "last"
-"""Ways to pool the token states of a text into its vector."""
 
 ADAMW, ADAFACTOR = "adamw", "adafactor"
 
@@ -94,48 +108,6 @@ def kept_layers(wanted: int | str, count: int) -> list[int]:
     return kept
 
 
-# Validation: `read` parses a value and returns None if it is invalid; `expected` describes the
-# valid values.
-
-Value = str | int | float | bool
-
-
-class _Rule(NamedTuple):
-    read: Callable[[object], Value | None]
-    expected: str
-    words: tuple[str, ...] = ()
-
-
-def _as_number(value: object) -> float | None:
-    # True is an int in Python: without this check it would be a learning rate of 1.
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None  # "nan" and "inf" are invalid
-
-
-def _number(words: str, holds: Callable[[float], bool], *, whole: bool = False) -> _Rule:
-    def read(value: object) -> int | float | None:
-        number = _as_number(value)
-        if number is None or not holds(number) or (whole and not number.is_integer()):
-            return None
-        return int(number) if whole else number  # 3.0 and 3 give the same job key
-
-    return _Rule(read, f"a {'whole ' * whole}number that is {words}")
-
-
-def _count(least: int) -> _Rule:
-    return _number(f"at least {least}", lambda value: value >= least, whole=True)
-
-
-def _one_of(*words: str) -> _Rule:
-    expected = f"one of: {', '.join(words)}"
-    return _Rule(lambda value: str(value) if value in words else None, expected, words)
-
-
 def _read_features(value: object) -> str | None:
     """Parse a choice of features, and normalize a layer number in it; return None if invalid."""
     word = str(value)
@@ -148,7 +120,7 @@ def _read_features(value: object) -> str | None:
 def _read_rows(value: object) -> str | None:
     """Parse "dev" or "train:SHARE", and normalize the share; return None if invalid."""
     text = str(value)
-    share = _as_number(text.removeprefix(_HELD_OUT))
+    share = as_number(text.removeprefix(_HELD_OUT))
     if text == ON_DEV:
         return text
     if not text.startswith(_HELD_OUT) or share is None or not 0 < share < 1:
@@ -158,7 +130,7 @@ def _read_rows(value: object) -> str | None:
 
 def _read_layers(value: object) -> int | str | None:
     """Parse a number of layers (0: all) or a list of layers ("0+2+4"); return None if invalid."""
-    number = _as_number(value)
+    number = as_number(value)
     if number is not None:
         return int(number) if number >= 0 and number.is_integer() else None
     words = str(value).split(AND)
@@ -168,59 +140,8 @@ def _read_layers(value: object) -> int | str | None:
     return AND.join(map(str, named)) if named == sorted(set(named)) else None  # no duplicates
 
 
-_POSITIVE = _number("above 0", lambda value: value > 0)
-_NOT_NEGATIVE = _number("at least 0", lambda value: value >= 0)
-_SHARE = _number("at least 0 and at most 1", lambda value: 0 <= value <= 1)
-_BELOW_ONE = _number("at least 0 and below 1", lambda value: 0 <= value < 1)
-_FACTOR = _number("above 0 and at most 1", lambda value: 0 < value <= 1)
-_COUNT, _COUNT_OR_NONE = _count(1), _count(0)
-_ROOM = _count(6)  # up to four special tokens (RoBERTa's for a pair) and one token of each text
-_TARGETS = _count(3)  # the token before the answer (in BART), one answer token, and the end token
-_FLAGS = {"true": True, "yes": True, "false": False, "no": False}
-_FLAG = _Rule(lambda value: _FLAGS.get(str(value).lower()), "true or false")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Facts:
-    """Metadata of a hyperparameter in addition to its name and type.
-
-    Attributes:
-        rule: Validation of its values.
-        default: Default value; MISSING if there is none.
-        stated: Whether a job's settings include the value even if it is the default.
-        aliases: Other names of the hyperparameter in transformers' TrainingArguments and example
-            scripts, in peft, and in common usage.
-        heads: Head types that the hyperparameter applies to; empty for all.
-        unless: Settings that make the hyperparameter meaningless. If one of them is on, the value
-            is left out.
-        needs: Setting (a name, or name=value) or technique without which the hyperparameter is
-            meaningless and left out.
-        excludes: Settings that the hyperparameter cannot be combined with, mapped to their effects
-            in words for the error message.
-        instead_of: Hyperparameter that gives the same quantity in another unit. If one recipe sets
-            one of the two and a recipe that overrides it sets the other, the latter is used.
-    """
-
-    rule: _Rule
-    default: Any
-    stated: bool
-    aliases: tuple[str, ...] = ()
-    heads: tuple[str, ...] = ()
-    unless: tuple[str, ...] = ()
-    needs: str = ""
-    excludes: Mapping[str, str] = field(default_factory=dict)
-    instead_of: str = ""
-
-
-def _value(
-    rule: _Rule, default: Any = MISSING, *, aliases: str = "", unless: str = "", **facts: Any
-) -> Any:
-    """Declare a hyperparameter as a field of a group; without a default, every job states it."""
-    facts |= {"aliases": tuple(aliases.split()), "unless": tuple(unless.split())}
-    facts.setdefault("stated", default is MISSING)  # every job has a value without a default
-    known = Facts(rule=rule, default=default, **facts)
-    return field(default=default, metadata={"facts": known})
-
+_ROOM = count(6)  # up to four special tokens (RoBERTa's for a pair) and one token of each text
+_TARGETS = count(3)  # the token before the answer (in BART), one answer token, and the end token
 
 _FROZEN = "leaves the encoder as it is"
 _WHOLE = "trains encoder and decoder whole"
@@ -252,17 +173,19 @@ class Optim:
     memory but 20 to 33 % more time.
     """
 
-    learning_rate: float = _value(_POSITIVE, aliases="lr")
-    batch_size: int = _value(_COUNT, aliases="bs per_device_train_batch_size train_batch_size")
-    accumulation: int = _value(_COUNT, aliases="gradient_accumulation_steps")
-    weight_decay: float = _value(_NOT_NEGATIVE, aliases="wd")
-    max_grad_norm: float = _value(_NOT_NEGATIVE, aliases="clip grad_clip")
-    decoupled_weight_decay: float = _value(_BELOW_ONE, 0.0, instead_of="weight_decay")
-    head_learning_rate: float | None = _value(_POSITIVE, None, unless="features")
-    optimizer: str = _value(_one_of(ADAMW, ADAFACTOR), ADAMW, aliases="optim")
-    deterministic: bool = _value(_FLAG, False)
-    activation_checkpointing: bool = _value(
-        _FLAG, False, unless="features", aliases="gradient_checkpointing checkpointing"
+    learning_rate: float = hyperparameter(POSITIVE, aliases="lr")
+    batch_size: int = hyperparameter(
+        COUNT, aliases="bs per_device_train_batch_size train_batch_size"
+    )
+    accumulation: int = hyperparameter(COUNT, aliases="gradient_accumulation_steps")
+    weight_decay: float = hyperparameter(NOT_NEGATIVE, aliases="wd")
+    max_grad_norm: float = hyperparameter(NOT_NEGATIVE, aliases="clip grad_clip")
+    decoupled_weight_decay: float = hyperparameter(BELOW_ONE, 0.0, instead_of="weight_decay")
+    head_learning_rate: float | None = hyperparameter(POSITIVE, None, unless="features")
+    optimizer: str = hyperparameter(one_of(ADAMW, ADAFACTOR), ADAMW, aliases="optim")
+    deterministic: bool = hyperparameter(FLAG, False)
+    activation_checkpointing: bool = hyperparameter(
+        FLAG, False, unless="features", aliases="gradient_checkpointing checkpointing"
     )
 
 
@@ -271,9 +194,9 @@ class Adam:
     """Hyperparameters of AdamW's moments."""
 
     unless: ClassVar = ("optimizer",)
-    adam_beta1: float = _value(_BELOW_ONE)
-    adam_beta2: float = _value(_BELOW_ONE)
-    adam_epsilon: float = _value(_POSITIVE, aliases="adam_eps eps")
+    adam_beta1: float = hyperparameter(BELOW_ONE)
+    adam_beta2: float = hyperparameter(BELOW_ONE)
+    adam_epsilon: float = hyperparameter(POSITIVE, aliases="adam_eps eps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,12 +209,14 @@ class Schedule:
     according to `schedule`; `schedule_power` is the power of the schedule "polynomial".
     """
 
-    epochs: float = _value(_POSITIVE, aliases="num_train_epochs num_epochs")
-    warmup_ratio: float = _value(_SHARE, aliases="warmup")
-    schedule: str = _value(_one_of(*SCHEDULES), LINEAR)
-    schedule_power: float = _value(_POSITIVE, 1.0, needs="schedule=polynomial")
-    warmup_steps: int = _value(_COUNT_OR_NONE, 0, instead_of="warmup_ratio")
-    steps: int = _value(_COUNT_OR_NONE, 0, instead_of="epochs", aliases="max_steps train_steps")
+    epochs: float = hyperparameter(POSITIVE, aliases="num_train_epochs num_epochs")
+    warmup_ratio: float = hyperparameter(SHARE, aliases="warmup")
+    schedule: str = hyperparameter(one_of(*SCHEDULES), LINEAR)
+    schedule_power: float = hyperparameter(POSITIVE, 1.0, needs="schedule=polynomial")
+    warmup_steps: int = hyperparameter(COUNT_OR_NONE, 0, instead_of="warmup_ratio")
+    steps: int = hyperparameter(
+        COUNT_OR_NONE, 0, instead_of="epochs", aliases="max_steps train_steps"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,10 +233,10 @@ class Rows:
     has each batch of each task once, in random order.
     """
 
-    max_tokens: int = _value(_ROOM, aliases="max_seq_length max_length")
-    shots: int = _value(_COUNT_OR_NONE, 0)
-    train_languages: str = _value(_Rule(lambda value: str(value).lower(), "languages"), "")
-    sampling_power: float | None = _value(_NOT_NEGATIVE, None, needs="together")
+    max_tokens: int = hyperparameter(_ROOM, aliases="max_seq_length max_length")
+    shots: int = hyperparameter(COUNT_OR_NONE, 0)
+    train_languages: str = hyperparameter(Rule(lambda value: str(value).lower(), "languages"), "")
+    sampling_power: float | None = hyperparameter(NOT_NEGATIVE, None, needs="together")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -327,14 +252,14 @@ class Selection:
     held out from training. In the latter case, dev is scored once, with the final weights.
     """
 
-    evaluations: int = _value(_COUNT)
-    best_checkpoint: bool = _value(_FLAG, False)
-    early_stopping: int = _value(_COUNT_OR_NONE, 0)
-    average_last: int = _value(
-        _COUNT, 1, excludes={"best_checkpoint": _ENDS, "early_stopping": _ENDS}
+    evaluations: int = hyperparameter(COUNT)
+    best_checkpoint: bool = hyperparameter(FLAG, False)
+    early_stopping: int = hyperparameter(COUNT_OR_NONE, 0)
+    average_last: int = hyperparameter(
+        COUNT, 1, excludes={"best_checkpoint": _ENDS, "early_stopping": _ENDS}
     )
-    select_on: str = _value(
-        _Rule(_read_rows, "dev, or train:SHARE with a share between 0 and 1, as in train:0.1"),
+    select_on: str = hyperparameter(
+        Rule(_read_rows, "dev, or train:SHARE with a share between 0 and 1, as in train:0.1"),
         ON_DEV,
     )
 
@@ -359,12 +284,12 @@ class EncoderOptions:
     layer counts as `top_layer_depth` layers below the head.
     """
 
-    dropout: float | None = _value(
-        _BELOW_ONE, None, unless="features", aliases="hidden_dropout_prob"
+    dropout: float | None = hyperparameter(
+        BELOW_ONE, None, unless="features", aliases="hidden_dropout_prob"
     )
-    classifier_dropout: float | None = _value(_BELOW_ONE, None, unless="as_text")
-    features: str = _value(
-        _Rule(
+    classifier_dropout: float | None = hyperparameter(BELOW_ONE, None, unless="as_text")
+    features: str = hyperparameter(
+        Rule(
             _read_features,
             f"one of: {', '.join(FEATURES)}, {LAYER}N with N from 1, or {EACH} for every layer",
             FEATURES,
@@ -372,25 +297,25 @@ class EncoderOptions:
         FINE_TUNED,
         excludes={"as_text": _WHOLE},
     )
-    lora_rank: int = _value(
-        _COUNT_OR_NONE,
+    lora_rank: int = hyperparameter(
+        COUNT_OR_NONE,
         0,
         excludes={"features": _FROZEN, "as_text": _WHOLE},
         aliases="lora_r rank",
     )
-    unfreeze: str = _value(
-        _one_of("all", "gradual"), "all", excludes={"features": _FROZEN, "as_text": _WHOLE}
+    unfreeze: str = hyperparameter(
+        one_of("all", "gradual"), "all", excludes={"features": _FROZEN, "as_text": _WHOLE}
     )
-    layer_decay: float = _value(
-        _FACTOR,
+    layer_decay: float = hyperparameter(
+        FACTOR,
         1.0,
         unless="features",
         excludes={"as_text": _WHOLE},
         aliases="layerwise_learning_rate_decay llrd",
     )
-    top_layer_depth: int = _value(_COUNT_OR_NONE, 2, needs="layer_decay", unless="features")
-    layers: int | str = _value(
-        _Rule(
+    top_layer_depth: int = hyperparameter(COUNT_OR_NONE, 2, needs="layer_decay", unless="features")
+    layers: int | str = hyperparameter(
+        Rule(
             _read_layers, "a number of layers, or those to keep by their numbers from 0, as 0+2+4"
         ),
         0,
@@ -415,12 +340,12 @@ class PairOptions:
 
     heads: ClassVar = ("pair", "choice")
     unless: ClassVar = ("as_text",)
-    orders: str = _value(
-        _one_of(GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS),
+    orders: str = hyperparameter(
+        one_of(GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS),
         GIVEN_ORDER,
         heads=("pair",),
     )
-    lm_weight: float = _value(_NOT_NEGATIVE, 0.0, unless="features")
+    lm_weight: float = hyperparameter(NOT_NEGATIVE, 0.0, unless="features")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -436,11 +361,11 @@ class SpanOptions:
 
     heads: ClassVar = ("span",)
     unless: ClassVar = ("as_text",)
-    stride: int = _value(_COUNT, 128, stated=True, aliases="doc_stride")
-    max_question_tokens: int = _value(_COUNT, 64, stated=True, aliases="max_query_length")
-    answerable_weight: float = _value(_NOT_NEGATIVE, 0.0)
-    beam_size: int = _value(_COUNT_OR_NONE, 0)
-    max_answer_tokens: int = _value(_COUNT, MAX_ANSWER_TOKENS, aliases="max_answer_length")
+    stride: int = hyperparameter(COUNT, 128, stated=True, aliases="doc_stride")
+    max_question_tokens: int = hyperparameter(COUNT, 64, stated=True, aliases="max_query_length")
+    answerable_weight: float = hyperparameter(NOT_NEGATIVE, 0.0)
+    beam_size: int = hyperparameter(COUNT_OR_NONE, 0)
+    max_answer_tokens: int = hyperparameter(COUNT, MAX_ANSWER_TOKENS, aliases="max_answer_length")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -454,8 +379,8 @@ class TagOptions:
     """
 
     heads: ClassVar = ("tag",)
-    lstm_size: int = _value(_COUNT_OR_NONE, 0)
-    context: str = _value(_one_of(SENTENCE, DOCUMENT), SENTENCE)
+    lstm_size: int = hyperparameter(COUNT_OR_NONE, 0)
+    context: str = hyperparameter(one_of(SENTENCE, DOCUMENT), SENTENCE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -468,25 +393,7 @@ class CorefOptions:
     """
 
     heads: ClassVar = ("coref",)
-    training_segments: int | None = _value(_COUNT, None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RankingOptions:
-    """Options for text vectors, by which documents are ranked.
-
-    `pooling` makes a text's vector from its token states: their mean, or the state of the first or
-    last token. Training multiplies cosines by `similarity_scale` before the softmax.
-    """
-
-    heads: ClassVar = ("ranking",)
-    pooling: str = _value(
-        _one_of(MEAN, FIRST, LAST),
-        MEAN,
-        stated=True,
-        excludes={"features": "reads a frozen encoder, as --shots 0 does"},
-    )
-    similarity_scale: float = _value(_POSITIVE, 20.0, stated=True)
+    training_segments: int | None = hyperparameter(COUNT, None)
 
 
 SHAPES: Mapping[str, tuple[int, int]] = {
@@ -507,13 +414,13 @@ class TimedOptions:
     """
 
     heads: ClassVar = ("timed",)
-    reference: str = _value(
-        _one_of(*SHAPES),
+    reference: str = hyperparameter(
+        one_of(*SHAPES),
         "bert-base",
         stated=True,
         excludes=dict.fromkeys(("features", "lora_rank"), "is timed for no encoder"),
     )
-    passes: int = _value(_COUNT, 5, stated=True)
+    passes: int = hyperparameter(COUNT, 5, stated=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -524,8 +431,8 @@ class TextOptions:
     Settings that only other heads use are left out.
     """
 
-    as_text: bool = _value(_FLAG, False)
-    max_target_tokens: int | None = _value(
+    as_text: bool = hyperparameter(FLAG, False)
+    max_target_tokens: int | None = hyperparameter(
         _TARGETS, None, needs="as_text", aliases="max_target_length"
     )
 
@@ -544,22 +451,20 @@ class StudentOptions:
     """
 
     needs: ClassVar = "teacher"
-    teacher_weight: float | None = _value(_SHARE, None, aliases="alpha_ce")
-    temperature: float | None = _value(_POSITIVE, None)
-    layer_weight: float = _value(_NOT_NEGATIVE, 0.0)
-    layer_epochs: float = _value(_NOT_NEGATIVE, 0.0)
-    layer_learning_rate: float | None = _value(_POSITIVE, None)
-    from_teacher: bool = _value(_FLAG, False)
-
-
-HeadOptions = PairOptions | SpanOptions | TagOptions | CorefOptions | RankingOptions
+    teacher_weight: float | None = hyperparameter(SHARE, None, aliases="alpha_ce")
+    temperature: float | None = hyperparameter(POSITIVE, None)
+    layer_weight: float = hyperparameter(NOT_NEGATIVE, 0.0)
+    layer_epochs: float = hyperparameter(NOT_NEGATIVE, 0.0)
+    layer_learning_rate: float | None = hyperparameter(POSITIVE, None)
+    from_teacher: bool = hyperparameter(FLAG, False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """All hyperparameters of a training; with the model, the data and the seed, they determine it.
 
-    The groups for Adam, heads and techniques are None if a job has none of their values.
+    The groups for Adam, heads and techniques are None if a job has none of their values. `added`
+    are the groups that extensions define, keyed by head type.
     """
 
     optim: Optim
@@ -572,38 +477,37 @@ class Recipe:
     span: SpanOptions | None = None
     tag: TagOptions | None = None
     coref: CorefOptions | None = None
-    ranking: RankingOptions | None = None
     timed: TimedOptions | None = None
     text: TextOptions | None = None
     student: StudentOptions | None = None
+    added: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Recipe":
         """Build a recipe from values that are keyed by hyperparameter."""
-        found = {}
-        for each in fields(cls):
-            kind = _GROUPS[each.name]
-            own = {name: values[name] for name in _names(kind) if name in values}
-            if own or each.default is MISSING:
-                found[each.name] = kind(**own)
-        return cls(**found)
+        found: dict[str, Any] = {}
+        for name, kind in _GROUPS.items():
+            own = {each: values[each] for each in _names(kind) if each in values}
+            if own or name in _NEEDED:
+                found[name] = kind(**own)
+        added = {name: found.pop(name) for name in _ADDED if name in found}
+        return cls(**found, added=added)
 
     @classmethod
     def untrained(cls, values: Mapping[str, Any]) -> "Recipe":
         """Build the recipe of a job without training; values that only training needs are 0."""
-        groups = [_GROUPS[each.name] for each in fields(cls) if each.default is MISSING]
-        needed = [each.name for group in groups for each in fields(group)]
+        needed = [each for name in _NEEDED for each in _names(_GROUPS[name])]
         needed = [name for name in needed if SETTINGS[name].default is MISSING]
         return cls.of({**dict.fromkeys(needed, 0), **values})
 
-    def of_head(self, head: str) -> HeadOptions | None:
+    def of_head(self, head: str) -> Any:
         """Return the group of options for a head type; None if the job has no such options."""
-        groups: dict[str, HeadOptions | None] = {
+        groups: dict[str, Any] = {
+            **self.added,
             **dict.fromkeys(PairOptions.heads, self.pair),
             "span": self.span,
             "tag": self.tag,
             "coref": self.coref,
-            "ranking": self.ranking,
         }
         return groups.get(head)
 
@@ -614,10 +518,25 @@ class Recipe:
         return cls.of(values | {"max_grad_norm": values["max_grad_norm"] or math.inf})
 
 
-_GROUPS: Mapping[str, type] = {
-    name: (get_args(kind) or (kind,))[0] for name, kind in get_type_hints(Recipe).items()
+_ADDED: Mapping[str, type] = {
+    head: member(f"the hyperparameters of the head type {head}", place)
+    for head, place in places("hyperparameters").items()
 }
-"""Classes of the groups, keyed by the field names of Recipe."""
+"""Classes of the groups that extensions define, keyed by head type."""
+
+_GROUPS: Mapping[str, type] = {
+    name: (get_args(kind) or (kind,))[0]
+    for name, kind in get_type_hints(Recipe).items()
+    if name != "added"
+} | {**_ADDED}
+"""Classes of the groups, keyed by the field names of Recipe, or by head type."""
+
+_NEEDED = tuple(
+    each.name
+    for each in fields(Recipe)
+    if each.default is MISSING and each.default_factory is MISSING
+)
+"""Names of the groups that every recipe has."""
 
 
 def _names(group: type) -> list[str]:

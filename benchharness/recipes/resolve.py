@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from benchharness.errors import BenchError, ModelError, unknown_name
+from benchharness.hyperparameter import Value
 from benchharness.leaderboard.job import FEATURES_SETTING as FEATURES
 from benchharness.leaderboard.job import (
     PRETRAINED,
@@ -21,7 +22,7 @@ from benchharness.leaderboard.job import (
     recipe_label,
 )
 from benchharness.models.families import is_causal
-from benchharness.models.folder import has_decoder, no_decoder
+from benchharness.models.folder import LAST, has_decoder, no_decoder
 from benchharness.models.spec import ModelSpec
 from benchharness.models.weights import config_of, count_layers, family_config, reach
 from benchharness.recipes.read import (
@@ -41,11 +42,9 @@ from benchharness.recipes.recipe import (
     DISTILLATION,
     EACH,
     FINE_TUNED,
-    LAST,
     LAYER,
     SETTINGS,
     TEACHER,
-    Value,
     applying,
     check_setting,
     clashes,
@@ -63,17 +62,16 @@ BASELINE = "baseline"
 _BAG_OF_WORDS = Path(__file__).parent / "fixed" / "bag_of_words.toml"
 
 
-def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
-    """Return the settings of a baseline on tasks of a head type; a user cannot change them.
+def baseline_settings(name: str, task: Task) -> Mapping[str, Setting]:
+    """Return the settings of a baseline on a task; a user cannot change them.
 
-    The majority baseline has no settings. Neither has the bag of words on tags (where it counts the
-    tags of each word), coreference (where it finds the mentions of train again) and ranking (where
-    it compares words).
+    The majority baseline has no settings. Neither has the bag of words on tasks where it counts or
+    compares words, such as tagging.
     """
-    if name != "bag-of-words" or head in ("tag", "coref", "ranking"):
+    if name != "bag-of-words" or not task.baseline_has_settings:
         return {}
     tables = read_recipe(_BAG_OF_WORDS)
-    return {**tables["default"], **tables.get(f"head/{head}", {})}
+    return {**tables["default"], **tables.get(f"head/{task.head}", {})}
 
 
 _PAPER = "paper"
@@ -175,7 +173,8 @@ def resolve_sweep(
     """
     head = TASKS[task].head
     if spec.is_baseline:
-        return (ResolvedRecipe(name=BASELINE, settings=baseline_settings(spec.name, head)),)
+        settings = baseline_settings(spec.name, TASKS[task])
+        return (ResolvedRecipe(name=BASELINE, settings=settings),)
     return _Asked(
         spec=spec,
         tables=("default", f"head/{head}", task),
@@ -548,9 +547,13 @@ def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping
 
 def _of_decoders(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str, Setting]]:
     """Yield a layer with the values that hold for every decoder, if the model is a decoder."""
-    if "head/ranking" in tables and is_decoder(spec):
-        yield {"pooling": LAST_OF_DECODER}
+    pooled = SETTINGS[POOLING].heads if POOLING in SETTINGS else ()
+    if any(f"head/{head}" in tables for head in pooled) and is_decoder(spec):
+        yield {POOLING: LAST_OF_DECODER}
 
+
+POOLING = "pooling"
+"""Hyperparameter of heads that pool the token states of a text into a vector."""
 
 LAST_OF_DECODER = Setting(value=LAST, source="ours: a decoder's last state alone has seen all")
 """Default pooling of a decoder: the state of the last token is the text's vector."""

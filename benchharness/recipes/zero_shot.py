@@ -13,13 +13,13 @@ from pathlib import Path
 
 from benchharness.errors import BenchError, ModelError
 from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Setting
-from benchharness.models.folder import stated_pooling
+from benchharness.models.folder import MEAN, POOLINGS, stated_pooling
 from benchharness.models.spec import ModelSpec
 from benchharness.models.weights import reach
-from benchharness.recipes.recipe import FIRST, LAST, MEAN
 from benchharness.recipes.resolve import (
     LAST_OF_DECODER,
     MAX_TOKENS,
+    POOLING,
     ResolvedRecipe,
     for_own_rows,
     is_decoder,
@@ -27,7 +27,7 @@ from benchharness.recipes.resolve import (
     within_reach,
 )
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.task import ChoiceTask, RankingTask, Task, TimedTask
+from benchharness.tasks.task import ChoiceTask, Task, TimedTask
 
 PATTERN, WORD = "pattern", "word "
 """Name of the setting with the pattern, and prefix of the names of settings with a label's word."""
@@ -42,12 +42,8 @@ class _Pattern:
     words: Mapping[str, str] = field(default_factory=dict)
 
 
-POOLING = "pooling"
 OF_FOLDER = "1_Pooling/config.json"
 """File of a sentence-transformers folder that states its pooling; used as the setting's source."""
-
-POOLINGS = {"mean_tokens": MEAN, "cls_token": FIRST, "lasttoken": LAST}
-"""Names of poolings in sentence-transformers, mapped to benchharness's."""
 
 
 def _pooling(spec: ModelSpec) -> Setting:
@@ -109,13 +105,13 @@ def timed_recipes(
 def zero_shot_recipe(task: str, spec: ModelSpec) -> ResolvedRecipe:
     """Return the zero-shot recipe of a task: its pattern, the labels' words and the maximum length.
 
-    The recipe of a ranking task has a pooling instead of a pattern.
+    If the head has no weights, the recipe has a pooling instead of a pattern.
 
     Raises:
         BenchError: The task has no candidate answers that a language model could score.
     """
     found = find_task(task)
-    if isinstance(found, RankingTask):
+    if not found.has_weights:
         settings = {POOLING: _pooling(spec), MAX_TOKENS: _MAX_TOKENS}
         return ResolvedRecipe(name=ZERO_SHOT, settings=within_reach(settings, spec))
     known = _patterns().get(found.name, _OPTION if isinstance(found, ChoiceTask) else None)

@@ -62,7 +62,7 @@ def _made(folder: Path, job: Job, compute: Compute, *, task: str, every_state: b
     if is_class:
         pretrained: Any = encoder.network
         pretrained.tie_weights()  # a folder in transformers' format has T5's embeddings once
-        is_body = recipe.text or recipe.ranking
+        is_body = recipe.text or not run.setups[0].task.has_weights
         load_class(network, folder, "" if is_body else pretrained.base_model_prefix, name)
     run.to_predict()
     if not is_class:

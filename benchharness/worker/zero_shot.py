@@ -29,14 +29,15 @@ from benchharness.worker.technique import Work
 def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
     """Predict and score every split with a pretrained model, without training.
 
-    A language model scores the candidate answers; for a ranking task, an encoder ranks documents.
+    A language model scores the candidate answers. If the task's head has no weights, the encoder
+    predicts with that head instead.
 
     Raises:
         DataError: If a split differs from the one that the job was planned with.
         ModelError: If the checkpoint is not a language model.
     """
-    if find_task(job.task).head == "ranking":
-        return _rank(job, report)
+    if not find_task(job.task).has_weights:
+        return _predict_with_head(job, report)
     began, started = time.monotonic(), now()
     compute = find_compute(job.precision, deterministic=False)
     report(Progress(phase="loading"))
@@ -67,8 +68,8 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
     return _result(job, evaluations, provenance, _cost(model.network, began, loaded))
 
 
-def _rank(job: Job, report: Reporter) -> Result:
-    """Rank the corpus for the queries of every split, with the vectors of a pretrained encoder."""
+def _predict_with_head(job: Job, report: Reporter) -> Result:
+    """Predict every split with a pretrained encoder and a head that has no weights."""
     began, started = time.monotonic(), now()
     compute = find_compute(job.precision, deterministic=False)
     report(Progress(phase="loading"))

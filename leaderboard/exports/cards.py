@@ -16,16 +16,6 @@ from benchharness.tasks.sources.hub import go_offline_if_unreachable
 from benchharness.tasks.suites import TASKS, full_title
 from benchharness.tasks.task import Task
 
-TASK_TYPES = {
-    "pair": "text-classification",
-    "span": "question-answering",
-    "choice": "multiple-choice",
-    "tag": "token-classification",
-    "coref": "token-classification",
-    "ranking": "text-retrieval",
-}
-"""Task type on the Hub (huggingface.co/tasks), keyed by the type of head."""
-
 METRICS = {
     "mcc": "matthews_correlation",
     "pearson": "pearsonr",
@@ -237,7 +227,7 @@ def eval_result(  # noqa: PLR0913  (fields of the hub)
     """
     known = task.source.splits.get(split) if is_official else None
     return _import_hub().EvalResult(
-        task_type=TASK_TYPES[task.head],
+        task_type=task.hub_type,
         dataset_type=task.source.hub if is_official else "other",
         dataset_name=full_title(task.name) + ("" if is_official else " (not the official data)"),
         dataset_config=task.source.config if is_official else None,

@@ -1,15 +1,17 @@
-"""Answer types (classes, spans, tags, rankings, ...), and comparisons of stored predictions.
+"""Answer types (classes, spans, tags, ...), and comparisons of stored predictions.
 
 Each module of this package implements one or more answer types.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
+from benchharness.discovery import member, places
+from benchharness.errors import BenchError
 from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.answers.choices import Choices
 from benchharness.tasks.answers.clusters import Coreference
 from benchharness.tasks.answers.labels import Classes, LabelSets, Numbers, Timings
-from benchharness.tasks.answers.rankings import Rankings
 from benchharness.tasks.answers.spans import Spans
 from benchharness.tasks.answers.tags import Roles, Tags
 from benchharness.tasks.examples import Prediction
@@ -24,15 +26,30 @@ ANSWER_TYPES: Mapping[str, type[AnswerType]] = {
     "tag": Tags,
     "role": Roles,
     "coref": Coreference,
-    "ranking": Rankings,
     "timed": Timings,
 }
-"""Classes that handle a task's answers, keyed by `Task.kind`."""
+"""Answer types of the core, keyed by `Task.kind`."""
 
 
 def answer_type(task: Task) -> AnswerType:
-    """Return the object that reads, judges, averages and displays answers to this task."""
-    return ANSWER_TYPES[task.kind](task)
+    """Return the object that reads, judges, averages and displays answers to this task.
+
+    Raises:
+        BenchError: Neither the core nor an extension has answers of this kind.
+    """
+    return _class_of(task.kind)(task)
+
+
+@cache
+def _class_of(kind: str) -> type[AnswerType]:
+    if kind in ANSWER_TYPES:
+        return ANSWER_TYPES[kind]
+    added = places("answers")
+    if kind not in added:
+        known = ", ".join((*ANSWER_TYPES, *added))
+        raise BenchError(f"no answer type is called {kind!r}; expected one of {known}.")
+    found: type[AnswerType] = member(f"the answer type {kind}", added[kind])
+    return found
 
 
 NEAR = 1e-4

@@ -1,8 +1,6 @@
 """Data sources: the Hugging Face hub, official files, and the embedded mini data."""
 
 from collections.abc import Iterable, Sequence
-from importlib import import_module
-from typing import Any
 
 from benchharness.errors import BenchError, DataError
 from benchharness.tasks.sources.files import Data, mini_folder, parse_data
@@ -25,23 +23,17 @@ __all__ = [
 
 def rows(source: Source, split: str, data: Data) -> list[Row]:
     """Return the rows of one split; raise DataError if the split is missing or malformed."""
-    is_beir = source.format == "beir"
     if source.reader is not None:
         folder = mini_folder() if data.source == "mini" else data.folder
         found, place = list(source.reader(split, folder)), str(data)
     elif data.files is None:
-        found = _beir().hub_queries(source, split) if is_beir else hub_rows(source, split)
+        found = (source.read_hub or hub_rows)(source, split)
         place = f"{source.hub} ({source.config})"
     else:
         files, place = _official(source, split, data), str(data)
-        found = _beir().file_queries(files.paths[0]) if is_beir else file_rows(files)
+        found = source.read_file(files.paths[0]) if source.read_file else file_rows(files)
     arranged = _arranged(source, split, found, f"the split {split} of {place}")
     return [{**row, "idx": index} for index, row in enumerate(arranged)]
-
-
-def _beir() -> Any:
-    """Import the reader of BEIR's data sets, which only retrieval tasks need."""
-    return import_module("benchharness.tasks.sources.beir")
 
 
 def _official(source: Source, split: str, data: Data) -> OfficialFiles:

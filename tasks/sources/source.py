@@ -29,10 +29,10 @@ Place = Union[Path, "Member"]
 """File or folder, on the disk or in an archive; `str()` returns its path."""
 
 _Json = Literal["jsonl", "squad", "race", "quac", "coqa", "hotpotqa"]
-Format = Literal["tsv", "csv", "conll", "conll2012", "conllu", "beir", "pairs", _Json]
+Format = Literal["tsv", "csv", "conll", "conll2012", "conllu", "pairs", _Json]
 """Format of official files: tables separated by tabs or commas, the columns of CoNLL-2003,
-CoNLL-2012 or Universal Dependencies, BEIR's folders, files of minimal pairs, one JSON object per
-line, SQuAD's JSON, RACE's folders, and the JSON of QuAC, CoQA and HotpotQA."""
+CoNLL-2012 or Universal Dependencies, files of minimal pairs, one JSON object per line, SQuAD's
+JSON, RACE's folders, and the JSON of QuAC, CoQA and HotpotQA."""
 
 Column = str | int | tuple[str, ...]
 """Location of a column in an official file: its name in the header, its dotted path in a JSON
@@ -113,6 +113,10 @@ class Source:
             share.
         reader: Function `(split, path)` that reads a split in another format. The path is a file
             or folder, the folder of the mini data, or None for the hub.
+        read_file: Function `(path)` that reads the official file of a split, if the file has
+            another format.
+        read_hub: Function `(source, split)` that reads a split on the hub, if its rows are not
+            those of one config.
         language_of: Function that returns the language of a row if a file has several languages. It
             returns None if the row belongs to every language, and raises ValueError if the row has
             no known language.
@@ -138,6 +142,8 @@ class Source:
     unfold: Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]] | None = None
     arrange: Callable[[Sequence[Row]], Sequence[Row]] | None = None
     reader: Callable[[str, Path | None], Sequence[Row]] | None = None
+    read_file: Callable[[Place], list[Row]] | None = None
+    read_hub: Callable[["Source", str], list[Row]] | None = None
     language_of: Callable[[Row], str | None] | None = None
 
     @property

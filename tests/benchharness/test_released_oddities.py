@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchharness.tasks.sources.beir import AGAIN, NO_DOCUMENT
+from benchharness.extensions.retrieval.files import AGAIN, NO_DOCUMENT
 from benchharness.tasks.sources.files import mini_folder
 
 

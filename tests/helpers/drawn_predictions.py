@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from functools import cache
 
+from benchharness.extensions.retrieval.task import RankingPrediction, RankingTask
 from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.tasks.examples import (
     ChoicePrediction,
@@ -11,22 +12,13 @@ from benchharness.tasks.examples import (
     Example,
     PairPrediction,
     Prediction,
-    RankingPrediction,
     SpanPrediction,
     TagPrediction,
 )
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.task import (
-    ChoiceTask,
-    CorefTask,
-    PairTask,
-    RankingTask,
-    SpanTask,
-    TagTask,
-    Task,
-)
+from benchharness.tasks.task import ChoiceTask, CorefTask, PairTask, SpanTask, TagTask, Task
 
 
 @cache

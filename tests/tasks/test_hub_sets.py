@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from benchharness.extensions.retrieval.files import HEADER
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data, Source, rows
-from benchharness.tasks.sources.beir import HEADER
 from benchharness.tasks.suites import TASKS
 from tests.helpers.hub_catalogue import DATA
 from tests.helpers.hub_files import stored_row, write_configs, write_parquet

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from benchharness.errors import BenchError
-from benchharness.tasks.encoders import EFFICIENCY_TASKS
+from benchharness.tasks.efficiency import EFFICIENCY_TASKS
 from benchharness.tasks.multiple_choice import PAIR_TASKS
 from benchharness.tasks.suites import (
     COLLECTIONS,

@@ -15,7 +15,7 @@ from benchharness.extensions.kept_models.measure import Check
 from benchharness.heads.choice import BLANKS
 from benchharness.kept_folders import TAKEN
 from benchharness.leaderboard.boards.cell import marked, note_lines
-from benchharness.leaderboard.exports.cards import METRICS, TASK_TYPES, eval_result, model_card_data
+from benchharness.leaderboard.exports.cards import METRICS, eval_result, model_card_data
 from benchharness.leaderboard.job import Job, shown_source
 from benchharness.leaderboard.result import COLLAPSED
 from benchharness.leaderboard.sharing import is_label
@@ -157,7 +157,7 @@ def _metadata(card: Card) -> str:
         datasets=[card.task.source.hub] if card.is_official else None,
         license=card.license,
         library_name="sentence-transformers" if card.auto_class == BODY else "transformers",
-        pipeline_tag="text2text-generation" if _is_text(card) else TASK_TYPES[card.task.head],
+        pipeline_tag="text2text-generation" if _is_text(card) else card.task.hub_type,
         metrics=[METRICS.get(name, name) for name in sorted(metrics)],
         tags=["benchharness"],
     )

@@ -20,13 +20,10 @@ from benchharness.encoder.padding import SEES_PADDING
 from benchharness.heads import Limits
 from benchharness.heads.choice import filled
 from benchharness.heads.tokens import SURROGATES
-from benchharness.models.folder import stated_pooling
-from benchharness.recipes.recipe import FIRST, MEAN
-from benchharness.recipes.zero_shot import POOLINGS
+from benchharness.models.folder import FIRST, MEAN, POOLINGS, stated_pooling
 from benchharness.tasks.examples import (
     ChoiceExample,
     PairExample,
-    QueryExample,
     SpanExample,
     TagExample,
 )
@@ -102,7 +99,7 @@ class PlainModel:
         room = limits.max_tokens - tokenizer.num_special_tokens_to_add(pair=True) - len(asked_ids)
         return self._windows(question, example.context, room=room, step=min(limits.stride, room))
 
-    def _of_ranking(self, example: QueryExample, _: Limits) -> list[Row]:
+    def _of_ranking(self, example: Any, _: Limits) -> list[Row]:
         texts = (example.text, example.corpus.text(example.positive))
         return [row for text in texts for row in self._encoded(text, truncation=True)]
 

@@ -39,8 +39,8 @@ from benchharness.kept_folders import TAKEN, check_folder, check_place, new_fold
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.sharing import shared_outcome
 from benchharness.models.families import is_causal
+from benchharness.models.folder import POOLINGS
 from benchharness.recipes.classes import BODY, Published, published_class
-from benchharness.recipes.zero_shot import POOLINGS
 from benchharness.worker.checkpoint import WEIGHTS, KeptRun
 from benchharness.worker.frozen import LiveEncoder
 
@@ -124,7 +124,7 @@ def take(
         else:
             model.network.encoder = _encoder_of(model)  # in fp32 it returns the last states
             write_published(model, draft, found.auto_class)
-            if model.recipe.ranking:
+            if found.auto_class == BODY:
                 write_modules(model, draft)
             checked = check(model, draft, found.auto_class, dev)
         if not anyway:
@@ -172,9 +172,8 @@ def write_modules(model: TrainedModel, folder: Path) -> None:
     The names in them are those of release 5: release 6 reads them too, but earlier releases cannot
     read the files of release 6.
     """
-    assert model.recipe.ranking, "of a retrieval run"
     encoder: Any = model.network.encoder
-    chosen = model.recipe.ranking.pooling
+    chosen = model.recipe.of_head(model.task.head).pooling
     files: dict[str, Any] = {
         "modules.json": [
             {

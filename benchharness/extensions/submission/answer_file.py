@@ -3,14 +3,16 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from benchharness.errors import DataError, one_line
 from benchharness.tasks.examples import Prediction
+from benchharness.tasks.read import SplitRows
 from benchharness.tasks.sources.formats import content_of
+from benchharness.tasks.task import Metric
 
 # Types of answers in a file. Each can interpret an answer that is spelled differently.
 
@@ -406,6 +408,45 @@ class PredictionFile:
     def missing(self) -> int:
         """Number of rows that are missing in the file."""
         return self.left_out + sum(bool(getattr(p, "missing", False)) for p in self.predictions)
+
+
+FileScores = Mapping[Metric[Any, Any], float | None]
+"""Scores that depend on details of a file, keyed by metric."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Functions for prediction files in one layout.
+
+    Attributes:
+        read: Function that reads a file.
+        own_scores: Function that computes the scores which depend on details of the file: on the
+            order of equal no-answer scores, or on the tag scheme.
+        takes_scores: True if no-answer scores can be given in a second file.
+    """
+
+    read: Callable[[Path, Any, SplitRows, Any], PredictionFile]
+    own_scores: Callable[[PredictionFile, Sequence[Any]], FileScores] = lambda *_: {}
+    takes_scores: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """Description of the submission of a suite that is not a zip.
+
+    Attributes:
+        split: Prefix, or several prefixes, of the names of the splits to submit.
+        write: Function `(task, predictions, examples, threshold)` that returns the content of each
+            file, keyed by its name. The name is "" if the submission is a single file; "{}" in a
+            name is replaced by the language.
+        needs_rows: True if `write` needs the examples; otherwise it gets an empty sequence.
+        ending: File extension if the submission is a single file.
+    """
+
+    split: str | tuple[str, ...]
+    write: Callable[[Any, Any, Any, float | None], Mapping[str, bytes]]
+    needs_rows: bool = False
+    ending: str = ""
 
 
 def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:

@@ -3,17 +3,20 @@
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from benchharness.discovery import member, places
 from benchharness.errors import BenchError, DataError
 from benchharness.extensions.submission.answer_file import (
     AnswerFile,
     Answers,
+    FileScores,
     Labels,
     LabelSet,
+    Layout,
     Number,
     PredictionFile,
     Text,
@@ -24,7 +27,6 @@ from benchharness.extensions.submission.files import SUBMISSIONS, read_answer_fi
 from benchharness.extensions.submission.json_lines import Option
 from benchharness.extensions.submission.questions import read_answers, read_conversations
 from benchharness.extensions.submission.table import LETTERS, RACE_HEADER
-from benchharness.extensions.submission.trec import read_run
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.examples import (
@@ -38,7 +40,7 @@ from benchharness.tasks.read import SplitRows
 from benchharness.tasks.sources.formats import (
     content_of,
 )
-from benchharness.tasks.task import Metric, SpanTask, Task
+from benchharness.tasks.task import SpanTask, Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,8 +271,6 @@ def read_none(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> Predicti
 
 # Scores that depend on the file itself, keyed by metric; None if the script does not compute them.
 
-FileScores = Mapping[Metric[Any, Any], float | None]
-
 
 def _swept(found: PredictionFile, examples: Sequence[Any]) -> FileScores:
     """Compute the scores at the best threshold, with ties in the order of the no-answer scores.
@@ -286,22 +286,6 @@ def _of_columns(found: PredictionFile, _examples: Sequence[Any]) -> FileScores:
     return {tag_accuracy: words_share(found.columns)} if found.columns else {}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """Functions for prediction files in one layout.
-
-    Attributes:
-        read: Function that reads a file.
-        own_scores: Function that computes the scores which depend on details of the file: on the
-            order of equal no-answer scores, or on the tag scheme.
-        takes_scores: True if no-answer scores can be given in a second file.
-    """
-
-    read: Callable[[Path, Any, SplitRows, NoAnswer], PredictionFile]
-    own_scores: Callable[[PredictionFile, Sequence[Any]], FileScores] = lambda *_: {}
-    takes_scores: bool = False
-
-
 LABELS = Layout(read=read_labels)
 
 LAYOUTS: Mapping[str, Layout] = {
@@ -311,7 +295,6 @@ LAYOUTS: Mapping[str, Layout] = {
     "choice": LABELS,
     "tag": Layout(read=read_columns, own_scores=_of_columns),
     "role": Layout(read=read_roles),
-    "ranking": Layout(read=read_run),
     "coref": Layout(read=read_clusters),
     "squad": Layout(read=read_spans, own_scores=_swept, takes_scores=True),
     **dict.fromkeys(("quac", "coqa", "hotpotqa"), Layout(read=read_questions)),
@@ -321,6 +304,10 @@ LAYOUTS: Mapping[str, Layout] = {
 
 def layout_of(task: Task) -> Layout:
     """Return the functions for the prediction files of a task."""
+    added = places("prediction_files")
+    if task.kind in added:
+        found: Layout = member(f"the prediction files of {task.kind}", added[task.kind])
+        return found
     return LAYOUTS.get(getattr(task, "files", task.kind), Layout(read=read_none))
 
 

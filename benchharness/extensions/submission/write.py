@@ -1,14 +1,15 @@
 """Create the files of a submission from stored predictions, or from constant answers."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchharness.discovery import member, places
 from benchharness.errors import BenchError, DataError
-from benchharness.extensions.submission.answer_file import AnswerFile
+from benchharness.extensions.submission.answer_file import AnswerFile, Form
 from benchharness.extensions.submission.columns import write_clusters, write_roles
 from benchharness.extensions.submission.files import (
     SUBMISSIONS,
@@ -22,7 +23,6 @@ from benchharness.extensions.submission.questions import (
     write_predictions,
 )
 from benchharness.extensions.submission.table import write_race
-from benchharness.extensions.submission.trec import write_run
 from benchharness.leaderboard.result import Result, RunRow, predictions_of
 from benchharness.leaderboard.store.store import Store
 from benchharness.splits import ChangedRowsError
@@ -162,25 +162,6 @@ def _filled(file: AnswerFile, data: str) -> bytes:
 # reads.
 
 
-@dataclass(frozen=True, kw_only=True)
-class Form:
-    """Description of the submission of a suite that is not a zip.
-
-    Attributes:
-        split: Prefix, or several prefixes, of the names of the splits to submit.
-        write: Function `(task, predictions, examples, threshold)` that returns the content of each
-            file, keyed by its name. The name is "" if the submission is a single file; "{}" in a
-            name is replaced by the language.
-        needs_rows: True if `write` needs the examples; otherwise it gets an empty sequence.
-        ending: File extension if the submission is a single file.
-    """
-
-    split: str | tuple[str, ...]
-    write: Callable[[Any, Any, Any, float | None], Mapping[str, bytes]]
-    needs_rows: bool = False
-    ending: str = ""
-
-
 def _in_form(
     stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted, form: Form
 ) -> list[Gathered]:
@@ -263,13 +244,10 @@ FORMS: Mapping[str, Form] = {
     "quac": Form(split="dev", write=_questions, ending=".jsonl"),
     "coqa": Form(split="dev", write=_questions, ending=".json"),
     "hotpotqa": Form(split="dev", write=_questions, needs_rows=True, ending=".json"),
-    **dict.fromkeys(
-        ("beir", "retrieval"),
-        Form(
-            split=("test", "dev"),  # MS MARCO has only dev
-            write=lambda _, predictions, *__: {"run.trec": write_run(predictions)},
-        ),
-    ),
+    **{
+        suite: member(f"the submission of {suite}", place)
+        for suite, place in places("submissions").items()
+    },
 }
 """Descriptions of the submissions that are not zips, keyed by suite."""
 

@@ -3,13 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
-from types import MappingProxyType
 
 from benchharness.leaderboard.boards.cell import Cell, marked, score_bounds, score_names, shown
 from benchharness.leaderboard.report import plots as chart
 from benchharness.leaderboard.statistics import Interval, useful_interval
 from benchharness.leaderboard.text import counted
-from benchharness.tasks.encoders import DEPTHS
 from benchharness.tasks.suite import ScoreRule
 from benchharness.tasks.suites import find_task, title_of
 
@@ -103,21 +101,6 @@ def _interval(cell: Cell) -> Interval | None:
 
 # Bars by category, for tasks whose scorer reports categories.
 
-CATEGORIES: Mapping[str, str] = MappingProxyType(
-    {
-        "lex_sem": "lexical semantics",
-        "pr_ar_str": "predicate-argument structure",
-        "logic": "logic",
-        "knowledge": "knowledge",
-        "hasans": "questions with an answer",
-        "noans": "questions without one",
-        "middle": "middle school",
-        "high": "high school",
-        **{f"depth_{depth}": f"depth {depth} %" for depth in DEPTHS},
-    }
-)
-"""Names of categories (of AX, SQuAD, RACE and needle tasks), keyed by the suffixes of scores."""
-
 _TOP, _BAR, _HEADING, _GAP = 6.0, 17, 18, 8
 """Position of the first category, and heights: of a bar with its margin, of the name of a category,
 and of the space below a category."""
@@ -186,7 +169,7 @@ def category_names(task: str, rule: ScoreRule) -> dict[str, str]:
     """
     known = {metric.name for metric in find_task(task).details}
     for name in score_names(task, rule):
-        found = {label: f"{name}_{end}" for end, label in CATEGORIES.items()}
+        found = {label: f"{name}_{end}" for end, label in find_task(task).categories.items()}
         if found := {label: score for label, score in found.items() if score in known}:
             return found
     return {}

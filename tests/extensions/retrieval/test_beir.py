@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from benchharness.errors import DataError
+from benchharness.extensions.retrieval.metrics import ndcg, recall
+from benchharness.extensions.retrieval.task import QueryExample, RankingPrediction
 from benchharness.tasks.answers import answer_type
-from benchharness.tasks.examples import QueryExample, RankingPrediction
-from benchharness.tasks.metrics import ndcg, recall
 from benchharness.tasks.read import odd_sentences, read
 from benchharness.tasks.sources import Data, beir
 from benchharness.tasks.sources.files import mini_folder

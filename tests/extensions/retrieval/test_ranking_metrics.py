@@ -7,9 +7,9 @@ import pytest
 import pytrec_eval
 
 from benchharness.errors import DataError
-from benchharness.extensions.submission.trec import write_run
-from benchharness.tasks.examples import Corpus, QueryExample, RankingPrediction
-from benchharness.tasks.metrics import ndcg, ranked, recall, reciprocal_rank
+from benchharness.extensions.retrieval.metrics import ndcg, ranked, recall, reciprocal_rank
+from benchharness.extensions.retrieval.task import Corpus, QueryExample, RankingPrediction
+from benchharness.extensions.retrieval.trec import write_run
 
 CORPUS = Corpus(ids=(), texts=(), digest="")
 

@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.errors import DataError
+from benchharness.extensions.retrieval.metrics import ranked
+from benchharness.extensions.retrieval.task import RankingPrediction, RankingTask
 from benchharness.extensions.submission.answer_file import (
     Faults,
+    Form,
+    Layout,
     PredictionFile,
     decoded,
     require_clear,
 )
-from benchharness.tasks.examples import RankingPrediction
-from benchharness.tasks.metrics import ranked
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.sources.formats import content_of
-from benchharness.tasks.task import RankingTask
 
 _NAME = "benchharness"
 
@@ -139,3 +140,13 @@ def _is_out_of_order(ranking: Ranking) -> bool:
     listed = sorted(ranking.values(), key=lambda each: (len(each[1]), each[1]))
     scores = array("f", [score for score, _ in listed])
     return any(one < other for one, other in pairwise(scores))
+
+
+LAYOUT = Layout(read=read_run)
+"""Prediction files of ranking tasks, which `bench score` reads."""
+
+SUBMISSION = Form(
+    split=("test", "dev"),  # MS MARCO has only dev
+    write=lambda _, predictions, *__: {"run.trec": write_run(predictions)},
+)
+"""Submission of BEIR and of custom data in its layout."""

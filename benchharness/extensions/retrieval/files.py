@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchharness.errors import DataError
-from benchharness.tasks.examples import Corpus
+from benchharness.extensions.retrieval.task import Corpus
 from benchharness.tasks.sources.formats import parse_object, read_lines
 from benchharness.tasks.sources.hub import hub_dataset
 from benchharness.tasks.sources.source import ODDITIES, Place, Row, Source, Split

@@ -10,12 +10,12 @@ from torch.nn import functional
 
 from benchharness.encoder import load_encoder, set_dropout
 from benchharness.errors import ModelError
+from benchharness.extensions.retrieval.head import KEPT, decode, learned, loss
+from benchharness.extensions.retrieval.hyperparameters import RankingOptions
+from benchharness.extensions.retrieval.task import Corpus, QueryExample
 from benchharness.heads import Limits, head_for
-from benchharness.heads.ranking import KEPT, decode, learned, loss
 from benchharness.models import find_model
-from benchharness.recipes.recipe import RankingOptions
 from benchharness.recipes.zero_shot import zero_shot_recipe
-from benchharness.tasks.examples import Corpus, QueryExample
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.suites import find_task

@@ -5,9 +5,9 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from json import dumps
 from typing import Any
 
+from benchharness.extensions.retrieval.metrics import ndcg, ranked
+from benchharness.extensions.retrieval.task import QueryExample, RankingPrediction
 from benchharness.tasks.answers.base import AnswerType, Passage, is_number
-from benchharness.tasks.examples import QueryExample, RankingPrediction
-from benchharness.tasks.metrics import ndcg, ranked
 
 SHOWN = 3
 """Number of documents that the description of a ranking lists."""

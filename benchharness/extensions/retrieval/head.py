@@ -20,13 +20,13 @@ from torch.utils.checkpoint import checkpoint
 
 from benchharness.encoder import Encoder
 from benchharness.errors import DataError
+from benchharness.extensions.retrieval.hyperparameters import RankingOptions
+from benchharness.extensions.retrieval.task import QueryExample, RankingPrediction, RankingTask
 from benchharness.heads import Head, Limits
 from benchharness.heads.classifiers import last_state, take_pooler
 from benchharness.heads.tokens import Frame, join, tokenize_ids
-from benchharness.recipes.recipe import FIRST, LAST, RankingOptions
-from benchharness.tasks.examples import QueryExample, RankingPrediction
+from benchharness.models.folder import FIRST, LAST
 from benchharness.tasks.read import SplitRows, part_of
-from benchharness.tasks.task import RankingTask
 from benchharness.training.batching import MICRO_BATCH_TOKENS, Features
 
 KEPT = 100

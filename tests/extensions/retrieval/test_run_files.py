@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from benchharness.errors import DataError
+from benchharness.extensions.retrieval.metrics import ndcg, ranked, recall, reciprocal_rank
+from benchharness.extensions.retrieval.trec import write_run
 from benchharness.extensions.submission.prediction_files import read_predictions
 from benchharness.extensions.submission.scoring import score_files
-from benchharness.extensions.submission.trec import write_run
 from benchharness.tasks.examples import PairPrediction
-from benchharness.tasks.metrics import ndcg, ranked, recall, reciprocal_rank
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.suites import TASKS

@@ -1,0 +1,122 @@
+"""Declaration of hyperparameters: their types, ranges, defaults, and relations to each other.
+
+The groups of hyperparameters in `benchharness.recipes.recipe`, and those that an extension adds for
+its head type, are dataclasses whose fields are created by `hyperparameter`.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field
+from typing import Any, NamedTuple
+
+Value = str | int | float | bool
+
+
+class Rule(NamedTuple):
+    """Validation of the values of a hyperparameter.
+
+    Attributes:
+        read: Function that parses a value of a recipe file or of `--set`; it returns None if the
+            value is invalid.
+        expected: Description of the valid values, for error messages.
+        words: All valid values if they are words, for shell completion.
+    """
+
+    read: Callable[[object], Value | None]
+    expected: str
+    words: tuple[str, ...] = ()
+
+
+def as_number(value: object) -> float | None:
+    """Convert a value to a finite number; return None if it is not one."""
+    # True is an int in Python: without this check it would be a learning rate of 1.
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None  # "nan" and "inf" are invalid
+
+
+def number(words: str, holds: Callable[[float], bool], *, whole: bool = False) -> Rule:
+    """Return the rule for numbers for which `holds` is true; `words` describes them, "above 0"."""
+
+    def read(value: object) -> int | float | None:
+        number = as_number(value)
+        if number is None or not holds(number) or (whole and not number.is_integer()):
+            return None
+        return int(number) if whole else number  # 3.0 and 3 give the same job key
+
+    return Rule(read, f"a {'whole ' * whole}number that is {words}")
+
+
+def count(least: int) -> Rule:
+    """Return the rule for whole numbers that are at least `least`."""
+    return number(f"at least {least}", lambda value: value >= least, whole=True)
+
+
+def one_of(*words: str) -> Rule:
+    """Return the rule for a choice among words."""
+    expected = f"one of: {', '.join(words)}"
+    return Rule(lambda value: str(value) if value in words else None, expected, words)
+
+
+POSITIVE = number("above 0", lambda value: value > 0)
+NOT_NEGATIVE = number("at least 0", lambda value: value >= 0)
+SHARE = number("at least 0 and at most 1", lambda value: 0 <= value <= 1)
+BELOW_ONE = number("at least 0 and below 1", lambda value: 0 <= value < 1)
+FACTOR = number("above 0 and at most 1", lambda value: 0 < value <= 1)
+COUNT, COUNT_OR_NONE = count(1), count(0)
+_FLAGS = {"true": True, "yes": True, "false": False, "no": False}
+FLAG = Rule(lambda value: _FLAGS.get(str(value).lower()), "true or false")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Metadata of a hyperparameter in addition to its name and type.
+
+    Attributes:
+        rule: Validation of its values.
+        default: Default value; MISSING if there is none.
+        stated: Whether a job's settings include the value even if it is the default.
+        aliases: Other names of the hyperparameter in transformers' TrainingArguments and example
+            scripts, in peft, and in common usage.
+        heads: Head types that the hyperparameter applies to; empty for all.
+        unless: Settings that make the hyperparameter meaningless. If one of them is on, the value
+            is left out.
+        needs: Setting (a name, or name=value) or technique without which the hyperparameter is
+            meaningless and left out.
+        excludes: Settings that the hyperparameter cannot be combined with, mapped to their effects
+            in words for the error message.
+        instead_of: Hyperparameter that gives the same quantity in another unit. If one recipe sets
+            one of the two and a recipe that overrides it sets the other, the latter is used.
+    """
+
+    rule: Rule
+    default: Any
+    stated: bool
+    aliases: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+    needs: str = ""
+    excludes: Mapping[str, str] = field(default_factory=dict)
+    instead_of: str = ""
+
+
+def hyperparameter(
+    rule: Rule, default: Any = MISSING, *, aliases: str = "", unless: str = "", **facts: Any
+) -> Any:
+    """Create the dataclass field of a hyperparameter.
+
+    Args:
+        rule: Validation of its values.
+        default: Default value; without one, every job's settings include the hyperparameter.
+        aliases: Other names of the hyperparameter, separated by blanks.
+        unless: Names of settings that make it meaningless, separated by blanks.
+        **facts: Other fields of `Facts`.
+    """
+    facts |= {"aliases": tuple(aliases.split()), "unless": tuple(unless.split())}
+    facts.setdefault("stated", default is MISSING)  # every job has a value without a default
+    known = Facts(rule=rule, default=default, **facts)
+    return field(default=default, metadata={"facts": known})
