@@ -50,6 +50,7 @@ Table = Literal[
     "answers",
     "hyperparameters",
     "learners",
+    "breakdowns",
     "prediction_files",
     "submissions",
 ]
@@ -81,6 +82,9 @@ class Extension:
             Their fields are created by `benchharness.hyperparameter.hyperparameter`.
         learners: Functions that learn the bag-of-words baseline, keyed by `Task.kind`. They are a
             Learner of `benchharness.baselines.learners`.
+        breakdowns: Functions `(task, metric name)` that yield the Breakdown objects of
+            `benchharness.leaderboard.comparing` from which a score can be resampled, keyed by
+            `Task.kind`. They are needed only for scores that are not means over examples.
         prediction_files: Objects that read and write files with predictions, keyed by `Task.kind`.
             They are a Layout of the extension "submission".
         submissions: Descriptions of the files for the official server of a suite, keyed by suite.
@@ -104,6 +108,7 @@ class Extension:
     answers: Mapping[str, str] = field(default_factory=dict)
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
     learners: Mapping[str, str] = field(default_factory=dict)
+    breakdowns: Mapping[str, str] = field(default_factory=dict)
     prediction_files: Mapping[str, str] = field(default_factory=dict)
     submissions: Mapping[str, str] = field(default_factory=dict)
     recipes: str = ""

@@ -414,50 +414,6 @@ class RoleExample(TagExample):
         )
 
 
-Mention = tuple[int, int]
-"""Word span [start, end) of a mention, counted from the beginning of its document."""
-
-Clusters = tuple[tuple[Mention, ...], ...]
-"""Coreference clusters; each cluster is a tuple of mentions."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DocumentExample(Example):
-    """Document with its coreference clusters.
-
-    Attributes:
-        sentences: Words of each sentence.
-        speakers: Speaker of each sentence.
-        genre: Genre in OntoNotes, e.g. "nw" for newswire.
-        clusters: Gold clusters; each mention is in exactly one. None if hidden.
-        chains: Gold clusters as annotated, if some of them share or repeat a mention; otherwise
-            empty. The official scorer uses these.
-    """
-
-    sentences: tuple[tuple[str, ...], ...]
-    speakers: tuple[str, ...]
-    genre: str = ""
-    clusters: Clusters | None = None
-    chains: Clusters = field(default=(), metadata={"later": True})
-    gold_field: ClassVar[str] = "clusters"
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Words of all sentences in the document."""
-        return tuple(word for sentence in self.sentences for word in sentence)
-
-    @property
-    def traits(self) -> Traits:
-        """Properties of the example; see `Example.traits`."""
-        text = " ".join(self.words)
-        return Traits(
-            texts=(text,),
-            shown=text,
-            passage=self.id.rpartition("/")[0],
-            slices=(f"genre {self.genre}",) if self.genre else (),
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class PairPrediction(Prediction):
     """Predicted class, number, or set of labels.
@@ -561,10 +517,3 @@ class TagPrediction(Prediction):
     """Predicted tags of a sentence, one per word."""
 
     tags: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClusterPrediction(Prediction):
-    """Predicted coreference clusters of a document."""
-
-    clusters: Clusters

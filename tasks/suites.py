@@ -13,7 +13,7 @@ from typing import Any
 
 from benchharness.discovery import extensions
 from benchharness.errors import BenchError, unknown_name
-from benchharness.tasks.conll import CONLL2012_TASKS, NER
+from benchharness.tasks.conll import NER
 from benchharness.tasks.efficiency import EFFICIENCY_TASKS, SPEEDS
 from benchharness.tasks.glue import GLUE_TASKS, SNLI
 from benchharness.tasks.multiple_choice import BLIMP, PAIR_TASKS, PERPLEXITY, RACE, SWAG
@@ -97,12 +97,6 @@ _ONE = (
      "Lai et al., RACE, EMNLP 2017: middle and high pooled"),
     ("CoNLL-2003", "f1", ("conll2003/ner",),
      "Tjong Kim Sang and De Meulder, CoNLL-2003 shared task, 2003: entity F1"),
-    ("CoNLL-2012", "f1", ("conll2012/coref", "conll2012/srl"),
-     "benchharness: the mean of both tasks' F1; papers print the tasks apart"),
-    ("CoNLL-2012-coref", "f1", ("conll2012/coref",),
-     "Pradhan et al., CoNLL-2012 shared task: the mean F1 of MUC, B3 and CEAF-e"),
-    ("CoNLL-2012-SRL", "f1", ("conll2012/srl",),
-     "Carreras and Màrquez, CoNLL-2005 shared task: F1 of arguments, predicates given"),
     ("SWAG", "accuracy", ("swag/regular",), "Zellers et al., SWAG, EMNLP 2018"),
     ("SNLI", "accuracy", ("snli/snli",),
      "Bowman et al., A Large Annotated Corpus (SNLI), EMNLP 2015"),
@@ -146,7 +140,6 @@ _OF_CORE: tuple[tuple[Sequence[Task], str, str, str, tuple[str, ...]], ...] = (
     (SQUAD_TASKS, "SQuAD", "SQuAD", "Rajpurkar et al., 2016 and 2018", BOTH),
     ([RACE], "RACE", "RACE", "", SEEDS),
     ([NER], "CoNLL-2003", "CoNLL-2003", "", SEEDS),
-    (CONLL2012_TASKS, "CoNLL-2012", "CoNLL-2012", "", SEEDS),
     ([SWAG], "SWAG", "SWAG", "", SEEDS),
     ([SNLI], "SNLI", "SNLI", "", SEEDS),
     ([BLIMP], "BLiMP", "BLiMP", "", ()),
@@ -166,6 +159,7 @@ for _extension in extensions():
         for _suite in _tables.SUITES:
             _add(_suite, [task for task in _tables.TASKS if task.name in _suite.tasks])
             _rules[_suite.rule.name] = _suite.rule
+        _rules |= {rule.name: rule for rule in getattr(_tables, "RULES", ())}
 
 TASKS: Mapping[str, Task] = MappingProxyType(_tasks)
 """All tasks, keyed by full name, e.g. "glue/cola"."""

@@ -1,7 +1,7 @@
 """Benchmark tasks: the source of their rows, the conversion of rows to examples, and the metrics.
 
 There is one class of tasks per type of model head: PairTask, SpanTask, ChoiceTask, TagTask (and its
-subclass RoleTask), CorefTask and TimedTask. Extensions define further ones.
+subclass RoleTask) and TimedTask. Extensions define further ones.
 """
 
 import math
@@ -16,8 +16,6 @@ from benchharness.errors import BenchError
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
-    ClusterPrediction,
-    DocumentExample,
     Example,
     PairExample,
     PairPrediction,
@@ -426,29 +424,6 @@ class RoleTask(TagTask):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CorefTask(Task):
-    """Task that clusters the mentions in a document by coreference.
-
-    Attributes:
-        genres: Genres of documents that a model can distinguish.
-    """
-
-    convert: Callable[[Row], DocumentExample]
-    metrics: tuple[Metric[ClusterPrediction, DocumentExample], ...]
-    details: tuple[Metric[ClusterPrediction, DocumentExample], ...] = ()
-    genres: tuple[str, ...] = ()
-    head: ClassVar[str] = "coref"
-    example: ClassVar[type[Example]] = DocumentExample
-    hub_type: ClassVar[str] = "token-classification"
-    has_outputs: ClassVar[bool] = False
-    baseline_has_settings: ClassVar[bool] = False
-
-    def problems(self, example: DocumentExample) -> Iterator[str]:
-        """Check the words and clusters of a document; see `Task.problems`."""
-        return _cluster_faults(example)
-
-
-@dataclass(frozen=True, kw_only=True)
 class TimedTask(Task):
     """Task that measures the speed and memory use of an encoder on documents."""
 
@@ -616,17 +591,3 @@ def _tag_faults(task: TagTask, example: TagExample) -> Iterator[str]:
         yield f"has the tag {unknown[0]!r}; expected one of {', '.join(task.tags)}"
     if isinstance(example, RoleExample) and not -1 <= example.predicate < words:
         yield f"has the predicate {example.predicate}, expected one of its {words} words"
-
-
-def _cluster_faults(example: DocumentExample) -> Iterator[str]:
-    words = len(example.words)
-    if not words:
-        yield "has no words"
-    if len(example.speakers) != len(example.sentences):
-        yield f"has {len(example.sentences)} sentences and {len(example.speakers)} speakers"
-    mentions = [mention for cluster in example.clusters or () for mention in cluster]
-    for start, end in mentions:
-        if not 0 <= start < end <= words:
-            yield f"has a mention of the words {start} to {end}, and there are {words}"
-    if len(set(mentions)) < len(mentions):
-        yield "has a mention twice: expected each in one cluster"

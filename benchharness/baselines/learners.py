@@ -1,7 +1,7 @@
 """Learners of the baselines: the most frequent answer, or a linear model over words."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -16,10 +16,6 @@ from benchharness.tasks.answers.spans import split_sentences
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
-    ClusterPrediction,
-    Clusters,
-    DocumentExample,
-    Mention,
     PairExample,
     PairPrediction,
     Prediction,
@@ -290,59 +286,6 @@ def learn_words(
     return predict
 
 
-# Coreference: spans that are mentions in train; mentions with the same words form a cluster.
-
-LONGEST_MENTION = 10
-"""Longest span that is considered as a mention, in words."""
-
-
-def learn_mentions(
-    _task: Task, examples: Sequence[DocumentExample], _values: Mapping[str, Any]
-) -> Predictor:
-    """Learn which word sequences are mentions in more than half of their occurrences in train.
-
-    In prediction, mentions with the same words form a cluster. Case is ignored. Of nested mentions
-    only the longest is kept, and a cluster needs two mentions.
-    """
-    known, seen = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
-    for example in examples:
-        words = _lower(example)
-        known.update(words[a:b] for cluster in example.clusters or () for a, b in cluster)
-        seen.update(words[a:b] for a, b in _stretches(example))
-    likely = {words for words, count in known.items() if 2 * count > seen[words]}
-
-    def clusters_of(example: DocumentExample) -> Clusters:
-        words, end = _lower(example), 0
-        clusters: defaultdict[tuple[str, ...], list[Mention]] = defaultdict(list)
-        for start, last in _stretches(example):
-            # The longest spans come first, so one that begins before `end` overlaps a mention.
-            if start >= end and words[start:last] in likely:
-                clusters[words[start:last]].append((start, last))
-                end = last
-        return tuple(tuple(cluster) for cluster in clusters.values() if len(cluster) > 1)
-
-    return lambda asked: tuple(ClusterPrediction(id=e.id, clusters=clusters_of(e)) for e in asked)
-
-
-def _lower(example: DocumentExample) -> tuple[str, ...]:
-    return tuple(word.lower() for word in example.words)
-
-
-def _stretches(example: DocumentExample) -> Iterator[Mention]:
-    """Yield all spans within a sentence, up to LONGEST_MENTION words, sorted by start.
-
-    Spans with the same start are sorted by length, the longest first.
-    """
-    ends = accumulate(len(sentence) for sentence in example.sentences)
-    first = 0
-    for end in ends:
-        for start in range(first, end):
-            yield from (
-                (start, last) for last in range(min(start + LONGEST_MENTION, end), start, -1)
-            )
-        first = end
-
-
 # The bag-of-words baseline: a linear model over TF-IDF weights of words and word pairs.
 
 
@@ -375,6 +318,5 @@ LEARNERS: Mapping[str, Learner] = {
     "choice": learn_options,
     "tag": learn_words,
     "role": learn_words,
-    "coref": learn_mentions,
 }
 """Learners of the bag-of-words baseline, keyed by the kind of a task."""

@@ -226,7 +226,7 @@ def _lm_losses(states: Tensor, goals: Tensor, weight: Tensor) -> Tensor:
     return functional.cross_entropy((states @ weight.T).float(), goals, reduction="none")
 
 
-HEADS = ("pair", "span", "choice", "tag", "coref")
+HEADS = ("pair", "span", "choice", "tag")
 """Head types of the core; each is also the name of a module in this package."""
 
 

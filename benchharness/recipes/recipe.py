@@ -383,19 +383,6 @@ class TagOptions:
     context: str = hyperparameter(one_of(SENTENCE, DOCUMENT), SENTENCE)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CorefOptions:
-    """Options for coreference resolution.
-
-    A training step reads `training_segments` consecutive segments of a document, from a random
-    position on; all of them, if the document has fewer. Each segment has at most `max_tokens`
-    tokens. None stands for the head's default number of segments.
-    """
-
-    heads: ClassVar = ("coref",)
-    training_segments: int | None = hyperparameter(COUNT, None)
-
-
 SHAPES: Mapping[str, tuple[int, int]] = {
     "bert-base": (12, 768),
     "bert-large": (24, 1024),
@@ -476,7 +463,6 @@ class Recipe:
     pair: PairOptions | None = None
     span: SpanOptions | None = None
     tag: TagOptions | None = None
-    coref: CorefOptions | None = None
     timed: TimedOptions | None = None
     text: TextOptions | None = None
     student: StudentOptions | None = None
@@ -507,7 +493,6 @@ class Recipe:
             **dict.fromkeys(PairOptions.heads, self.pair),
             "span": self.span,
             "tag": self.tag,
-            "coref": self.coref,
         }
         return groups.get(head)
 

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # its submodules are loaded on first use
 
+from benchharness.discovery import member, places
 from benchharness.errors import BenchError
 from benchharness.tasks.examples import Example, Prediction
 from benchharness.tasks.metrics.entities import (
-    MEASURES,
     Find,
     are_entity_tags,
     arguments,
@@ -236,7 +236,10 @@ def _ways(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
 
     The order matters, because with few examples a mean may equal the metric by chance.
     """
-    if ratios := _RATIOS.get(task.kind):
+    added = places("breakdowns")
+    if task.kind in added:
+        yield from member(f"the breakdowns of {task.kind}", added[task.kind])(task, metric.name)
+    elif ratios := _RATIOS.get(task.kind):
         yield from ratios(task, metric.name)
     if task.kind in ("class", "labels"):
         yield Breakdown(parts=_right_labels, score=ratio, is_mean=True)
@@ -289,18 +292,12 @@ def _of_entities(task: Any, metric: str) -> Iterator[Breakdown]:
         yield Breakdown(parts=partial(_found_counts, find=find), score=f1_of_counts)
 
 
-def _of_clusters(_: Any, metric: str) -> Iterator[Breakdown]:
-    if metric == "f1":
-        yield Breakdown(parts=_cluster_sums, score=mean_f1_of_sums)
-
-
 _RATIOS: Mapping[str, Callable[[Any, str], Iterator[Breakdown]]] = {
     "number": _of_numbers,
     "labels": _of_label_sets,
     "class": _of_classes,
     "tag": _of_entities,
     "role": _of_entities,
-    "coref": _of_clusters,
 }
 """Functions that yield candidate breakdowns, keyed by the kind of task."""
 
@@ -308,7 +305,7 @@ _RATIOS: Mapping[str, Callable[[Any, str], Iterator[Breakdown]]] = {
 def _right_labels(predictions: Sequence[Any], examples: Sequence[Any], units: Units) -> Array:
     """Return the parts of accuracy: (right, 1). It is twenty times as fast as `_points`."""
     pairs = zip(predictions, examples, strict=True)
-    return _summed([(float(guess.label == gold.label), 1.0) for guess, gold in pairs], units)
+    return summed([(float(guess.label == gold.label), 1.0) for guess, gold in pairs], units)
 
 
 def _points(
@@ -326,7 +323,7 @@ def _points(
     except BenchError:
         # NaN never equals the metric's value, so this breakdown is not chosen.
         values = [float("nan")] * len(examples)
-    return _summed([(value or 0.0, float(value is not None)) for value in values], units)
+    return summed([(value or 0.0, float(value is not None)) for value in values], units)
 
 
 def _group_points(
@@ -346,7 +343,7 @@ def _confusion(
     gold = np.array([place[str(e.label)] for e in examples])
     guess = np.array([place[str(p.label)] for p in predictions])
     # Each example has a 1 in the cell for its pair of labels, whose index is gold * labels + guess.
-    return _summed(np.eye(len(labels) ** 2)[gold * len(labels) + guess], units)
+    return summed(np.eye(len(labels) ** 2)[gold * len(labels) + guess], units)
 
 
 def _label_counts(
@@ -360,7 +357,7 @@ def _label_counts(
         guessed, gold = (found or {NO_LABEL} & place.keys() for found in found_sets)
         for part, found in enumerate((guessed & gold, guessed, gold)):
             row[[place[label] for label in found], part] = 1
-    return _summed(table.reshape(len(examples), -1), units)
+    return summed(table.reshape(len(examples), -1), units)
 
 
 def _label_set(found: Any) -> set[str]:
@@ -381,7 +378,7 @@ def _moments(
     # Subtract the mean of the gold numbers, which is the same for both systems, because moments of
     # large numbers lose precision.
     x, y = x - y.mean(), y - y.mean()
-    return _summed(np.stack([np.ones_like(x), x, y, x * y, x * x, y * y], axis=1), units)
+    return summed(np.stack([np.ones_like(x), x, y, x * y, x * x, y * y], axis=1), units)
 
 
 def _found_counts(
@@ -391,22 +388,10 @@ def _found_counts(
     for prediction, example in zip(predictions, examples, strict=True):
         guessed, gold = set(find(prediction.tags)), set(find(example.tags))
         rows.append((len(guessed & gold), len(guessed), len(gold)))
-    return _summed(rows, units)
+    return summed(rows, units)
 
 
-def _cluster_sums(predictions: Sequence[Any], examples: Sequence[Any], units: Units) -> Array:
-    """Return the numerators and denominators of all coreference measures for each document."""
-    pairs = zip(predictions, examples, strict=True)
-    return _summed(
-        [
-            [number for m in MEASURES.values() for number in m(e.clusters, p.clusters)]
-            for p, e in pairs
-        ],
-        units,
-    )
-
-
-def _summed(rows: Any, units: Units) -> Array:
+def summed(rows: Any, units: Units) -> Array:
     """Sum the parts of the examples in each unit: `[examples, parts]` to `[units, parts]`."""
     table = np.asarray(rows, dtype=np.float64)
     if len(units) == len(table):
@@ -434,12 +419,12 @@ def units_of(examples: Sequence[Example]) -> Units:
 
 def ratio(means: Array) -> Array:
     """Return the mean value per example from the parts (value, weight)."""
-    return _divided(means[..., 0], means[..., 1])
+    return divided(means[..., 0], means[..., 1])
 
 
 def f1_of_counts(means: Array) -> Array:
     """Return F1 from the counts (right, predicted, gold)."""
-    return _divided(2 * means[..., 0], means[..., 1] + means[..., 2])
+    return divided(2 * means[..., 0], means[..., 1] + means[..., 2])
 
 
 def f1_of_all_labels(means: Array) -> Array:
@@ -457,24 +442,12 @@ def _by_label(means: Array) -> Array:
     return means.reshape(*means.shape[:-1], -1, 3)
 
 
-def mean_f1_of_sums(means: Array) -> Array:
-    """Return the mean of several F1 scores, each from (recalled, gold, precise, predicted).
-
-    These are the numerator and denominator of recall, then those of precision.
-    """
-    # The four numbers of each measure follow each other, so take every fourth number.
-    recalled, gold, precise, predicted = (means[..., place::4] for place in range(4))
-    precision, recall = _divided(precise, predicted), _divided(recalled, gold)
-    mean: Array = _divided(2 * precision * recall, precision + recall).mean(-1)
-    return mean
-
-
 def f1_of_label(means: Array, label: int) -> Array:
     """Return F1 of one class from a flattened confusion matrix `[gold, predicted]`."""
     # 2 TP / (gold + predicted): rows are gold, columns are predicted.
     matrix = _matrix(means)
     right = matrix[..., label, label]
-    return _divided(2 * right, matrix[..., label, :].sum(-1) + matrix[..., :, label].sum(-1))
+    return divided(2 * right, matrix[..., label, :].sum(-1) + matrix[..., :, label].sum(-1))
 
 
 def macro_f1(means: Array) -> Array:
@@ -497,7 +470,7 @@ def matthews(means: Array) -> Array:
     # predictions, a factor may be slightly below 0 because of rounding.
     shared = np.trace(matrix, axis1=-2, axis2=-1) * total - (gold * guess).sum(-1)
     spreads = (total**2 - (guess**2).sum(-1)) * (total**2 - (gold**2).sum(-1))
-    return _divided(shared, np.sqrt(np.clip(spreads, 0, None)))
+    return divided(shared, np.sqrt(np.clip(spreads, 0, None)))
 
 
 def correlation(means: Array) -> Array:
@@ -505,7 +478,7 @@ def correlation(means: Array) -> Array:
     one, x, y, xy, xx, yy = (means[..., part] for part in range(6))
     # (n Sxy - Sx Sy) / sqrt((n Sxx - Sx^2) (n Syy - Sy^2)).
     spreads = (one * xx - x**2) * (one * yy - y**2)
-    return _divided(one * xy - x * y, np.sqrt(np.clip(spreads, 0, None)))
+    return divided(one * xy - x * y, np.sqrt(np.clip(spreads, 0, None)))
 
 
 def _matrix(means: Array) -> Array:
@@ -513,7 +486,7 @@ def _matrix(means: Array) -> Array:
     return means.reshape(*means.shape[:-1], size, size)
 
 
-def _divided(above: Array, below: Array) -> Array:
+def divided(above: Array, below: Array) -> Array:
     """Return the quotient, or 0 if the denominator is almost 0."""
     # The inner `where` divides by 1 where the result is discarded, because NumPy would warn about
     # a division by 0.

@@ -29,9 +29,9 @@ Place = Union[Path, "Member"]
 """File or folder, on the disk or in an archive; `str()` returns its path."""
 
 _Json = Literal["jsonl", "squad", "race", "quac", "coqa", "hotpotqa"]
-Format = Literal["tsv", "csv", "conll", "conll2012", "conllu", "pairs", _Json]
-"""Format of official files: tables separated by tabs or commas, the columns of CoNLL-2003,
-CoNLL-2012 or Universal Dependencies, files of minimal pairs, one JSON object per line, SQuAD's
+Format = Literal["tsv", "csv", "conll", "conllu", "pairs", _Json]
+"""Format of official files: tables separated by tabs or commas, the columns of CoNLL-2003
+or Universal Dependencies, files of minimal pairs, one JSON object per line, SQuAD's
 JSON, RACE's folders, and the JSON of QuAC, CoQA and HotpotQA."""
 
 Column = str | int | tuple[str, ...]
@@ -113,7 +113,7 @@ class Source:
             share.
         reader: Function `(split, path)` that reads a split in another format. The path is a file
             or folder, the folder of the mini data, or None for the hub.
-        read_file: Function `(path)` that reads the official file of a split, if the file has
+        read_files: Function `(paths)` that reads the official files of a split, if they have
             another format.
         read_hub: Function `(source, split)` that reads a split on the hub, if its rows are not
             those of one config.
@@ -142,7 +142,7 @@ class Source:
     unfold: Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]] | None = None
     arrange: Callable[[Sequence[Row]], Sequence[Row]] | None = None
     reader: Callable[[str, Path | None], Sequence[Row]] | None = None
-    read_file: Callable[[Place], list[Row]] | None = None
+    read_files: Callable[[Sequence[Place]], list[Row]] | None = None
     read_hub: Callable[["Source", str], list[Row]] | None = None
     language_of: Callable[[Row], str | None] | None = None
 

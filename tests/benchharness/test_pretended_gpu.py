@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchharness.heads import coref
+from benchharness.extensions.conll2012 import head as coref
 from benchharness.leaderboard.job import Job
 from benchharness.training.loop import Training
 from benchharness.worker.job import GRAPHS, run_job

@@ -4,11 +4,11 @@ import random
 from collections.abc import Sequence
 from functools import cache
 
+from benchharness.extensions.conll2012.task import ClusterPrediction, CorefTask
 from benchharness.extensions.retrieval.task import RankingPrediction, RankingTask
 from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.tasks.examples import (
     ChoicePrediction,
-    ClusterPrediction,
     Example,
     PairPrediction,
     Prediction,
@@ -18,7 +18,7 @@ from benchharness.tasks.examples import (
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.task import ChoiceTask, CorefTask, PairTask, SpanTask, TagTask, Task
+from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Task
 
 
 @cache

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from benchharness.extensions.conll2012.task import CorefTask, DocumentExample
 from benchharness.extensions.retrieval.task import QueryExample, RankingTask
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import (
     ChoiceExample,
-    DocumentExample,
     Example,
     PairExample,
     Prediction,
@@ -27,7 +27,7 @@ from benchharness.tasks.examples import (
 from benchharness.tasks.read import has_split, read
 from benchharness.tasks.sources import Data, Source, rows
 from benchharness.tasks.suites import SUITES, TASKS
-from benchharness.tasks.task import ChoiceTask, CorefTask, PairTask, RoleTask, TagTask, Task, score
+from benchharness.tasks.task import ChoiceTask, PairTask, RoleTask, TagTask, Task, score
 from tests.helpers.hub_catalogue import CONVERTED, DATA
 from tests.helpers.hub_files import stored_row, write_configs, write_parquet
 from tests.helpers.hub_server import Answer, ask, serve_hub

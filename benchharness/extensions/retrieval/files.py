@@ -40,11 +40,12 @@ Line = tuple[str, Mapping[str, Any]]
 """JSON object, preceded by its location (file and line) for error messages."""
 
 
-def file_queries(qrels: Place) -> list[Row]:
-    """Read the rows of a split from its qrels file and the files next to that folder.
+def file_queries(paths: Sequence[Place]) -> list[Row]:
+    """Read the rows of a split from its qrels file, the only path, and the two files above it.
 
     Raises DataError if the files are malformed.
     """
+    (qrels,) = paths
     folder = qrels.parent.parent
     held = {child.name: child for child in folder.iterdir()}
     if lacking := [name for name in ("corpus.jsonl", "queries.jsonl") if name not in held]:

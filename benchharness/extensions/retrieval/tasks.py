@@ -61,7 +61,7 @@ def _set(suite: str, folder: str, title: str, splits: str, hub: str) -> RankingT
             config="default",
             revision="main",
             home="beir",
-            read_file=file_queries,
+            read_files=file_queries,
             read_hub=hub_queries,
             splits={
                 name: Split(

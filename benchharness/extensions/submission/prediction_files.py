@@ -22,7 +22,7 @@ from benchharness.extensions.submission.answer_file import (
     Text,
     require_clear,
 )
-from benchharness.extensions.submission.columns import read_clusters, read_columns, read_roles
+from benchharness.extensions.submission.columns import read_columns
 from benchharness.extensions.submission.files import SUBMISSIONS, read_answer_file
 from benchharness.extensions.submission.json_lines import Option
 from benchharness.extensions.submission.questions import read_answers, read_conversations
@@ -294,8 +294,6 @@ LAYOUTS: Mapping[str, Layout] = {
     "labels": LABELS,
     "choice": LABELS,
     "tag": Layout(read=read_columns, own_scores=_of_columns),
-    "role": Layout(read=read_roles),
-    "coref": Layout(read=read_clusters),
     "squad": Layout(read=read_spans, own_scores=_swept, takes_scores=True),
     **dict.fromkeys(("quac", "coqa", "hotpotqa"), Layout(read=read_questions)),
 }

@@ -10,7 +10,6 @@ from typing import Any
 from benchharness.discovery import member, places
 from benchharness.errors import BenchError, DataError
 from benchharness.extensions.submission.answer_file import AnswerFile, Form
-from benchharness.extensions.submission.columns import write_clusters, write_roles
 from benchharness.extensions.submission.files import (
     SUBMISSIONS,
     compose,
@@ -204,16 +203,6 @@ def _squad(task: Any, predictions: Any, _: Any, threshold: float | None) -> Mapp
     }
 
 
-def _conll2012(task: Any, predictions: Any, examples: Any, _: Any) -> Mapping[str, bytes]:
-    if task.kind == "coref":
-        return {"response.conll": write_clusters(predictions, examples)}
-    gold = [each for example in examples for each in answer_type(task).golds(example)]
-    return {
-        "predicted.props": write_roles(predictions, examples),
-        "gold.props": write_roles(gold, examples),
-    }
-
-
 def _questions(task: Any, predictions: Any, examples: Any, _: Any) -> Mapping[str, bytes]:
     return {"": write_conversations(task.files, predictions, examples)}
 
@@ -239,7 +228,6 @@ FORMS: Mapping[str, Form] = {
         write=lambda _, predictions, *__: {"": write_race(predictions)},
         ending=".tsv",
     ),
-    "conll2012": Form(split="test", write=_conll2012, needs_rows=True),
     "xtreme": Form(split="test", write=_xtreme),
     "quac": Form(split="dev", write=_questions, ending=".jsonl"),
     "coqa": Form(split="dev", write=_questions, ending=".json"),

@@ -15,12 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from benchharness.extensions.xtreme.metrics import BARE_METRICS
 from benchharness.tasks.conll import ENTITY_TAGS
 from benchharness.tasks.examples import PairExample, TagExample
 from benchharness.tasks.glue import NLI_LABELS, pair
 from benchharness.tasks.metrics import accuracy
 from benchharness.tasks.metrics.entities import (
-    BARE_METRICS,
     entity_f1,
     entity_precision,
     entity_recall,

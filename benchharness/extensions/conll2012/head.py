@@ -25,12 +25,16 @@ from torch import Tensor, nn
 from benchharness.encoder import Encoder
 from benchharness.encoder.packing import Packing
 from benchharness.errors import DataError, ModelError
+from benchharness.extensions.conll2012.hyperparameters import CorefOptions
+from benchharness.extensions.conll2012.task import (
+    ClusterPrediction,
+    CorefTask,
+    DocumentExample,
+    Mention,
+)
 from benchharness.heads import Head, Limits
 from benchharness.heads.classifiers import TokenClassifier
 from benchharness.heads.tokens import Frame, Tokens, join, spread, tokenize
-from benchharness.recipes.recipe import CorefOptions
-from benchharness.tasks.examples import ClusterPrediction, DocumentExample, Mention
-from benchharness.tasks.task import CorefTask
 from benchharness.training.batching import Features
 from benchharness.training.compute import in_fp32
 

@@ -6,6 +6,13 @@ from itertools import combinations
 from json import dumps
 from typing import Any
 
+from benchharness.extensions.conll2012.metrics import b_cubed
+from benchharness.extensions.conll2012.task import (
+    ClusterPrediction,
+    Clusters,
+    DocumentExample,
+    Mention,
+)
 from benchharness.tasks.answers.base import (
     AnswerType,
     Cell,
@@ -15,8 +22,6 @@ from benchharness.tasks.answers.base import (
     words_at,
 )
 from benchharness.tasks.answers.tags import starts_of
-from benchharness.tasks.examples import ClusterPrediction, Clusters, DocumentExample, Mention
-from benchharness.tasks.metrics.entities import b_cubed
 
 MENTION = {True: "a mention", False: "no mention"}
 """Names of rows and columns in the confusion matrix, keyed by whether the span is a mention."""

@@ -8,14 +8,10 @@ from pathlib import Path
 import pytest
 
 from benchharness.errors import DataError
-from benchharness.extensions.submission.columns import write_clusters, write_roles
-from benchharness.tasks.conll import COREF, KINDS, REPEATED, SHARED, SRL, TAGS
-from benchharness.tasks.examples import (
-    ClusterPrediction,
-    DocumentExample,
-    RoleExample,
-    TagPrediction,
-)
+from benchharness.extensions.conll2012.files import write_clusters, write_roles
+from benchharness.extensions.conll2012.task import ClusterPrediction, DocumentExample
+from benchharness.extensions.conll2012.tasks import COREF, KINDS, REPEATED, SHARED, SRL, TAGS
+from benchharness.tasks.examples import RoleExample, TagPrediction
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.sources.files import mini_folder

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from benchharness.extensions.submission.columns import write_roles
-from benchharness.tasks.conll import SRL
+from benchharness.extensions.conll2012.files import write_roles
+from benchharness.extensions.conll2012.tasks import SRL
 from benchharness.tasks.examples import RoleExample, TagPrediction
 from benchharness.tasks.metrics.entities import Argument, arguments, to_iob2
 from benchharness.tasks.task import score

@@ -9,11 +9,11 @@ from random import Random
 import pytest
 
 from benchharness.errors import DataError
-from benchharness.extensions.submission.columns import write_clusters
+from benchharness.extensions.conll2012.files import write_clusters
+from benchharness.extensions.conll2012.metrics import b_cubed, ceaf_e, muc
+from benchharness.extensions.conll2012.task import ClusterPrediction, Clusters, DocumentExample
+from benchharness.extensions.conll2012.tasks import COREF
 from benchharness.extensions.submission.prediction_files import read_predictions
-from benchharness.tasks.conll import COREF
-from benchharness.tasks.examples import ClusterPrediction, Clusters, DocumentExample
-from benchharness.tasks.metrics.entities import b_cubed, ceaf_e, muc
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.task import score

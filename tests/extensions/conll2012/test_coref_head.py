@@ -12,8 +12,7 @@ from torch.nn import functional
 from benchharness.encoder import load_encoder
 from benchharness.encoder.packing import prepare_for
 from benchharness.errors import DataError
-from benchharness.heads import Limits, coref, head_for
-from benchharness.heads.coref import (
+from benchharness.extensions.conll2012.head import (
     CorefFeatures,
     Ranking,
     SpanRanker,
@@ -26,9 +25,10 @@ from benchharness.heads.coref import (
     loss,
     targets,
 )
-from benchharness.recipes.recipe import CorefOptions
-from benchharness.tasks.conll import COREF
-from benchharness.tasks.examples import DocumentExample
+from benchharness.extensions.conll2012.hyperparameters import CorefOptions
+from benchharness.extensions.conll2012.task import DocumentExample
+from benchharness.extensions.conll2012.tasks import COREF
+from benchharness.heads import Limits, coref, head_for
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.training.compute import Part

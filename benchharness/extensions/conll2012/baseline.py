@@ -1,0 +1,65 @@
+"""Baseline of coreference: spans that are mentions in train; equal mentions form a cluster."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from benchharness.baselines.learners import Predictor
+from benchharness.extensions.conll2012.task import (
+    ClusterPrediction,
+    Clusters,
+    DocumentExample,
+    Mention,
+)
+from benchharness.tasks.task import Task
+
+LONGEST_MENTION = 10
+"""Longest span that is considered as a mention, in words."""
+
+
+def learn_mentions(
+    _task: Task, examples: Sequence[DocumentExample], _values: Mapping[str, Any]
+) -> Predictor:
+    """Learn which word sequences are mentions in more than half of their occurrences in train.
+
+    In prediction, mentions with the same words form a cluster. Case is ignored. Of nested mentions
+    only the longest is kept, and a cluster needs two mentions.
+    """
+    known, seen = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
+    for example in examples:
+        words = _lower(example)
+        known.update(words[a:b] for cluster in example.clusters or () for a, b in cluster)
+        seen.update(words[a:b] for a, b in _stretches(example))
+    likely = {words for words, count in known.items() if 2 * count > seen[words]}
+
+    def clusters_of(example: DocumentExample) -> Clusters:
+        words, end = _lower(example), 0
+        clusters: defaultdict[tuple[str, ...], list[Mention]] = defaultdict(list)
+        for start, last in _stretches(example):
+            # The longest spans come first, so one that begins before `end` overlaps a mention.
+            if start >= end and words[start:last] in likely:
+                clusters[words[start:last]].append((start, last))
+                end = last
+        return tuple(tuple(cluster) for cluster in clusters.values() if len(cluster) > 1)
+
+    return lambda asked: tuple(ClusterPrediction(id=e.id, clusters=clusters_of(e)) for e in asked)
+
+
+def _lower(example: DocumentExample) -> tuple[str, ...]:
+    return tuple(word.lower() for word in example.words)
+
+
+def _stretches(example: DocumentExample) -> Iterator[Mention]:
+    """Yield all spans within a sentence, up to LONGEST_MENTION words, sorted by start.
+
+    Spans with the same start are sorted by length, the longest first.
+    """
+    ends = accumulate(len(sentence) for sentence in example.sentences)
+    first = 0
+    for end in ends:
+        for start in range(first, end):
+            yield from (
+                (start, last) for last in range(min(start + LONGEST_MENTION, end), start, -1)
+            )
+        first = end

@@ -1,0 +1,153 @@
+"""Read CoNLL-2012's columns (https://conll.cemantix.org/2012/data.html).
+
+There is one word per line, with twelve columns and one more per proposition in its sentence. A
+document has one or more parts. A row is a document, in the layout of the hub. This is the line of
+the predicate in a sentence with one proposition:
+
+    bc/mini/00/dev_0000 0 1 closed XX * close 01 - - * (V*) -
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from benchharness.errors import DataError
+from benchharness.tasks.sources.formats import read_lines, sentences_of
+from benchharness.tasks.sources.source import Place, Row
+
+BEGIN, END = "#begin document", "#end document"
+NO_WORD = "[WORD]"
+"""Placeholder for words in the shared task's skeleton files, which lack the words because of the
+LDC's licence."""
+
+FIRST_PROPOSITION = 11
+"""Index of the column with the first proposition. The columns before it are document, part, number,
+word, part of speech, parse, lemma, frameset, sense, speaker and named entity. The column after the
+last proposition has the coreference chains."""
+
+
+def read_documents(paths: Sequence[Place]) -> list[Row]:
+    """Read documents from files; all parts of a document form one row.
+
+    Every sentence has its `words`, its `part_id`, the `speaker` of its first word, `srl_frames`
+    with IOB2 tags, and `coref_spans`, a list of [chain, first word, last word].
+
+    Raises:
+        DataError: If a file is malformed.
+    """
+    rows: list[Row] = []
+    for path in paths:
+        documents: dict[str, list[dict[str, Any]]] = {}
+        for place, lines in _sentences(path):
+            documents.setdefault(lines[0][0], []).append(_sentence(lines, place))
+        rows += [
+            {"document_id": name, "sentences": sentences} for name, sentences in documents.items()
+        ]
+    return rows
+
+
+def _sentences(path: Place) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield the location of each sentence, for errors, and the columns of its lines."""
+    # Lines that begin or end a document are replaced by empty lines, which end sentences, so that
+    # line numbers stay the same.
+    lines = ("" if line.startswith((BEGIN, END)) else line for line in read_lines(path))
+    for sentence in sentences_of(lines):
+        before: list[list[str]] = []
+        for number, columns in sentence:
+            _check_columns(columns, before, f"{path} line {number}")
+            before.append(columns)
+        yield f"{path} line {sentence[0].line}", before
+
+
+def _check_columns(columns: list[str], before: list[list[str]], place: str) -> None:
+    if len(columns) <= FIRST_PROPOSITION or not columns[1].isdecimal():
+        raise DataError(
+            f"{place} has {len(columns)} columns, expected the {FIRST_PROPOSITION + 1} or more of "
+            "CoNLL-2012: get the official *_conll file."
+        )
+    if columns[3] == NO_WORD:
+        raise DataError(
+            f"{place} is of a skeleton without words: make the *_conll files of it with the shared "
+            "task's skeleton2conll.sh and OntoNotes (LDC2013T19)."
+        )
+    if before and len(columns) != len(before[0]):
+        raise DataError(
+            f"{place} has {len(columns)} columns where its sentence begins with {len(before[0])}."
+        )
+
+
+def _sentence(lines: list[list[str]], place: str) -> dict[str, Any]:
+    columns = list(zip(*lines, strict=True))
+    return {
+        "part_id": int(columns[1][0]),
+        "words": list(columns[3]),
+        "speaker": columns[9][0],
+        "srl_frames": [
+            {"frames": role_tags(column, place)} for column in columns[FIRST_PROPOSITION:-1]
+        ],
+        "coref_spans": list(chain_mentions(columns[-1], place)),
+    }
+
+
+def role_tags(column: Sequence[str], place: str) -> list[str]:
+    """Convert the column of a proposition to IOB2 tags.
+
+    For example, "(ARG0*", "*", "*)" is converted to B-ARG0, I-ARG0, I-ARG0. Raises DataError if an
+    argument is malformed.
+    """
+    tags, role = [], ""
+    for cell in column:
+        # "(ARG0*)" begins and ends an argument, "(ARG0*" begins one, "*)" ends it, and "*" is
+        # inside or outside of an argument. Arguments in a column are never nested.
+        before, star, after = cell.partition("*")
+        name = before.removeprefix("(")
+        if not star or after not in ("", ")") or "(" in name or (name and role):
+            raise DataError(f"{place} has the argument {cell!r}, expected one such as '(ARG0*'.")
+        prefix = "B" if name else "I"
+        role = name or role
+        if after and not role:
+            raise DataError(f"{place} has the argument {cell!r}, which ends none.")
+        tags.append(f"{prefix}-{role}" if role else "O")
+        role = "" if after else role
+    if role:
+        raise DataError(f"{place} has an argument {role} that does not end.")
+    return tags
+
+
+MARK = re.compile(r"\(\d{1,9}\)?|\d{1,9}\)", re.ASCII)
+"""Pattern of a mark in the coreference column: "(7" begins a mention, "7)" ends one, and "(7)" does
+both."""
+
+
+def chain_mentions(column: Sequence[str], place: str) -> Iterator[list[int]]:
+    """Yield the mentions in a coreference column as [chain, first word, last word].
+
+    For example, "(7", "-", "7)" is the mention [7, 0, 2]. Bars separate several marks at a word. As
+    in scorer.pl, all marks that begin a mention are read before those that end one, so in "7)|(7"
+    the end belongs to the mention that begins there. Mentions are yielded in the order in which
+    scorer.pl reads their beginnings, with one-word mentions first at each word. The order matters
+    because scorer.pl assigns a mention in two chains to the later one.
+
+    Raises:
+        DataError: If a mark is malformed, or if a mention does not begin or end.
+    """
+    begun: defaultdict[str, list[list[int]]] = defaultdict(list)
+    found: list[list[int]] = []
+    for word, cell in enumerate(column):
+        marks = [] if cell in ("-", "_", "*") else cell.split("|")
+        if not all(map(MARK.fullmatch, marks)):
+            raise DataError(f"{place} has the coreference {cell!r}, expected one such as '(7'.")
+        for mark in sorted(marks, key=lambda m: (not m.startswith("("), not m.endswith(")"))):
+            chain = mark.strip("()")
+            if mark.startswith("("):
+                found.append([int(chain), word, word])
+                begun[chain] += [found[-1]] if not mark.endswith(")") else []
+            elif begun[chain]:
+                # If mentions of a chain are nested, the innermost one ends first.
+                begun[chain].pop()[2] = word
+            else:
+                raise DataError(f"{place} has the coreference {cell!r}, which ends none.")
+    if left := [chain for chain, words in begun.items() if words]:
+        raise DataError(f"{place} has a mention of chain {left[0]} that does not end.")
+    yield from found

@@ -1,0 +1,272 @@
+"""Read and write files with the semantic roles and the clusters of CoNLL-2012.
+
+Files of roles are for srl-eval.pl: the first column has the predicates, and there is one more
+column per predicate of the sentence. Files of clusters are for scorer.pl, which compares the last
+column
+with the official *_gold_conll file. There is no server, because the labels are public.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from benchharness.errors import DataError
+from benchharness.extensions.conll2012.columns import chain_mentions, role_tags
+from benchharness.extensions.conll2012.task import (
+    ClusterPrediction,
+    Clusters,
+    CorefTask,
+    DocumentExample,
+    Mention,
+)
+from benchharness.extensions.submission.answer_file import (
+    Form,
+    Layout,
+    PredictionFile,
+    Tags,
+    text_of,
+)
+from benchharness.extensions.submission.columns import check_sentences, column_of
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.examples import RoleExample, TagPrediction
+from benchharness.tasks.read import SplitRows
+from benchharness.tasks.sources.formats import Word, sentences_of
+from benchharness.tasks.task import RoleTask
+
+OUTSIDE = "O"
+
+# Semantic roles as for srl-eval.pl, and clusters as for scorer.pl.
+
+
+def read_roles(path: Path, task: RoleTask, rows: SplitRows, _: object) -> PredictionFile:
+    """Read the predicted arguments of every predicate from the predicate's column.
+
+    As in srl-eval.pl, a predicate that the file lacks has no arguments, and predictions for words
+    that are not predicates are ignored. The file may contain or omit sentences without predicates.
+    """
+    text, notes = text_of(path)
+    examples: Sequence[Any] = rows.examples
+    asked = [list(group) for _, group in groupby(examples, key=lambda example: example.sentence)]
+    # The first column is "-" except for predicates, e.g. "- (ARG0*)", "sees (V*)", "- (ARG1*)".
+    told = [s for s in sentences_of(text.split("\n")) if any(w.columns[0] != "-" for w in s)]
+    check_sentences(path, told, "sentences with predicates", [group[0] for group in asked])
+    predictions, missing = list[TagPrediction](), 0
+    for sentence, group in zip(told, asked, strict=True):
+        columns = _role_columns(path, task, sentence)
+        nothing = (OUTSIDE,) * len(sentence)
+        missing += sum(example.predicate not in columns for example in group)
+        predictions += [
+            TagPrediction(id=example.id, tags=columns.get(example.predicate, nothing))
+            for example in group
+        ]
+    return PredictionFile(predictions=tuple(predictions), notes=notes, left_out=missing)
+
+
+def _role_columns(path: Path, task: RoleTask, sentence: Sequence[Word]) -> Mapping[int, Tags]:
+    """Return the tags of each predicate's arguments, keyed by the index of the predicate's word."""
+    place = f"{path} line {sentence[0].line}"
+    predicates = [n for n, word in enumerate(sentence) if word.columns[0] != "-"]
+    for line, columns in sentence:
+        if len(columns) != len(predicates) + 1:
+            raise DataError(
+                f"{path} line {line} has {len(columns)} columns, expected {len(predicates) + 1}: "
+                "the predicate or '-', and one for each predicate of the sentence."
+            )
+    found = {
+        predicate: tuple(role_tags(column_of(sentence, number), place))
+        for number, predicate in enumerate(predicates, start=1)
+    }
+    if unknown := {tag for tags in found.values() for tag in tags} - set(task.tags):
+        raise DataError(f"{place} has the role {min(unknown)[2:]!r}, which {task.name} has not.")
+    return found
+
+
+# Matches e.g. "#begin document (bc/cctv/00/cctv_0000); part 000".
+BEGIN = re.compile(r"#begin document \((.*)\); part (\d+)")
+
+
+def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> PredictionFile:
+    """Read the predicted clusters of every document from the last column of the file.
+
+    Gold mentions that are repeated are dropped, as in scorer.pl. Raises DataError if documents or
+    words differ from those of the examples, or if too many gold mentions are repeated.
+    """
+    text, notes = text_of(path)
+    documents: dict[str, list[Word]] = {}
+    words: list[Word] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if begun := BEGIN.match(line):
+            # The number of a part may be "0" or "000" in files; in ids it has three digits.
+            name = f"{begun[1]}/{int(begun[2]):03}"
+            if name in documents:
+                raise DataError(f"{path} line {number} begins the document {name} again.")
+            words = documents[name] = []
+        elif line.strip() and not line.startswith("#"):
+            words.append(Word(number, line.split()))
+    examples: Sequence[Any] = rows.examples
+    known = {example.id for example in examples}
+    for kind, odd in (("lacks", known - documents.keys()), ("has", documents.keys() - known)):
+        if odd:
+            raise DataError(
+                f"{path} {kind} the document {min(odd)} ({len(odd)} such): expected those of "
+                f"{task.name}, each once."
+            )
+    read = [_read_chains(path, e, documents[e.id]) for e in examples]
+    once = [_once(chains, e.clusters or ()) for chains, e in zip(read, examples, strict=True)]
+    predictions = tuple(
+        ClusterPrediction(id=e.id, clusters=found) for e, found in zip(examples, once, strict=True)
+    )
+    again = sum(map(_mentions_of, read)) - sum(map(_mentions_of, once))
+    return PredictionFile(predictions=predictions, notes=(*notes, *_said_of(path, again)))
+
+
+MOST_AGAIN = 10
+"""Maximum number of repeated gold mentions that scorer.pl 8.01 accepts in a file (CorScorer.pm,
+IdentifMentions)."""
+
+
+def _said_of(path: Path, again: int) -> Iterator[str]:
+    """Yield a note if the file repeats gold mentions; raise DataError if there are too many."""
+    if again > MOST_AGAIN:
+        raise DataError(
+            f"{path} has {again} gold mentions again, and scorer.pl takes at most {MOST_AGAIN}: "
+            "expected each in one chain."
+        )
+    if again:
+        yield f"gold mentions that stand again are left out, as by scorer.pl: {again}"
+
+
+def _mentions_of(chains: Clusters) -> int:
+    return sum(map(len, chains))
+
+
+def _once(chains: Clusters, gold: Clusters) -> Clusters:
+    """Return the chains without repetitions of gold mentions; other mentions are not changed."""
+    right, seen = {mention for chain in gold for mention in chain}, set[Mention]()
+    found = list[tuple[Mention, ...]]()
+    for chain in chains:
+        kept = list[Mention]()
+        for mention in chain:
+            if mention not in seen:
+                kept.append(mention)
+            if mention in right:
+                seen.add(mention)
+        found.append(tuple(kept))
+    return tuple(filter(None, found))
+
+
+def _read_chains(path: Path, example: DocumentExample, lines: Sequence[Word]) -> Clusters:
+    if len(lines) != len(example.words):
+        raise DataError(
+            f"{path} has {len(lines)} words of the document {example.id}, expected "
+            f"{len(example.words)}."
+        )
+    for (line, columns), word in zip(lines, example.words, strict=True):
+        # In the official columns, the fourth is the word, and some words begin with a slash.
+        if len(columns) > WORD_COLUMN + 1 and columns[WORD_COLUMN] not in (word, f"/{word}"):
+            raise DataError(
+                f"{path} line {line} has the word {columns[WORD_COLUMN]!r}, expected {word!r}."
+            )
+    chains: dict[int, list[Mention]] = {}
+    for chain, first, last in chain_mentions(column_of(lines, -1), f"{path} line {lines[0].line}"):
+        chains.setdefault(chain, []).append((first, last + 1))
+    return tuple(tuple(sorted(cluster)) for cluster in chains.values())
+
+
+WORD_COLUMN = 3
+
+
+# Writing roles and clusters.
+
+
+def write_roles(predictions: Sequence[TagPrediction], examples: Sequence[RoleExample]) -> bytes:
+    """Return the bytes of a file with semantic roles ("(ARG0*", "*", "*)") for srl-eval.pl.
+
+    The first column has the predicates as they are written in the text, so the gold file must be
+    written by this function too.
+    """
+    pairs = zip(examples, predictions, strict=True)
+    lines = (
+        line
+        for _, group in groupby(pairs, key=lambda pair: pair[0].sentence)
+        for line in _role_lines(list(group))
+    )
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _role_lines(group: list[tuple[RoleExample, TagPrediction]]) -> Iterator[str]:
+    group.sort(key=lambda pair: pair[0].predicate)
+    verbs = {example.predicate for example, _ in group}
+    columns = [list(_start_end(prediction.tags)) for _, prediction in group]
+    for place, word in enumerate(group[0][0].words):
+        verb = word if place in verbs else "-"
+        yield " ".join([verb, *(column[place] for column in columns)])
+    yield ""
+
+
+def _start_end(tags: Sequence[str]) -> Iterator[str]:
+    """Convert IOB2 tags to the cells of a column, e.g. "(ARG0*", "*" and "*)"."""
+    for tag, after in zip(tags, [*tags[1:], OUTSIDE], strict=True):
+        prefix, _, role = tag.partition("-")
+        # An argument ends at a word if the next word does not continue it.
+        ends = tag != OUTSIDE and after != f"I-{role}"
+        yield f"{'(' + role if prefix == 'B' else ''}*{')' if ends else ''}"
+
+
+def write_clusters(
+    predictions: Sequence[ClusterPrediction], examples: Sequence[DocumentExample]
+) -> bytes:
+    """Return the bytes of a response file with predicted clusters for scorer.pl."""
+    lines = (
+        line
+        for example, prediction in zip(examples, predictions, strict=True)
+        for line in _document_lines(example, prediction.clusters)
+    )
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _document_lines(example: DocumentExample, clusters: Clusters) -> Iterator[str]:
+    name, _, part = example.id.rpartition("/")
+    marks: list[list[str]] = [[] for _ in example.words]
+    # If several mentions begin at a word, the longest is first; if several end, the shortest is.
+    numbered = [(a, b, n) for n, cluster in enumerate(clusters) for a, b in cluster]
+    for start, end, number in sorted(numbered, key=lambda mention: (mention[0], -mention[1])):
+        if end == start + 1:
+            marks[start].append(f"({number})")
+        else:
+            marks[start].append(f"({number}")
+    for start, end, number in sorted(numbered, key=lambda mention: -mention[0]):
+        if end > start + 1:
+            marks[end - 1].append(f"{number})")
+    yield f"#begin document ({name}); part {part}"
+    place = 0
+    for sentence in example.sentences:
+        for number, word in enumerate(sentence):
+            chain = "|".join(marks[place]) or "-"
+            yield "\t".join([name, str(int(part)), str(number), word, chain])
+            place += 1
+        yield ""
+    yield "#end document"
+
+
+ROLES = Layout(read=read_roles)
+"""Prediction files of semantic roles, which `bench score` reads."""
+
+CLUSTERS = Layout(read=read_clusters)
+"""Prediction files of coreference, which `bench score` reads."""
+
+
+def _conll2012(task: Any, predictions: Any, examples: Any, _: Any) -> Mapping[str, bytes]:
+    if task.kind == "coref":
+        return {"response.conll": write_clusters(predictions, examples)}
+    gold = [each for example in examples for each in answer_type(task).golds(example)]
+    return {
+        "predicted.props": write_roles(predictions, examples),
+        "gold.props": write_roles(gold, examples),
+    }
+
+
+SUBMISSION = Form(split="test", write=_conll2012, needs_rows=True)
+"""Files for the official scripts of both tasks."""

@@ -1,0 +1,177 @@
+"""Metrics of coreference: MUC, B3 and CEAF-e, and their mean F1, which ranked CoNLL-2012's systems.
+
+They are computed as in version 8.01 of the official scorer
+(https://github.com/conll/reference-coreference-scorers, lib/CorScorer.pm). Numerators and
+denominators are summed over all documents before they are divided.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean
+from typing import NamedTuple
+
+from benchharness.errors import BenchError
+from benchharness.extensions.conll2012.task import (
+    ClusterPrediction,
+    Clusters,
+    DocumentExample,
+    Mention,
+)
+from benchharness.tasks.task import Metric, harmonic, total
+
+CorefMetric = Metric[ClusterPrediction, DocumentExample]
+Clustered = Sequence[ClusterPrediction]
+Documents = Sequence[DocumentExample]
+
+
+class Sums(NamedTuple):
+    """Numerators and denominators of recall and precision for a coreference metric.
+
+    Recall is `recalled / gold`, and precision is `precise / predicted`.
+    """
+
+    recalled: float
+    gold: float
+    precise: float
+    predicted: float
+
+    @property
+    def recall(self) -> float:
+        """Recall; 0 for 0/0, as in the official scorer."""
+        return self.recalled / self.gold if self.gold else 0.0
+
+    @property
+    def precision(self) -> float:
+        """Precision; 0 for 0/0."""
+        return self.precise / self.predicted if self.predicted else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; 0 if both are 0."""
+        return harmonic(self.precision, self.recall)
+
+
+def _shared(gold: Clusters, predicted: Clusters) -> Counter[tuple[int, int]]:
+    """Count the mentions that are in both a gold and a predicted cluster.
+
+    The counts are keyed by (index of the gold cluster, index of the predicted cluster). A mention
+    in several gold clusters counts for the last of them, as in the official scorer.
+    """
+    place = {mention: number for number, cluster in enumerate(gold) for mention in cluster}
+    return Counter(
+        (place[mention], number)
+        for number, cluster in enumerate(predicted)
+        for mention in cluster
+        if mention in place
+    )
+
+
+def _common(gold: Iterable[Iterable[Mention]], predicted: Clusters) -> Counter[tuple[int, int]]:
+    """Count shared mentions like `_shared`, but for every gold cluster that contains the mention.
+
+    A mention that a gold cluster contains repeatedly is counted repeatedly.
+    """
+    places = defaultdict[Mention, list[int]](list)
+    for number, cluster in enumerate(gold):
+        for mention in cluster:
+            places[mention].append(number)
+    return Counter(
+        (one, number)
+        for number, cluster in enumerate(predicted)
+        for mention in cluster
+        for one in places.get(mention, ())
+    )
+
+
+def muc(gold: Clusters, predicted: Clusters) -> Sums:
+    """Compute the sums of MUC (Vilain et al. 1995), which counts links between mentions.
+
+    A cluster with n mentions has n - 1 links. A link is right if its mentions are in the same gold
+    cluster and in the same predicted cluster.
+    """
+    # A gold and a predicted cluster with n common mentions share n - 1 links.
+    shared = sum(count - 1 for count in _shared(gold, predicted).values())
+    links = [sum(len(cluster) - 1 for cluster in side) for side in (gold, predicted)]
+    return Sums(shared, links[0], shared, links[1])
+
+
+def b_cubed(gold: Clusters, predicted: Clusters) -> Sums:
+    """Compute the sums of B3 (Bagga and Baldwin 1998).
+
+    For each mention, B3 computes the share of the mention's cluster that is right.
+    """
+    shared = _shared(gold, predicted).items()
+    common = _common(map(set, gold), predicted)
+    # Each of the `count` mentions that are in both clusters scores common / size. `count` and
+    # `common` are equal unless a mention is in two gold clusters. A mention that a gold cluster
+    # repeats only makes this cluster larger, because the sum is over predicted mentions.
+    return Sums(
+        total(count * common[both] / len(gold[both[0]]) for both, count in shared),
+        sum(map(len, gold)),
+        total(count * common[both] / len(predicted[both[1]]) for both, count in shared),
+        sum(map(len, predicted)),
+    )
+
+
+def ceaf_e(gold: Clusters, predicted: Clusters) -> Sums:
+    """Compute the sums of CEAF-e (Luo 2005).
+
+    CEAF-e is the total similarity of gold and predicted clusters in the best one-to-one alignment.
+    The similarity of two clusters is twice the number of shared mentions, divided by the sum of
+    their sizes.
+    """
+    import numpy as np  # noqa: PLC0415  (only used with scipy)
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (a second)
+
+    alike = np.zeros((len(gold), len(predicted)))
+    for (one, other), count in _common(gold, predicted).items():
+        # This is phi4 in the paper, 2 |K and R| / (|K| + |R|), of a gold cluster K and a predicted
+        # cluster R.
+        alike[one, other] = 2 * count / (len(gold[one]) + len(predicted[other]))
+    best = float(alike[linear_sum_assignment(alike, maximize=True)].sum())
+    return Sums(best, len(gold), best, len(predicted))
+
+
+Measure = Callable[[Clusters, Clusters], Sums]
+
+MEASURES: dict[str, Measure] = {"muc": muc, "b3": b_cubed, "ceafe": ceaf_e}
+"""Coreference metrics, keyed by the prefix of their scores' names."""
+
+
+def summed(measure: Measure, predictions: Clustered, examples: Documents) -> Sums:
+    """Sum numerators and denominators of a coreference metric over all documents.
+
+    Raises BenchError if a document hides its clusters.
+    """
+    found = []
+    for prediction, example in zip(predictions, examples, strict=True):
+        if example.clusters is None:
+            raise BenchError(f"document {example.id} hides its clusters: it cannot be scored.")
+        found.append(measure(example.chains or example.clusters, prediction.clusters))
+    # As in the official scorer, the result is not a mean over documents.
+    return Sums(*map(sum, zip(*found, strict=True))) if found else Sums(0, 0, 0, 0)
+
+
+def _coref(name: str, value: Callable[[Clustered, Documents], float]) -> CorefMetric:
+    library = None if name.startswith(("muc", "b3")) else "scipy.optimize"
+    # CEAF-e counts a mention as often as its gold cluster repeats it. So a similarity may be as
+    # high as 2, and the mean of the three metrics as high as 4/3.
+    high = 2.0 if name.startswith("ceafe") else 4 / 3 if name == "f1" else 1.0
+    return Metric(name=name, compute=value, library=library, bounds=(0.0, high))
+
+
+coreference_f1 = _coref("f1", lambda *both: fmean(summed(m, *both).f1 for m in MEASURES.values()))
+"""CoNLL score: the mean F1 of MUC, B3 and CEAF-e. It exceeds 1 only if gold clusters repeat
+mentions.
+"""
+
+
+def _detail(name: str, value: str) -> CorefMetric:
+    measure = MEASURES[name]
+    return _coref(f"{name}_{value}", lambda *both: float(getattr(summed(measure, *both), value)))
+
+
+coreference_details = tuple(
+    _detail(name, value) for name in MEASURES for value in ("precision", "recall", "f1")
+)
+"""Precision, recall and F1 of each coreference metric, as in the tables of papers."""

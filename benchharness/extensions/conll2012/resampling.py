@@ -1,0 +1,37 @@
+"""Parts of coreference scores, from which bootstrap resamples are computed."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from benchharness.extensions.conll2012.metrics import MEASURES
+from benchharness.leaderboard.comparing import Array, Breakdown, Units, divided, summed
+
+
+def breakdowns(_: Any, metric: str) -> Iterator[Breakdown]:
+    """Yield the decomposition of the mean F1 into sums over documents."""
+    if metric == "f1":
+        yield Breakdown(parts=_cluster_sums, score=mean_f1_of_sums)
+
+
+def _cluster_sums(predictions: Sequence[Any], examples: Sequence[Any], units: Units) -> Array:
+    """Return the numerators and denominators of all coreference measures for each document."""
+    pairs = zip(predictions, examples, strict=True)
+    return summed(
+        [
+            [number for m in MEASURES.values() for number in m(e.clusters, p.clusters)]
+            for p, e in pairs
+        ],
+        units,
+    )
+
+
+def mean_f1_of_sums(means: Array) -> Array:
+    """Return the mean of several F1 scores, each from (recalled, gold, precise, predicted).
+
+    These are the numerator and denominator of recall, then those of precision.
+    """
+    # The four numbers of each measure follow each other, so take every fourth number.
+    recalled, gold, precise, predicted = (means[..., place::4] for place in range(4))
+    precision, recall = divided(precise, predicted), divided(recalled, gold)
+    mean: Array = divided(2 * precision * recall, precision + recall).mean(-1)
+    return mean

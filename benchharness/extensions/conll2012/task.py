@@ -1,0 +1,96 @@
+"""Task of coreference resolution: its documents and predicted clusters."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from benchharness.tasks.examples import Example, Prediction, Traits
+from benchharness.tasks.sources.source import Row
+from benchharness.tasks.task import Metric, Task
+
+Mention = tuple[int, int]
+"""Word span [start, end) of a mention, counted from the beginning of its document."""
+
+Clusters = tuple[tuple[Mention, ...], ...]
+"""Coreference clusters; each cluster is a tuple of mentions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentExample(Example):
+    """Document with its coreference clusters.
+
+    Attributes:
+        sentences: Words of each sentence.
+        speakers: Speaker of each sentence.
+        genre: Genre in OntoNotes, e.g. "nw" for newswire.
+        clusters: Gold clusters; each mention is in exactly one. None if hidden.
+        chains: Gold clusters as annotated, if some of them share or repeat a mention; otherwise
+            empty. The official scorer uses these.
+    """
+
+    sentences: tuple[tuple[str, ...], ...]
+    speakers: tuple[str, ...]
+    genre: str = ""
+    clusters: Clusters | None = None
+    chains: Clusters = field(default=(), metadata={"later": True})
+    gold_field: ClassVar[str] = "clusters"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Words of all sentences in the document."""
+        return tuple(word for sentence in self.sentences for word in sentence)
+
+    @property
+    def traits(self) -> Traits:
+        """Properties of the example; see `Example.traits`."""
+        text = " ".join(self.words)
+        return Traits(
+            texts=(text,),
+            shown=text,
+            passage=self.id.rpartition("/")[0],
+            slices=(f"genre {self.genre}",) if self.genre else (),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterPrediction(Prediction):
+    """Predicted coreference clusters of a document."""
+
+    clusters: Clusters
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorefTask(Task):
+    """Task that clusters the mentions in a document by coreference.
+
+    Attributes:
+        genres: Genres of documents that a model can distinguish.
+    """
+
+    convert: Callable[[Row], DocumentExample]
+    metrics: tuple[Metric[ClusterPrediction, DocumentExample], ...]
+    details: tuple[Metric[ClusterPrediction, DocumentExample], ...] = ()
+    genres: tuple[str, ...] = ()
+    head: ClassVar[str] = "coref"
+    example: ClassVar[type[Example]] = DocumentExample
+    hub_type: ClassVar[str] = "token-classification"
+    has_outputs: ClassVar[bool] = False
+    baseline_has_settings: ClassVar[bool] = False
+
+    def problems(self, example: DocumentExample) -> Iterator[str]:
+        """Check the words and clusters of a document; see `Task.problems`."""
+        return _cluster_faults(example)
+
+
+def _cluster_faults(example: DocumentExample) -> Iterator[str]:
+    words = len(example.words)
+    if not words:
+        yield "has no words"
+    if len(example.speakers) != len(example.sentences):
+        yield f"has {len(example.sentences)} sentences and {len(example.speakers)} speakers"
+    mentions = [mention for cluster in example.clusters or () for mention in cluster]
+    for start, end in mentions:
+        if not 0 <= start < end <= words:
+            yield f"has a mention of the words {start} to {end}, and there are {words}"
+    if len(set(mentions)) < len(mentions):
+        yield "has a mention twice: expected each in one cluster"
