@@ -2,8 +2,7 @@
 
 Files of roles are for srl-eval.pl: the first column has the predicates, and there is one more
 column per predicate of the sentence. Files of clusters are for scorer.pl, which compares the last
-column
-with the official *_gold_conll file. There is no server, because the labels are public.
+column with the official *_gold_conll file. There is no server, because the labels are public.
 """
 
 import re
