@@ -24,10 +24,13 @@ FOLDED = 400
 
 
 class Choices(AnswerType):
-    """Answers that are an option's index, or -1 if a file's answer is not one of the options."""
+    """Answer type for choosing one option: an answer is the option's index.
+
+    The index is -1 if the answer in a file is not one of the options.
+    """
 
     prediction = ChoicePrediction
-    matrix = ("questions", "Options by their place")
+    matrix = ("questions", "Options by position")
     is_words = True
 
     def __init__(self, task: Any) -> None:

@@ -25,7 +25,7 @@ class OfficialFiles(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Row as it is in a file.
+    """Row of a file, before its label is converted.
 
     Attributes:
         place: Location of the row (file and line) for error messages.
@@ -107,9 +107,9 @@ def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
     for number, fields in table:
         if len(fields) != len(table[0][1]):
             raise DataError(
-                f"{path} line {number} has {len(fields)} fields where the first line has "
-                f"{len(table[0][1])}: the file is damaged or is an old release, get the official "
-                "one."
+                f"{path} line {number} has {len(fields)} fields, but the first line has "
+                f"{len(table[0][1])}: the file is damaged or is an old release. Get the official "
+                "file."
             )
     columns = source.columns if split.columns is None else split.columns
     # CoLA's training file has no header, and its columns are indices: {"sentence": 3, "label": 1}.
@@ -121,7 +121,7 @@ def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
         row: dict[str, object] = {}
         for name, position in where.items():
             if position is not None and position >= len(fields):
-                raise DataError(f"{place} has {len(fields)} fields, too few for the {name}.")
+                raise DataError(f"{place} has only {len(fields)} fields, so it has no {name}.")
             row[name] = None if position is None else fields[position]
         yield Record(place, row)
 
@@ -146,7 +146,9 @@ def _positions(
         where[name] = next(iter(places), None)
         if not places and name not in optional:
             found = ", ".join(header) if header else "an empty file"
-            raise DataError(f"{path} line 1 names no column {column!r}, the {name}: found {found}.")
+            raise DataError(
+                f"{path} line 1 has no column {column!r}, which contains the {name}: found {found}."
+            )
     return where
 
 
@@ -240,7 +242,9 @@ def _find(
             return found
     if optional:
         return None
-    raise DataError(f"{place} has no {column!r}, the {name}: found {', '.join(document)}.")
+    raise DataError(
+        f"{place} has no {column!r}, which contains the {name}: found {', '.join(document)}."
+    )
 
 
 _ABSENT = object()
@@ -249,7 +253,7 @@ _ABSENT = object()
 # Minimal pairs, with one file per group of pairs.
 
 FILE = "file"
-"""Name of the column with the name of the row's file, without its extension."""
+"""Column that contains the name of the row's file, without its extension."""
 
 
 def pair_records(files: OfficialFiles) -> Iterator[Record]:
@@ -272,7 +276,7 @@ def pair_records(files: OfficialFiles) -> Iterator[Record]:
 def _turns(path: Place) -> Iterator[Record]:
     lines = read_lines(path)  # two lines per pair; the first has the unacceptable sentence
     if len(lines) % 2:
-        raise DataError(f"{path} has {len(lines)} lines, expected a pair of them for each example.")
+        raise DataError(f"{path} has {len(lines)} lines; expected two lines per example.")
     for number in range(0, len(lines), 2):
         fields = {"bad": lines[number], "good": lines[number + 1]}
         yield Record(f"{path} line {number + 1}", fields)
@@ -297,13 +301,13 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
     # Every question of version 2.0 has a mark. No question of version 1.1 has one: {None}.
     if source.no_answer is True and marks == {None}:
         raise DataError(
-            f"{path} holds SQuAD 1.1: every question has an answer, and none says is_impossible. "
-            "Get the official file of SQuAD 2.0, or take --task squad/v1.1."
+            f"{path} contains SQuAD 1.1: every question has an answer, and none has is_impossible. "
+            "Get the official file of SQuAD 2.0, or use --task squad/v1.1."
         )
     if source.no_answer is False and True in marks:
         raise DataError(
-            f"{path} holds SQuAD 2.0: it has questions without an answer. Get the "
-            "official file of SQuAD 1.1, or take --task squad/v2.0."
+            f"{path} contains SQuAD 2.0: some questions have no answer. Get the "
+            "official file of SQuAD 1.1, or use --task squad/v2.0."
         )
 
 
@@ -410,7 +414,7 @@ def hotpotqa_records(files: OfficialFiles) -> Iterator[Record]:
             pairs = items(question, key, place)
             if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
                 raise DataError(
-                    f"{place} has a {key} that is no list of pairs: get the official file."
+                    f"{place} has a {key} that is not a list of pairs: get the official file."
                 )
             fields |= {f"{key}.{name}": [p[at] for p in pairs] for at, name in enumerate(names)}
         yield Record(place, fields)
@@ -431,7 +435,7 @@ def race_records(files: OfficialFiles) -> Iterator[Record]:
         if not len(questions) == len(options) == len(answers):
             raise DataError(
                 f"{place} has {len(questions)} questions, {len(options)} lists of options and "
-                f"{len(answers)} answers; expected as many of each."
+                f"{len(answers)} answers; expected the same number of each."
             )
         for number, question in enumerate(questions):
             fields = {
@@ -541,13 +545,13 @@ def conllu_records(files: OfficialFiles) -> Iterator[Record]:
             for number, columns in words:
                 if len(columns) != 10:
                     raise DataError(
-                        f"{path} line {number} has {len(columns)} columns, expected the 10 of "
-                        "CoNLL-U: get the treebanks of Universal Dependencies."
+                        f"{path} line {number} has {len(columns)} columns; expected CoNLL-U's 10 "
+                        "columns. Get the treebanks of Universal Dependencies."
                     )
                 if not _UD_NUMBER.fullmatch(columns[0]):
                     raise DataError(
-                        f"{path} line {number} has the number {columns[0]!r:.40}, expected one "
-                        "such as 3, 3-4 of a fused word, or 3.1 of one that is not written."
+                        f"{path} line {number} has the word number {columns[0]!r:.40}; expected a "
+                        "number such as 3, 3-4 (a fused word) or 3.1 (a word that is not written)."
                     )
             forms, tags = zip(*_fused([word.columns for word in words], order, place), strict=True)
             if unknown := sorted({*tags} - {*source.label_names}):
@@ -562,7 +566,9 @@ def _fused(
     """Yield (form, tag) of each word in a sentence, with fused words instead of their parts."""
     parts = {int(columns[0]): columns for columns in words if columns[0].isdecimal()}
     if not parts:
-        raise DataError(f"{place} is a sentence without words: get the treebanks of UD.")
+        raise DataError(
+            f"{place} is a sentence without words: get the treebanks of Universal Dependencies."
+        )
     spans = [(*columns[0].split("-"), columns[1]) for columns in words if "-" in columns[0]]
     fused = {int(first): (int(last), form) for first, last, form in spans}
     end = 0
@@ -576,9 +582,9 @@ def _fused(
 
 
 def _tag_of(span: range, parts: Mapping[int, Sequence[str]], order: Sequence[str]) -> str:
-    """Return the tag of a fused word: that of the part which depends on the fewest words.
+    """Return the tag of a fused word, which is the tag of the part nearest to the root.
 
-    If several parts depend on equally few words, the tag that is first in `order` is returned.
+    That part depends on the fewest words. On ties, the tag that is first in `order` is returned.
     """
     above = {number: _heads(columns) for number, columns in parts.items()}
     depths = {part: len(_reached(part, above)) for part in span if part in parts}
@@ -657,17 +663,18 @@ def _sentences(path: Place) -> Iterator[tuple[str, list[list[str]]]]:
 def _check_columns(columns: list[str], before: list[list[str]], place: str) -> None:
     if len(columns) <= FIRST_PROPOSITION or not columns[1].isdecimal():
         raise DataError(
-            f"{place} has {len(columns)} columns, expected the {FIRST_PROPOSITION + 1} or more of "
-            "CoNLL-2012: get the official *_conll file."
+            f"{place} has {len(columns)} columns; expected CoNLL-2012's {FIRST_PROPOSITION + 1} or "
+            "more columns. Get the official *_conll file."
         )
     if columns[3] == NO_WORD:
         raise DataError(
-            f"{place} is of a skeleton without words: make the *_conll files of it with the shared "
-            "task's skeleton2conll.sh and OntoNotes (LDC2013T19)."
+            f"{place} belongs to a skeleton file, which has no words: create the *_conll files "
+            "with the shared task's skeleton2conll.sh and OntoNotes (LDC2013T19)."
         )
     if before and len(columns) != len(before[0]):
         raise DataError(
-            f"{place} has {len(columns)} columns where its sentence begins with {len(before[0])}."
+            f"{place} has {len(columns)} columns, but the first line of its sentence has "
+            f"{len(before[0])}."
         )
 
 
@@ -701,7 +708,7 @@ def role_tags(column: Sequence[str], place: str) -> list[str]:
         prefix = "B" if name else "I"
         role = name or role
         if after and not role:
-            raise DataError(f"{place} has the argument {cell!r}, which ends none.")
+            raise DataError(f"{place} has the argument {cell!r}, but no argument has begun.")
         tags.append(f"{prefix}-{role}" if role else "O")
         role = "" if after else role
     if role:
@@ -741,7 +748,9 @@ def chain_mentions(column: Sequence[str], place: str) -> Iterator[list[int]]:
                 # If mentions of a chain are nested, the innermost one ends first.
                 begun[chain].pop()[2] = word
             else:
-                raise DataError(f"{place} has the coreference {cell!r}, which ends none.")
+                raise DataError(
+                    f"{place} has the coreference {cell!r}, but no mention of its chain has begun."
+                )
     if left := [chain for chain, words in begun.items() if words]:
         raise DataError(f"{place} has a mention of chain {left[0]} that does not end.")
     yield from found

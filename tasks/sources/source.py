@@ -101,7 +101,8 @@ class Source:
             is empty.
         label_names: Names of the hub's ClassLabel, in order. DataError is raised if the names or
             their order on the hub have changed, because labels would get another meaning.
-        label_texts: Name of the label for each text that the files have instead, such as "0".
+        label_texts: Names of the labels, keyed by the text that the files have instead, such as
+            "0".
         classes: Names of the hub's other ClassLabels in order, keyed by column.
         unlabelled: Text in files that marks a row on whose label the annotators did not agree (on
             the hub: -1). The label of such a row is None.
@@ -154,7 +155,7 @@ class Source:
         """Return the split with this name; raise BenchError if it does not exist."""
         if name not in self.splits:
             known = ", ".join(self.splits)
-            raise BenchError(f"the task has no split {name!r}: it has {known}.")
+            raise BenchError(f"the task has no split {name!r}; its splits are {known}.")
         return self.splits[name]
 
 
