@@ -1,7 +1,7 @@
 """Classification layers on hidden states: for a whole text, or for every token.
 
-The layers are benchharness's own, so that every head works on every family. POOLINGS describes the
-layers of each family.
+benchharness implements the layers itself, so that every head works with every model family.
+POOLINGS describes the layers of each family.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,7 +41,8 @@ def rate_of(*names: str, default: float = 0.0) -> Callable[[Any], float]:
 
 
 classifier_dropout = rate_of("classifier_dropout", "hidden_dropout_prob", default=0.1)
-"""Dropout before a classifier, read from a config as most classes of transformers do."""
+"""Function that reads the dropout before a classifier from a config, like most transformers
+classes."""
 
 no_dropout = rate_of()
 
@@ -133,7 +134,7 @@ arXiv:2108.08877, found best. The layers are those of transformers' class, which
 ALBERT_RATE = rate_of("classifier_dropout_prob")
 FUNNEL_RATE = rate_of("classifier_dropout", "hidden_dropout")
 NEOBERT_RATE = rate_of("classifier_dropout", default=0.1)
-OWN_RATE = rate_of("classifier_dropout")  # 0 if a config has no such rate
+OWN_RATE = rate_of("classifier_dropout")  # 0 if a config does not set it
 
 POOLINGS: Mapping[str, Pooling] = {
     "albert": Pooling(dense="pooler", dropout=ALBERT_RATE, tags=ALBERT_RATE),
@@ -172,7 +173,7 @@ POOLINGS: Mapping[str, Pooling] = {
     "mpnet": ROBERTA,
     "mt5": T5,
     "neobert": Pooling(dropout_first=NEOBERT_RATE, dropout=NEOBERT_RATE, tags=NEOBERT_RATE),
-    "new": BERT,  # Alibaba-NLP/new-impl, modeling.py, NewForSequenceClassification
+    "new": BERT,  # as NewForSequenceClassification in modeling.py of Alibaba-NLP/new-impl
     "nomic_bert": BERT,
     "openai-gpt": GPT,
     "roberta": ROBERTA,
@@ -402,7 +403,7 @@ def _trim(network: Any, per_token: bool = False) -> Any:
         if per_token and not has_decoder:
             raise ModelError(
                 "this Funnel checkpoint has no decoder, so it has no state for every token: use "
-                "the one of the same size without -base in its name."
+                "the checkpoint of the same size without -base in its name."
             )
         if not per_token and has_decoder:
             network.decoder = _NoDecoder()

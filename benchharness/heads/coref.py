@@ -105,7 +105,10 @@ def encode(
     frame = Frame.of(tokenizer, texts=1)
     room = limits.max_tokens - frame.size
     if room < 1:
-        raise ModelError(f"{limits.max_tokens} tokens have no room for a word: give more.")
+        raise ModelError(
+            f"max_tokens is {limits.max_tokens}, which leaves no room for a word next to the "
+            "special tokens: set a larger max_tokens."
+        )
     texts = [" ".join(example.words) for example in examples]
     tokens = tokenize(texts, tokenizer)
     rows, items = [], [0]
@@ -122,7 +125,7 @@ def encode(
     told = join(rows, frame, limits.max_tokens)
     starts = told["starts"]  # (rows + 1,)
     told |= {name: spread(parts, frame.first(), starts) for name, parts in columns.items()}
-    # A special token belongs to no word, but to the document around it.
+    # A special token does not belong to a word, but it belongs to the document around it.
     documents = np.repeat(np.arange(len(examples)), np.diff(starts[items]))  # (tokens,)
     return CorefFeatures(**told, documents=documents, items=np.array(items))
 
@@ -172,7 +175,9 @@ def targets(
     """
     hidden = next((e for e in examples if e.clusters is None), None)
     if hidden is not None:
-        raise DataError(f"{task.name} hides the clusters of {hidden.id}: it cannot be trained on.")
+        raise DataError(
+            f"{task.name} hides the clusters of {hidden.id}, so it cannot be used for training."
+        )
     found = [
         [
             (start + 1, end, number)
@@ -223,7 +228,7 @@ class CorefNetwork(nn.Module):
         super().__init__()
         self.encoder = encoder.network
         size = encoder.config.hidden_size
-        # The family's layers before its dropout and output layer.
+        # The layers of the model family before the dropout and the output layer.
         self.read = TokenClassifier.for_tags(encoder.network, encoder.config, 1).transform
         self.classifier = SpanRanker(size, genres, segments)
         self.segments = segments
@@ -251,15 +256,15 @@ class CorefNetwork(nn.Module):
             document = {name: values[part] for name, values in told.items()}
             found = self.classifier(states[part], document)
             if self.training and targets is not None:
-                losses[firsts[number], 0] = found.loss(targets[number])  # () at its first row
+                losses[firsts[number], 0] = found.loss(targets[number])  # at its first row
             elif not self.training:
                 codes[part] = found.codes(sizes[part], codes[part])
         return losses if self.training else codes
 
     def _window(self, first: int, last: int) -> range:
-        """Return the rows of a document that the encoder reads: all, or in training some.
+        """Return the rows of a document that the encoder reads: all rows, except in training.
 
-        In training these are at most `segments` consecutive rows, which begin at a random one.
+        In training, the encoder reads at most `segments` consecutive rows from a random one on.
         """
         left = last - first - self.segments
         if not self.training or left <= 0:

@@ -176,7 +176,7 @@ def _best(
     kept = (scores >= lowest) & np.isfinite(scores)  # (documents,); more than `count` on ties
     places = [int(place) for place in np.flatnonzero(kept)]
     order = sorted(places, key=lambda place: (scores[place], ids[place]), reverse=True)
-    # Through str: the shortest decimal number that is the same in fp32.
+    # Convert with str to the shortest decimal number that has the same value in fp32.
     yield from ((ids[place], float(str(scores[place]))) for place in order[:count])
 
 

@@ -134,8 +134,8 @@ def _most_of_question(frame: Frame, limits: Limits) -> int:
     room = limits.max_tokens - frame.size
     if room < 2:
         raise ModelError(
-            f"{limits.max_tokens} tokens have no room for a question and a context besides "
-            f"{frame.size} special ones: give a larger max_tokens."
+            f"max_tokens is {limits.max_tokens}, which leaves no room for a question and a context "
+            f"next to {frame.size} special tokens: set a larger max_tokens."
         )
     return min(limits.max_question_tokens, room // 2)
 
@@ -149,8 +149,8 @@ def _windows(
     left = room - len(question) - ahead
     if left < 1:
         raise ModelError(
-            f"{limits.max_tokens} tokens have no room for a context besides the question and "
-            f"{ahead} tokens of fixed answers: give a larger max_tokens."
+            f"max_tokens is {limits.max_tokens}, which leaves no room for a context next to the "
+            f"question and {ahead} tokens of fixed answers: set a larger max_tokens."
         )
     parts = cut_windows(len(context) - ahead, left, limits.stride)
     best = best_windows(parts)
@@ -245,17 +245,19 @@ def _with_evidence(
 def _answer(example: SpanExample, task: SpanTask) -> tuple[int, int] | None:
     """Return the character range of the answer to learn; None if the context has no answer."""
     if example.answers is None:
-        raise DataError(f"{task.name} hides the answer of {example.id}: it cannot be trained on.")
+        raise DataError(
+            f"{task.name} hides the answer of {example.id}, so it cannot be used for training."
+        )
     if not example.answers:
         return None
     if example.span is not None:
         return example.span
-    text, start = example.answers[0]  # of several answers the first is learned
+    text, start = example.answers[0]  # if there are several answers, the first is learned
     found = example.context[start : start + len(text)] if start >= 0 else ""
     if not text or found != text:
         raise DataError(
-            f"{task.name} {example.id}: the answer {text!r} is said to begin at character {start} "
-            f"of its context, where {found!r} stands."
+            f"{task.name} {example.id}: the answer {text!r} should begin at character {start} "
+            f"of its context, but the text there is {found!r}."
         )
     return start, start + len(text)
 

@@ -2,7 +2,7 @@
 
 The first token of a word carries its tag. A sentence that is too long is read in windows that
 overlap by half; each word is learned and predicted in the window where it has the most context. If
-the recipe asks for document context, a sentence is read with the tokens of its document around it.
+the recipe sets `context=document`, a sentence is read with the document's tokens around it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -172,7 +172,9 @@ def encode_in_documents(
 
 def _document(example: TagExample) -> Surroundings:
     if example.document is None:
-        raise DataError(f"{example.id} is in no document, so it cannot be read with one.")
+        raise DataError(
+            f"{example.id} belongs to no document, so it cannot be read with document context."
+        )
     return example.document
 
 
@@ -273,7 +275,9 @@ def targets(
 
 def _tags(example: TagExample, task: TagTask) -> Sequence[str]:
     if example.tags is None:
-        raise DataError(f"{task.name} hides the tags of {example.id}: it cannot be trained on.")
+        raise DataError(
+            f"{task.name} hides the tags of {example.id}, so it cannot be used for training."
+        )
     if len(example.tags) != len(example.words):
         raise DataError(
             f"{task.name} {example.id} has {len(example.words)} words and {len(example.tags)} "
@@ -379,14 +383,14 @@ def network(encoder: Encoder, task: TagTask, lstm_size: int = 0) -> nn.Module:
     if not isinstance(task, RoleTask):
         return TagNetwork(encoder, len(task.tags), lstm_size)
     if lstm_size:
-        raise ModelError(f"{task.name} has a BiLSTM of its own: leave lstm_size out.")
+        raise ModelError(f"the network of {task.name} already has a BiLSTM: remove lstm_size.")
     return RoleNetwork(encoder, len(task.tags))
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the sum of the cross-entropies of each window's words, in fp32.
 
-    Training divides it by the number of words in the batch, so that each word counts the same.
+    Training divides it by the number of words in the batch, so that all words count equally.
     """
     width = min(logits.shape[1], targets.shape[1])  # both cover at least the longest row
     classes = logits[:, :width].float().transpose(1, 2)  # (windows, tags, tokens)
@@ -446,7 +450,7 @@ TAG = Head(
 
 
 def head(task: TagTask, options: TagOptions | None) -> Head:
-    """Return the head, with an LSTM below its classifier or document context if options ask for it.
+    """Return the head, with an LSTM below its classifier or document context if `options` set them.
 
     Both follow arXiv:1810.04805, section 5.3: "a randomly initialized two-layer 768-dimensional
     BiLSTM before the classification layer", and "the maximal document context provided by the

@@ -183,7 +183,7 @@ class _Words:
         if not lengths.all():
             hidden = examples[int(lengths.argmin())]
             raise DataError(
-                f"{task.name} hides the answer of {hidden.id}: it cannot be trained on."
+                f"{task.name} hides the answer of {hidden.id}, so it cannot be used for training."
             )
         columns = np.arange(lengths.max())  # (tokens,)
         places = features.target_starts[:-1, None] + columns  # (rows, tokens)

@@ -37,7 +37,7 @@ CHUNK = 1000
 """Number of texts per call of the tokenizer, which processes the texts of a call in parallel."""
 
 SURROGATES = re.compile("[\ud800-\udfff]")
-"""Halves of surrogate pairs. A data set in JSON may contain one as an escape."""
+"""Pattern of one half of a surrogate pair, which a data set in JSON may contain as an escape."""
 
 SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
 """White space characters of Unicode, as code points."""
@@ -98,8 +98,8 @@ def tokenize(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Tokens]:
     """
     if not tokenizer.is_fast:
         raise ModelError(
-            f"{type(tokenizer).__name__} does not say which characters a token stands for: this "
-            "task needs a checkpoint with a tokenizer.json (a fast tokenizer)."
+            f"{type(tokenizer).__name__} does not return the characters of each token: this task "
+            "needs a checkpoint with a tokenizer.json (a fast tokenizer)."
         )
     naming = _naming_unknown(tokenizer)
     return {
@@ -193,7 +193,8 @@ def telling_refusals() -> Iterator[None]:
         if type(error) is not Exception:  # the one class that the tokenizers library raises
             raise
         raise ModelError(
-            f"the checkpoint's tokenizer cannot read a text ({error}): its vocabulary is not whole."
+            f"the checkpoint's tokenizer cannot tokenize a text ({error}): its vocabulary is "
+            "incomplete."
         ) from error
 
 
@@ -384,7 +385,10 @@ class Frame:
         types = np.asarray(encoded.get("token_type_ids", np.zeros_like(ids)), dtype=np.int32)
         inner = np.flatnonzero(np.asarray(encoded["special_tokens_mask"]) == 0)
         if not size or len(inner) != size * texts:
-            raise ModelError(f"{type(tokenizer).__name__} cannot encode {probe!r}: it is damaged.")
+            raise ModelError(
+                f"the tokenizer {type(tokenizer).__name__} cannot encode {probe!r}: its files are "
+                "damaged."
+            )
         firsts = inner[::size]  # (texts,), the start of each text
         edges = zip([0, *(firsts + size)], [*firsts, len(ids)], strict=True)
         # Find the classification token: counted from the start, or (XLNet) from the end if
@@ -458,8 +462,8 @@ KEPT_TOKENS = 200_000
 KIND = "kind"
 
 FORM = 3
-"""Version of the files. Increase it when the files get new contents: otherwise old files would be
-read without them."""
+"""Version of the cache files. Increase it when their contents change, so that files of older
+versions are not read."""
 
 
 def encode_once(

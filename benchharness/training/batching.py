@@ -292,7 +292,7 @@ def tail_of(tokens: int, width: int) -> int:
 
 
 def _width(lengths: NDArray[np.int64], max_tokens: int) -> int:
-    """Return the length of the longest row, rounded up, but not above `max_tokens` by rounding."""
+    """Return the length of the longest row, rounded up, but never rounded above `max_tokens`."""
     longest = lengths.max()
     return int(min(_rounded(longest), max(max_tokens, longest)))
 

@@ -177,7 +177,7 @@ class Compute:
         has_tf32 = self.on_gpu and torch.cuda.is_tf32_supported()
         if not {"fp32": True, "bf16": has_bf16, "tf32": has_tf32}[self.precision]:
             name = torch.cuda.get_device_name(self.device) if self.on_gpu else "a CPU"
-            raise BenchError(f"{name} has no {self.precision}: use --precision fp32.")
+            raise BenchError(f"{name} does not support {self.precision}: use --precision fp32.")
 
     @property
     def on_gpu(self) -> bool:

@@ -89,7 +89,8 @@ class Casts:
         self._cast()
         encoders = [m for n in networks for m in n.modules() if getattr(m, "is_packed", False)]
         faults = dict.fromkeys(map(fuse_norms, dict.fromkeys(encoders)))
-        self.notes = [f"norms by torch, with more launches ({fault})" for fault in faults if fault]
+        note = "computes layer norms with torch, which takes more kernel launches"
+        self.notes = [f"{note}: {fault}" for fault in faults if fault]
 
     def _join(self, layers: list[Any]) -> None:
         casts, made = [], dict[Any, Tensor]()
@@ -134,7 +135,7 @@ def fuse_norms(encoder: nn.Module) -> str:
     if not next(encoder.parameters()).is_cuda:
         return ""
     if not find_spec("triton"):
-        return "there is no triton"
+        return "triton is not installed"
     found: str = import_module("benchharness.training.fused").fuse_norms(encoder)
     return found
 

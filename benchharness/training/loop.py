@@ -219,7 +219,7 @@ class Training:
             overhead = 4 * CUT_OVERHEAD[device.type]
         accumulation = self.recipe.optim.accumulation
         if task.is_whole and self.compute.ranks.count > 1:
-            raise JobError("a loss of the whole batch is computed by one process: start only one.")
+            raise JobError("this task's loss needs the whole batch: start only one process.")
         if task.is_whole:
             task.network.parts = accumulation  # type: ignore[assignment]  # number of pieces
             cut = [share]
@@ -413,7 +413,8 @@ def _backward_part(network: nn.Module, goals: Tensor, loss: Loss, *, part: Part)
     # Logits are (rows, outputs) or (rows, tokens, outputs); for items of several rows, the rows
     # become two dimensions (items, options).
     logits = part.side_by_side(network(**part.inputs, **told))
-    # Divided by the terms of the whole batch, so that the parts' gradients add up to its mean's.
+    # Divide by the terms of the whole batch, so that the gradients of all micro-batches add up to
+    # the gradient of the batch's mean loss.
     share = loss(logits, goals).sum() / part.terms  # ()
     share.backward()  # type: ignore[no-untyped-call]
     if casts := getattr(network, "casts", None):  # training/cuda.py

@@ -156,8 +156,9 @@ class Meter:
         for step, (loss, norm) in enumerate(values, start=self.step - len(values) + 1):
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 raise DivergedError(
-                    f"the training diverged: at step {step} of {self.steps} the loss is {loss:g} "
-                    f"and the gradient's norm {norm:g}; try a lower --set learning_rate."
+                    f"the training diverged: at step {step} of {self.steps}, the loss is {loss:g} "
+                    f"and the gradient norm is {norm:g}. Try a lower learning rate (--set "
+                    "learning_rate=...)."
                 )
             self.losses.append(loss)
         self.report(
