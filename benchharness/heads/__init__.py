@@ -178,7 +178,8 @@ def with_language_model(head: Head, weight: float) -> Head:
         return made  # type: ignore[no-any-return]
 
     def loss(logits: Tensor, targets: Tensor) -> Tensor:
-        # (rows, outputs + 1); for items of several rows (items, rows, 2), -inf for missing rows.
+        # Logits are (rows, outputs + 1). For items of several rows, they are (items, rows, 2), with
+        # -inf for missing rows.
         own, losses = logits[..., :-1], logits[..., -1]
         if losses.ndim == 1:
             return head.loss(own, targets) + losses

@@ -141,7 +141,7 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """Return the distillation loss of each example, given a teacher's logits of the options."""
+    """Return the distillation loss of each example, given a teacher's logits for the options."""
     return divergence(logits, teacher, temperature)
 
 

@@ -144,7 +144,7 @@ POOLINGS: Mapping[str, Pooling] = {
     "convbert": Pooling(dropout_first=classifier_dropout, activation=activation_of("hidden_act")),
     "deberta": DEBERTA,
     "deberta-v2": DEBERTA,
-    # Distilled without BERT's pooler: fine-tuning adds a fresh layer with relu.
+    # DistilBERT was distilled without BERT's pooler: fine-tuning adds a fresh layer with relu.
     "distilbert": Pooling(
         activation=_always(torch.relu),
         dropout=rate_of("seq_classif_dropout"),
@@ -217,7 +217,7 @@ class TextClassifier(nn.Module):
         # order would change the results of all seeds.
         self.dropout_first = nn.Dropout(pooling.dropout_first(config))
         self.dense = _dense(pooler, pooling, config)
-        has_dense = not isinstance(self.dense, nn.Identity)  # no dense layer, no activation
+        has_dense = not isinstance(self.dense, nn.Identity)  # else there is no activation either
         self.activation = pooling.activation(config) if has_dense else nn.Identity()
         self.norm = getattr(pooler, "norm", None) or nn.Identity()
         self.dropout = nn.Dropout(pooling.dropout(config))
@@ -227,7 +227,7 @@ class TextClassifier(nn.Module):
     def on(
         cls, encoder: Encoder, outputs: int, extra: int = 0, *, is_choice: bool = False
     ) -> "TextClassifier":
-        """Return a classifier for an encoder, which takes over or removes the encoder's pooler.
+        """Return a classifier for an encoder; move the encoder's pooler into it, or remove it.
 
         A pooler that stayed in the encoder would be computed twice, or without being used. With
         `extra`, the encoder has to return the state of every token, because the additional vectors
@@ -257,13 +257,13 @@ class TextClassifier(nn.Module):
         return self.score(self.read(hidden, mask), extra)
 
     def _transform(self, states: Tensor) -> Tensor:
-        states = self.activation(self.dense(self.dropout_first(states)))  # the same shape
+        states = self.activation(self.dense(self.dropout_first(states)))  # keeps the shape
         normed: Tensor = self.norm(states)
         return normed
 
 
 def _dense(pooler: Any, pooling: Pooling, config: Any) -> nn.Module:
-    """Return the dense layer of a classifier; an identity if it has none.
+    """Return the dense layer of a classifier; an identity if the classifier has none.
 
     The pooler of ALBERT and BigBird is a dense layer itself; MobileBERT's may have none.
     """
@@ -392,7 +392,7 @@ class _FeedForward(nn.Module):
 
 
 def _trim(network: Any, per_token: bool = False) -> Any:
-    """Remove a network's pooler and return it, or None; also remove Funnel's decoder if unused.
+    """Remove and return a network's pooler, if any; also remove Funnel's decoder if not needed.
 
     Funnel shortens a text in its blocks; its decoder restores states of all tokens. Heads that read
     one state do not need it, as in Dai et al., arXiv:2006.03236. Raises ModelError if a head reads
@@ -415,7 +415,7 @@ def take_pooler(network: Any) -> Any:
 
     Most encoders of transformers work without a pooler. Some, such as SqueezeBERT, call it
     unconditionally, so they get a placeholder. The custom code of a checkpoint may do the same, so
-    there the pooler stays.
+    its pooler is not removed.
     """
     pooler = getattr(network, "pooler", None)
     if pooler is not None and not is_foreign(network):

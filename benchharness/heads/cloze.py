@@ -117,7 +117,7 @@ def _candidate(text: str, answer: str) -> Candidate:
     if START in text:
         is_in_second = START in second
         part = second if is_in_second else first
-        start, end = part.index(START), len(part) - 1  # the mark itself is removed
+        start, end = part.index(START), len(part) - 1  # minus the mark, which is removed below
         first, second = first.replace(START, ""), second.replace(START, "")
     return Candidate(
         first=first,
@@ -243,7 +243,7 @@ def _encode_causal(model: LanguageModel, text: Candidate) -> Encoded:
     All tokens from the answer to the text's end are scored. The tokens after an answer count
     because their probability depends on the answer too.
     """
-    offset = 0 if text.second is None or not text.is_in_second else len(text.first) + 1  # 1 for " "
+    offset = 0 if text.second is None or not text.is_in_second else len(text.first) + 1  # a space
     whole = " ".join(filter(None, (text.first, text.second)))
     with telling_refusals():
         found = model.tokenizer(
@@ -251,7 +251,7 @@ def _encode_causal(model: LanguageModel, text: Candidate) -> Encoded:
         )
     note_read([whole], [found["input_ids"]])
     begin = model.tokenizer.bos_token_id
-    before = () if begin is None else (begin,)  # the first token is predicted from it
+    before = () if begin is None else (begin,)  # the model predicts the first token from it
     scored = [
         place
         for place, (_, end) in enumerate(found["offset_mapping"], start=len(before))
@@ -295,7 +295,7 @@ class Scoring:
         number, self._count = self._count, self._count + 1
         ids = encoded.token_ids
         if not encoded.places:
-            self._empty.append(number)  # scores NEVER
+            self._empty.append(number)  # its score is NEVER
         elif self._model.is_causal:
             read = tuple(place - 1 for place in encoded.places)  # a state predicts the next token
             asked = self._readings.setdefault((ids, encoded.types, read), {})
@@ -320,7 +320,8 @@ class Scoring:
 
         def read(rows: NDArray[np.int64]) -> NDArray[np.float64]:
             with torch.inference_mode(), compute.autocast():
-                found = self._model.log_probabilities([readings[row] for row in rows])  # (asked,)
+                # One log-probability per requested token of each reading.
+                found = self._model.log_probabilities([readings[row] for row in rows])
             return found.double().cpu().numpy()
 
         batches = list(self._batches(readings, compute))

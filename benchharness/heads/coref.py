@@ -58,8 +58,8 @@ DEFAULT_SEGMENTS = 5
 """Maximum number of a document's segments in a training step, if the recipe does not set it."""
 
 DROPPED, ALONE, FIRST_CODE = 0, 1, 2
-"""Codes of a span in the network's output: the span was not kept; it has no antecedent; and the
-lowest of the codes that identify an antecedent."""
+"""Codes of a span in the network's output: DROPPED if the span was not kept, ALONE if it has no
+antecedent, and else FIRST_CODE or a higher number, which identifies the antecedent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,7 +275,7 @@ class CorefNetwork(nn.Module):
 
 
 def _at(rows: Tensor, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the inputs of some of the rows."""
+    """Return the network's inputs for the rows with these indices."""
     packing = inputs.pop("packing", None)
     found = {name: values[rows] for name, values in inputs.items()}
     if packing is not None:
@@ -308,7 +308,7 @@ class Ranking:
         is_gold = (self.spans.firsts[:, None] == gold[:, 0]) & (
             self.spans.lasts[:, None] == gold[:, 1]
         )  # (spans, mentions)
-        clusters = (is_gold * gold[:, 2]).sum(1)  # (spans,), 0 for none
+        clusters = (is_gold * gold[:, 2]).sum(1)  # (spans,), 0 if it is not a gold mention
         right = (clusters[self.antecedents] == clusters[:, None]) & (clusters > 0)[:, None]
         right = right & self.is_before
         right = torch.cat([~right.any(1, keepdim=True), right], dim=1)  # (spans, antecedents + 1)
@@ -495,9 +495,9 @@ def _candidates(words: Tensor, sentences: Tensor) -> Spans:
 
 
 def _prune(scores: Tensor, spans: Spans, tokens: int) -> Tensor:
-    """Return the sorted indices of the best spans; skip any that partly overlaps a better one."""
+    """Return the sorted indices of the best spans; skip spans that partly overlap a better one."""
     wanted = min(MOST_KEPT, max(1, int(tokens * KEPT_PER_TOKEN)))
-    # On the host, one by one: each decision depends on all spans that were kept before.
+    # Decide on the host, span by span, because each decision depends on all spans kept so far.
     order = scores.detach().float().sort(descending=True, stable=True).indices.cpu().numpy()
     firsts, lasts = spans.firsts.cpu().numpy(), spans.lasts.cpu().numpy()
     beyond = int(lasts.max(initial=0)) + 1
@@ -518,7 +518,7 @@ def _prune(scores: Tensor, spans: Spans, tokens: int) -> Tensor:
 
 
 def _bucket(distances: Tensor) -> Tensor:
-    """Map distances to buckets: 0 to 4 one each, then one per power of two; the last is from 64."""
+    """Map distances to buckets: 0, 1, 2, 3, 4, then one per power of two, up to 64 and more."""
     # The logarithms of 5 to 7 are between 2 and 3, which is bucket 5.
     powers = distances.clamp(min=1).float().log2().floor().long() + 3
     return torch.where(distances <= 4, distances, powers).clamp(max=DISTANCES - 1)

@@ -56,7 +56,7 @@ def _rows(
 
 
 def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
-    """Cut the texts at the end to fit the room, like the tokenizers' strategy "longest_first"."""
+    """Cut the texts to `room` tokens in total, like the tokenizers' strategy "longest_first"."""
     if len(texts) == 1:
         return [texts[0][:room]]
     shorter, longer = sorted(map(len, texts))
@@ -140,7 +140,7 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
             logits.float(), targets, reduction="none"
         )
         return losses.mean(-1)
-    if targets.is_floating_point():  # (rows, 1) -> (rows,): else it would broadcast
+    if targets.is_floating_point():  # (rows, 1) -> (rows,), because (rows, 1) would be broadcast
         return functional.mse_loss(logits.float().squeeze(-1), targets, reduction="none")
     return functional.cross_entropy(logits.float(), targets, reduction="none")
 
@@ -180,7 +180,7 @@ def decode(
             )
             for example, row, scores in zip(examples, logits, chances, strict=True)
         )
-    # By logit instead of probability, because several probabilities may be rounded to 1.
+    # Choose by logit instead of probability, because several probabilities may be rounded to 1.
     probabilities = torch.from_numpy(logits).double().softmax(-1).tolist()  # (rows, labels)
     winners = logits.argmax(-1)  # (rows,)
     return tuple(
@@ -290,7 +290,7 @@ class MarkPooling(nn.Module):
     def __init__(self, size: int) -> None:
         super().__init__()
         self.attention = nn.Linear(size, 1, bias=False)
-        nn.init.zeros_(self.attention.weight)  # equal scores: the plain mean of a mark's tokens
+        nn.init.zeros_(self.attention.weight)  # at first, the state is the mean of the tokens
 
     def forward(self, hidden: Tensor, marks: Tensor) -> Tensor:
         """Return the states of each row's marks, concatenated."""

@@ -63,7 +63,7 @@ def published_names(ours: Iterable[str], theirs: Iterable[str], body: str) -> di
         found = (name.format(body=body) for name in names)
         return next((name for name in found if name in layers), "")
 
-    dense = {"dense": first(DENSE), "norm": "head.norm"}  # ModernBERT's is followed by a norm
+    dense = {"dense": first(DENSE), "norm": "head.norm"}  # ModernBERT's dense layer has a norm
     below = dense | {mine: f"qa_classifier.{name}" for mine, name in FEED_FORWARD.items()}
     if "head.norm" in layers:
         below["norm"] = "head.norm"  # FEED_FORWARD (BigBird's block) has a norm too

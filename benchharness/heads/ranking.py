@@ -83,7 +83,7 @@ def targets(
 
 
 class RankingNetwork(nn.Module):
-    """Encoder whose states are pooled to one vector of length 1 per row.
+    """Encoder whose states are pooled to one unit vector per row.
 
     The loss needs the whole batch at once. If the batch is larger than a micro-batch, or if memory
     ran out in an earlier attempt, activations are not kept for the backward pass but recomputed in

@@ -112,7 +112,7 @@ def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> S
     columns = join([window.row for window in windows], frame, limits.max_tokens)
     starts = columns["starts"]
     columns |= _of_context(windows, starts)
-    # Counted from the start of the row, or if negative (XLNet) from its end.
+    # Position of the classification token, counted from the row's end if negative (XLNet).
     null = -1 if limits.is_causal else frame.null
     nulls = starts[:-1] + null if null >= 0 else starts[1:] + null  # (windows,)
     features = SpanFeatures(
@@ -273,13 +273,13 @@ def _find(
     rows = features.windows[example : example + 2]
     low, high = features.starts[rows]
     touching = low + np.flatnonzero(features.touching(slice(low, high), start, end))
-    # By indices in the whole context, because a window may contain only the end of the answer.
+    # Compare indices in the whole context, because a window may contain only the answer's end.
     places = features.places[touching]  # (touching tokens,)
     if not len(places):
         return touching, np.zeros((0, 2), dtype=np.int64)
     first, last = edges_of(features.char_starts[touching], features.char_ends[touching], start, end)
     firsts, lasts = touching[places == places[first]], touching[places == places[last]]
-    # The windows that have both tokens; each window contains a token at most once.
+    # Find the windows that contain both tokens. Each window contains a token at most once.
     both, with_first, with_last = np.intersect1d(
         features.rows_at(firsts), features.rows_at(lasts), return_indices=True
     )
@@ -288,7 +288,7 @@ def _find(
 
 
 class SpanNetwork(nn.Module):
-    """Encoder and its family's layers that give each token two logits: as first and last token."""
+    """Encoder with its family's span layers: two logits per token, as first and as last token."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()

@@ -40,8 +40,8 @@ class TagFeatures(Features):
     """Features of sentences, which may be cut into windows.
 
     The tag of a word is predicted at one of its tokens. `words` contains for each such token the
-    index of its word, counted over all sentences, and -1 for all other tokens. A word without
-    tokens does not occur.
+    index of its word, counted over all sentences, and -1 for all other tokens. It does not contain
+    words without tokens.
     """
 
     carried = ("words",)
@@ -160,7 +160,7 @@ def encode_in_documents(
     for example, count in zip(examples, counted[:-1], strict=True):
         document = _document(example)
         every = tokens[texts[document.words]]
-        # The characters before the sentence, and up to its end; 1 for the space after each word.
+        # Offsets of the sentence in the document's text; 1 is for the space after each word.
         start = sum(len(word) + 1 for word in document.words[: document.start])
         end = start + sum(len(word) + 1 for word in example.words)
         own = slice(*np.searchsorted(every.starts, [start, end]).tolist())
@@ -287,7 +287,7 @@ def _tags(example: TagExample, task: TagTask) -> Sequence[str]:
 
 
 class TagNetwork(nn.Module):
-    """Encoder and its family's layers that give each token one logit per tag.
+    """Encoder with its family's token classifier, which returns one logit per tag for each token.
 
     With an `lstm_size`, a bidirectional LSTM of two layers follows the encoder.
     """

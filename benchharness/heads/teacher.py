@@ -115,7 +115,7 @@ class Teacher:
             return own
         assert self.said is not None, "the teacher reads the batch before the student"
         said, self.said = self.said, None
-        if said.ndim == 1:  # multiple choice; own logits are (rows, 2) with the lm loss
+        if said.ndim == 1:  # multiple choice; with a language model's loss, `own` is (rows, 2)
             own, said = own.view(len(own), -1), said[:, None]  # (rows, 1 or 2), (rows, 1)
         if own.requires_grad:
             # A non-contiguous gradient would be summed in another order: its last bits may differ.

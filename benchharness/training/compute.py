@@ -181,7 +181,7 @@ class Compute:
 
     @property
     def on_gpu(self) -> bool:
-        """True if the device is a GPU, on which work is queued while the host goes on."""
+        """True if the device is a GPU, which computes while the host goes on."""
         return self.device.type == "cuda"
 
     @contextmanager
@@ -214,7 +214,8 @@ def choose_kernels(device: torch.device, *, deterministic: bool) -> None:
         return
     if deterministic:
         os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # read when cuBLAS is initialized
-    if deterministic != torch.are_deterministic_algorithms_enabled():  # the call imports a compiler
+    # Call this function only if needed, because it imports a compiler.
+    if deterministic != torch.are_deterministic_algorithms_enabled():
         torch.use_deterministic_algorithms(deterministic)
     # Filling fresh memory costs time, and nothing here reads memory before writing it.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

@@ -78,7 +78,7 @@ def predict(
     # Concatenate the batches only now, because each_batch may have halved some in place.
     rows = features.rows_of(np.concatenate(batches))
     logits = torch.cat(outputs).cpu()  # (rows or tokens, outputs)
-    # With as many logits as rows, they are one per row, or one per token of rows of one token.
+    # If there are as many logits as rows, each row has one, even if logits are per token.
     each_row = len(logits) == len(rows)
     places = rows if each_row else features.tokens_of(rows)
     total = len(features) if each_row else len(features.token_ids)
@@ -104,7 +104,7 @@ class MemoryRanOutError(JobError):
 
 
 class OutOfMemoryError(JobError):
-    """Error raised if memory runs out in training, at a micro-batch of `items` items.
+    """Error raised if memory runs out in training with a micro-batch of `items` items.
 
     `can_spare` is True if recomputing activations, instead of keeping them, could save memory.
     """
@@ -173,7 +173,7 @@ class FreedMemory:
 
     def look(self) -> None:
         """Return freed memory to the system if glibc holds too much; call this every few steps."""
-        held = int(Path("/proc/self/statm").read_text().split()[1]) if _HAS_TRIM else 0  # pages
+        held = int(Path("/proc/self/statm").read_text().split()[1]) if _HAS_TRIM else 0  # in pages
         if self._was_trimmed:  # there are no holes yet: an increase may be due to longer rows
             self._settled = max(self._settled, held)
         self._was_trimmed = held > HOLES * self._settled

@@ -27,7 +27,7 @@ ANSWER_TYPES: Mapping[str, type[AnswerType]] = {
     "ranking": Rankings,
     "timed": Timings,
 }
-"""Classes that handle a task's answers, keyed by `Task.kind`."""
+"""Classes of the answer types, keyed by `Task.kind`."""
 
 
 def answer_type(task: Task) -> AnswerType:
@@ -36,7 +36,7 @@ def answer_type(task: Task) -> AnswerType:
 
 
 NEAR = 1e-4
-"""Tolerance: two computations of the same number may differ by at most this much."""
+"""Largest difference at which two computations of a number count as equal."""
 
 
 def compare_answers(
@@ -62,7 +62,7 @@ def compare_answers(
 def moves(
     task: Task, found: Sequence[Prediction], stored: Sequence[Prediction]
 ) -> tuple[list[float], int]:
-    """Compare two computations of a task's predictions, each with its numbers.
+    """Measure how much each prediction differs between two computations.
 
     Returns:
         The largest numeric change of each prediction, and the number of changed answers that

@@ -1,4 +1,4 @@
-"""Base class of the answer types, which override the methods in which they differ."""
+"""Base class of the answer types; its subclasses override the methods in which they differ."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -125,11 +125,11 @@ class AnswerType:
     # Conversion of answers from Python and from files.
 
     def from_python(self, example: Any, answer: Any) -> Prediction:
-        """Convert an answer from Python to a prediction; raise DataError if it is malformed."""
+        """Convert a Python value to a prediction; raise DataError if it is not a valid answer."""
         raise NotImplementedError
 
     def names(self, examples: Sequence[Any]) -> Sequence[str]:
-        """Return the names of all possible answers in a file; empty if answers have no names."""
+        """Return the names that files use for the possible answers; empty if there are no names."""
         return ()
 
     def from_name(self, example: Any, name: str, names: Sequence[str]) -> Prediction:
@@ -352,7 +352,7 @@ class AnswerType:
         return list(getattr(prediction, "scores", ()))
 
     def numbers(self, prediction: Any) -> list[float]:
-        """Return the numbers in a prediction that rounding may change when it is recomputed."""
+        """Return the numbers in a prediction, which may be rounded differently if recomputed."""
         return self.scores(prediction)
 
     def facts(self, prediction: Any, example: Any) -> dict[str, Any]:
@@ -388,7 +388,7 @@ def mean_scores(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def sure_of(place: int, count: int) -> tuple[float, ...]:
-    """Return `count` one-hot probabilities with a 1 at index `place`; all are 0 if it is -1."""
+    """Return `count` one-hot probabilities: 1 at index `place`, or only zeros if `place` is -1."""
     return tuple(float(number == place) for number in range(count))
 
 

@@ -31,7 +31,7 @@ def split_sentences(text: str) -> list[str]:
     return [part for part in parts if part] or [text]
 
 
-@lru_cache(maxsize=2**13)  # runs with other seeds often give the same answer; scoring is slow
+@lru_cache(maxsize=2**13)  # scoring is slow, and several seeds often give the same answer
 def _points(answer: str | None, is_v2: bool, example: SpanExample) -> tuple[float, float]:
     """Return exact match and F1 of one answer, as in the official script.
 

@@ -26,7 +26,7 @@ Named = list[tuple[str, tuple[tuple[int, int], ...]]]
 def starts_of(words: Sequence[str]) -> list[int]:
     """Return the character offset of each word when the words are joined by spaces.
 
-    The list has one more item: the offset that a further word would have.
+    A last item is the offset that another word at the end would have.
     """
     return list(accumulate((len(word) + 1 for word in words), initial=0))
 

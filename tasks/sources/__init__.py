@@ -94,7 +94,7 @@ def _arranged(source: Source, split: str, found: list[Row], place: str) -> Seque
 
 
 def has_rows(source: Source, split: str, data: Data) -> bool:
-    """Return whether the data contain a split, without reading it; the hub has all splits."""
+    """Return whether the data contain a split, without reading it; True for every hub split."""
     if split not in source.splits:
         return False
     if source.reader is not None:

@@ -201,7 +201,7 @@ def _rows(
 def _check_known(
     name: str, noun: str, judged: Collection[str], known: Collection[str], place: str
 ) -> None:
-    """Raise DataError if none of the judged ids is known, as in files from different data sets."""
+    """Raise DataError if no judged id is known, because the files are from different data sets."""
     if judged and not any(each in known for each in judged):
         raise DataError(
             f"{name} judges the {noun} {next(iter(judged))!r}, but {place} contains none of the "

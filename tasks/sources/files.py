@@ -193,7 +193,7 @@ class Files:
     def _folders(
         self, above: Place, names: Sequence[str], packed: bool
     ) -> Iterator[tuple[Place, bool, int]]:
-        """Yield the folders and archives with these names, and folders inside them with such names.
+        """Yield the folders and archives with these names, and folders of these names inside them.
 
         Each item is a tuple: the folder, whether its name differs from the first of `names`, and 1
         if it is inside another folder with such a name, else 0.
@@ -264,7 +264,7 @@ class Files:
 
     @property
     def advice(self) -> str:
-        """Sentence part with the contents of the folder, and advice on where to put the files."""
+        """Part of an error message: the contents of the folder, and where to put the files."""
         return (
             f"the folder contains {self._contents()}: put the official files there, or use `--data "
             "hub` or `--data mini`"

@@ -298,7 +298,8 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
     for record, mark in squad_questions(document, str(path), has_titles=has_titles):
         marks.add(mark)
         yield record
-    # Every question of version 2.0 has a mark. No question of version 1.1 has one: {None}.
+    # Every question of version 2.0 has is_impossible. In version 1.1 no question has it, so the
+    # set of marks is {None}.
     if source.no_answer is True and marks == {None}:
         raise DataError(
             f"{path} contains SQuAD 1.1: every question has an answer, and none has is_impossible. "
@@ -314,7 +315,7 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
 def squad_questions(
     document: Mapping[str, Any], name: str, *, has_titles: bool = True
 ) -> Iterator[tuple[Record, bool | None]]:
-    """Yield the questions in a SQuAD file, each with its mark.
+    """Yield the questions in a SQuAD file, each with its `is_impossible` mark.
 
     The mark is true if the question cannot be answered, false if it can, and None if a question
     with answers has no mark, as in version 1.1.
@@ -327,7 +328,7 @@ def squad_questions(
 
 
 def _questions(paragraph: Any, title: str, place: str) -> Iterator[tuple[Record, bool | None]]:
-    """Yield the questions about a paragraph, each with its mark as in `squad_questions`."""
+    """Yield the questions about a paragraph, with `is_impossible` marks as in `squad_questions`."""
     context = value(paragraph, "context", place)
     for question in items(paragraph, "qas", place):
         name = value(question, "id", place)
@@ -498,7 +499,7 @@ def sentences_of(lines: Iterable[str], separator: str | None = None) -> Iterator
 def conll_records(files: OfficialFiles) -> Iterator[Record]:
     """Read sentences from CoNLL-2003's columns: the first is the word, the last is its entity tag.
 
-    `document` is the number of lines before the sentence that begin a document.
+    `document` is the number of -DOCSTART- lines before the sentence.
     """
     source, path, document = files.source, files.paths[0], 0
     for sentence in sentences_of(read_lines(path)):
@@ -535,7 +536,7 @@ _UD_NUMBER = re.compile(r"\d{1,9}([-.]\d{1,9})?", re.ASCII)
 
 
 def conllu_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read sentences from CoNLL-U files: `tokens`, and the universal part of speech of each."""
+    """Read sentences from CoNLL-U files: `tokens` and their universal parts of speech."""
     source = files.source
     for path in files.paths:
         order = _UD_ORDERS.get(path.name.partition("_")[0], _UD_ORDER).split()

@@ -33,9 +33,9 @@ from benchharness.tasks.sources.source import Row, Source, Split
 def arriving(repository: Path) -> Iterator[list[Path]]:
     """Context manager that deletes damaged files which are downloaded inside its block.
 
-    Yields a list. When the block ends, also by an exception, all files that it added to the
-    repository's cache are verified; damaged files are deleted, so that they are downloaded again,
-    and added to the list.
+    When the block ends, also by an exception, the files that it added to the repository's cache
+    are verified. Damaged files are deleted, so that they can be downloaded again. Yields a list,
+    to which the paths of the deleted files are added.
     """
     blobs = repository / "blobs"
     # Files that were cached before are not verified again, because they may be large.
@@ -175,7 +175,7 @@ def hub_splits(
 
     Args:
         hub: Name of the data set.
-        config: Config; None for the only one.
+        config: Name of the config; None if the data set has only one.
         revision: Commit, branch or tag; None for the main branch. Without a network it must be a
             commit.
 
@@ -296,7 +296,7 @@ def _check_revision(source: Source, dataset: Any) -> None:
 
 
 def _check_label_names(source: Source, dataset: Any) -> None:
-    """Raise DataError if a ClassLabel has other names, or another order of them, than expected."""
+    """Raise DataError if the names of a ClassLabel, or their order, are not as expected."""
     for column, names in {source.label: source.label_names, **source.classes}.items():
         feature = dataset.features.get(column)
         # In a column of lists, the ClassLabel is the attribute `feature`.

@@ -49,8 +49,8 @@ class Split:
         files: Paths relative to the suite's folder; the first one that exists is read. A path with
             "*" means all files that match. Case and punctuation of names are ignored.
         columns: Columns of this split's file, if they differ from those of the other splits.
-        hidden: True if labels are always set to None. So all sources have equal rows, although
-            some have test labels and some do not: MRPC's test rows have labels on the hub only.
+        hidden: True if labels are always set to None. This makes the rows of all sources equal,
+            although only some have test labels: MRPC's test rows have labels only on the hub.
         config: Config on the hub, if it differs from that of the source.
         language: Language of the split's rows. Rows in other languages are dropped if the source
             has `language_of`.
