@@ -227,7 +227,7 @@ class TextClassifier(nn.Module):
     def on(
         cls, encoder: Encoder, outputs: int, extra: int = 0, *, is_choice: bool = False
     ) -> "TextClassifier":
-        """Return a classifier for an encoder; move the encoder's pooler into it, or remove it.
+        """Remove an encoder's pooler; return a classifier for the encoder, which may reuse it.
 
         A pooler that stayed in the encoder would be computed twice, or without being used. With
         `extra`, the encoder has to return the state of every token, because the additional vectors

@@ -139,7 +139,7 @@ def test_judgements_without_a_header_are_read_from_the_first_line(folder: Path) 
 )
 def test_judgements_of_another_set_are_an_error(folder: Path, line: str, said: str) -> None:
     (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{line}\n")
-    with pytest.raises(DataError, match=r"^[^\n]*get all files of one set\.$") as caught:
+    with pytest.raises(DataError, match=r"^[^\n]*get all files from the same .*\.$") as caught:
         read_test(folder)
     assert said in str(caught.value)
 
