@@ -46,7 +46,7 @@ def learned(rows: SplitRows) -> SplitRows:
         if grade > 0 and document in query.corpus.places
     ]
     if not pairs:
-        raise DataError("no training query has a relevant document: there is nothing to learn.")
+        raise DataError("no training query has a relevant document, so there is nothing to learn.")
     return part_of(pairs)
 
 

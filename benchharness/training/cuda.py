@@ -90,7 +90,7 @@ class Casts:
         self._cast()
         encoders = [m for n in networks for m in n.modules() if getattr(m, "is_packed", False)]
         faults = dict.fromkeys(map(fuse_norms, dict.fromkeys(encoders)))
-        note = "computes layer norms with torch, which takes more kernel launches"
+        note = "computes layer norms with torch instead of fused kernels"
         self.notes = [f"{note}: {fault}" for fault in faults if fault]
 
     def _join(self, layers: list[Any]) -> None:

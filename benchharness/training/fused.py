@@ -269,7 +269,7 @@ def _fault_of(module: Any) -> str:
         apart = [float((one - other).norm() / other.norm()) for one, other in pairs]
         # "not <" instead of ">=", so that NaN counts as too far.
         too_far = [each for each in apart if not each < 0.05]
-        return f"fused kernels had a relative error of {too_far[0]:.2g}" if too_far else ""
+        return f"their relative error was {too_far[0]:.2g}" if too_far else ""
     except Exception as error:  # noqa: BLE001  (no compiler, an old GPU, another Triton)
         return first_line(error)
     finally:

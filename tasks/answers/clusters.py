@@ -34,7 +34,7 @@ class Coreference(AnswerType):
     """Answer type for coreference: an answer is the clusters of mentions in a document."""
 
     prediction = ClusterPrediction
-    matrix = ("spans", "Spans that are a gold or a predicted mention, in whichever cluster")
+    matrix = ("spans", "Spans that are a gold or a predicted mention; clusters are ignored")
 
     def unpublished(self) -> str:
         return "coreference"
@@ -48,7 +48,7 @@ class Coreference(AnswerType):
         mentions = [mention for cluster in clusters for mention in cluster]
         words = len(example.words)
         if len(set(mentions)) < len(mentions) or any(not 0 <= a < b <= words for a, b in mentions):
-            expected = f"expected different mentions within the document's {words} words"
+            expected = f"expected distinct mentions, each within the document's {words} words"
             raise self.refuse(example, answer, expected)
         return ClusterPrediction(id=example.id, clusters=clusters)
 

@@ -253,7 +253,7 @@ class Timings(AnswerType):
 
     def average(self, predictions: Sequence[Any]) -> TimedPrediction:
         raise BenchError(
-            "measurements of several models cannot form an ensemble: leave this task out."
+            "measurements of several models cannot form an ensemble: remove this task."
         )
 
     def flags(self, predictions: Sequence[Any]) -> tuple[str, ...]:

@@ -145,7 +145,7 @@ class Roles(Tags):
     type_noun = "role"
 
     def unpublished(self) -> str:
-        return "a BiLSTM over semantic roles"
+        return "a BiLSTM for semantic roles"
 
     def rows(self) -> tuple[str, ...]:
         return ()  # most possible roles do not occur, so they get no rows

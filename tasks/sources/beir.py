@@ -27,7 +27,7 @@ _IN_MEMORY = 6
 
 NO_DOCUMENT = "judged documents that the corpus lacks count as not found, as in trec_eval"
 NO_QUERY = "judgements of queries that queries.jsonl lacks are ignored, as in trec_eval"
-AGAIN = "if a query judges a document again, the last judgement counts, as in BEIR's loader"
+AGAIN = "if a document is judged twice for a query, the last judgement counts, as in BEIR's loader"
 NO_HEADER = "a file of judgements without a header is read from its first line"
 NO_TEXT = "queries without text are ranked, and count in the scores"
 SAME_DOCUMENT = "documents with the same id and the same text count as one"
@@ -117,7 +117,7 @@ def _corpus(name: str, objects: Iterable[Line]) -> Corpus:
         known, title = _text(place, document, "_id"), document.get("title") or ""
         found = f"{title} {_text(place, document, 'text')}".strip()
         if texts.setdefault(known, found) != found:
-            raise DataError(f"{place} has the id {known!r}, but another document has it already.")
+            raise DataError(f"{place} has the id {known!r}, but another document has the same id.")
     if not texts:
         raise DataError(f"{name} is empty: expected a document on each line.")
     digest = hashlib.sha256()

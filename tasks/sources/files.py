@@ -288,7 +288,7 @@ class Files:
             except DataError:
                 continue
             if found and not found.guessed:
-                return f"missing files are in `--data {quote(str(files.root))}`"
+                return f"missing files were found with `--data {quote(str(files.root))}`"
         return ""
 
     @cached_property

@@ -510,7 +510,7 @@ def conll_records(files: OfficialFiles) -> Iterator[Record]:
         for number, columns in sentence:
             place, tag = f"{path} line {number}", columns[-1]
             if len(columns) == 1:
-                raise DataError(f"{place} has the word {tag!r} and no tag.")
+                raise DataError(f"{place} has the word {tag!r} but no tag.")
             if tag not in source.label_names:
                 expected = ", ".join(source.label_names)
                 raise DataError(f"{place} has the tag {tag!r}; expected one of {expected}.")

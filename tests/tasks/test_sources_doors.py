@@ -283,7 +283,7 @@ def test_error_proposes_a_parent_or_child_folder_with_the_files(tmp_path: Path) 
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "sets" / "old" / "RTE")
     (tmp_path / "sets" / "old" / "SST-2").mkdir()
     files = "RTE/train.tsv (train), RTE/dev.tsv (dev)"
-    below = f"{files}; missing files are in `--data {tmp_path}/sets/old`"
+    below = f"{files}; missing files were found with `--data {tmp_path}/sets/old`"
     assert lacking(tmp_path, "glue/rte") == below
     assert lacking(tmp_path / "sets" / "old" / "SST-2", "glue/rte") == below
 
