@@ -54,9 +54,9 @@ class Head:
         encode: Function `(examples, tokenizer, limits)` that returns the features.
         targets: Function `(features, examples, task)` that returns the training targets, one per
             item.
-        network: Function `(encoder, task)` that returns the module from padded rows to logits. A
-            module with `reads_targets` also gets the targets of its rows in training, as the
-            argument `targets`.
+        network: Function `(encoder, task)` that returns the module that maps padded rows to
+            logits. A module with `reads_targets` also gets the targets of its rows in training,
+            as the argument `targets`.
         loss: Function `(logits, targets)` that returns one loss per item. If items have several
             rows, the logits of an item's rows are stacked in a second dimension, with -inf for
             each missing row.
@@ -171,15 +171,16 @@ def with_language_model(head: Head, weight: float) -> Head:
     def network(encoder: Encoder, task: Any) -> nn.Module:
         if encoder.config.model_type not in GPT:
             raise ModelError(
-                f"lm_weight is for {' and '.join(GPT)}, and this model is "
-                f"{encoder.config.model_type}: leave lm_weight out."
+                f"lm_weight can be set only for {' and '.join(GPT)}, but this model is "
+                f"{encoder.config.model_type}: remove lm_weight."
             )
         made: Any = head.network(encoder, task)
         made.lm_weight, made.is_recordable = weight, False
         return made  # type: ignore[no-any-return]
 
     def loss(logits: Tensor, targets: Tensor) -> Tensor:
-        # (rows, outputs + 1); for items of several rows (items, rows, 2), -inf for missing rows.
+        # Logits are (rows, outputs + 1). For items of several rows, they are (items, rows, 2), with
+        # -inf for missing rows.
         own, losses = logits[..., :-1], logits[..., -1]
         if losses.ndim == 1:
             return head.loss(own, targets) + losses
@@ -215,7 +216,7 @@ def language_model_losses(encoder: Any, hidden: Tensor, inputs: dict[str, Tensor
     packing: Any = inputs.get("packing") or Packing.of(inputs["attention_mask"])
     states, ids = (packing.pack(values)[0] for values in (hidden, inputs["input_ids"]))
     is_last = packing.positions.roll(-1) == 0  # (tokens,): the next token begins another row
-    weight = encoder.get_input_embeddings().weight  # (vocabulary, size): the output layer too
+    weight = encoder.get_input_embeddings().weight  # (vocabulary, size), also the output layer
     parts = zip(torch.split(states, LM_TOKENS), torch.split(ids.roll(-1), LM_TOKENS), strict=True)
     losses = [checkpoint(_lm_losses, *part, weight, use_reentrant=False) for part in parts]
     table: Tensor = packing.table(torch.cat(losses).masked_fill(is_last, 0.0))[: packing.rows]
@@ -245,7 +246,7 @@ def head_for(task: Task, options: Any = None) -> Head:
         return make(task, options)  # type: ignore[no-any-return]
     if task.head not in HEADS:
         known = ", ".join((*HEADS, *added))
-        raise BenchError(f"{task.name} needs a {task.head} head, and there are only: {known}.")
+        raise BenchError(f"{task.name} needs a {task.head} head, but the only heads are {known}.")
     answers = isinstance(options, SpanOptions) and (options.answerable_weight or options.beam_size)
     head: Head = _file("answer" if answers else task.head).head(task, options)
     if isinstance(task, SpanTask) and (task.classes or task.facts):

@@ -51,7 +51,7 @@ def encode_answers(examples: Sequence[SpanExample], tokenizer: Any, limits: Limi
     rows, firsts, counts = np.unique(
         features.rows_at(inside), return_index=True, return_counts=True
     )
-    marks = np.zeros((len(features), 2, 2), dtype=np.int64)  # an empty context has an empty mark
+    marks = np.zeros((len(features), 2, 2), dtype=np.int64)  # stays (0, 0) for an empty context
     starts = features.starts[rows]
     marks[rows, 0, 0] = inside[firsts] - starts
     marks[rows, 0, 1] = inside[firsts + counts - 1] + 1 - starts  # end, exclusive

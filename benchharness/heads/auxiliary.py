@@ -89,7 +89,11 @@ class _Asked:
         return np.column_stack(columns)  # (windows, columns)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Return one loss per window in fp32: answer, class groups and mean of sentences, added."""
+        """Return one loss per window in fp32.
+
+        It is the sum of the answer's loss, the loss of each class group, and the mean loss of the
+        sentences.
+        """
         own, size = self._own_targets(targets.shape[1]), -self.outputs
         losses = self.head.loss(logits[..., :size], targets[:, :own])  # (windows,)
         groups, sentences, places = self._read(logits[..., size:].float(), targets[:, own:])
@@ -98,7 +102,8 @@ class _Asked:
                 classes, targets[:, column], reduction="none"
             )
         if self.task.facts:
-            facts = targets[:, targets.shape[1] - places.shape[1] :].float()  # after the positions
+            # The columns of supporting facts follow the columns of positions.
+            facts = targets[:, targets.shape[1] - places.shape[1] :].float()
             each = functional.binary_cross_entropy_with_logits(sentences, facts, reduction="none")
             losses = losses + _mean_of_places(each, places)
         return losses
@@ -106,8 +111,8 @@ class _Asked:
     def soft_loss(
         self, logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float
     ) -> Tensor:
-        """Return one distillation loss per window, given a teacher's logits; added as in `loss`."""
-        assert self.head.soft_loss is not None, "that of spans"
+        """Return one distillation loss per window, for a teacher's logits, summed as in `loss`."""
+        assert self.head.soft_loss is not None, "every span head has one"
         own, size = self._own_targets(targets.shape[1]), -self.outputs
         losses = self.head.soft_loss(
             logits[..., :size], teacher[..., :size], targets[:, :own], temperature
@@ -184,7 +189,7 @@ class _Asked:
         best = np.maximum.reduceat(np.where(places >= 0, at, -np.inf), features.windows[:-1])
         found = []
         for row, example in zip(best, examples, strict=True):
-            known = row[: len(example.sentences)]  # other examples may have more
+            known = row[: len(example.sentences)]  # other examples may have more sentences
             above = np.flatnonzero(known > 0)
             if not len(above) and len(known):
                 above = known.argmax(keepdims=True)
@@ -199,9 +204,10 @@ def _mean_of_places(losses: Tensor, places: Tensor) -> Tensor:
 
 
 def _places(features: SpanFeatures) -> NDArray[np.int64]:
-    """Return the positions where sentences begin, `[windows, sentences]`; -1 if in another window.
+    """Return the positions where sentences begin: `[windows, sentences]`.
 
-    Without sentences, the result has no columns.
+    The position is -1 for a sentence that begins in another window. If no example has sentences,
+    the result has no columns.
     """
     if features.sentences is None:
         return np.full((len(features), 0), -1, dtype=np.int64)

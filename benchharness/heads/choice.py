@@ -78,11 +78,11 @@ def targets(
 def _gold(example: ChoiceExample, task: ChoiceTask) -> int:
     where = f"{task.name} {example.id}"
     if example.gold is None:
-        raise DataError(f"{where} hides its right option: it cannot be trained on.")
+        raise DataError(f"{where} hides its right option, so it cannot be used for training.")
     if not example.gold or not 0 <= example.gold[0] < len(example.options):
         raise DataError(
-            f"{where} has {len(example.options)} options and {example.gold} as the right ones: "
-            "expected the index of one of them."
+            f"{where} has {len(example.options)} options, but its right options are "
+            f"{example.gold}: expected the index of at least one option."
         )
     return example.gold[0]
 
@@ -141,7 +141,7 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """Return the distillation loss of each example, given a teacher's logits of the options."""
+    """Return the distillation loss of each example, given a teacher's logits for the options."""
     return divergence(logits, teacher, temperature)
 
 

@@ -1,7 +1,7 @@
 """Classification layers on hidden states: for a whole text, or for every token.
 
-The layers are benchharness's own, so that every head works on every family. POOLINGS describes the
-layers of each family.
+benchharness implements the layers itself, so that every head works with every model family.
+POOLINGS describes the layers of each family.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,7 +41,8 @@ def rate_of(*names: str, default: float = 0.0) -> Callable[[Any], float]:
 
 
 classifier_dropout = rate_of("classifier_dropout", "hidden_dropout_prob", default=0.1)
-"""Dropout before a classifier, read from a config as most classes of transformers do."""
+"""Function that reads the dropout before a classifier from a config, like most transformers
+classes."""
 
 no_dropout = rate_of()
 
@@ -133,7 +134,7 @@ arXiv:2108.08877, found best. The layers are those of transformers' class, which
 ALBERT_RATE = rate_of("classifier_dropout_prob")
 FUNNEL_RATE = rate_of("classifier_dropout", "hidden_dropout")
 NEOBERT_RATE = rate_of("classifier_dropout", default=0.1)
-OWN_RATE = rate_of("classifier_dropout")  # 0 if a config has no such rate
+OWN_RATE = rate_of("classifier_dropout")  # 0 if a config does not set it
 
 POOLINGS: Mapping[str, Pooling] = {
     "albert": Pooling(dense="pooler", dropout=ALBERT_RATE, tags=ALBERT_RATE),
@@ -143,7 +144,7 @@ POOLINGS: Mapping[str, Pooling] = {
     "convbert": Pooling(dropout_first=classifier_dropout, activation=activation_of("hidden_act")),
     "deberta": DEBERTA,
     "deberta-v2": DEBERTA,
-    # Distilled without BERT's pooler: fine-tuning adds a fresh layer with relu.
+    # DistilBERT was distilled without BERT's pooler: fine-tuning adds a fresh layer with relu.
     "distilbert": Pooling(
         activation=_always(torch.relu),
         dropout=rate_of("seq_classif_dropout"),
@@ -172,7 +173,7 @@ POOLINGS: Mapping[str, Pooling] = {
     "mpnet": ROBERTA,
     "mt5": T5,
     "neobert": Pooling(dropout_first=NEOBERT_RATE, dropout=NEOBERT_RATE, tags=NEOBERT_RATE),
-    "new": BERT,  # Alibaba-NLP/new-impl, modeling.py, NewForSequenceClassification
+    "new": BERT,  # as NewForSequenceClassification in modeling.py of Alibaba-NLP/new-impl
     "nomic_bert": BERT,
     "openai-gpt": GPT,
     "roberta": ROBERTA,
@@ -216,7 +217,7 @@ class TextClassifier(nn.Module):
         # order would change the results of all seeds.
         self.dropout_first = nn.Dropout(pooling.dropout_first(config))
         self.dense = _dense(pooler, pooling, config)
-        has_dense = not isinstance(self.dense, nn.Identity)  # no dense layer, no activation
+        has_dense = not isinstance(self.dense, nn.Identity)  # else there is no activation either
         self.activation = pooling.activation(config) if has_dense else nn.Identity()
         self.norm = getattr(pooler, "norm", None) or nn.Identity()
         self.dropout = nn.Dropout(pooling.dropout(config))
@@ -226,7 +227,7 @@ class TextClassifier(nn.Module):
     def on(
         cls, encoder: Encoder, outputs: int, extra: int = 0, *, is_choice: bool = False
     ) -> "TextClassifier":
-        """Return a classifier for an encoder, which takes over or removes the encoder's pooler.
+        """Remove an encoder's pooler; return a classifier for the encoder, which may reuse it.
 
         A pooler that stayed in the encoder would be computed twice, or without being used. With
         `extra`, the encoder has to return the state of every token, because the additional vectors
@@ -256,13 +257,13 @@ class TextClassifier(nn.Module):
         return self.score(self.read(hidden, mask), extra)
 
     def _transform(self, states: Tensor) -> Tensor:
-        states = self.activation(self.dense(self.dropout_first(states)))  # the same shape
+        states = self.activation(self.dense(self.dropout_first(states)))  # keeps the shape
         normed: Tensor = self.norm(states)
         return normed
 
 
 def _dense(pooler: Any, pooling: Pooling, config: Any) -> nn.Module:
-    """Return the dense layer of a classifier; an identity if it has none.
+    """Return the dense layer of a classifier; an identity if the classifier has none.
 
     The pooler of ALBERT and BigBird is a dense layer itself; MobileBERT's may have none.
     """
@@ -391,7 +392,7 @@ class _FeedForward(nn.Module):
 
 
 def _trim(network: Any, per_token: bool = False) -> Any:
-    """Remove a network's pooler and return it, or None; also remove Funnel's decoder if unused.
+    """Remove and return a network's pooler, if any; also remove Funnel's decoder if not needed.
 
     Funnel shortens a text in its blocks; its decoder restores states of all tokens. Heads that read
     one state do not need it, as in Dai et al., arXiv:2006.03236. Raises ModelError if a head reads
@@ -402,7 +403,7 @@ def _trim(network: Any, per_token: bool = False) -> Any:
         if per_token and not has_decoder:
             raise ModelError(
                 "this Funnel checkpoint has no decoder, so it has no state for every token: use "
-                "the one of the same size without -base in its name."
+                "the checkpoint of the same size without -base in its name."
             )
         if not per_token and has_decoder:
             network.decoder = _NoDecoder()
@@ -414,7 +415,7 @@ def take_pooler(network: Any) -> Any:
 
     Most encoders of transformers work without a pooler. Some, such as SqueezeBERT, call it
     unconditionally, so they get a placeholder. The custom code of a checkpoint may do the same, so
-    there the pooler stays.
+    its pooler is not removed.
     """
     pooler = getattr(network, "pooler", None)
     if pooler is not None and not is_foreign(network):

@@ -90,9 +90,9 @@ def candidates(
     else:
         fields = _choice_fields(example, kept)
         answers = list(example.options)
-    # A mark that is part of an example's text would be taken for the answer's position.
+    # Remove these marks from the example's texts, where they would count as positions.
     clean = {name: text.translate(_NO_SIGNS) for name, text in fields.items()}
-    # "{phrase}" is the answer in the form that it has within a sentence.
+    # "{phrase}" is the answer as part of a sentence: "It rained." becomes "it rained".
     slots = {"answer": ANSWER, "phrase": ANSWER, "cut": CUT, "start": START}
     if "asked" in clean:
         clean["asked"] = BLANK.sub(ANSWER, clean["asked"], count=1)
@@ -117,7 +117,7 @@ def _candidate(text: str, answer: str) -> Candidate:
     if START in text:
         is_in_second = START in second
         part = second if is_in_second else first
-        start, end = part.index(START), len(part) - 1  # the mark itself is removed
+        start, end = part.index(START), len(part) - 1  # minus the mark, which is removed below
         first, second = first.replace(START, ""), second.replace(START, "")
     return Candidate(
         first=first,
@@ -208,7 +208,7 @@ def encode(model: LanguageModel, texts: Sequence[Candidate]) -> list[Encoded]:
         return [_encode_causal(model, text) for text in texts]
     firsts = [text.first for text in texts]
     seconds = None if texts[0].second is None else [text.second for text in texts]
-    # Without truncation: `fitted` needs the full length.
+    # Do not truncate, because `fitted` needs the full length.
     with telling_refusals():
         found = tokenizer(firsts, seconds, return_offsets_mapping=True, verbose=False)
     note_read([" ".join(filter(None, (t.first, t.second))) for t in texts], found["input_ids"])
@@ -228,7 +228,7 @@ def encode(model: LanguageModel, texts: Sequence[Candidate]) -> list[Encoded]:
 def _places(
     text: Candidate, offsets: Sequence[tuple[int, int]], parts: Sequence[int | None]
 ) -> tuple[int, ...]:
-    """Return the positions of the tokens that share a character with the scored ones."""
+    """Return the positions of the tokens that overlap with the scored characters."""
     part = int(text.is_in_second)
     return tuple(
         place
@@ -243,7 +243,7 @@ def _encode_causal(model: LanguageModel, text: Candidate) -> Encoded:
     All tokens from the answer to the text's end are scored. The tokens after an answer count
     because their probability depends on the answer too.
     """
-    offset = 0 if text.second is None or not text.is_in_second else len(text.first) + 1  # 1 for " "
+    offset = 0 if text.second is None or not text.is_in_second else len(text.first) + 1  # a space
     whole = " ".join(filter(None, (text.first, text.second)))
     with telling_refusals():
         found = model.tokenizer(
@@ -251,7 +251,7 @@ def _encode_causal(model: LanguageModel, text: Candidate) -> Encoded:
         )
     note_read([whole], [found["input_ids"]])
     begin = model.tokenizer.bos_token_id
-    before = () if begin is None else (begin,)  # the first token is predicted from it
+    before = () if begin is None else (begin,)  # the model predicts the first token from it
     scored = [
         place
         for place, (_, end) in enumerate(found["offset_mapping"], start=len(before))
@@ -273,8 +273,8 @@ def fitted(
     while (excess := max(len(each.token_ids) for each in found) - limit) > 0:
         if not kept:
             raise JobError(
-                f"the candidates of example {example.id} of {task.name} do not fit into {limit} "
-                "tokens: this model cannot score them."
+                f"the candidates of example {example.id} in {task.name} do not fit into {limit} "
+                "tokens, so this model cannot score them."
             )
         kept = max(0, kept - excess)  # a token has at least one character
         found = encode(model, candidates(task, example, values, kept))
@@ -295,7 +295,7 @@ class Scoring:
         number, self._count = self._count, self._count + 1
         ids = encoded.token_ids
         if not encoded.places:
-            self._empty.append(number)  # scores NEVER
+            self._empty.append(number)  # its score is NEVER
         elif self._model.is_causal:
             read = tuple(place - 1 for place in encoded.places)  # a state predicts the next token
             asked = self._readings.setdefault((ids, encoded.types, read), {})
@@ -320,7 +320,8 @@ class Scoring:
 
         def read(rows: NDArray[np.int64]) -> NDArray[np.float64]:
             with torch.inference_mode(), compute.autocast():
-                found = self._model.log_probabilities([readings[row] for row in rows])  # (asked,)
+                # One log-probability per requested token of each reading.
+                found = self._model.log_probabilities([readings[row] for row in rows])
             return found.double().cpu().numpy()
 
         batches = list(self._batches(readings, compute))
@@ -336,10 +337,10 @@ class Scoring:
     def _batches(
         self, readings: Sequence[Reading], compute: Compute
     ) -> Iterator[NDArray[np.int64]]:
-        """Yield batches of model inputs of equal lengths, or of similar ones if the model packs."""
+        """Yield batches of inputs with equal lengths, or with similar ones if the model packs."""
         lengths = np.array([len(reading) for reading in readings])  # (readings,)
         order = np.argsort(lengths, kind="stable")  # the shortest first
-        most = PREDICTION_TOKENS[compute.device.type]  # real tokens: nothing is padded
+        most = PREDICTION_TOKENS[compute.device.type]  # tokens without padding
         start = 0
         while start < len(order):
             stop, tokens = start, 0

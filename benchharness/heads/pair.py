@@ -56,7 +56,7 @@ def _rows(
 
 
 def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
-    """Cut the texts at the end to fit the room, like the tokenizers' strategy "longest_first"."""
+    """Cut the texts to `room` tokens in total, like the tokenizers' strategy "longest_first"."""
     if len(texts) == 1:
         return [texts[0][:room]]
     shorter, longer = sorted(map(len, texts))
@@ -73,7 +73,9 @@ def targets(features: Features, examples: Sequence[PairExample], task: PairTask)
     """
     hidden = next((e for e in examples if e.label is None), None)
     if hidden is not None:
-        raise DataError(f"{task.name} hides the label of {hidden.id}: it cannot be trained on.")
+        raise DataError(
+            f"{task.name} hides the label of {hidden.id}, so it cannot be used for training."
+        )
     if task.is_regression:
         zero, one = task.scale
         wanted = [(_number(example) - zero) / one for example in examples]
@@ -138,7 +140,7 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
             logits.float(), targets, reduction="none"
         )
         return losses.mean(-1)
-    if targets.is_floating_point():  # (rows, 1) -> (rows,): else it would broadcast
+    if targets.is_floating_point():  # (rows, 1) -> (rows,), because (rows, 1) would be broadcast
         return functional.mse_loss(logits.float().squeeze(-1), targets, reduction="none")
     return functional.cross_entropy(logits.float(), targets, reduction="none")
 
@@ -178,7 +180,7 @@ def decode(
             )
             for example, row, scores in zip(examples, logits, chances, strict=True)
         )
-    # By logit instead of probability, because several probabilities may be rounded to 1.
+    # Choose by logit instead of probability, because several probabilities may be rounded to 1.
     probabilities = torch.from_numpy(logits).double().softmax(-1).tolist()  # (rows, labels)
     winners = logits.argmax(-1)  # (rows,)
     return tuple(
@@ -231,7 +233,7 @@ def _find(example: PairExample, mark: Mark, parts: Sequence[Tokens]) -> tuple[in
     if found is None:
         raise DataError(
             f"{example.id} marks characters {mark.start} to {mark.end} of its text {mark.text}, "
-            f"which are no token: {_texts(example)[number]!r}."
+            f"but no token contains them: {_texts(example)[number]!r}."
         )
     return number, found[0], found[1] + 1
 
@@ -248,8 +250,8 @@ def _windows(
         first, last = (min(edges), max(edges)) if edges else (0, 0)
         if last - first > share:
             raise DataError(
-                f"the marks of {example.id} are {last - first} tokens apart and there is room for "
-                f"{share}: give a larger max_tokens."
+                f"the marks of {example.id} are {last - first} tokens apart, but only {share} "
+                "tokens fit: set a larger max_tokens."
             )
         before = max(0, first - (share - (last - first)) // 2)  # same context on both sides
         start = min(before, len(part) - share)  # use the full share at the end of a text, too
@@ -288,7 +290,7 @@ class MarkPooling(nn.Module):
     def __init__(self, size: int) -> None:
         super().__init__()
         self.attention = nn.Linear(size, 1, bias=False)
-        nn.init.zeros_(self.attention.weight)  # equal scores: the plain mean of a mark's tokens
+        nn.init.zeros_(self.attention.weight)  # at first, the state is the mean of the tokens
 
     def forward(self, hidden: Tensor, marks: Tensor) -> Tensor:
         """Return the states of each row's marks, concatenated."""
@@ -329,7 +331,9 @@ def in_orders(rows: SplitRows, orders: str) -> SplitRows:
 
 def _exchanged(example: PairExample) -> PairExample:
     if example.text_b is None:
-        raise DataError(f"{example.id} has one text, which has no other order: leave orders out.")
+        raise DataError(
+            f"{example.id} has one text, so its texts cannot be swapped: remove `orders`."
+        )
     marks = tuple(replace(mark, text="ab"["ba".index(mark.text)]) for mark in example.marks)
     return replace(example, text_a=example.text_b, text_b=example.text_a, marks=marks)
 

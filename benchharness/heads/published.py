@@ -63,7 +63,7 @@ def published_names(ours: Iterable[str], theirs: Iterable[str], body: str) -> di
         found = (name.format(body=body) for name in names)
         return next((name for name in found if name in layers), "")
 
-    dense = {"dense": first(DENSE), "norm": "head.norm"}  # ModernBERT's is followed by a norm
+    dense = {"dense": first(DENSE), "norm": "head.norm"}  # ModernBERT's dense layer has a norm
     below = dense | {mine: f"qa_classifier.{name}" for mine, name in FEED_FORWARD.items()}
     if "head.norm" in layers:
         below["norm"] = "head.norm"  # FEED_FORWARD (BigBird's block) has a norm too
@@ -98,9 +98,9 @@ def published_state(
     state = network.state_dict()
     names = published_names(state, theirs, body)
     unread = {name for name in theirs if name.startswith(f"{body}.pooler.".lstrip("."))}
-    # A pooler that the head uses must be in both.
+    # A pooler that the head uses must be in the network and in the class.
     if lost := ({*names.values()} ^ theirs.keys()) - (unread - {*names.values()}):
-        raise KeyError(f"in one of the two alone: {sorted(lost)}")
+        raise KeyError(f"only the network or only the class has these weights: {sorted(lost)}")
     zero, one = scale
     found = {name: torch.zeros(theirs[name].shape) for name in unread}
     for mine, name in names.items():
@@ -165,7 +165,7 @@ def load_published(
     # The file contains a tied weight once, under either of its names.
     filled = {own[mine].data_ptr() for mine in found}
     if lost := [mine for mine, weight in own.items() if weight.data_ptr() not in filled]:
-        raise KeyError(f"the weights lack {lost[0]}")
+        raise KeyError(f"the weight {lost[0]} is missing")
     firsts: dict[int, str] = {}
     for mine, weight in found.items():
         first = firsts.setdefault(own[mine].data_ptr(), mine)

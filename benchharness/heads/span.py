@@ -112,7 +112,7 @@ def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> S
     columns = join([window.row for window in windows], frame, limits.max_tokens)
     starts = columns["starts"]
     columns |= _of_context(windows, starts)
-    # Counted from the start of the row, or if negative (XLNet) from its end.
+    # Position of the classification token, counted from the row's end if negative (XLNet).
     null = -1 if limits.is_causal else frame.null
     nulls = starts[:-1] + null if null >= 0 else starts[1:] + null  # (windows,)
     features = SpanFeatures(
@@ -134,8 +134,8 @@ def _most_of_question(frame: Frame, limits: Limits) -> int:
     room = limits.max_tokens - frame.size
     if room < 2:
         raise ModelError(
-            f"{limits.max_tokens} tokens have no room for a question and a context besides "
-            f"{frame.size} special ones: give a larger max_tokens."
+            f"max_tokens is {limits.max_tokens}, which leaves no room for a question and a context "
+            f"next to {frame.size} special tokens: set a larger max_tokens."
         )
     return min(limits.max_question_tokens, room // 2)
 
@@ -149,8 +149,8 @@ def _windows(
     left = room - len(question) - ahead
     if left < 1:
         raise ModelError(
-            f"{limits.max_tokens} tokens have no room for a context besides the question and "
-            f"{ahead} tokens of fixed answers: give a larger max_tokens."
+            f"max_tokens is {limits.max_tokens}, which leaves no room for a context next to the "
+            f"question and {ahead} tokens of fixed answers: set a larger max_tokens."
         )
     parts = cut_windows(len(context) - ahead, left, limits.stride)
     best = best_windows(parts)
@@ -245,17 +245,19 @@ def _with_evidence(
 def _answer(example: SpanExample, task: SpanTask) -> tuple[int, int] | None:
     """Return the character range of the answer to learn; None if the context has no answer."""
     if example.answers is None:
-        raise DataError(f"{task.name} hides the answer of {example.id}: it cannot be trained on.")
+        raise DataError(
+            f"{task.name} hides the answer of {example.id}, so it cannot be used for training."
+        )
     if not example.answers:
         return None
     if example.span is not None:
         return example.span
-    text, start = example.answers[0]  # of several answers the first is learned
+    text, start = example.answers[0]  # if there are several answers, the first is learned
     found = example.context[start : start + len(text)] if start >= 0 else ""
     if not text or found != text:
         raise DataError(
-            f"{task.name} {example.id}: the answer {text!r} is said to begin at character {start} "
-            f"of its context, where {found!r} stands."
+            f"{task.name} {example.id}: the answer {text!r} should begin at character {start} "
+            f"of its context, but the text there is {found!r}."
         )
     return start, start + len(text)
 
@@ -271,13 +273,13 @@ def _find(
     rows = features.windows[example : example + 2]
     low, high = features.starts[rows]
     touching = low + np.flatnonzero(features.touching(slice(low, high), start, end))
-    # By indices in the whole context, because a window may contain only the end of the answer.
+    # Compare indices in the whole context, because a window may contain only the answer's end.
     places = features.places[touching]  # (touching tokens,)
     if not len(places):
         return touching, np.zeros((0, 2), dtype=np.int64)
     first, last = edges_of(features.char_starts[touching], features.char_ends[touching], start, end)
     firsts, lasts = touching[places == places[first]], touching[places == places[last]]
-    # The windows that have both tokens; each window contains a token at most once.
+    # Find the windows that contain both tokens. Each window contains a token at most once.
     both, with_first, with_last = np.intersect1d(
         features.rows_at(firsts), features.rows_at(lasts), return_indices=True
     )
@@ -286,7 +288,7 @@ def _find(
 
 
 class SpanNetwork(nn.Module):
-    """Encoder and its family's layers that give each token two logits: as first and last token."""
+    """Encoder with its family's span layers: two logits per token, as first and as last token."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()

@@ -2,7 +2,7 @@
 
 The first token of a word carries its tag. A sentence that is too long is read in windows that
 overlap by half; each word is learned and predicted in the window where it has the most context. If
-the recipe asks for document context, a sentence is read with the tokens of its document around it.
+the recipe sets `context=document`, a sentence is read with the document's tokens around it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,8 +40,8 @@ class TagFeatures(Features):
     """Features of sentences, which may be cut into windows.
 
     The tag of a word is predicted at one of its tokens. `words` contains for each such token the
-    index of its word, counted over all sentences, and -1 for all other tokens. A word without
-    tokens does not occur.
+    index of its word, counted over all sentences, and -1 for all other tokens. It does not contain
+    words without tokens.
     """
 
     carried = ("words",)
@@ -160,7 +160,7 @@ def encode_in_documents(
     for example, count in zip(examples, counted[:-1], strict=True):
         document = _document(example)
         every = tokens[texts[document.words]]
-        # The characters before the sentence, and up to its end; 1 for the space after each word.
+        # Offsets of the sentence in the document's text; 1 is for the space after each word.
         start = sum(len(word) + 1 for word in document.words[: document.start])
         end = start + sum(len(word) + 1 for word in example.words)
         own = slice(*np.searchsorted(every.starts, [start, end]).tolist())
@@ -172,7 +172,9 @@ def encode_in_documents(
 
 def _document(example: TagExample) -> Surroundings:
     if example.document is None:
-        raise DataError(f"{example.id} is in no document, so it cannot be read with one.")
+        raise DataError(
+            f"{example.id} belongs to no document, so it cannot be read with document context."
+        )
     return example.document
 
 
@@ -273,7 +275,9 @@ def targets(
 
 def _tags(example: TagExample, task: TagTask) -> Sequence[str]:
     if example.tags is None:
-        raise DataError(f"{task.name} hides the tags of {example.id}: it cannot be trained on.")
+        raise DataError(
+            f"{task.name} hides the tags of {example.id}, so it cannot be used for training."
+        )
     if len(example.tags) != len(example.words):
         raise DataError(
             f"{task.name} {example.id} has {len(example.words)} words and {len(example.tags)} "
@@ -283,7 +287,7 @@ def _tags(example: TagExample, task: TagTask) -> Sequence[str]:
 
 
 class TagNetwork(nn.Module):
-    """Encoder and its family's layers that give each token one logit per tag.
+    """Encoder with its family's token classifier, which returns one logit per tag for each token.
 
     With an `lstm_size`, a bidirectional LSTM of two layers follows the encoder.
     """
@@ -379,14 +383,14 @@ def network(encoder: Encoder, task: TagTask, lstm_size: int = 0) -> nn.Module:
     if not isinstance(task, RoleTask):
         return TagNetwork(encoder, len(task.tags), lstm_size)
     if lstm_size:
-        raise ModelError(f"{task.name} has a BiLSTM of its own: leave lstm_size out.")
+        raise ModelError(f"the network of {task.name} already has a BiLSTM: remove lstm_size.")
     return RoleNetwork(encoder, len(task.tags))
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the sum of the cross-entropies of each window's words, in fp32.
 
-    Training divides it by the number of words in the batch, so that each word counts the same.
+    Training divides it by the number of words in the batch, so that all words count equally.
     """
     width = min(logits.shape[1], targets.shape[1])  # both cover at least the longest row
     classes = logits[:, :width].float().transpose(1, 2)  # (windows, tags, tokens)
@@ -446,7 +450,7 @@ TAG = Head(
 
 
 def head(task: TagTask, options: TagOptions | None) -> Head:
-    """Return the head, with an LSTM below its classifier or document context if options ask for it.
+    """Return the head, with an LSTM below its classifier or document context if `options` set them.
 
     Both follow arXiv:1810.04805, section 5.3: "a randomly initialized two-layer 768-dimensional
     BiLSTM before the classification layer", and "the maximal document context provided by the

@@ -89,9 +89,9 @@ class Teacher:
     def attach(self, student: Any) -> None:
         """Make the student's output in training include the teacher's logits and the layer losses.
 
-        They precede the student's own logits in the last dimension:
-        `[..., teacher + layers + own]`. The layer losses are one column, which is present only
-        while the student learns from the layers.
+        In the last dimension, the teacher's logits come first, then the layer losses, then the
+        student's own logits: `[..., teacher + layers + own]`. The layer losses are one column,
+        which is present only while the student learns from the layers.
         """
         if self.options.layer_weight:
             self.watched = Watched.of(self, student)
@@ -113,9 +113,9 @@ class Teacher:
     def _after(self, student: nn.Module, _: Any, inputs: dict[str, Any], own: Tensor) -> Tensor:
         if not student.training:
             return own
-        assert self.said is not None, "it was asked before the student"
+        assert self.said is not None, "the teacher reads the batch before the student"
         said, self.said = self.said, None
-        if said.ndim == 1:  # multiple choice; own logits are (rows, 2) with the lm loss
+        if said.ndim == 1:  # multiple choice; with a language model's loss, `own` is (rows, 2)
             own, said = own.view(len(own), -1), said[:, None]  # (rows, 1 or 2), (rows, 1)
         if own.requires_grad:
             # A non-contiguous gradient would be summed in another order: its last bits may differ.
@@ -149,8 +149,8 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
     weight, temperature = options.teacher_weight or 0.0, options.temperature or 1.0
     if soft_loss is None:
         raise ModelError(
-            "a model that gives losses in training, and no outputs, has nothing to learn from "
-            "a teacher's: leave --teacher out."
+            "a model that returns losses instead of logits in training cannot learn from a "
+            "teacher: remove --teacher."
         )
     # Number of columns with the language model's loss (heads/__init__.py).
     language_model = int(recipe.pair is not None and recipe.pair.lm_weight > 0)
@@ -290,11 +290,11 @@ class Watched:
             family = each.config.model_type
             if family not in FAMILIES | CUT or is_foreign(each):
                 raise ModelError(
-                    f"layer_weight is for {', '.join(sorted(FAMILIES | CUT))}, and one of student "
-                    f"and teacher is {family}: leave layer_weight out."
+                    f"layer_weight can be set only for {', '.join(sorted(FAMILIES | CUT))}, but "
+                    f"the student or the teacher is {family}: remove layer_weight."
                 )
         sizes = [each.config.hidden_size for each in networks]
-        student.reads_first_token = False  # the last layer's states are of all tokens
+        student.reads_first_token = False  # the loss needs the last layer's states of all tokens
         if sizes[0] != sizes[1]:
             student.layer_fit = nn.Linear(*sizes)  # named, so that the optimizer finds its weights
         return cls(

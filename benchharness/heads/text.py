@@ -56,8 +56,8 @@ class TextNetwork(nn.Module):
         network: Any = encoder.network
         self.encoder = network
         config = encoder.config
-        # Replaces the network's own config, whose values would be used for all options that are
-        # not set here: BART's for summaries has four beams and a minimum length.
+        # Replace the network's own config, because its values would be used for all options that
+        # are not set here: BART's config for summaries has four beams and a minimum length.
         network.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
             max_new_tokens=room,
             do_sample=False,
@@ -183,7 +183,7 @@ class _Words:
         if not lengths.all():
             hidden = examples[int(lengths.argmin())]
             raise DataError(
-                f"{task.name} hides the answer of {hidden.id}: it cannot be trained on."
+                f"{task.name} hides the answer of {hidden.id}, so it cannot be used for training."
             )
         columns = np.arange(lengths.max())  # (tokens,)
         places = features.target_starts[:-1, None] + columns  # (rows, tokens)

@@ -37,7 +37,7 @@ CHUNK = 1000
 """Number of texts per call of the tokenizer, which processes the texts of a call in parallel."""
 
 SURROGATES = re.compile("[\ud800-\udfff]")
-"""Halves of surrogate pairs. A data set in JSON may contain one as an escape."""
+"""Pattern of one half of a surrogate pair, which a data set in JSON may contain as an escape."""
 
 SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
 """White space characters of Unicode, as code points."""
@@ -98,8 +98,8 @@ def tokenize(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Tokens]:
     """
     if not tokenizer.is_fast:
         raise ModelError(
-            f"{type(tokenizer).__name__} does not say which characters a token stands for: this "
-            "task needs a checkpoint with a tokenizer.json (a fast tokenizer)."
+            f"{type(tokenizer).__name__} does not return the characters of each token: this task "
+            "needs a checkpoint with a tokenizer.json (a fast tokenizer)."
         )
     naming = _naming_unknown(tokenizer)
     return {
@@ -132,16 +132,17 @@ def _naming_unknown(tokenizer: Any) -> Tokenizer | None:
     copy = Tokenizer.from_str(backend.to_str())
     copy.no_truncation()
     copy.no_padding()
-    copy.model.unk_token = min(vocabulary, key=vocabulary.__getitem__)  # special ones come first
+    # Special tokens have the lowest ids.
+    copy.model.unk_token = min(vocabulary, key=vocabulary.__getitem__)
     return copy
 
 
 def _places(text: str, ids: Sequence[int], spans: Spans, naming: Tokenizer) -> Spans:
     """Return the offsets of a text's tokens, corrected for dropped letters if possible.
 
-    They are taken from the tokenizer `naming` (see `_naming_unknown`) if it gives the same tokens,
-    except for its tokens of dropped letters. Otherwise, `spans` is returned: the original tokenizer
-    may join the letters on either side of a dropped one.
+    The offsets are those of the tokenizer `naming` (see `_naming_unknown`) if it returns the same
+    tokens, except for its tokens of dropped letters. Otherwise, `spans` is returned: the original
+    tokenizer may join the letters on either side of a dropped one.
     """
     found = naming.encode(SURROGATES.sub("\ufffd", text), add_special_tokens=False)
     unknown = naming.token_to_id(naming.model.unk_token)
@@ -150,7 +151,7 @@ def _places(text: str, ids: Sequence[int], spans: Spans, naming: Tokenizer) -> S
 
 
 def tokenize_ids(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Ids]:
-    """Tokenize every text without special tokens, with any tokenizer; return only ids."""
+    """Return the token ids of every text, without special tokens; slow tokenizers work too."""
     return {
         text: np.asarray(ids, dtype=np.int32)
         for chunk in _chunks(texts)
@@ -193,7 +194,8 @@ def telling_refusals() -> Iterator[None]:
         if type(error) is not Exception:  # the one class that the tokenizers library raises
             raise
         raise ModelError(
-            f"the checkpoint's tokenizer cannot read a text ({error}): its vocabulary is not whole."
+            f"the checkpoint's tokenizer cannot tokenize a text ({error}): its vocabulary is "
+            "incomplete."
         ) from error
 
 
@@ -384,7 +386,10 @@ class Frame:
         types = np.asarray(encoded.get("token_type_ids", np.zeros_like(ids)), dtype=np.int32)
         inner = np.flatnonzero(np.asarray(encoded["special_tokens_mask"]) == 0)
         if not size or len(inner) != size * texts:
-            raise ModelError(f"{type(tokenizer).__name__} cannot encode {probe!r}: it is damaged.")
+            raise ModelError(
+                f"the tokenizer {type(tokenizer).__name__} cannot encode {probe!r}: its files are "
+                "damaged."
+            )
         firsts = inner[::size]  # (texts,), the start of each text
         edges = zip([0, *(firsts + size)], [*firsts, len(ids)], strict=True)
         # Find the classification token: counted from the start, or (XLNet) from the end if
@@ -458,8 +463,8 @@ KEPT_TOKENS = 200_000
 KIND = "kind"
 
 FORM = 3
-"""Version of the files. Increase it when the files get new contents: otherwise old files would be
-read without them."""
+"""Version of the cache files. Increase it when their contents change, so that files of older
+versions are not read."""
 
 
 def encode_once(
@@ -476,8 +481,8 @@ def encode_once(
     """
     # The function's name identifies the head, METHOD the version of the encoding code.
     head = f"{encode.__module__}.{encode.__name__}"
-    # The encoder's config decides whether the tokenizer gives token types; its digest does not
-    # include that.
+    # The tokenizer's digest does not include whether it returns token types, which depends on the
+    # encoder's config.
     kind = (type(tokenizer).__name__, "token_type_ids" in tokenizer.model_input_names)
     words = (head, rows.fingerprint, identity, *kind, METHOD, FORM)
     key = hashlib.sha256(json.dumps([words, asdict(limits)]).encode()).hexdigest()
@@ -497,7 +502,7 @@ def encode_once(
 def _write(path: Path, features: Features) -> None:
     values = {field.name: getattr(features, field.name) for field in fields(features)}
     kept: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
-    kept[KIND] = type(features).__name__  # np.savez stores a text or number as an array ()
+    kept[KIND] = type(features).__name__  # np.savez stores it as an array of the shape ()
     with whole_file(path) as file:
         np.savez(file, **kept)
 
@@ -507,7 +512,7 @@ def _read(path: Path) -> Features | None:
     classes: list[type[Features]] = [Features, *Features.__subclasses__()]
     kinds = {kind.__name__: kind for kind in classes}
     try:
-        # Opened here, because np.load would leave a damaged file open.
+        # Open the file here, because np.load would leave a damaged file open.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             values = {name: _value(arrays[name]) for name in arrays.files}
         return kinds[values.pop(KIND)](**values)
@@ -516,4 +521,4 @@ def _read(path: Path) -> Features | None:
 
 
 def _value(array: Any) -> Any:
-    return array if array.ndim else array.item()  # pad_id, max_tokens and KIND are ()
+    return array if array.ndim else array.item()  # pad_id, max_tokens and KIND have the shape ()

@@ -19,5 +19,5 @@ class Adafactor(transformers.optimization.Adafactor):
         if group["weight_decay"] or not group["scale_parameter"] or group["relative_step"]:
             return transformers.optimization.Adafactor._get_lr(group, state)  # type: ignore[no-untyped-call]
         least, scale, rate = group["eps"][1], state["RMS"], group["lr"]
-        # Python's max(least, scale) * rate would wait for the scale. This rounds in the same way.
+        # Python's max(least, scale) * rate would make the host wait. This rounds in the same way.
         return torch.where(scale > least, scale * rate, least * rate)

@@ -57,7 +57,7 @@ class Features:
     """
 
     per_token: ClassVar[tuple[str, ...]] = ()
-    """Fields of a subclass that the network gets as inputs like ids, padded with 0."""
+    """Fields of a subclass that are inputs of the network: one value per token, padded with 0."""
 
     carried: ClassVar[tuple[str, ...]] = ()
     """Other fields of a subclass that have one value per token."""
@@ -115,7 +115,7 @@ class Features:
         """Return the same rows with only the tokens whose states are read (see `read`)."""
         if self.read is None:
             return self
-        before = np.append(0, np.cumsum(self.read))  # (tokens + 1,), read tokens before each token
+        before = np.append(0, np.cumsum(self.read))  # (tokens + 1,), count of read tokens before
         columns = {
             name: getattr(self, name) for name in ("token_ids", "token_types", *self.carried)
         }
@@ -292,10 +292,10 @@ def tail_of(tokens: int, width: int) -> int:
 
 
 def _width(lengths: NDArray[np.int64], max_tokens: int) -> int:
-    """Return the length of the longest row, rounded up, but not above `max_tokens` by rounding."""
+    """Return the length of the longest row, rounded up, but never rounded above `max_tokens`."""
     longest = lengths.max()
     return int(min(_rounded(longest), max(max_tokens, longest)))
 
 
 def _rounded(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    return -(-lengths // ROUNDING) * ROUNDING  # Python rounds down, so this rounds up
+    return -(-lengths // ROUNDING) * ROUNDING  # // rounds down, so the two minus signs round up

@@ -177,11 +177,11 @@ class Compute:
         has_tf32 = self.on_gpu and torch.cuda.is_tf32_supported()
         if not {"fp32": True, "bf16": has_bf16, "tf32": has_tf32}[self.precision]:
             name = torch.cuda.get_device_name(self.device) if self.on_gpu else "a CPU"
-            raise BenchError(f"{name} has no {self.precision}: use --precision fp32.")
+            raise BenchError(f"{name} does not support {self.precision}: use --precision fp32.")
 
     @property
     def on_gpu(self) -> bool:
-        """True if the device is a GPU, on which work is queued while the host goes on."""
+        """True if the device is a GPU, which computes while the host goes on."""
         return self.device.type == "cuda"
 
     @contextmanager
@@ -214,7 +214,8 @@ def choose_kernels(device: torch.device, *, deterministic: bool) -> None:
         return
     if deterministic:
         os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # read when cuBLAS is initialized
-    if deterministic != torch.are_deterministic_algorithms_enabled():  # the call imports a compiler
+    # Call this function only if needed, because it imports a compiler.
+    if deterministic != torch.are_deterministic_algorithms_enabled():
         torch.use_deterministic_algorithms(deterministic)
     # Filling fresh memory costs time, and nothing here reads memory before writing it.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

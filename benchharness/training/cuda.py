@@ -35,7 +35,8 @@ class CastLinear(nn.Linear):
         joint: Layers that read the same states and therefore share one product, including this one.
         casts: Concatenated bf16 weight matrix of the joint layers, followed by their concatenated
             bias if they have one.
-        made: Output of each joint layer for the states `made[None]`, until the layer is called.
+        made: Outputs of the joint layers that have not been called yet, keyed by layer. They were
+            computed for the states `made[None]`.
     """
 
     joint: "list[CastLinear]"
@@ -89,7 +90,8 @@ class Casts:
         self._cast()
         encoders = [m for n in networks for m in n.modules() if getattr(m, "is_packed", False)]
         faults = dict.fromkeys(map(fuse_norms, dict.fromkeys(encoders)))
-        self.notes = [f"norms by torch, with more launches ({fault})" for fault in faults if fault]
+        note = "computes layer norms with torch instead of fused kernels"
+        self.notes = [f"{note}: {fault}" for fault in faults if fault]
 
     def _join(self, layers: list[Any]) -> None:
         casts, made = [], dict[Any, Tensor]()
@@ -134,13 +136,13 @@ def fuse_norms(encoder: nn.Module) -> str:
     if not next(encoder.parameters()).is_cuda:
         return ""
     if not find_spec("triton"):
-        return "there is no triton"
+        return "triton is not installed"
     found: str = import_module("benchharness.training.fused").fuse_norms(encoder)
     return found
 
 
 def _pairs(copies: Iterable[tuple[Tensor, list[nn.Parameter]]]) -> Iterator[tuple[Tensor, Any]]:
-    """Yield for each master its part of the joint matrix, together with the master."""
+    """Yield (part of the joint matrix, master weight) for each master weight."""
     for copy, masters in copies:
         yield from zip(torch.split(copy.detach(), [len(m) for m in masters]), masters, strict=True)
 
@@ -219,7 +221,7 @@ class Graphs:
             for weight in self._weights:
                 weight.grad = None  # so that the warm-up shows which weights get gradients
             warm_up(run)
-            # Only those get a tensor, because the optimizer skips weights without a gradient.
+            # Only these weights get a gradient tensor: the optimizer skips weights without one.
             reached = [weight.grad is not None for weight in self._weights]
             for weight, gradient, is_reached in zip(self._weights, before, reached, strict=True):
                 weight.grad = gradient
@@ -250,5 +252,5 @@ def record(run: Callable[[], Tensor], pool: Any) -> tuple[Callable[[], object], 
     """Record a function as a CUDA graph; return its replay function and its result's tensor."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool):
-        share = run()  # (); each replay writes its loss here
+        share = run()  # a scalar; each replay writes its loss here
     return graph.replay, share

@@ -38,7 +38,7 @@ def _summed(product, residual, seeds, layer, rate, places, is_real, DROPS: tl.co
     values = tl.load(product + places, mask=is_real, other=0.0).to(tl.float32)
     is_kept = is_real
     if DROPS:
-        # Philox, keyed by position: the backward pass draws the same numbers.
+        # Random numbers keyed by position (Philox), so that the backward pass draws the same ones.
         is_kept = tl.rand(tl.load(seeds + layer), places) >= rate
         values = tl.where(is_kept, values / (1.0 - rate), 0.0)
     return values + tl.load(residual + places, mask=is_real, other=0.0).to(tl.float32), is_kept
@@ -204,7 +204,7 @@ def fuse_norms(encoder: Any) -> str:
 
 
 def _has_layers(module: nn.Module) -> bool:
-    children = dict(module.named_children())  # may be in any order
+    children = dict(module.named_children())  # keyed by name, because their order may differ
     kinds = [type(children.get(name)) for name in ("LayerNorm", "dropout")]
     are_all = len(children) == 3 and kinds == [nn.LayerNorm, nn.Dropout]
     return are_all and len(getattr(children.get("dense"), "casts", ())) == 2
@@ -239,7 +239,7 @@ def _forward(
 def _fault_of(module: Any) -> str:
     """Return why the fused results or gradients of a module are wrong, or "" if they are right.
 
-    They are compared with those of the module's own forward method, without dropout.
+    The fused results are compared with those of the module's own forward method, without dropout.
     """
     own, rate, dense = module.forward, module.dropout.p, module.dense
     weights = {n: w.detach().clone().requires_grad_() for n, w in module.named_parameters()}
@@ -269,7 +269,7 @@ def _fault_of(module: Any) -> str:
         apart = [float((one - other).norm() / other.norm()) for one, other in pairs]
         # "not <" instead of ">=", so that NaN counts as too far.
         too_far = [each for each in apart if not each < 0.05]
-        return f"numbers {too_far[0]:.2g} apart" if too_far else ""
+        return f"their relative error was {too_far[0]:.2g}" if too_far else ""
     except Exception as error:  # noqa: BLE001  (no compiler, an old GPU, another Triton)
         return first_line(error)
     finally:

@@ -61,8 +61,8 @@ class TaskBatches:
         features: Encoded rows to learn from.
         targets: Target of each item of the features.
         loss: Function of logits and targets that returns one loss per item.
-        on_layers: Called before each step with True if only the layers' loss is to be used
-            (distillation), else with False.
+        on_layers: Function that is called before each step, with True if the step uses only the
+            layers' loss (distillation), else with False.
         is_whole: Whether an item's loss depends on the other items of its batch, which is
             therefore never cut.
     """
@@ -206,7 +206,7 @@ class Training:
         )
         for number, batch in drawn:
             task = self.tasks[number]
-            yield task, batch, self.parts_of(task, batch)  # padded only when it is needed
+            yield task, batch, self.parts_of(task, batch)  # pads a batch only when it is needed
 
     def parts_of(self, task: TaskBatches, batch: Indices) -> list[Part]:
         """Cut this process's share of a batch into micro-batches; start copying to the device."""
@@ -219,7 +219,7 @@ class Training:
             overhead = 4 * CUT_OVERHEAD[device.type]
         accumulation = self.recipe.optim.accumulation
         if task.is_whole and self.compute.ranks.count > 1:
-            raise JobError("a loss of the whole batch is computed by one process: start only one.")
+            raise JobError("this task's loss needs the whole batch: start only one process.")
         if task.is_whole:
             task.network.parts = accumulation  # type: ignore[assignment]  # number of pieces
             cut = [share]
@@ -267,14 +267,14 @@ class Training:
     def _step(self) -> None:
         (task, batch, parts), done = next(self.batches), self.meter.step
         sizes = [each.items for each in self.tasks]
-        per_epoch = count_steps(sizes, self.recipe.optim.batch_size, epochs=1)  # of all tasks
+        per_epoch = count_steps(sizes, self.recipe.optim.batch_size, epochs=1)  # for all tasks
         rate = self._rate(done)
         update_groups(self.optimizer.param_groups, rate, epoch=done // per_epoch)
         if 0 < done == self.plan.layer_steps:
-            self.optimizer.state.clear()  # the moments belong to the loss of the layers
+            self.optimizer.state.clear()  # its moments belong to the loss of the layers
         task.on_layers(done < self.plan.layer_steps)
-        mean = self._gradients(task, parts)  # ()
-        norm = clip_in_step(self.optimizer, self.weights, self.recipe.optim.max_grad_norm)  # ()
+        mean = self._gradients(task, parts)  # a scalar
+        norm = clip_in_step(self.optimizer, self.weights, self.recipe.optim.max_grad_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()  # sets them to None: the next backward pass allocates anew
         tokens = task.features.lengths[task.features.rows_of(batch)].sum()
@@ -300,7 +300,7 @@ class Training:
             # Give each process its own dropout. Seeding by step lets a resumed job draw the same.
             _seed_everything(ranks.own_seed(self.seed, self.meter.step))
         backward_part = self._graphs or _backward_part
-        mean = torch.zeros((), device=self.compute.device)  # on the device: no waiting
+        mean = torch.zeros((), device=self.compute.device)  # so that the host does not wait
         try:
             with self.compute.autocast():
                 for part in parts:
@@ -356,7 +356,8 @@ class Training:
     @SIGNALS.held_back()
     def _end(self) -> None:
         """Load the final weights of the run into the network; a second call changes nothing."""
-        summed = min(self.recipe.selection.average_last, len(self.plan.evaluations))  # 1 for none
+        # Number of evaluations whose weights are averaged; 1 if none are averaged.
+        summed = min(self.recipe.selection.average_last, len(self.plan.evaluations))
         with torch.no_grad():
             for name, tensor in self._changing() if self.kept else ():
                 kept = self.kept[name]
@@ -413,8 +414,9 @@ def _backward_part(network: nn.Module, goals: Tensor, loss: Loss, *, part: Part)
     # Logits are (rows, outputs) or (rows, tokens, outputs); for items of several rows, the rows
     # become two dimensions (items, options).
     logits = part.side_by_side(network(**part.inputs, **told))
-    # Divided by the terms of the whole batch, so that the parts' gradients add up to its mean's.
-    share = loss(logits, goals).sum() / part.terms  # ()
+    # Divide by the terms of the whole batch, so that the gradients of all micro-batches add up to
+    # the gradient of the batch's mean loss.
+    share = loss(logits, goals).sum() / part.terms  # a scalar
     share.backward()  # type: ignore[no-untyped-call]
     if casts := getattr(network, "casts", None):  # training/cuda.py
         casts.collect()

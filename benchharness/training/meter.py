@@ -37,7 +37,7 @@ class DivergedError(JobError):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Plan of a training: its number of steps, and what follows after which of them.
+    """Plan of a training: the number of steps, and the steps that are followed by other work.
 
     Attributes:
         steps: Number of optimizer steps.
@@ -115,7 +115,7 @@ class Meter:
     @property
     def seconds(self) -> float:
         """Training time so far in seconds, without evaluations."""
-        # Never 0, even if the clock has not moved: examples per second are divided by it.
+        # Never 0, even if the clock has not moved, because speeds are divided by it.
         return max(time.monotonic() - self.started - self.evaluating, 1e-9)
 
     @property
@@ -156,8 +156,9 @@ class Meter:
         for step, (loss, norm) in enumerate(values, start=self.step - len(values) + 1):
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 raise DivergedError(
-                    f"the training diverged: at step {step} of {self.steps} the loss is {loss:g} "
-                    f"and the gradient's norm {norm:g}; try a lower --set learning_rate."
+                    f"the training diverged: at step {step} of {self.steps}, the loss is {loss:g} "
+                    f"and the gradient norm is {norm:g}. Try a lower learning rate (--set "
+                    "learning_rate=...)."
                 )
             self.losses.append(loss)
         self.report(
@@ -208,5 +209,5 @@ class Meter:
         self.curve = [CurvePoint(**point) for point in numbers["curve"]]
 
     def announce_saving(self) -> None:
-        """Report to the engine that a state is about to be saved, so that it waits."""
+        """Report to the engine that a state is about to be saved, so that the engine waits."""
         self.report(Progress(phase="saving", step=self.step, steps=self.steps))

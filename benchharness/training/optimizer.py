@@ -28,7 +28,7 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
     """Return the learning rate of a step, counted from 0: linear warm-up, then the schedule.
 
     As in google-research/bert's optimization.py, the first step of a warm-up has rate 0. A warm-up
-    never takes all steps, because the only step of a run would then change no weight.
+    never takes all steps, because a run of one step would then change no weight.
     """
     highest, schedule = recipe.optim.learning_rate, recipe.schedule
     asked = schedule.warmup_steps or math.ceil(steps * schedule.warmup_ratio)
@@ -37,7 +37,7 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
     done = (step - warmup) / behind  # finished share of the steps after the warm-up
     if schedule.schedule == "slanted-triangular":
         # Equation 3 of Howard and Ruder, arXiv:1801.06146; cut_frac is the share of the warm-up.
-        share = step / warmup if step < warmup else 1 - done  # 0 to 1 to 0
+        share = step / warmup if step < warmup else 1 - done  # rises from 0 to 1, falls to 0
         return highest * ((1 + share * (_SLANT - 1)) / _SLANT)
     if step < warmup:
         return highest * step / warmup
@@ -49,7 +49,7 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
             return highest
         # The next two end at 0, like transformers' schedules (the polynomial one with lr_end=0).
         case "cosine":
-            return highest * (0.5 * (1 + math.cos(math.pi * done)))  # half a wave
+            return highest * (0.5 * (1 + math.cos(math.pi * done)))  # half a cosine wave
         case _:
             return highest * float((1 - done) ** schedule.schedule_power)
 
@@ -63,7 +63,7 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
         adafactor: Any = resolve_name("benchharness.training.adafactor:Adafactor")
         return adafactor(groups, lr=rate, relative_step=False)  # type: ignore[no-any-return]
     adam = recipe.adam
-    assert adam is not None, "all but adafactor is Adam's"
+    assert adam is not None, "every other optimizer is a form of Adam"
     return torch.optim.AdamW(
         groups,
         lr=rate,
@@ -80,8 +80,8 @@ def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Ten
     gradients. The divisor is passed to the optimizer in the attribute that torch's GradScaler uses.
     """
     gradients = [weight.grad for weight in weights if weight.grad is not None]
-    norm = nn.utils.get_total_norm(gradients)  # ()
-    if type(optimizer).__name__ == "Adafactor":  # does not read the attribute
+    norm = nn.utils.get_total_norm(gradients)  # a scalar
+    if type(optimizer).__name__ == "Adafactor":  # it does not read `grad_scale`
         nn.utils.clip_grads_with_norm_(weights, max_norm, norm)
         return norm
     # 1e-6 as in clip_grad_norm_, whose factor max_norm / (norm + 1e-6) is at most 1.
@@ -208,7 +208,7 @@ class UsedVocabulary:
     rows: NDArray[np.int64]
 
     def restore(self) -> None:
-        """Put the full embedding back, with the weights that it would have after training it."""
+        """Put the full embedding back, with the weights that training all rows would have given."""
         trained = self.network.get_input_embeddings().weight.detach()  # (used + 1, size)
         whole = self.embedding.to(trained.device)  # (vocabulary, size)
         with torch.no_grad():

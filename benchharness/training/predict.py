@@ -78,7 +78,7 @@ def predict(
     # Concatenate the batches only now, because each_batch may have halved some in place.
     rows = features.rows_of(np.concatenate(batches))
     logits = torch.cat(outputs).cpu()  # (rows or tokens, outputs)
-    # With as many logits as rows, they are one per row, or one per token of rows of one token.
+    # If there are as many logits as rows, each row has one, even if logits are per token.
     each_row = len(logits) == len(rows)
     places = rows if each_row else features.tokens_of(rows)
     total = len(features) if each_row else len(features.token_ids)
@@ -87,7 +87,10 @@ def predict(
     if is_shared:  # the logits of other processes are zero here
         ordered = compute.ranks.add_up(ordered)
     if not ordered.isfinite().all():
-        raise DivergedError("the trained model predicts NaN: try a lower --set learning_rate.")
+        raise DivergedError(
+            "the trained model predicts NaN or infinity: try a lower learning rate (--set "
+            "learning_rate=...)."
+        )
     return ordered.numpy()
 
 
@@ -101,13 +104,13 @@ class MemoryRanOutError(JobError):
 
 
 class OutOfMemoryError(JobError):
-    """Error raised if memory runs out in training, at a micro-batch of `items` items.
+    """Error raised if memory runs out in training with a micro-batch of `items` items.
 
     `can_spare` is True if recomputing activations, instead of keeping them, could save memory.
     """
 
     def __init__(self, items: int, *, can_spare: bool = False) -> None:
-        super().__init__(f"memory ran out in training, at a micro-batch of {items}.")
+        super().__init__(f"memory ran out in training with a micro-batch of {items} items.")
         self.items, self.can_spare = items, can_spare
 
 
@@ -143,7 +146,7 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 mapped separately, at most 32 MB."""
 
 HOLES = 1.25
-"""Freed memory is returned if a training holds more than this times its memory without holes."""
+"""Factor by which a process may exceed its memory without holes before freed memory is returned."""
 
 
 def trim_memory() -> None:
@@ -170,7 +173,7 @@ class FreedMemory:
 
     def look(self) -> None:
         """Return freed memory to the system if glibc holds too much; call this every few steps."""
-        held = int(Path("/proc/self/statm").read_text().split()[1]) if _HAS_TRIM else 0  # pages
+        held = int(Path("/proc/self/statm").read_text().split()[1]) if _HAS_TRIM else 0  # in pages
         if self._was_trimmed:  # there are no holes yet: an increase may be due to longer rows
             self._settled = max(self._settled, held)
         self._was_trimmed = held > HOLES * self._settled
@@ -198,8 +201,8 @@ def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Itera
         free_memory()
         if len(batches[at]) == 1:
             raise MemoryRanOutError(
-                "memory ran out in the prediction of a single row: run fewer --jobs at once, or "
-                "--set max_tokens to less."
+                "memory ran out in the prediction of a single row: run fewer jobs at once "
+                "(--jobs), or set a lower max_tokens (--set max_tokens=...)."
             )
         # Halve the later batches too: they have similar sizes and would run out one by one.
         halves = (np.array_split(batch, min(2, len(batch))) for batch in batches[at:])

@@ -24,11 +24,12 @@ from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 NUMBERS = "numbers.json"
 
 NAMED = "step-" + "[0-9]" * 10 + "*"
-"""Pattern of the names of snapshots and their drafts; those that match and are outdated are
-deleted."""
+"""Pattern of the folder names of snapshots and their drafts. Folders that match it are deleted when
+they are outdated."""
 
 NUMBER_KEPT = 2
-"""Number of snapshots that are kept: the event that stopped the job may have damaged the newest."""
+"""Number of snapshots that are kept. There are two, because the event that stopped the job may have
+damaged the newest one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +96,11 @@ class Snapshots:
         return conditions(self.provenance)
 
     def newest(self) -> State | None:
-        """Return the newest intact state; None if there is none, or if it cannot be resumed from.
+        """Return the newest intact state; None if the job cannot resume from any state.
 
         Damaged snapshots are skipped, with a note. If the job had run out of memory, its state has
-        more parts per batch than planned, or activation checkpointing. The job then resumes with
-        both as in the state.
+        more micro-batches per batch than planned, or activation checkpointing. The job then resumes
+        with both as in the state.
         """
         for path in self._there():
             try:
@@ -117,11 +118,12 @@ class Snapshots:
         """Return the state of a snapshot; None if the job cannot resume from it."""
         manifest = check_folder(path)
         if manifest["run"] != self.key:
-            raise DamagedError("is that of another run")
+            raise DamagedError("belongs to another run")
         if differs := what_differs(manifest["conditions"], self.conditions):
-            self._note(f"starts over, because its snapshot no longer fits: {differs}")
+            self._note(f"starts over, because these conditions of its snapshot changed: {differs}")
             return None
-        if manifest["accumulation"] < self.accumulation:  # memory was too small for so few parts
+        # The job ran out of memory with the micro-batches of this snapshot.
+        if manifest["accumulation"] < self.accumulation:
             return None
         state = read_state(path)
         self.accumulation, self.position = int(manifest["accumulation"]), state.position
@@ -162,7 +164,8 @@ class Snapshots:
             return
         with SIGNALS.held_back():
             state = take()
-            if state.position == self.position:  # already saved just before a signal
+            # Already saved: the signal came right after a regular snapshot.
+            if state.position == self.position:
                 return
             self.report(Progress(phase="saving", step=state.step))
             try:

@@ -51,7 +51,7 @@ def _class_of(kind: str) -> type[AnswerType]:
 
 
 NEAR = 1e-4
-"""Tolerance: two computations of the same number may differ by at most this much."""
+"""Largest difference at which two computations of a number count as equal."""
 
 
 def compare_answers(
@@ -77,11 +77,13 @@ def compare_answers(
 def moves(
     task: Task, found: Sequence[Prediction], stored: Sequence[Prediction]
 ) -> tuple[list[float], int]:
-    """Return each prediction's largest numeric change, and the number of other changed answers.
+    """Measure how much each prediction differs between two computations.
 
-    The change of a number above 1 is relative. If the class or the option differs, the change is at
-    least the margin by which `found` prefers its answer. The other changed answers are those that
-    are not determined by stored numbers: spans, tags and texts.
+    Returns:
+        The largest numeric change of each prediction, and the number of changed answers that
+        stored numbers do not determine (spans, tags and texts). The change of a number above 1 is
+        relative. If the class or the option differs, the change is at least the margin by which
+        `found` prefers its answer.
     """
     kind, changes, others = answer_type(task), list[float](), 0
     for one, other in zip(found, stored, strict=True):

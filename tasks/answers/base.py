@@ -1,4 +1,4 @@
-"""Base class of the answer types, which override the methods in which they differ."""
+"""Base class of the answer types; its subclasses override the methods in which they differ."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -40,6 +40,7 @@ class Confusion:
     """Confusion matrix, summed over all examples and seeds.
 
     `rows` are the names of the gold answers and `columns` those of the predicted answers.
+    `counts` has one tuple per row, with one number per column.
     """
 
     rows: tuple[str, ...]
@@ -79,7 +80,7 @@ class Passage(NamedTuple):
     Attributes:
         name: Heading of the text, e.g. "question".
         text: The text itself.
-        marks: Character spans that the example itself marks.
+        marks: Character spans that the data set marks in the text, such as a word of WiC.
         holds_answers: True if the page highlights the spans of answers in this text.
         folded: True if the page shows the text collapsed at first.
     """
@@ -97,7 +98,7 @@ def is_number(found: Any) -> bool:
 
 
 Things = Callable[[Any], set[Any]]
-"""Function that returns the set of an example's or a prediction's items of one class or type."""
+"""Function from an example or a prediction to the set of its items with one class or type."""
 
 
 class AnswerType:
@@ -124,11 +125,11 @@ class AnswerType:
     # Conversion of answers from Python and from files.
 
     def from_python(self, example: Any, answer: Any) -> Prediction:
-        """Convert an answer from Python to a prediction; raise DataError if it is malformed."""
+        """Convert a Python value to a prediction; raise DataError if it is not a valid answer."""
         raise NotImplementedError
 
     def names(self, examples: Sequence[Any]) -> Sequence[str]:
-        """Return the names of all possible answers in a file; empty if answers have no names."""
+        """Return the names that files use for the possible answers; empty if there are no names."""
         return ()
 
     def from_name(self, example: Any, name: str, names: Sequence[str]) -> Prediction:
@@ -137,7 +138,7 @@ class AnswerType:
 
     def refuse(self, example: Example, answer: Any, expected: str) -> DataError:
         """Return the error for an answer that is malformed."""
-        return DataError(f"the prediction of {example.id!r} is {answer!r:.80}; {expected}.")
+        return DataError(f"the prediction for {example.id!r} is {answer!r:.80}; {expected}.")
 
     def unpublished(self) -> str:
         """Return the part of the task that no transformers class supports, or an empty text."""
@@ -218,15 +219,15 @@ class AnswerType:
     def flags(self, predictions: Sequence[Any]) -> tuple[str, ...]:
         """Return warnings about the predictions for a split.
 
-        "constant predictions" means that every example got the same answer. Other warnings count
-        the answers that a file lacks, and the texts that are not a valid answer; both count as
-        wrong.
+        "constant predictions" means that every example got the same answer. Other warnings state
+        how many answers a file lacks, and how many texts are not a valid answer. Both are scored
+        as wrong.
         """
         answers = {self.collapsed(p) for p in predictions}
         flags = (CONSTANT,) if len(predictions) > 1 and len(answers) == 1 else ()
         counts = {
-            "missing": sum(getattr(p, "missing", False) for p in predictions),
-            f"are no {self.noun}": sum(map(self.is_invalid, predictions)),
+            "are missing": sum(getattr(p, "missing", False) for p in predictions),
+            f"are not a valid {self.noun}": sum(map(self.is_invalid, predictions)),
         }
         said = (f"{n} of {len(predictions)} answers {what}" for what, n in counts.items() if n)
         return (*flags, *said)
@@ -351,7 +352,7 @@ class AnswerType:
         return list(getattr(prediction, "scores", ()))
 
     def numbers(self, prediction: Any) -> list[float]:
-        """Return the numbers in a prediction that rounding may change when it is recomputed."""
+        """Return the numbers in a prediction, which may be rounded differently if recomputed."""
         return self.scores(prediction)
 
     def facts(self, prediction: Any, example: Any) -> dict[str, Any]:
@@ -387,7 +388,7 @@ def mean_scores(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def sure_of(place: int, count: int) -> tuple[float, ...]:
-    """Return `count` one-hot probabilities with a 1 at index `place`; all are 0 if it is -1."""
+    """Return `count` one-hot probabilities: 1 at index `place`, or only zeros if `place` is -1."""
     return tuple(float(number == place) for number in range(count))
 
 

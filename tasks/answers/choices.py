@@ -24,10 +24,13 @@ FOLDED = 400
 
 
 class Choices(AnswerType):
-    """Answers that are an option's index, or -1 if a file's answer is not one of the options."""
+    """Answer type for choosing one option: an answer is the option's index.
+
+    The index is -1 if the answer in a file is not one of the options.
+    """
 
     prediction = ChoicePrediction
-    matrix = ("questions", "Options by their place")
+    matrix = ("questions", "Options by position")
     is_words = True
 
     def __init__(self, task: Any) -> None:
@@ -83,13 +86,13 @@ class Choices(AnswerType):
     def average(self, predictions: Sequence[ChoicePrediction]) -> ChoicePrediction:
         count = max(max(len(p.scores), p.option + 1) for p in predictions)
         scores = mean_scores([p.scores or sure_of(p.option, count) for p in predictions])
-        if not any(scores):  # all answers come from files, and are missing or not an option
+        if not any(scores):  # every answer comes from a file, and is missing or not an option
             return predictions[0]
         winner = scores.index(max(scores))
         return replace(predictions[0], option=winner, scores=scores, text=None)
 
     def majority(self, examples: Sequence[ChoiceExample]) -> Callable[[Any], ChoicePrediction]:
-        """Return a function that predicts the option at the most frequent index of right options.
+        """Return a function that predicts the option whose index is right most often.
 
         The scores of its predictions are relative frequencies with add-one smoothing.
         """

@@ -34,14 +34,14 @@ def _among(label: str) -> Things:
 
 
 class _Labels(AnswerType):
-    """Base class of the answers that are a class, a set of labels or a number."""
+    """Base class of the answer types whose answers are a class, a set of labels or a number."""
 
     prediction = PairPrediction
     matrix = ("examples", "Classes")
 
     def unpublished(self) -> str:
         task = self.task
-        return f"what reads the marked words of {task.title}" if task.marks else ""
+        return f"a classifier that reads the marked words of {task.title}" if task.marks else ""
 
     def key(self, prediction: PairPrediction) -> Hashable:
         return prediction.label
@@ -89,7 +89,7 @@ class _Labels(AnswerType):
 
 
 class Classes(_Labels):
-    """Answers that are exactly one of the task's labels."""
+    """Answer type for classification: an answer is exactly one of the task's labels."""
 
     def from_python(self, example: PairExample, answer: Any) -> PairPrediction:
         if answer not in self.task.labels:
@@ -131,7 +131,7 @@ class Classes(_Labels):
 
 
 class LabelSets(_Labels):
-    """Answers that are any number of the task's labels."""
+    """Answer type for several labels: an answer is any number of the task's labels."""
 
     def names(self, examples: Sequence[Any]) -> Sequence[str]:
         return tuple(self.task.labels)
@@ -140,7 +140,7 @@ class LabelSets(_Labels):
         labels = self.task.labels
         given = [] if isinstance(answer, str) else list(answer)
         if isinstance(answer, str) or not set(given) <= set(labels):
-            raise self.refuse(example, answer, f"expected a list of {', '.join(labels)}")
+            raise self.refuse(example, answer, f"expected a list of labels: {', '.join(labels)}")
         return PairPrediction(id=example.id, label=tuple(name for name in labels if name in given))
 
     def average(self, predictions: Sequence[PairPrediction]) -> PairPrediction:
@@ -168,9 +168,9 @@ MOST_STEPS = 20
 
 
 class Numbers(_Labels):
-    """Answers that are a number (regression)."""
+    """Answer type for regression: an answer is a number."""
 
-    matrix = ("numbers", "Numbers, each at the nearest whole one")
+    matrix = ("numbers", "Numbers, rounded to the nearest integer")
 
     tolerance = 0.5
     """Largest absolute error with which a predicted number counts as right."""
@@ -232,14 +232,15 @@ class Numbers(_Labels):
 
 
 class Timings(AnswerType):
-    """Measurements of speed and memory, which cannot be right or wrong."""
+    """Answer type for measurements of speed and memory, which cannot be right or wrong."""
 
     prediction = TimedPrediction
     noun = "measurement"
     matrix = ("documents", "Measured")
 
     def from_python(self, example: Any, answer: Any) -> TimedPrediction:
-        raise self.refuse(example, answer, "only `bench run --suite efficiency` measures")
+        expected = "only `bench run --suite efficiency` can measure speed and memory"
+        raise self.refuse(example, answer, expected)
 
     def golds(self, example: Any) -> tuple[Any, ...]:
         return ()
@@ -251,10 +252,12 @@ class Timings(AnswerType):
         return True
 
     def average(self, predictions: Sequence[Any]) -> TimedPrediction:
-        raise BenchError("measurements of several models are no ensemble: leave the task out.")
+        raise BenchError(
+            "measurements of several models cannot form an ensemble: remove this task."
+        )
 
     def flags(self, predictions: Sequence[Any]) -> tuple[str, ...]:
-        """Return no warnings: the process that measures reports how much its passes differ."""
+        """Return no warnings: the measuring process already reports how much its passes differ."""
         return ()
 
     def said(self, prediction: TimedPrediction, example: Any = None, *, texts: bool = True) -> str:

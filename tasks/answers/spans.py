@@ -31,7 +31,7 @@ def split_sentences(text: str) -> list[str]:
     return [part for part in parts if part] or [text]
 
 
-@lru_cache(maxsize=2**13)  # runs with other seeds often give the same answer; scoring is slow
+@lru_cache(maxsize=2**13)  # scoring is slow, and several seeds often give the same answer
 def _points(answer: str | None, is_v2: bool, example: SpanExample) -> tuple[float, float]:
     """Return exact match and F1 of one answer, as in the official script.
 
@@ -45,19 +45,22 @@ def _points(answer: str | None, is_v2: bool, example: SpanExample) -> tuple[floa
 
 
 class Spans(AnswerType):
-    """Answers that are a text, or "no answer" if the task has unanswerable questions."""
+    """Answer type for question answering: an answer is a text.
+
+    If the task has unanswerable questions, an answer may also be "no answer".
+    """
 
     prediction = SpanPrediction
-    matrix = ("answers", "Answers that are exact, overlap with a gold answer, or lie elsewhere")
+    matrix = ("answers", "Answers that equal a gold answer, overlap with one, or are elsewhere")
     is_words = True
 
     def unpublished(self) -> str:
         beside = self.task.classes or self.task.facts
-        return f"what {self.task.title} asks in addition to an answer" if beside else ""
+        return f"a span head with the auxiliary outputs of {self.task.title}" if beside else ""
 
     def from_python(self, example: SpanExample, answer: Any) -> SpanPrediction:
         if not isinstance(answer, str):
-            raise self.refuse(example, answer, 'expected a text, "" for no answer')
+            raise self.refuse(example, answer, 'expected a text, or "" for no answer')
         return SpanPrediction(id=example.id, text=answer, no_answer_score=0.0 if answer else 1.0)
 
     def fits(self, prediction: SpanPrediction, example: SpanExample) -> bool:

@@ -26,7 +26,7 @@ Named = list[tuple[str, tuple[tuple[int, int], ...]]]
 def starts_of(words: Sequence[str]) -> list[int]:
     """Return the character offset of each word when the words are joined by spaces.
 
-    The list has one more item: the offset that a further word would have.
+    A last item is the offset that another word at the end would have.
     """
     return list(accumulate((len(word) + 1 for word in words), initial=0))
 
@@ -44,10 +44,10 @@ def _arguments_of(role: str) -> Things:
 
 
 class Tags(AnswerType):
-    """Answers that have one tag per word."""
+    """Answer type for tagging: an answer has one tag per word."""
 
     prediction = TagPrediction
-    matrix = ("words", "Words that either names an entity, by type; O is none")
+    matrix = ("words", "Words with a gold or a predicted entity, by type; O means no entity")
     type_noun = "type"
 
     def from_python(self, example: TagExample, answer: Any) -> TagPrediction:
@@ -56,8 +56,8 @@ class Tags(AnswerType):
         if tags is None:
             raise self.refuse(example, answer, "expected a list of tags")
         if len(tags) != len(example.words):
-            count = f"{len(tags)} tags for {len(example.words)} words"
-            raise self.refuse(example, answer, f"these are {count}")
+            count = f"{len(example.words)} tags, one per word, but got {len(tags)}"
+            raise self.refuse(example, answer, f"expected {count}")
         return TagPrediction(id=example.id, tags=tags)
 
     def fits(self, prediction: TagPrediction, example: TagExample) -> bool:
@@ -139,13 +139,13 @@ class Tags(AnswerType):
 
 
 class Roles(Tags):
-    """Answers that tag the arguments of one predicate."""
+    """Answer type for semantic roles: an answer tags the arguments of one predicate."""
 
-    matrix = ("words", "Words that either gives a role; O is none")
+    matrix = ("words", "Words with a gold or a predicted role; O means no role")
     type_noun = "role"
 
     def unpublished(self) -> str:
-        return "a BiLSTM over semantic roles"
+        return "a BiLSTM for semantic roles"
 
     def rows(self) -> tuple[str, ...]:
         return ()  # most possible roles do not occur, so they get no rows

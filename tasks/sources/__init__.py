@@ -80,11 +80,13 @@ def _arranged(source: Source, split: str, found: list[Row], place: str) -> Seque
             found = [{**row, "language": language} for row in found]
         return found if source.arrange is None else source.arrange(found)
     except (BenchError, TypeError, ValueError) as error:
-        raise DataError(f"{place} does not fit: {error}; get the official files.") from error
+        raise DataError(
+            f"{place} does not match the official data: {error}; get the official files."
+        ) from error
 
 
 def has_rows(source: Source, split: str, data: Data) -> bool:
-    """Return whether the data contain a split, without reading it; the hub has all splits."""
+    """Return whether the data contain a split, without reading it; True for every hub split."""
     if split not in source.splits:
         return False
     if source.reader is not None:

@@ -1,7 +1,7 @@
 """Read files in official archives (zip, tar, tar.gz) without unpacking them to the disk.
 
-An archive is refused if it has a path that leads outside, duplicate files, or files that are larger
-than those of any benchmark. Links in a tar are ignored.
+An archive is refused if a path in it leads outside, if a path occurs twice, or if its files are
+larger than those of any benchmark. Links in a tar are ignored.
 """
 
 import gzip
@@ -48,7 +48,7 @@ class _Zip:
     def read(self, number: int) -> bytes:
         member = self._members[number]
         with self._file.open(member) as file:
-            return file.read(member.file_size + 1)  # at most one byte more than the size
+            return file.read(member.file_size + 1)  # bounded by the size that the zip declares
 
 
 class _Tar:
@@ -82,7 +82,7 @@ class _Tar:
 
 
 class _Bounded:
-    """Stream that raises an error if more is read than the largest archive of a benchmark has."""
+    """Stream that reads at most LARGEST_FILE bytes at once, and LARGEST_ARCHIVE bytes in total."""
 
     def __init__(self, stream: gzip.GzipFile | BufferedReader) -> None:
         self._stream = stream
@@ -181,7 +181,7 @@ class _Archive:
         with self._refusing(path):
             with path.open("rb") as file:
                 start = file.read(2)
-            # The format is known from the first bytes instead of the name: "PK" is a zip, 1F 8B is
+            # Detect the format by the first bytes instead of the name: "PK" is a zip, 1F 8B is
             # gzip, and anything else should be a tar.
             is_zip = start == b"PK"
             self._content = _Zip(path) if is_zip else _Tar(path, packed=start == b"\x1f\x8b")
@@ -211,9 +211,9 @@ class _Archive:
             ) from error
         except _TooLargeError:
             raise DataError(
-                f"{self.path} unpacks to more than any benchmark's archive does ({MOST_FILES:,} "
-                f"files, {LARGEST_FILE >> 20:,} MiB for one, {LARGEST_ARCHIVE >> 20:,} MiB for "
-                "all): get the official archive."
+                f"{self.path} unpacks to more than any benchmark's archive; the limits are "
+                f"{MOST_FILES:,} files, {LARGEST_FILE >> 20:,} MiB per file and "
+                f"{LARGEST_ARCHIVE >> 20:,} MiB in total. Get the official archive."
             ) from None
 
     def _add(self, name: str, number: int) -> None:
@@ -221,7 +221,7 @@ class _Archive:
         # "/etc/passwd" has an empty first part, "../x" leads outside, and "C:" is a Windows drive.
         if "" in parts or ".." in parts or ":" in parts[0] or "\0" in name:
             raise DataError(
-                f"{self.path} holds {name!r}, which is no place in it: get the official archive."
+                f"{self.path} contains the invalid path {name!r}: get the official archive."
             )
         try:
             folder = self.root
@@ -230,7 +230,7 @@ class _Archive:
             folder.within(parts[-1], number)
         except KeyError:
             raise DataError(
-                f"{self.path} holds {name!r} twice: get the official archive."
+                f"{self.path} contains {name!r} more than once: get the official archive."
             ) from None
 
 

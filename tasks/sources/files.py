@@ -58,9 +58,9 @@ class Data:
             return None
         if self.folder.is_file() and not _archive_name(self.folder.name):
             raise DataError(
-                f"the data folder {str(self.folder)!r} is a file: give a folder of official files, "
-                f"an official archive ({', '.join(ARCHIVES)}), `--data hub` or `--data mini`, or "
-                "with --data-file rows of your own."
+                f"the data folder {str(self.folder)!r} is a file: pass a folder of official files "
+                f"or an official archive ({', '.join(ARCHIVES)}), use `--data hub` or `--data "
+                "mini`, or pass your own rows with --data-file."
             )
         return Files(self.folder)
 
@@ -79,8 +79,8 @@ def parse_data(text: str) -> Data:
     # An empty text, e.g. from an unset shell variable, must not mean the current folder.
     if not text or not folder.exists():
         raise DataError(
-            f"the data folder {text!r} does not exist: give a folder of official files, an "
-            f"official archive ({', '.join(ARCHIVES)}), `--data hub` or `--data mini`."
+            f"the data folder {text!r} does not exist: pass a folder of official files or an "
+            f"official archive ({', '.join(ARCHIVES)}), or use `--data hub` or `--data mini`."
         )
     return Data(source="files", folder=folder.resolve())
 
@@ -150,7 +150,7 @@ class Files:
         return None
 
     def _levels(self, source: Source) -> Iterator[tuple[tuple[str, ...], int, bool]]:
-        """Yield the ways in which a split's path may be located in the data folder.
+        """Yield the locations in the data folder where the files of a split may be.
 
         Each is a tuple: folders to put before the path, number of leading folders to remove from
         the path, and whether this guesses that the data folder is the task's own folder.
@@ -193,7 +193,7 @@ class Files:
     def _folders(
         self, above: Place, names: Sequence[str], packed: bool
     ) -> Iterator[tuple[Place, bool, int]]:
-        """Yield the folders and archives with these names, and folders inside them with such names.
+        """Yield the folders and archives with these names, and folders of these names inside them.
 
         Each item is a tuple: the folder, whether its name differs from the first of `names`, and 1
         if it is inside another folder with such a name, else 0.
@@ -248,7 +248,7 @@ class Files:
             places = sorted(str(files[0]) for files in best.values())
             raise DataError(
                 f"the data folder {self.root} has {pattern} more than once, as "
-                f"{' and as '.join(places[:3])}: give the right folder with --data."
+                f"{' and as '.join(places[:3])}: pass the right folder with --data."
             )
         (found,) = best.values()
         return found
@@ -264,10 +264,10 @@ class Files:
 
     @property
     def advice(self) -> str:
-        """Sentence part with the contents of the folder, and advice on where to put the files."""
+        """Part of an error message: the contents of the folder, and where to put the files."""
         return (
-            f"it holds {self._contents()}: put the official files there, or use `--data hub` or "
-            "`--data mini`"
+            f"the folder contains {self._contents()}: put the official files there, or use `--data "
+            "hub` or `--data mini`"
         )
 
     def _contents(self) -> str:
@@ -288,7 +288,7 @@ class Files:
             except DataError:
                 continue
             if found and not found.guessed:
-                return f"`--data {quote(str(files.root))}` has it"
+                return f"missing files were found with `--data {quote(str(files.root))}`"
         return ""
 
     @cached_property

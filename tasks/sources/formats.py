@@ -24,7 +24,7 @@ class OfficialFiles(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Row as it is in a file.
+    """Row of a file, before its label is converted.
 
     Attributes:
         place: Location of the row (file and line) for error messages.
@@ -106,9 +106,9 @@ def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
     for number, fields in table:
         if len(fields) != len(table[0][1]):
             raise DataError(
-                f"{path} line {number} has {len(fields)} fields where the first line has "
-                f"{len(table[0][1])}: the file is damaged or is an old release, get the official "
-                "one."
+                f"{path} line {number} has {len(fields)} fields, but the first line has "
+                f"{len(table[0][1])}: the file is damaged or is an old release. Get the official "
+                "file."
             )
     columns = source.columns if split.columns is None else split.columns
     # CoLA's training file has no header, and its columns are indices: {"sentence": 3, "label": 1}.
@@ -120,7 +120,7 @@ def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
         row: dict[str, object] = {}
         for name, position in where.items():
             if position is not None and position >= len(fields):
-                raise DataError(f"{place} has {len(fields)} fields, too few for the {name}.")
+                raise DataError(f"{place} has only {len(fields)} fields, so it has no {name}.")
             row[name] = None if position is None else fields[position]
         yield Record(place, row)
 
@@ -145,7 +145,9 @@ def _positions(
         where[name] = next(iter(places), None)
         if not places and name not in optional:
             found = ", ".join(header) if header else "an empty file"
-            raise DataError(f"{path} line 1 names no column {column!r}, the {name}: found {found}.")
+            raise DataError(
+                f"{path} line 1 has no column {column!r}, which contains the {name}: found {found}."
+            )
     return where
 
 
@@ -239,7 +241,9 @@ def _find(
             return found
     if optional:
         return None
-    raise DataError(f"{place} has no {column!r}, the {name}: found {', '.join(document)}.")
+    raise DataError(
+        f"{place} has no {column!r}, which contains the {name}: found {', '.join(document)}."
+    )
 
 
 _ABSENT = object()
@@ -248,7 +252,7 @@ _ABSENT = object()
 # Minimal pairs, with one file per group of pairs.
 
 FILE = "file"
-"""Name of the column with the name of the row's file, without its extension."""
+"""Column that contains the name of the row's file, without its extension."""
 
 
 def pair_records(files: OfficialFiles) -> Iterator[Record]:
@@ -271,7 +275,7 @@ def pair_records(files: OfficialFiles) -> Iterator[Record]:
 def _turns(path: Place) -> Iterator[Record]:
     lines = read_lines(path)  # two lines per pair; the first has the unacceptable sentence
     if len(lines) % 2:
-        raise DataError(f"{path} has {len(lines)} lines, expected a pair of them for each example.")
+        raise DataError(f"{path} has {len(lines)} lines; expected two lines per example.")
     for number in range(0, len(lines), 2):
         fields = {"bad": lines[number], "good": lines[number + 1]}
         yield Record(f"{path} line {number + 1}", fields)
@@ -293,23 +297,24 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
     for record, mark in squad_questions(document, str(path), has_titles=has_titles):
         marks.add(mark)
         yield record
-    # Every question of version 2.0 has a mark. No question of version 1.1 has one: {None}.
+    # Every question of version 2.0 has is_impossible. In version 1.1 no question has it, so the
+    # set of marks is {None}.
     if source.no_answer is True and marks == {None}:
         raise DataError(
-            f"{path} holds SQuAD 1.1: every question has an answer, and none says is_impossible. "
-            "Get the official file of SQuAD 2.0, or take --task squad/v1.1."
+            f"{path} contains SQuAD 1.1: every question has an answer, and none has is_impossible. "
+            "Get the official file of SQuAD 2.0, or use --task squad/v1.1."
         )
     if source.no_answer is False and True in marks:
         raise DataError(
-            f"{path} holds SQuAD 2.0: it has questions without an answer. Get the "
-            "official file of SQuAD 1.1, or take --task squad/v2.0."
+            f"{path} contains SQuAD 2.0: some questions have no answer. Get the "
+            "official file of SQuAD 1.1, or use --task squad/v2.0."
         )
 
 
 def squad_questions(
     document: Mapping[str, Any], name: str, *, has_titles: bool = True
 ) -> Iterator[tuple[Record, bool | None]]:
-    """Yield the questions in a SQuAD file, each with its mark.
+    """Yield the questions in a SQuAD file, each with its `is_impossible` mark.
 
     The mark is true if the question cannot be answered, false if it can, and None if a question
     with answers has no mark, as in version 1.1.
@@ -322,7 +327,7 @@ def squad_questions(
 
 
 def _questions(paragraph: Any, title: str, place: str) -> Iterator[tuple[Record, bool | None]]:
-    """Yield the questions about a paragraph, each with its mark as in `squad_questions`."""
+    """Yield the questions about a paragraph, with `is_impossible` marks as in `squad_questions`."""
     context = value(paragraph, "context", place)
     for question in items(paragraph, "qas", place):
         name = value(question, "id", place)
@@ -409,7 +414,7 @@ def hotpotqa_records(files: OfficialFiles) -> Iterator[Record]:
             pairs = items(question, key, place)
             if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
                 raise DataError(
-                    f"{place} has a {key} that is no list of pairs: get the official file."
+                    f"{place} has a {key} that is not a list of pairs: get the official file."
                 )
             fields |= {f"{key}.{name}": [p[at] for p in pairs] for at, name in enumerate(names)}
         yield Record(place, fields)
@@ -430,7 +435,7 @@ def race_records(files: OfficialFiles) -> Iterator[Record]:
         if not len(questions) == len(options) == len(answers):
             raise DataError(
                 f"{place} has {len(questions)} questions, {len(options)} lists of options and "
-                f"{len(answers)} answers; expected as many of each."
+                f"{len(answers)} answers; expected the same number of each."
             )
         for number, question in enumerate(questions):
             fields = {
@@ -493,7 +498,7 @@ def sentences_of(lines: Iterable[str], separator: str | None = None) -> Iterator
 def conll_records(files: OfficialFiles) -> Iterator[Record]:
     """Read sentences from CoNLL-2003's columns: the first is the word, the last is its entity tag.
 
-    `document` is the number of lines before the sentence that begin a document.
+    `document` is the number of -DOCSTART- lines before the sentence.
     """
     source, path, document = files.source, files.paths[0], 0
     for sentence in sentences_of(read_lines(path)):
@@ -504,7 +509,7 @@ def conll_records(files: OfficialFiles) -> Iterator[Record]:
         for number, columns in sentence:
             place, tag = f"{path} line {number}", columns[-1]
             if len(columns) == 1:
-                raise DataError(f"{place} has the word {tag!r} and no tag.")
+                raise DataError(f"{place} has the word {tag!r} but no tag.")
             if tag not in source.label_names:
                 expected = ", ".join(source.label_names)
                 raise DataError(f"{place} has the tag {tag!r}; expected one of {expected}.")
@@ -530,7 +535,7 @@ _UD_NUMBER = re.compile(r"\d{1,9}([-.]\d{1,9})?", re.ASCII)
 
 
 def conllu_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read sentences from CoNLL-U files: `tokens`, and the universal part of speech of each."""
+    """Read sentences from CoNLL-U files: `tokens` and their universal parts of speech."""
     source = files.source
     for path in files.paths:
         order = _UD_ORDERS.get(path.name.partition("_")[0], _UD_ORDER).split()
@@ -540,13 +545,13 @@ def conllu_records(files: OfficialFiles) -> Iterator[Record]:
             for number, columns in words:
                 if len(columns) != 10:
                     raise DataError(
-                        f"{path} line {number} has {len(columns)} columns, expected the 10 of "
-                        "CoNLL-U: get the treebanks of Universal Dependencies."
+                        f"{path} line {number} has {len(columns)} columns; expected CoNLL-U's 10 "
+                        "columns. Get the treebanks of Universal Dependencies."
                     )
                 if not _UD_NUMBER.fullmatch(columns[0]):
                     raise DataError(
-                        f"{path} line {number} has the number {columns[0]!r:.40}, expected one "
-                        "such as 3, 3-4 of a fused word, or 3.1 of one that is not written."
+                        f"{path} line {number} has the word number {columns[0]!r:.40}; expected a "
+                        "number such as 3, 3-4 (a fused word) or 3.1 (a word that is not written)."
                     )
             forms, tags = zip(*_fused([word.columns for word in words], order, place), strict=True)
             if unknown := sorted({*tags} - {*source.label_names}):
@@ -561,7 +566,9 @@ def _fused(
     """Yield (form, tag) of each word in a sentence, with fused words instead of their parts."""
     parts = {int(columns[0]): columns for columns in words if columns[0].isdecimal()}
     if not parts:
-        raise DataError(f"{place} is a sentence without words: get the treebanks of UD.")
+        raise DataError(
+            f"{place} is a sentence without words: get the treebanks of Universal Dependencies."
+        )
     spans = [(*columns[0].split("-"), columns[1]) for columns in words if "-" in columns[0]]
     fused = {int(first): (int(last), form) for first, last, form in spans}
     end = 0
@@ -575,9 +582,9 @@ def _fused(
 
 
 def _tag_of(span: range, parts: Mapping[int, Sequence[str]], order: Sequence[str]) -> str:
-    """Return the tag of a fused word: that of the part which depends on the fewest words.
+    """Return the tag of a fused word, which is the tag of the part nearest to the root.
 
-    If several parts depend on equally few words, the tag that is first in `order` is returned.
+    That part depends on the fewest words. On ties, the tag that is first in `order` is returned.
     """
     above = {number: _heads(columns) for number, columns in parts.items()}
     depths = {part: len(_reached(part, above)) for part in span if part in parts}

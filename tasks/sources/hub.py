@@ -26,16 +26,16 @@ from benchharness.tasks.sources.source import Row, Source, Split
 
 # Verification of downloaded files. The hub's library names each cached file by the digest that the
 # hub reports, which is a SHA-256 for large files and git's SHA-1 for others. It never compares the
-# digest with the content, so damage in transit would remain undetected.
+# digest with the content, so a file that is damaged during the download would remain undetected.
 
 
 @contextmanager
 def arriving(repository: Path) -> Iterator[list[Path]]:
     """Context manager that deletes damaged files which are downloaded inside its block.
 
-    Yields a list. When the block ends, also by an exception, all files that it added to the
-    repository's cache are verified; damaged files are deleted, so that they are downloaded again,
-    and added to the list.
+    When the block ends, also by an exception, the files that it added to the repository's cache
+    are verified. Damaged files are deleted, so that they can be downloaded again. Yields a list,
+    to which the paths of the deleted files are added.
     """
     blobs = repository / "blobs"
     # Files that were cached before are not verified again, because they may be large.
@@ -160,8 +160,8 @@ def hub_dataset(source: Source, split_name: str) -> Any:
         raise DataError(
             _absent(
                 source,
-                f"{len(damaged)} of its files were damaged on their way and are deleted; the same "
-                "command fetches them again",
+                f"{len(damaged)} of its files were damaged during the download and have been "
+                "deleted; run the same command again to download them",
             )
         )
     _check_revision(source, dataset)
@@ -175,7 +175,7 @@ def hub_splits(
 
     Args:
         hub: Name of the data set.
-        config: Config; None for the only one.
+        config: Name of the config; None if the data set has only one.
         revision: Commit, branch or tag; None for the main branch. Without a network it must be a
             commit.
 
@@ -196,8 +196,8 @@ def hub_splits(
         configs = datasets.get_dataset_config_names(path, revision=commit)
         if config is None and len(configs) > 1:
             raise DataError(
-                f"{hub} on the hub has {len(configs)} configs ({', '.join(configs[:8])}): say "
-                f"which, such as --hf {hub}:{configs[0]}."
+                f"{hub} on the hub has {len(configs)} configs ({', '.join(configs[:8])}): name "
+                f"one of them, for example --hf {hub}:{configs[0]}."
             )
         chosen = config or configs[0]
         return (
@@ -211,7 +211,7 @@ def hub_splits(
         reason = next(iter(str(error).strip().splitlines()), "").rstrip(".")
         why = "the hub cannot be reached" if offline else f"{type(error).__name__}: {reason}"
         raise DataError(
-            f"the data set {hub} could not be found: {why}; give its rows with --data-file."
+            f"the data set {hub} could not be found: {why}; pass its rows with --data-file."
         ) from error
 
 
@@ -289,14 +289,14 @@ def _check_revision(source: Source, dataset: Any) -> None:
         raise DataError(
             _absent(
                 source,
-                f"revision {source.revision} is out of reach and only {', '.join(sorted(found))} "
-                "is cached",
+                f"revision {source.revision} could not be downloaded, and only "
+                f"{', '.join(sorted(found))} is cached",
             )
         )
 
 
 def _check_label_names(source: Source, dataset: Any) -> None:
-    """Raise DataError if a ClassLabel has other names, or another order of them, than expected."""
+    """Raise DataError if the names of a ClassLabel, or their order, are not as expected."""
     for column, names in {source.label: source.label_names, **source.classes}.items():
         feature = dataset.features.get(column)
         # In a column of lists, the ClassLabel is the attribute `feature`.

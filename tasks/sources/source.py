@@ -49,8 +49,8 @@ class Split:
         files: Paths relative to the suite's folder; the first one that exists is read. A path with
             "*" means all files that match. Case and punctuation of names are ignored.
         columns: Columns of this split's file, if they differ from those of the other splits.
-        hidden: True if labels are always set to None. So all sources have equal rows, although
-            some have test labels and some do not: MRPC's test rows have labels on the hub only.
+        hidden: True if labels are always set to None. This makes the rows of all sources equal,
+            although only some have test labels: MRPC's test rows have labels only on the hub.
         config: Config on the hub, if it differs from that of the source.
         language: Language of the split's rows. Rows in other languages are dropped if the source
             has `language_of`.
@@ -101,7 +101,8 @@ class Source:
             is empty.
         label_names: Names of the hub's ClassLabel, in order. DataError is raised if the names or
             their order on the hub have changed, because labels would get another meaning.
-        label_texts: Name of the label for each text that the files have instead, such as "0".
+        label_texts: Names of the labels, keyed by the text that the files have instead, such as
+            "0".
         classes: Names of the hub's other ClassLabels in order, keyed by column.
         unlabelled: Text in files that marks a row on whose label the annotators did not agree (on
             the hub: -1). The label of such a row is None.
@@ -160,7 +161,7 @@ class Source:
         """Return the split with this name; raise BenchError if it does not exist."""
         if name not in self.splits:
             known = ", ".join(self.splits)
-            raise BenchError(f"the task has no split {name!r}: it has {known}.")
+            raise BenchError(f"the task has no split {name!r}; its splits are {known}.")
         return self.splits[name]
 
 

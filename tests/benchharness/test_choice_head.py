@@ -122,7 +122,11 @@ def test_the_target_is_the_first_of_several_right_options():
 
 @pytest.mark.parametrize(
     ("gold", "message"),
-    [(None, "race/all c hides its right option"), ((), r"2 options and \(\)"), ((2,), "2 options")],
+    [
+        (None, "race/all c hides its right option"),
+        ((), r"2 options, .* are \(\)"),
+        ((2,), "2 options"),
+    ],
 )
 def test_an_example_without_a_right_option_is_an_error(gold: tuple[int, ...] | None, message: str):
     wrong = ChoiceExample(id="c", context="", question="", options=("a", "b"), gold=gold)

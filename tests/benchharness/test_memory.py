@@ -96,7 +96,7 @@ def test_remaining_rows_are_computed_in_smaller_batches_in_the_same_order():
 
 
 def test_a_single_row_that_does_not_fit_in_memory_is_an_error():
-    with pytest.raises(JobError, match=r"a single row: run fewer --jobs at once"):
+    with pytest.raises(JobError, match=r"a single row: run fewer jobs at once"):
         list(each_batch([np.arange(4)], too_large_above(0, [])))
 
 

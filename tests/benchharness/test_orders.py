@@ -115,7 +115,7 @@ def test_orders_added_gives_a_pair_and_its_exchange_the_same_logits(encoder: Enc
 @pytest.mark.parametrize("made", [lambda rows: in_orders(rows, "both"), encoded])
 def test_a_single_text_with_two_orders_is_an_error(made: object) -> None:
     alone = PairExample(id="cola 7", text_a="the bird", label="1")
-    with pytest.raises(DataError, match=r"^cola 7 has one text, .* leave orders out\.$"):
+    with pytest.raises(DataError, match=r"^cola 7 has one text, .* remove `orders`\.$"):
         made(rows_of([alone]))  # type: ignore[operator]
 
 

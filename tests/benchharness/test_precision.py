@@ -49,13 +49,13 @@ def test_matrix_products_have_the_precision_and_weights_stay_fp32(
 def test_a_gpu_without_bf16_is_an_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla K80")
-    with pytest.raises(BenchError, match="Tesla K80 has no bf16: use --precision fp32"):
+    with pytest.raises(BenchError, match="Tesla K80 does not support bf16: use --precision fp32"):
         Compute(device=torch.device("cuda"), precision="bf16")
     assert Compute(device=torch.device("cuda"), precision="fp32").on_gpu
 
 
 def test_tf32_is_available_on_gpus_only(monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(BenchError, match="a CPU has no tf32: use --precision fp32"):
+    with pytest.raises(BenchError, match="a CPU does not support tf32: use --precision fp32"):
         Compute(device=CPU, precision="tf32")
     with pytest.raises(BenchError, match="tf32 is a number format of GPUs"):
         resolve_precision("tf32", gpu=False)

@@ -47,5 +47,5 @@ def test_an_invalid_data_set_is_an_error_without_a_traceback(bench: Any, folder:
         "run", "--model", "bag-of-words", "--task", "retrieval/folder", "--data", str(folder)
     )
     assert ended.code == 4
-    assert "get all files of one set" in ended.err
+    assert "get all files from the same data set" in ended.err
     assert "Traceback" not in ended.err

@@ -163,7 +163,7 @@ def test_answers_that_are_no_label_are_counted_in_a_flag(checkpoint: Path):
     job = text_job(checkpoint, steps="1", evaluations="1", learning_rate="1e-9")
     dev = run_job(job).evaluations[0]
     assert dev.scores == {"accuracy": 0.0}
-    assert "16 of 16 answers are no label" in dev.flags
+    assert "16 of 16 answers are not a valid label" in dev.flags
     assert {p.label for p in predictions_of(dev)} == {""}  # type: ignore[union-attr]
 
 

@@ -42,7 +42,7 @@ def test_17_snapshot_copied_from_another_job_is_not_used(tmp_path: Path, kept: P
     folder = Path(shutil.copytree(kept, tmp_path / "snapshots"))
     other, reporter = small_job(learning_rate="0.0007"), Reporter()
     found = run_job(other, reporter, snapshots=folder)
-    assert "it is that of another run" in reporter.notes[0]
+    assert "it belongs to another run" in reporter.notes[0]
     assert "resumed" not in found.provenance
     assert deterministic(found) == deterministic(run_job(other))
 
@@ -59,6 +59,6 @@ def test_17_job_starts_over_if_code_versions_or_threads_change(
     folder, reporter = Path(shutil.copytree(kept, tmp_path / "snapshots")), Reporter()
     found = run_job(JOB, reporter, snapshots=folder)
     (note,) = reporter.notes
-    assert f"snapshot no longer fits: {changed} (" in note
+    assert f"snapshot changed: {changed} (" in note
     assert note.endswith("then, another now)")
     assert "resumed" not in found.provenance

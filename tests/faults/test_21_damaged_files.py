@@ -64,7 +64,7 @@ def test_21_truncated_file_is_an_error_that_names_it(tmp_path: Path, name: str) 
 
 def test_21_other_version_of_squad_is_detected_by_content(tmp_path: Path) -> None:
     for version, other in (("v1.1", "v2.0"), ("v2.0", "v1.1")):
-        with pytest.raises(DataError, match=rf"train-{version}\.json holds SQuAD {other[1:]}"):
+        with pytest.raises(DataError, match=rf"train-{version}\.json contains SQuAD {other[1:]}"):
             read_changed(f"squad/{version}", tmp_path / version, original(f"squad/{other}"))
 
 

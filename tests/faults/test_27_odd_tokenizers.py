@@ -43,7 +43,7 @@ def test_27_tokenizer_without_offsets_is_refused_for_spans():
         def __call__(self, *texts: Any, **options: Any) -> Any:
             return make_tokenizer("bytes")(*texts, **options)
 
-    with pytest.raises(ModelError, match="does not say which characters"):
+    with pytest.raises(ModelError, match="does not return the characters"):
         span.encode([question("a")], SlowTokenizer(), Limits(max_tokens=64))
 
 
@@ -51,7 +51,7 @@ def test_27_vocabulary_without_its_unknown_token_is_an_error():
     tokenizer = make_tokenizer("wordpiece", ("a bird",), 20)
     tokenizer = copy.deepcopy(tokenizer)
     tokenizer.backend_tokenizer.model.unk_token = "[NONE]"
-    with pytest.raises(ModelError, match=r"cannot read a text .* its vocabulary is not whole"):
+    with pytest.raises(ModelError, match=r"cannot tokenize a text .* its vocabulary is incomplete"):
         pair.encode(PAIRS, tokenizer, Limits(max_tokens=16))
 
 

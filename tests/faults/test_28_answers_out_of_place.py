@@ -84,5 +84,5 @@ def test_28_unanswerable_question_has_the_cls_token_as_target():
 def test_28_answer_that_is_not_at_its_offset_is_an_error_in_targets(answer: tuple[str, int]):
     example = SpanExample(id="7", question="?", context="A storm.", answers=(answer,))
     features = encode([example], make_tokenizer("bytes"), Limits(max_tokens=64))
-    with pytest.raises(DataError, match=rf"7: the answer '{answer[0]}' is said to begin"):
+    with pytest.raises(DataError, match=rf"7: the answer '{answer[0]}' should begin"):
         targets(features, [example], TASK)

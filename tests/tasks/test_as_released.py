@@ -50,7 +50,7 @@ def test_qqp_rows_may_have_a_single_quote_or_an_empty_question(tmp_path: Path) -
 def test_broken_line_of_qqps_first_release_is_an_error_with_its_number(tmp_path: Path) -> None:
     for broken in ("1\t3\t4\tWhat is a line\nbreak?\tWhat?\t0\n", "3\t7\t8\tWhy?\tWhy\tnot?\t0\n"):
         text = QQP + QUOTES + broken
-        with pytest.raises(DataError, match=r"line 4 has \d fields where the first line has 6"):
+        with pytest.raises(DataError, match=r"line 4 has \d fields, but the first line has 6"):
             read_as(tmp_path, "glue/qqp", "dev", {"glue/QQP/dev.tsv": text})
 
 

@@ -70,7 +70,7 @@ def test_file_names_of_the_hub_are_accepted(tmp_path: Path) -> None:
     [
         (IOB1.replace("I-LOC", "I-GEO"), r"eng\.train line 10 has the tag 'I-GEO'; expected"),
         (IOB1.replace("B-LOC", "E-LOC"), r"eng\.train line 11 has the tag 'E-LOC'"),
-        (IOB1.replace("Rolf NNP I-NP I-PER", "Rolf"), r"line 5 has the word 'Rolf' and no tag"),
+        (IOB1.replace("Rolf NNP I-NP I-PER", "Rolf"), r"line 5 has the word 'Rolf' but no tag"),
         (IOB1.encode().replace(b"Eke", b"\xe9"), r"line 6 is not UTF-8"),
         ("", r"is empty"),
         ("-DOCSTART- -X- O O\n\n", r"is empty"),

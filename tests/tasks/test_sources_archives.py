@@ -68,7 +68,7 @@ def test_member_path_outside_the_archive_is_an_error(
             archive.addfile(tarfile.TarInfo(name_inside), io.BytesIO())
     else:
         path = pack(tmp_path / name, {name_inside: b""})
-    refused(path, "which is no place in it: get the official archive")
+    refused(path, "contains the invalid path .*: get the official archive")
 
 
 def test_duplicate_member_name_is_an_error(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_duplicate_member_name_is_an_error(tmp_path: Path) -> None:
         with tarfile.open(path, "w") as archive:
             for name in names:
                 archive.addfile(tarfile.TarInfo(name), io.BytesIO())
-        refused(path, f"holds '{names[1]}' twice")
+        refused(path, f"contains '{names[1]}' more than once")
 
 
 def test_links_and_devices_in_a_tar_are_ignored(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_archive_larger_than_the_limits_is_an_error_before_unpacking(
     for bound, value in (("LARGEST_FILE", 40_000), ("LARGEST_ARCHIVE", 90_000), ("MOST_FILES", 1)):
         with monkeypatch.context() as patched:
             patched.setattr(archives, bound, value)
-            refused(path, "unpacks to more than any benchmark's archive does")
+            refused(path, "unpacks to more than any benchmark's archive")
     contents(open_archive(path, "a"))
 
 

@@ -38,7 +38,7 @@ def test_file_in_place_of_the_data_folder_is_an_error_when_files_are_read(tmp_pa
     """Parse the path, as it may be a file of rows; reading official files is refused."""
     (tmp_path / "train.tsv").touch()
     data = parse_data(str(tmp_path / "train.tsv"))
-    with pytest.raises(DataError, match=r"is a file: give a folder.*--data-file"):
+    with pytest.raises(DataError, match=r"is a file: pass a folder.*--data-file"):
         data.files  # noqa: B018
 
 

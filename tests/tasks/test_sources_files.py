@@ -103,15 +103,15 @@ def test_missing_file_is_an_error_that_names_the_expected_files(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        ("sentence\tlabel\na\t0\nb\n", r"train\.tsv line 3 has 1 fields where .* has 2"),
+        ("sentence\tlabel\na\t0\nb\n", r"train\.tsv line 3 has 1 fields, but .* has 2"),
         ("sentence\tlabel\na\t0\n\nb\t0\n", r"train\.tsv line 3 has 1 fields"),
         ("sentence\tlabel\na\tb\t0\n", r"train\.tsv line 2 has 3 fields"),
         ("sentence\tlabel\na\t0\nb\t7\n", r"train\.tsv line 3 has the label '7'; .* 0, 1\."),
         ("sentence\tlabel\na\t-1\n", r"line 2 has the label '-1'; expected one of 0, 1\."),
         ("sentence\tlabel\na\t\n", r"line 2 has the label ''"),
-        ("text\tlabel\na\t0\n", r"line 1 names no column .*'sentence'.* found text, label\."),
-        ("sentence\nOh.\n", r"line 1 names no column 'label', the label: found sentence\."),
-        ("", r"line 1 names no column .* found an empty file\."),
+        ("text\tlabel\na\t0\n", r"line 1 has no column .*'sentence'.* found text, label\."),
+        ("sentence\nOh.\n", r"line 1 has no column 'label', .* found sentence\."),
+        ("", r"line 1 has no column .* found an empty file\."),
         (b"sentence\tlabel\nfine\t0\ncaf\xe9\t0\n", r"train\.tsv line 3 is not UTF-8 text"),
     ],
 )
@@ -156,5 +156,5 @@ def test_has_rows_checks_only_that_the_file_exists(tmp_path: Path) -> None:
 
 
 def test_unknown_split_is_an_error_that_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(BenchError, match="no split 'validation': it has train, dev, test"):
+    with pytest.raises(BenchError, match="no split 'validation'; its splits are train, dev, test"):
         read_rows(tmp_path, "validation")

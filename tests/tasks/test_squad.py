@@ -71,9 +71,9 @@ def test_squad_version_is_detected_from_the_content_of_the_file(tmp_path: Path, 
     first, second = unmarked(answers(("Bob", 8))), {"data": [article([], answers(("Bob", 8)))]}
     assert len(read_squad(tmp_path, first, "1.1", split).examples) == 1
     assert len(read_squad(tmp_path, second, "2.0", split).examples) == 2
-    with pytest.raises(DataError, match=rf"{split}-v2\.0\.json holds SQuAD 1\.1"):
+    with pytest.raises(DataError, match=rf"{split}-v2\.0\.json contains SQuAD 1\.1"):
         read_squad(tmp_path, first, "2.0", split)
-    with pytest.raises(DataError, match=rf"{split}-v1\.1\.json holds SQuAD 2\.0"):
+    with pytest.raises(DataError, match=rf"{split}-v1\.1\.json contains SQuAD 2\.0"):
         read_squad(tmp_path, second, "1.1", split)
 
 

@@ -36,10 +36,10 @@ def _clusters(found: Any) -> Clusters:
 
 
 class Coreference(AnswerType):
-    """Answers that are the clusters of coreferent mentions in a document."""
+    """Answer type for coreference: an answer is the clusters of mentions in a document."""
 
     prediction = ClusterPrediction
-    matrix = ("spans", "Spans that are a mention on either side, whoever they are")
+    matrix = ("spans", "Spans that are a gold or a predicted mention; clusters are ignored")
 
     def unpublished(self) -> str:
         return "coreference"
@@ -48,11 +48,12 @@ class Coreference(AnswerType):
         try:
             clusters = _clusters(answer)
         except (TypeError, ValueError):
-            raise self.refuse(example, answer, "expected lists of (start, end)") from None
+            expected = "expected clusters, each a list of (start, end)"
+            raise self.refuse(example, answer, expected) from None
         mentions = [mention for cluster in clusters for mention in cluster]
         words = len(example.words)
         if len(set(mentions)) < len(mentions) or any(not 0 <= a < b <= words for a, b in mentions):
-            expected = f"a mention is in two clusters, or not among its {words} words"
+            expected = f"expected distinct mentions, each within the document's {words} words"
             raise self.refuse(example, answer, expected)
         return ClusterPrediction(id=example.id, clusters=clusters)
 

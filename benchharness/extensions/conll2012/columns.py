@@ -63,17 +63,18 @@ def _sentences(path: Place) -> Iterator[tuple[str, list[list[str]]]]:
 def _check_columns(columns: list[str], before: list[list[str]], place: str) -> None:
     if len(columns) <= FIRST_PROPOSITION or not columns[1].isdecimal():
         raise DataError(
-            f"{place} has {len(columns)} columns, expected the {FIRST_PROPOSITION + 1} or more of "
-            "CoNLL-2012: get the official *_conll file."
+            f"{place} has {len(columns)} columns; expected CoNLL-2012's {FIRST_PROPOSITION + 1} or "
+            "more columns. Get the official *_conll file."
         )
     if columns[3] == NO_WORD:
         raise DataError(
-            f"{place} is of a skeleton without words: make the *_conll files of it with the shared "
-            "task's skeleton2conll.sh and OntoNotes (LDC2013T19)."
+            f"{place} belongs to a skeleton file, which has no words: create the *_conll files "
+            "with the shared task's skeleton2conll.sh and OntoNotes (LDC2013T19)."
         )
     if before and len(columns) != len(before[0]):
         raise DataError(
-            f"{place} has {len(columns)} columns where its sentence begins with {len(before[0])}."
+            f"{place} has {len(columns)} columns, but the first line of its sentence has "
+            f"{len(before[0])}."
         )
 
 
@@ -107,7 +108,7 @@ def role_tags(column: Sequence[str], place: str) -> list[str]:
         prefix = "B" if name else "I"
         role = name or role
         if after and not role:
-            raise DataError(f"{place} has the argument {cell!r}, which ends none.")
+            raise DataError(f"{place} has the argument {cell!r}, but no argument has begun.")
         tags.append(f"{prefix}-{role}" if role else "O")
         role = "" if after else role
     if role:
@@ -147,7 +148,9 @@ def chain_mentions(column: Sequence[str], place: str) -> Iterator[list[int]]:
                 # If mentions of a chain are nested, the innermost one ends first.
                 begun[chain].pop()[2] = word
             else:
-                raise DataError(f"{place} has the coreference {cell!r}, which ends none.")
+                raise DataError(
+                    f"{place} has the coreference {cell!r}, but no mention of its chain has begun."
+                )
     if left := [chain for chain, words in begun.items() if words]:
         raise DataError(f"{place} has a mention of chain {left[0]} that does not end.")
     yield from found

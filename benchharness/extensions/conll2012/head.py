@@ -62,8 +62,8 @@ DEFAULT_SEGMENTS = 5
 """Maximum number of a document's segments in a training step, if the recipe does not set it."""
 
 DROPPED, ALONE, FIRST_CODE = 0, 1, 2
-"""Codes of a span in the network's output: the span was not kept; it has no antecedent; and the
-lowest of the codes that identify an antecedent."""
+"""Codes of a span in the network's output: DROPPED if the span was not kept, ALONE if it has no
+antecedent, and else FIRST_CODE or a higher number, which identifies the antecedent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +109,10 @@ def encode(
     frame = Frame.of(tokenizer, texts=1)
     room = limits.max_tokens - frame.size
     if room < 1:
-        raise ModelError(f"{limits.max_tokens} tokens have no room for a word: give more.")
+        raise ModelError(
+            f"max_tokens is {limits.max_tokens}, which leaves no room for a word next to the "
+            "special tokens: set a larger max_tokens."
+        )
     texts = [" ".join(example.words) for example in examples]
     tokens = tokenize(texts, tokenizer)
     rows, items = [], [0]
@@ -126,7 +129,7 @@ def encode(
     told = join(rows, frame, limits.max_tokens)
     starts = told["starts"]  # (rows + 1,)
     told |= {name: spread(parts, frame.first(), starts) for name, parts in columns.items()}
-    # A special token belongs to no word, but to the document around it.
+    # A special token does not belong to a word, but it belongs to the document around it.
     documents = np.repeat(np.arange(len(examples)), np.diff(starts[items]))  # (tokens,)
     return CorefFeatures(**told, documents=documents, items=np.array(items))
 
@@ -176,7 +179,9 @@ def targets(
     """
     hidden = next((e for e in examples if e.clusters is None), None)
     if hidden is not None:
-        raise DataError(f"{task.name} hides the clusters of {hidden.id}: it cannot be trained on.")
+        raise DataError(
+            f"{task.name} hides the clusters of {hidden.id}, so it cannot be used for training."
+        )
     found = [
         [
             (start + 1, end, number)
@@ -227,7 +232,7 @@ class CorefNetwork(nn.Module):
         super().__init__()
         self.encoder = encoder.network
         size = encoder.config.hidden_size
-        # The family's layers before its dropout and output layer.
+        # The layers of the model family before the dropout and the output layer.
         self.read = TokenClassifier.for_tags(encoder.network, encoder.config, 1).transform
         self.classifier = SpanRanker(size, genres, segments)
         self.segments = segments
@@ -255,15 +260,15 @@ class CorefNetwork(nn.Module):
             document = {name: values[part] for name, values in told.items()}
             found = self.classifier(states[part], document)
             if self.training and targets is not None:
-                losses[firsts[number], 0] = found.loss(targets[number])  # () at its first row
+                losses[firsts[number], 0] = found.loss(targets[number])  # at its first row
             elif not self.training:
                 codes[part] = found.codes(sizes[part], codes[part])
         return losses if self.training else codes
 
     def _window(self, first: int, last: int) -> range:
-        """Return the rows of a document that the encoder reads: all, or in training some.
+        """Return the rows of a document that the encoder reads: all rows, except in training.
 
-        In training these are at most `segments` consecutive rows, which begin at a random one.
+        In training, the encoder reads at most `segments` consecutive rows from a random one on.
         """
         left = last - first - self.segments
         if not self.training or left <= 0:
@@ -274,7 +279,7 @@ class CorefNetwork(nn.Module):
 
 
 def _at(rows: Tensor, inputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the inputs of some of the rows."""
+    """Return the network's inputs for the rows with these indices."""
     packing = inputs.pop("packing", None)
     found = {name: values[rows] for name, values in inputs.items()}
     if packing is not None:
@@ -307,7 +312,7 @@ class Ranking:
         is_gold = (self.spans.firsts[:, None] == gold[:, 0]) & (
             self.spans.lasts[:, None] == gold[:, 1]
         )  # (spans, mentions)
-        clusters = (is_gold * gold[:, 2]).sum(1)  # (spans,), 0 for none
+        clusters = (is_gold * gold[:, 2]).sum(1)  # (spans,), 0 if it is not a gold mention
         right = (clusters[self.antecedents] == clusters[:, None]) & (clusters > 0)[:, None]
         right = right & self.is_before
         right = torch.cat([~right.any(1, keepdim=True), right], dim=1)  # (spans, antecedents + 1)
@@ -494,9 +499,9 @@ def _candidates(words: Tensor, sentences: Tensor) -> Spans:
 
 
 def _prune(scores: Tensor, spans: Spans, tokens: int) -> Tensor:
-    """Return the sorted indices of the best spans; skip any that partly overlaps a better one."""
+    """Return the sorted indices of the best spans; skip spans that partly overlap a better one."""
     wanted = min(MOST_KEPT, max(1, int(tokens * KEPT_PER_TOKEN)))
-    # On the host, one by one: each decision depends on all spans that were kept before.
+    # Decide on the host, span by span, because each decision depends on all spans kept so far.
     order = scores.detach().float().sort(descending=True, stable=True).indices.cpu().numpy()
     firsts, lasts = spans.firsts.cpu().numpy(), spans.lasts.cpu().numpy()
     beyond = int(lasts.max(initial=0)) + 1
@@ -517,7 +522,7 @@ def _prune(scores: Tensor, spans: Spans, tokens: int) -> Tensor:
 
 
 def _bucket(distances: Tensor) -> Tensor:
-    """Map distances to buckets: 0 to 4 one each, then one per power of two; the last is from 64."""
+    """Map distances to buckets: 0, 1, 2, 3, 4, then one per power of two, up to 64 and more."""
     # The logarithms of 5 to 7 are between 2 and 3, which is bucket 5.
     powers = distances.clamp(min=1).float().log2().floor().long() + 3
     return torch.where(distances <= 4, distances, powers).clamp(max=DISTANCES - 1)

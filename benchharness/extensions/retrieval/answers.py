@@ -17,9 +17,10 @@ FUSION = 60
 
 
 class Rankings(AnswerType):
-    """Answers that are rankings of documents.
+    """Answer type for retrieval: an answer is a ranking of documents.
 
-    A ranking counts as right if its first document is relevant; its closeness is its nDCG@10.
+    A ranking counts as right if its first document is relevant; its closeness to the gold answer is
+    its nDCG@10.
     """
 
     prediction = RankingPrediction
@@ -36,7 +37,7 @@ class Rankings(AnswerType):
         ids = tuple(map(str, found))
         known = example.corpus.places | dict(example.relevant or ())
         if unknown := next((each for each in ids if each not in known), None):
-            expected = f"{unknown!r} is no document of the corpus"
+            expected = f"{unknown!r} is not a document in the corpus"
             raise self.refuse(example, answer, expected)
         return RankingPrediction(id=example.id, documents=ids, scores=tuple(found.values()))
 

@@ -25,13 +25,13 @@ HEADER = ("query-id", "corpus-id", "score")
 _IN_MEMORY = 6
 """Bytes of memory needed per byte of a corpus file, for its texts, tokens and embeddings."""
 
-NO_DOCUMENT = "judged documents that the corpus has not count as not found, as in trec_eval"
-NO_QUERY = "judgements of queries that queries.jsonl has not are left out, as in trec_eval"
-AGAIN = "of judgements of one document for one query the last counts, as in BEIR's loader"
-NO_HEADER = "a file of judgements without a header is read from its first line on"
-NO_TEXT = "queries without a text are ranked and count"
-SAME_DOCUMENT = "documents that stand in the corpus twice, word for word, are one"
-SAME_QUERY = "of queries with one id the last counts, as in BEIR's loader"
+NO_DOCUMENT = "judged documents that the corpus lacks count as not found, as in trec_eval"
+NO_QUERY = "judgements of queries that queries.jsonl lacks are ignored, as in trec_eval"
+AGAIN = "if a document is judged twice for a query, the last judgement counts, as in BEIR's loader"
+NO_HEADER = "a file of judgements without a header is read from its first line"
+NO_TEXT = "queries without text are ranked, and count in the scores"
+SAME_DOCUMENT = "documents with the same id and the same text count as one"
+SAME_QUERY = "if several queries have the same id, the last one counts, as in BEIR's loader"
 
 Queries = tuple[Mapping[str, str], tuple[str, ...]]
 """Texts of queries, keyed by id, and sentences about irregularities in their file."""
@@ -49,7 +49,7 @@ def file_queries(paths: Sequence[Place]) -> list[Row]:
     folder = qrels.parent.parent
     held = {child.name: child for child in folder.iterdir()}
     if lacking := [name for name in ("corpus.jsonl", "queries.jsonl") if name not in held]:
-        raise DataError(f"{folder} has {qrels.parent.name}/ and no {lacking[0]}: get BEIR's files.")
+        raise DataError(f"{folder} has {qrels.parent.name}/ but no {lacking[0]}: get BEIR's files.")
     corpus, queries = _file_corpus(held["corpus.jsonl"]), _queries(_objects(held["queries.jsonl"]))
     lines = enumerate(read_lines(qrels), start=1)
     judged = [(f"{qrels} line {n}", line.split("\t")) for n, line in lines if line.strip()]
@@ -98,9 +98,9 @@ def _file_corpus(path: Place) -> Corpus:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed > memory:
         raise DataError(
-            f"{path} has {found.st_size / 1e9:.1f} GB, to search it takes about "
-            f"{needed / 1e9:.0f} GB of memory, and this machine has {memory / 1e9:.0f}: use a "
-            "larger one, or a smaller corpus."
+            f"{path} has {found.st_size / 1e9:.1f} GB, so searching it needs about "
+            f"{needed / 1e9:.0f} GB of memory, but this machine has {memory / 1e9:.0f} GB: use a "
+            "machine with more memory, or a smaller corpus."
         )
     return _kept_corpus(path, found.st_mtime_ns, found.st_size)
 
@@ -118,7 +118,7 @@ def _corpus(name: str, objects: Iterable[Line]) -> Corpus:
         known, title = _text(place, document, "_id"), document.get("title") or ""
         found = f"{title} {_text(place, document, 'text')}".strip()
         if texts.setdefault(known, found) != found:
-            raise DataError(f"{place} has the id {known!r}, which another document has.")
+            raise DataError(f"{place} has the id {known!r}, but another document has the same id.")
     if not texts:
         raise DataError(f"{name} is empty: expected a document on each line.")
     digest = hashlib.sha256()
@@ -202,9 +202,9 @@ def _rows(
 def _check_known(
     name: str, noun: str, judged: Collection[str], known: Collection[str], place: str
 ) -> None:
-    """Raise DataError if none of the judged ids is known, as in files from different data sets."""
+    """Raise DataError if no judged id is known, because the files are from different data sets."""
     if judged and not any(each in known for each in judged):
         raise DataError(
-            f"{name} judges the {noun} {next(iter(judged))!r}, and {place} has none of those that "
-            "it judges: get all files of one set."
+            f"{name} judges the {noun} {next(iter(judged))!r}, but {place} contains none of the "
+            "judged ids: get all files from the same data set."
         )

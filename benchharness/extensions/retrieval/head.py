@@ -46,7 +46,7 @@ def learned(rows: SplitRows) -> SplitRows:
         if grade > 0 and document in query.corpus.places
     ]
     if not pairs:
-        raise DataError("no training query has a relevant document: there is nothing to learn.")
+        raise DataError("no training query has a relevant document, so there is nothing to learn.")
     return part_of(pairs)
 
 
@@ -83,7 +83,7 @@ def targets(
 
 
 class RankingNetwork(nn.Module):
-    """Encoder whose states are pooled to one vector of length 1 per row.
+    """Encoder whose states are pooled to one unit vector per row.
 
     The loss needs the whole batch at once. If the batch is larger than a micro-batch, or if memory
     ran out in an earlier attempt, activations are not kept for the backward pass but recomputed in
@@ -176,7 +176,7 @@ def _best(
     kept = (scores >= lowest) & np.isfinite(scores)  # (documents,); more than `count` on ties
     places = [int(place) for place in np.flatnonzero(kept)]
     order = sorted(places, key=lambda place: (scores[place], ids[place]), reverse=True)
-    # Through str: the shortest decimal number that is the same in fp32.
+    # Convert with str to the shortest decimal number that has the same value in fp32.
     yield from ((ids[place], float(str(scores[place]))) for place in order[:count])
 
 

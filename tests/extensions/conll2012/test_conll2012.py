@@ -111,7 +111,7 @@ def test_files_with_automatic_annotation_are_accepted_for_coreference_only(tmp_p
 @pytest.mark.parametrize("ending", ["gold_skel", "gold_conll"])
 def test_skeleton_files_without_words_are_an_error(tmp_path: Path, task: str, ending: str):
     content = PLAIN.replace("Mary", "[WORD]")
-    with pytest.raises(DataError, match="line 2 is of a skeleton"):
+    with pytest.raises(DataError, match="line 2 belongs to a skeleton"):
         read_task(tmp_path, task, content, NAME.replace("gold_conll", ending))
 
 
@@ -120,13 +120,13 @@ def test_skeleton_files_without_words_are_an_error(tmp_path: Path, task: str, en
     [
         ("coref", "(3)|(7", "(3)|(7|", r"line 2 has the coreference '\(3\)\|\(7\|', expected"),
         ("coref", "         7)", "         -", r"line 2 has a mention of chain 7 that does not end"),
-        ("coref", "(3)|(7", "(3)", r"has the coreference '7\)', which ends none"),
+        ("coref", "(3)|(7", "(3)", r"has the coreference '7\)', but no mention"),
         ("srl", "(ARG0*)", "(ARG0*", r"has the argument '\(V\*\)', expected one such as"),
         ("srl", "(ARG0*)", "ARG0", r"has the argument 'ARG0', expected"),
         ("srl", "(ARG0*)", "(ARG9*)", r"has the tag 'B-ARG9'; expected one of O, B-V"),
         ("srl", "*)  (V*)", "*  (V*)", r"has an argument ARG1 that does not end"),
-        ("srl", "0   3      cat", "3      cat", r"line 5 has 13 columns where its sentence begins with 14"),
-        ("coref", "0   0       It   PRP   (TOP(S(NP*)       -    -", "0   0  It  -", r"line 9 has 10 columns, expected the 12"),
+        ("srl", "0   3      cat", "3      cat", r"line 5 has 13 columns, but the first .* has 14"),
+        ("coref", "0   0       It   PRP   (TOP(S(NP*)       -    -", "0   0  It  -", r"line 9 has 10 columns; expected CoNLL-2012's 12"),
     ],
 )  # fmt: skip
 def test_malformed_line_is_an_error_that_names_it(

@@ -383,7 +383,7 @@ def test_model_without_a_class_is_exported_for_bench_predict_only(tmp_path: Path
         ("conll2003/ner", {"lstm_size": 8}, "bert", "BiLSTM"),
         ("conll2012/coref", {}, "bert", "coreference"),
         ("conll2012/srl", {}, "bert", "semantic roles"),
-        ("hotpotqa/distractor", {}, "bert", "in addition to an answer"),
+        ("hotpotqa/distractor", {}, "bert", "auxiliary outputs"),
         ("glue/rte", {"features": "layer-3"}, "bert", "layer-3"),
         ("glue/rte", {}, "t5", "t5 with a pair head"),
         ("glue/rte", {}, "roformer", "roformer"),

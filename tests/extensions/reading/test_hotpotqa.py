@@ -139,7 +139,7 @@ def test_training_question_without_its_answer_is_skipped_and_counted(tmp_path: P
     ("data", "reason"),
     [
         ({}, "is JSON, but not a list: found dict"),
-        ([QUESTION | {"context": [["Barns"]]}], "has a context that is no list of pairs"),
+        ([QUESTION | {"context": [["Barns"]]}], "has a context that is not a list of pairs"),
         ([{"question": "?"}], "question 0 has no '_id'"),
     ],
 )

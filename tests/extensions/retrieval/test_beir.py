@@ -55,7 +55,7 @@ def test_changed_corpus_changes_the_fingerprint_of_the_split(folder: Path) -> No
     [
         ("qrels/test.tsv", "test190a\td1", "has 2 fields; expected query-id, corpus-id, score"),
         ("qrels/test.tsv", "test190a\td1\tyes", "has the score 'yes'; expected a whole number"),
-        ("corpus.jsonl", '{"_id": "d1", "text": "x"}', "has the id 'd1', which another document"),
+        ("corpus.jsonl", '{"_id": "d1", "text": "x"}', "has the id 'd1', but another document"),
         ("corpus.jsonl", '{"_id": "e1"}', "corpus.jsonl line 241 has the text None; expected a t"),
         ("queries.jsonl", '{"_id": 7, "text": "x"}', "has the _id 7; expected a text"),
     ],
@@ -133,13 +133,13 @@ def test_judgements_without_a_header_are_read_from_the_first_line(folder: Path) 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("test190a\tnothing\t1", "judges the document 'nothing', and the corpus has none of tho"),
-        ("nobody\td1\t1", "judges the query 'nobody', and queries.jsonl has none of those that"),
+        ("test190a\tnothing\t1", "judges the document 'nothing', but the corpus contains none"),
+        ("nobody\td1\t1", "judges the query 'nobody', but queries.jsonl contains none of the"),
     ],
 )
 def test_judgements_of_another_set_are_an_error(folder: Path, line: str, said: str) -> None:
     (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{line}\n")
-    with pytest.raises(DataError, match=r"^[^\n]*get all files of one set\.$") as caught:
+    with pytest.raises(DataError, match=r"^[^\n]*get all files from the same .*\.$") as caught:
         read_test(folder)
     assert said in str(caught.value)
 
@@ -154,7 +154,7 @@ def test_file_without_judgements_is_an_error(folder: Path) -> None:
 def test_irregular_rows_are_reported_with_their_split() -> None:
     odd = {"beir/arguana:test": {beir.NO_DOCUMENT: 1}, "beir/nq:test": {beir.NO_DOCUMENT: 2}}
     (said,) = odd_sentences(odd)
-    assert said.startswith("judged documents that the corpus has not count as not found, as in tr")
+    assert said.startswith("judged documents that the corpus lacks count as not found, as in trec")
     assert said.endswith(": 1 in beir/arguana:test, 2 in beir/nq:test.")
 
 
@@ -175,7 +175,7 @@ def test_empty_or_missing_corpus_is_an_error(folder: Path) -> None:
     with pytest.raises(DataError, match=r"corpus\.jsonl is empty: expected a document on each l"):
         read_test(folder)
     (folder / "corpus.jsonl").unlink()
-    with pytest.raises(DataError, match=r"has qrels/ and no corpus\.jsonl: get BEIR's files"):
+    with pytest.raises(DataError, match=r"has qrels/ but no corpus\.jsonl: get BEIR's files"):
         read_test(folder)
 
 
@@ -183,7 +183,7 @@ def test_corpus_larger_than_the_memory_is_an_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sysconf", lambda _name: 100)  # 10 kB
-    with pytest.raises(DataError, match=r"to search it takes about .* GB of memory"):
+    with pytest.raises(DataError, match=r"searching it needs about .* GB of memory"):
         read_test(folder)
 
 
@@ -215,7 +215,7 @@ def test_python_answers_may_be_ids_or_scores() -> None:
     assert kind.from_python(example, {"d190": 2, "d3": 1}).scores == (2, 1)  # type: ignore[attr-defined]
     assert not kind.is_right(given, example)
     assert kind.near(given, example, right=False) == pytest.approx(0.63093, abs=1e-5)
-    with pytest.raises(DataError, match="'d999' is no document of the corpus"):
+    with pytest.raises(DataError, match="'d999' is not a document in the corpus"):
         kind.from_python(example, ["d999"])
 
 

@@ -175,11 +175,11 @@ def test_missing_squad_1_answers_count_as_wrong_like_in_the_script(bench, made):
     assert found["official"] == expected
     assert 100 * found["scores"]["f1"] == pytest.approx(expected["f1"])
     assert found["missing"] == 13
-    assert found["flags"] == [f"13 of {len(examples)} answers missing"]
+    assert found["flags"] == [f"13 of {len(examples)} answers are missing"]
     ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini")
     assert f"13 of {len(examples)} questions are missing" in ended.err
     assert "each counts as wrong, as in evaluate-v1.1.py" in ended.err
-    assert f"! 13 of {len(examples)} answers missing" in ended.out
+    assert f"! 13 of {len(examples)} answers are missing" in ended.out
 
 
 def test_missing_answers_are_an_error_with_strict_or_store(bench, made):
@@ -196,7 +196,7 @@ def test_missing_answers_are_an_error_with_strict_or_store(bench, made):
     assert bench(*words, *STORE, "--allow-missing").code == 0
     with open_store("board.sqlite") as store:
         (row,) = store.runs()
-    assert list(row.flags["squad/v1.1"]) == [f"1 of {len(guesses)} answers missing"]
+    assert list(row.flags["squad/v1.1"]) == [f"1 of {len(guesses)} answers are missing"]
     assert bench("report", "--db", "board.sqlite", "--out", "page.html").code == 0
     assert "--allow-missing --store --model theirs" in Path("page.html").read_text()
 

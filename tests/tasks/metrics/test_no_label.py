@@ -104,7 +104,7 @@ def test_invalid_answers_are_wrong_and_counted_in_a_flag():
     predictions = [cast_of(task).read(a, row) for a, row in zip(answers, rows, strict=True)]
     kind = answer_type(task)
     assert [*map(kind.is_right, predictions, rows)] == [True, False, False]
-    assert kind.flags(predictions) == ("1 of 3 answers are no label",)
+    assert kind.flags(predictions) == ("1 of 3 answers are not a valid label",)
 
 
 def test_invalid_options_are_wrong_and_counted_in_a_flag():
@@ -112,7 +112,7 @@ def test_invalid_options_are_wrong_and_counted_in_a_flag():
     lost = ChoicePrediction(id="0", option=-1, text="choice")
     kind = answer_type(find_task("swag/regular"))
     assert not kind.is_right(lost, example)
-    assert kind.flags([lost]) == ("1 of 1 answers are no option",)
+    assert kind.flags([lost]) == ("1 of 1 answers are not a valid option",)
 
 
 @pytest.mark.parametrize(
@@ -121,4 +121,5 @@ def test_invalid_options_are_wrong_and_counted_in_a_flag():
 def test_flag_of_invalid_answers_uses_the_tasks_word_for_an_answer(task: str, noun: str) -> None:
     rows = read(find_task(task), "dev", parse_data("mini"), limit=4)
     lost = [ChoicePrediction(id=e.id, option=-1, text="Atlantis") for e in rows.examples]
-    assert f"4 of 4 answers are no {noun}" in evaluate_split(f"{task}:dev", rows, lost).flags
+    flags = evaluate_split(f"{task}:dev", rows, lost).flags
+    assert f"4 of 4 answers are not a valid {noun}" in flags
