@@ -85,8 +85,8 @@ class Extension:
         breakdowns: Functions `(task, metric name)` that yield the Breakdown objects of
             `benchharness.leaderboard.comparing` from which a score can be resampled, keyed by
             `Task.kind`. They are needed only for scores that are not means over examples.
-        prediction_files: Objects that read and write files with predictions, keyed by `Task.kind`.
-            They are a Layout of the extension "submission".
+        prediction_files: Objects that read files with predictions, keyed by `Task.kind`, or by
+            `SpanTask.files`. They are a Layout of the extension "submission".
         submissions: Descriptions of the files for the official server of a suite, keyed by suite.
             They are a Form of the extension "submission".
         recipes: The folder in the package with recipe files. The tables of each file are added to

@@ -16,7 +16,7 @@ from benchharness.errors import BenchError, unknown_name
 from benchharness.tasks.conll import NER
 from benchharness.tasks.efficiency import EFFICIENCY_TASKS, SPEEDS
 from benchharness.tasks.glue import GLUE_TASKS, SNLI
-from benchharness.tasks.multiple_choice import BLIMP, PAIR_TASKS, PERPLEXITY, RACE, SWAG
+from benchharness.tasks.multiple_choice import RACE, SWAG
 from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.squad import SQUAD_TASKS
 from benchharness.tasks.suite import ScoreRule, Suite, suite_of
@@ -100,12 +100,6 @@ _ONE = (
     ("SWAG", "accuracy", ("swag/regular",), "Zellers et al., SWAG, EMNLP 2018"),
     ("SNLI", "accuracy", ("snli/snli",),
      "Bowman et al., A Large Annotated Corpus (SNLI), EMNLP 2015"),
-    ("BLiMP", "accuracy", ("blimp/blimp",),
-     "Warstadt et al., BLiMP, TACL 2020: the mean of the 67 paradigms"),
-    ("Minimal-pairs", "accuracy", tuple(task.name for task in PAIR_TASKS),
-     "benchharness: the mean over sets, each the mean over its groups as babylm-eval has it"),
-    ("Pseudo-perplexity", "token_likelihood", ("text/pseudo-perplexity",),
-     "Salazar et al., ACL 2020: 1 through exp of the mean loss of all tokens"),
 )
 # fmt: on
 """Rules that average one score per task, as (rule name, score name, tasks, citation)."""
@@ -142,9 +136,6 @@ _OF_CORE: tuple[tuple[Sequence[Task], str, str, str, tuple[str, ...]], ...] = (
     ([NER], "CoNLL-2003", "CoNLL-2003", "", SEEDS),
     ([SWAG], "SWAG", "SWAG", "", SEEDS),
     ([SNLI], "SNLI", "SNLI", "", SEEDS),
-    ([BLIMP], "BLiMP", "BLiMP", "", ()),
-    (PAIR_TASKS, "Minimal pairs", "Minimal-pairs", "", ()),
-    ([PERPLEXITY], "Pseudo-perplexity", "Pseudo-perplexity", "", ()),
     (EFFICIENCY_TASKS, "Efficiency", "Efficiency", "", ()),
 )
 """Suites of the core, as (tasks, title, rule name, citation, collections). An empty citation stands

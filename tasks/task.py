@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 from statistics import fmean
-from typing import Any, ClassVar, Generic, Literal, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from benchharness.errors import BenchError
 from benchharness.tasks.examples import (
@@ -345,7 +345,7 @@ class SpanTask(Task):
         classes: Groups of class names. In addition to its answer, each question gets one class from
             every group (QuAC's dialog acts).
         facts: True if the sentences that support the answer are predicted too (HotpotQA).
-        files: Layout of prediction files for this task.
+        files: Name of the layout of prediction files for this task.
     """
 
     convert: Callable[[Row], SpanExample]
@@ -354,7 +354,7 @@ class SpanTask(Task):
     no_answer: bool = False
     classes: tuple[tuple[str, ...], ...] = ()
     facts: bool = False
-    files: Literal["squad", "quac", "coqa", "hotpotqa"] = "squad"
+    files: str = "squad"
     head: ClassVar[str] = "span"
     example: ClassVar[type[Example]] = SpanExample
     hub_type: ClassVar[str] = "question-answering"

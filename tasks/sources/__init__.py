@@ -31,7 +31,7 @@ def rows(source: Source, split: str, data: Data) -> list[Row]:
         place = f"{source.hub} ({source.config})"
     else:
         files, place = _official(source, split, data), str(data)
-        found = source.read_files(files.paths) if source.read_files else file_rows(files)
+        found = file_rows(files)
     arranged = _arranged(source, split, found, f"the split {split} of {place}")
     return [{**row, "idx": index} for index, row in enumerate(arranged)]
 

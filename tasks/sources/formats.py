@@ -5,7 +5,6 @@ Byte order marks, and carriage returns before line feeds, are removed.
 
 import csv
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from types import MappingProxyType
@@ -153,11 +152,15 @@ def _positions(
 
 def parse_object(text: str, place: str) -> dict[str, Any]:
     """Parse a text as a JSON object; raise DataError if it is not one."""
-    found: dict[str, Any] = _parsed(text, place, dict, "an object")
+    found: dict[str, Any] = parse_json(text, place, dict, "an object")
     return found
 
 
-def _parsed(text: str, place: str, kind: type, noun: str) -> Any:
+def parse_json(text: str, place: str, kind: type, noun: str) -> Any:
+    """Parse a text as JSON of one type, such as a list; raise DataError if it is not.
+
+    `noun` names the type in the error, e.g. "a list".
+    """
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -183,7 +186,9 @@ def items(document: Any, key: str, place: str) -> list[Any]:
     return found
 
 
-def _lists(found: Sequence[Any], place: str, keys: Mapping[str, str]) -> dict[str, list[Any]]:
+def parallel_lists(
+    found: Sequence[Any], place: str, keys: Mapping[str, str]
+) -> dict[str, list[Any]]:
     """Convert a list of objects to one list of values per column.
 
     Args:
@@ -249,38 +254,6 @@ def _find(
 _ABSENT = object()
 
 
-# Minimal pairs, with one file per group of pairs.
-
-FILE = "file"
-"""Column that contains the name of the row's file, without its extension."""
-
-
-def pair_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read minimal pairs from JSON lines, tab-separated tables, or alternating sentences (Zorro).
-
-    The column FILE is the name of the file. For tables it is the name of their folder, because all
-    tables are called "data.tsv" (MultiBLiMP: "nld/data.tsv").
-    """
-    for path in files.paths:
-        name, _, ending = path.name.rpartition(".")
-        one = files._replace(paths=(path,))
-        if ending == "tsv":
-            name, records = path.parent.name, csv_records(one, "\t")
-        else:
-            records = jsonl_records(one) if ending == "jsonl" else _turns(path)
-        for place, fields in records:
-            yield Record(place, {**fields, FILE: name})
-
-
-def _turns(path: Place) -> Iterator[Record]:
-    lines = read_lines(path)  # two lines per pair; the first has the unacceptable sentence
-    if len(lines) % 2:
-        raise DataError(f"{path} has {len(lines)} lines; expected two lines per example.")
-    for number in range(0, len(lines), 2):
-        fields = {"bad": lines[number], "good": lines[number + 1]}
-        yield Record(f"{path} line {number + 1}", fields)
-
-
 # SQuAD's JSON, in which articles contain paragraphs, and paragraphs contain questions. A row is a
 # question.
 
@@ -338,86 +311,13 @@ def _questions(paragraph: Any, title: str, place: str) -> Iterator[tuple[Record,
             "title": title,
             "context": context,
             "question": value(question, "question", where),
-            **_lists(
+            **parallel_lists(
                 answers, where, {"answers.text": "text", "answers.answer_start": "answer_start"}
             ),
         }
         # A question without answers counts as impossible even if the file does not mark it.
         mark = question.get("is_impossible", None if answers else True)
         yield Record(where, fields), mark if mark is None else bool(mark)
-
-
-# QuAC's, CoQA's and HotpotQA's JSON, converted to the columns of the hub. A record is a dialog, a
-# story or a question. A list of objects in a file is converted to parallel lists, one per key.
-
-
-def quac_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read dialogs from QuAC's JSON; the lists of a dialog have one item per question."""
-    keys = {"turn_ids": "id", "questions": "question", "followups": "followup", "yesnos": "yesno"}
-    for path, where, article in _articles(files):
-        for dialog in items(article, "paragraphs", where):
-            name = value(dialog, "id", where)
-            place = f"{path} dialog {name}"
-            asked = items(dialog, "qas", place)
-            answers = [items(question, "answers", place) for question in asked]
-            fields = {
-                "dialogue_id": name,
-                "wikipedia_page_title": value(article, "title", where),
-                "context": value(dialog, "context", place),
-                **_lists(asked, place, keys),
-            }
-            # A question has answers by several people, so these are lists of lists, as on the hub.
-            for key in ("text", "answer_start"):
-                found = [[value(each, key, place) for each in several] for several in answers]
-                fields[f"answers.{key}s"] = found
-            yield Record(place, fields)
-
-
-def _articles(files: OfficialFiles, noun: str = "article") -> Iterator[tuple[Place, str, Any]]:
-    """Yield (path, location for errors, item) for each item of the list "data" in a JSON file."""
-    path = files.paths[0]
-    document = parse_object(read_text(path), str(path))
-    for number, article in enumerate(items(document, "data", str(path))):
-        yield path, f"{path} {noun} {number}", article
-
-
-def coqa_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read conversations from CoQA's JSON."""
-    answer = ("input_text", "span_start", "span_end", "turn_id")
-    for path, where, story in _articles(files, "conversation"):
-        place = f"{path} conversation {value(story, 'id', where)}"
-        fields = {name: value(story, name, place) for name in ("id", "source", "story")}
-        others = story.get("additional_answers") or {}
-        lists = {
-            "questions": (items(story, "questions", place), ("input_text", "turn_id")),
-            "answers": (items(story, "answers", place), answer),
-        }
-        # Answers by additional annotators, which the training file lacks.
-        for name in ("0", "1", "2"):
-            found = items(others, name, place) if name in others else []
-            lists[f"additional_answers.{name}"] = found, ("input_text",)
-        for name, (found, keys) in lists.items():
-            fields |= _lists(found, place, {f"{name}.{key}": key for key in keys})
-        yield Record(place, fields)
-
-
-def hotpotqa_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read questions from HotpotQA's JSON, each with its paragraphs as lists of sentences."""
-    path = files.paths[0]
-    for number, question in enumerate(_parsed(read_text(path), str(path), list, "a list")):
-        place = f"{path} question {value(question, '_id', f'{path} question {number}')}"
-        fields = {name: value(question, name, place) for name in ("question", "answer", "type")}
-        fields["id"] = question["_id"]
-        # [["Oslo", 0], ["Rome", 2]] is converted to the columns ["Oslo", "Rome"] and [0, 2].
-        columns = {"supporting_facts": ("title", "sent_id"), "context": ("title", "sentences")}
-        for key, names in columns.items():
-            pairs = items(question, key, place)
-            if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-                raise DataError(
-                    f"{place} has a {key} that is not a list of pairs: get the official file."
-                )
-            fields |= {f"{key}.{name}": [p[at] for p in pairs] for at, name in enumerate(names)}
-        yield Record(place, fields)
 
 
 # RACE's folders, with one JSON file per passage, which has parallel lists of questions, options and
@@ -518,103 +418,6 @@ def conll_records(files: OfficialFiles) -> Iterator[Record]:
         yield Record(f"{path} line {sentence[0].line}", fields)
 
 
-# The ten columns of Universal Dependencies: number, form, lemma, part of speech, ..., head,
-# relation, enhanced heads, ... As in XTREME, a fused word ("3-4 zum") replaces its parts and gets
-# the tag of the part nearest to the root (google-research/xtreme third_party/ud-conversion-tools).
-
-_UD_ORDER = "VERB NOUN PROPN PRON ADJ NUM ADV INTJ AUX ADP DET PART CCONJ SCONJ X PUNCT"
-_UD_ORDERS = {
-    "es": "VERB AUX PRON ADP DET",
-    "fr": "VERB AUX PRON NOUN ADJ ADV ADP DET PART SCONJ CONJ",
-    "it": "VERB AUX ADV PRON ADP DET INTJ",
-}
-"""Preferred order of the parts' tags if several parts of a fused word are equally near to the root,
-keyed by language."""
-
-_UD_NUMBER = re.compile(r"\d{1,9}([-.]\d{1,9})?", re.ASCII)
-
-
-def conllu_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read sentences from CoNLL-U files: `tokens` and their universal parts of speech."""
-    source = files.source
-    for path in files.paths:
-        order = _UD_ORDERS.get(path.name.partition("_")[0], _UD_ORDER).split()
-        lines = ("" if line.startswith("#") else line for line in read_lines(path))
-        for words in sentences_of(lines, "\t"):
-            place = f"{path} line {words[0].line}"
-            for number, columns in words:
-                if len(columns) != 10:
-                    raise DataError(
-                        f"{path} line {number} has {len(columns)} columns; expected CoNLL-U's 10 "
-                        "columns. Get the treebanks of Universal Dependencies."
-                    )
-                if not _UD_NUMBER.fullmatch(columns[0]):
-                    raise DataError(
-                        f"{path} line {number} has the word number {columns[0]!r:.40}; expected a "
-                        "number such as 3, 3-4 (a fused word) or 3.1 (a word that is not written)."
-                    )
-            forms, tags = zip(*_fused([word.columns for word in words], order, place), strict=True)
-            if unknown := sorted({*tags} - {*source.label_names}):
-                expected = ", ".join(source.label_names)
-                raise DataError(f"{place} has the tag {unknown[0]!r}; expected one of {expected}.")
-            yield Record(place, {"tokens": list(forms), source.label: list(tags)})
-
-
-def _fused(
-    words: Sequence[Sequence[str]], order: Sequence[str], place: str
-) -> Iterator[tuple[str, str]]:
-    """Yield (form, tag) of each word in a sentence, with fused words instead of their parts."""
-    parts = {int(columns[0]): columns for columns in words if columns[0].isdecimal()}
-    if not parts:
-        raise DataError(
-            f"{place} is a sentence without words: get the treebanks of Universal Dependencies."
-        )
-    spans = [(*columns[0].split("-"), columns[1]) for columns in words if "-" in columns[0]]
-    fused = {int(first): (int(last), form) for first, last, form in spans}
-    end = 0
-    for number, columns in parts.items():
-        if number <= end:
-            continue
-        end, form = fused.get(number, (number, columns[1]))
-        tag = columns[3] if end == number else _tag_of(range(number, end + 1), parts, order)
-        # Spaces and zero-width non-joiners within a word are dropped, as in utils_preprocess.py.
-        yield form.strip().replace("\u200c", "").replace(" ", ""), tag
-
-
-def _tag_of(span: range, parts: Mapping[int, Sequence[str]], order: Sequence[str]) -> str:
-    """Return the tag of a fused word, which is the tag of the part nearest to the root.
-
-    That part depends on the fewest words. On ties, the tag that is first in `order` is returned.
-    """
-    above = {number: _heads(columns) for number, columns in parts.items()}
-    depths = {part: len(_reached(part, above)) for part in span if part in parts}
-    tags = [parts[part][3] for part, depth in depths.items() if depth == min(depths.values())]
-    return min(tags, key=lambda tag: order.index(tag) if tag in order else len(order))
-
-
-def _heads(columns: Sequence[str]) -> list[int]:
-    """Return the numbers of a word's head and of its heads in the enhanced dependencies."""
-    enhanced = (each.partition(":")[0] for each in columns[8].split("|"))
-    numbers = (head for head in (columns[6], *enhanced) if _UD_NUMBER.fullmatch(head))
-    return [int(head) for head in numbers if head.isdecimal()]
-
-
-def _reached(number: int, above: Mapping[int, Sequence[int]]) -> set[int]:
-    """Return the numbers of all words on which a word depends, directly or indirectly.
-
-    Args:
-        number: Number of the word.
-        above: Numbers of the heads of each word, keyed by its number.
-    """
-    found, waiting = set[int](), [*above[number]]
-    while waiting:
-        head = waiting.pop()
-        if head not in found:
-            found.add(head)
-            waiting += above.get(head, ())
-    return found - {number}
-
-
 # Conversion of records to rows, in which labels are names.
 
 Reader = Callable[[OfficialFiles], Iterable[Record]]
@@ -627,18 +430,13 @@ READERS: Mapping[Format, Reader] = MappingProxyType(
         "squad": squad_records,
         "race": race_records,
         "conll": conll_records,
-        "conllu": conllu_records,
-        "quac": quac_records,
-        "coqa": coqa_records,
-        "hotpotqa": hotpotqa_records,
-        "pairs": pair_records,
     }
 )
 
 
 def file_rows(files: OfficialFiles) -> list[Row]:
     """Read the rows of a split from its files; raise DataError if they are malformed."""
-    records = READERS[files.source.format](files)
+    records = (files.source.read_records or READERS[files.source.format])(files)
     return [_row(files.source, files.split, record) for record in records]
 
 

@@ -28,11 +28,9 @@ ODDITIES = "oddities"
 Place = Union[Path, "Member"]
 """File or folder, on the disk or in an archive; `str()` returns its path."""
 
-_Json = Literal["jsonl", "squad", "race", "quac", "coqa", "hotpotqa"]
-Format = Literal["tsv", "csv", "conll", "conllu", "pairs", _Json]
-"""Format of official files: tables separated by tabs or commas, the columns of CoNLL-2003
-or Universal Dependencies, files of minimal pairs, one JSON object per line, SQuAD's
-JSON, RACE's folders, and the JSON of QuAC, CoQA and HotpotQA."""
+Format = Literal["tsv", "csv", "jsonl", "squad", "race", "conll"]
+"""Format of official files: tables separated by tabs or commas, one JSON object per line, SQuAD's
+JSON, RACE's folders, and the columns of CoNLL-2003."""
 
 Column = str | int | tuple[str, ...]
 """Location of a column in an official file: its name in the header, its dotted path in a JSON
@@ -114,8 +112,8 @@ class Source:
             share.
         reader: Function `(split, path)` that reads a split in another format. The path is a file
             or folder, the folder of the mini data, or None for the hub.
-        read_files: Function `(paths)` that reads the official files of a split, if they have
-            another format.
+        read_records: Function that reads the official files of a split, if they have another
+            format. It takes an OfficialFiles of `formats` and yields Record objects.
         read_hub: Function `(source, split)` that reads a split on the hub, if its rows are not
             those of one config.
         language_of: Function that returns the language of a row if a file has several languages. It
@@ -143,7 +141,7 @@ class Source:
     unfold: Callable[[Mapping[str, Any]], Iterable[Mapping[str, Any]]] | None = None
     arrange: Callable[[Sequence[Row]], Sequence[Row]] | None = None
     reader: Callable[[str, Path | None], Sequence[Row]] | None = None
-    read_files: Callable[[Sequence[Place]], list[Row]] | None = None
+    read_records: Callable[[Any], Iterable[Any]] | None = None
     read_hub: Callable[["Source", str], list[Row]] | None = None
     language_of: Callable[[Row], str | None] | None = None
 

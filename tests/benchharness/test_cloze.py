@@ -30,6 +30,7 @@ from transformers import AutoModelForMaskedLM as MaskedLM
 from benchharness.encoder.language_model import LanguageModel, Reading, load_language_model
 from benchharness.encoder.tokenizer import load_tokenizer
 from benchharness.errors import BenchError, DataError, JobError, ModelError
+from benchharness.extensions.minimal_pairs.tasks import PARADIGMS
 from benchharness.heads.cloze import (
     Asked,
     Candidate,
@@ -42,7 +43,6 @@ from benchharness.leaderboard.store.store import open_store
 from benchharness.models import find_model
 from benchharness.recipes.zero_shot import zero_shot_recipe
 from benchharness.tasks.examples import ChoiceExample, Mark, PairExample
-from benchharness.tasks.multiple_choice import PARADIGMS
 from benchharness.tasks.read import draw_shots, read
 from benchharness.tasks.sources import parse_data, rows
 from benchharness.tasks.suites import TASKS, find_task

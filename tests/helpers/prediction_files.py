@@ -8,13 +8,13 @@ from typing import Any
 
 from benchharness.extensions.conll2012.files import write_clusters, write_roles
 from benchharness.extensions.conll2012.task import ClusterPrediction, DocumentExample
+from benchharness.extensions.reading.files import write_conversations
 from benchharness.extensions.retrieval.task import QueryExample, RankingPrediction
 from benchharness.extensions.retrieval.trec import write_run
 from benchharness.extensions.submission.answer_file import AnswerFile, Labels, Text
 from benchharness.extensions.submission.files import write_answers
 from benchharness.extensions.submission.json_lines import Option
 from benchharness.extensions.submission.prediction_files import OFFICIAL
-from benchharness.extensions.submission.questions import write_conversations
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,

@@ -13,8 +13,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchharness.errors import DataError
-from benchharness.tasks.sources.formats import read_lines, sentences_of
-from benchharness.tasks.sources.source import Place, Row
+from benchharness.tasks.sources.formats import (
+    OfficialFiles,
+    Record,
+    read_lines,
+    sentences_of,
+)
+from benchharness.tasks.sources.source import Place
 
 BEGIN, END = "#begin document", "#end document"
 NO_WORD = "[WORD]"
@@ -27,8 +32,8 @@ word, part of speech, parse, lemma, frameset, sense, speaker and named entity. T
 last proposition has the coreference chains."""
 
 
-def read_documents(paths: Sequence[Place]) -> list[Row]:
-    """Read documents from files; all parts of a document form one row.
+def document_records(files: OfficialFiles) -> Iterator[Record]:
+    """Read the documents of a split; all parts of a document form one record.
 
     Every sentence has its `words`, its `part_id`, the `speaker` of its first word, `srl_frames`
     with IOB2 tags, and `coref_spans`, a list of [chain, first word, last word].
@@ -36,15 +41,13 @@ def read_documents(paths: Sequence[Place]) -> list[Row]:
     Raises:
         DataError: If a file is malformed.
     """
-    rows: list[Row] = []
-    for path in paths:
-        documents: dict[str, list[dict[str, Any]]] = {}
+    for path in files.paths:
+        documents: dict[str, tuple[str, list[dict[str, Any]]]] = {}
         for place, lines in _sentences(path):
-            documents.setdefault(lines[0][0], []).append(_sentence(lines, place))
-        rows += [
-            {"document_id": name, "sentences": sentences} for name, sentences in documents.items()
-        ]
-    return rows
+            _, sentences = documents.setdefault(lines[0][0], (place, []))
+            sentences.append(_sentence(lines, place))
+        for name, (place, sentences) in documents.items():
+            yield Record(place, {"document_id": name, "sentences": sentences})
 
 
 def _sentences(path: Place) -> Iterator[tuple[str, list[list[str]]]]:

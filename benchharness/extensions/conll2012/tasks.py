@@ -6,7 +6,7 @@ The official files require a licence (Pradhan et al., CoNLL 2012).
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from benchharness.extensions.conll2012.columns import read_documents
+from benchharness.extensions.conll2012.columns import document_records
 from benchharness.extensions.conll2012.metrics import coreference_details, coreference_f1
 from benchharness.extensions.conll2012.task import Clusters, CorefTask, DocumentExample, Mention
 from benchharness.tasks.examples import RoleExample
@@ -80,7 +80,7 @@ def _source(arrange: Any, *, is_gold: bool) -> Source:
         hub_folder="english_v4",
         home="conll2012",
         spellings={"conll2012": ("conll12", "ontonotes", "conll-formatted-ontonotes-5.0")},
-        read_files=read_documents,
+        read_records=document_records,
         splits={
             "dev" if hub == "validation" else hub: Split(
                 hub=hub, files=tuple(p for p in paths if not (is_gold and "auto" in p))

@@ -20,6 +20,11 @@ from benchharness.extensions.reading.metrics import (
     QUAC_F1,
     QUAC_SCRIPT,
 )
+from benchharness.extensions.reading.readers import (
+    coqa_records,
+    hotpotqa_records,
+    quac_records,
+)
 from benchharness.tasks.examples import SpanExample
 from benchharness.tasks.metrics.squad import normalise, token_f1
 from benchharness.tasks.sources import Row, Source
@@ -154,7 +159,7 @@ QUAC = SpanTask(
         hub_folder="plain_text",
         home="quac",
         spellings={"quac": ("QuAC_v0.2",)},
-        format="quac",
+        read_records=quac_records,
         splits=splits_of("train_v0.2.json", "val_v0.2.json"),
         columns={name: name for name in QUAC_COLUMNS},
         classes={"followups": FOLLOW_UP, "yesnos": YES_NO},
@@ -348,7 +353,7 @@ COQA = SpanTask(
         revision="refs/convert/parquet",
         home="coqa",
         spellings={"coqa": ("CoQA_v1.0",)},
-        format="coqa",
+        read_records=coqa_records,
         splits=splits_of("coqa-train-v1.0.json", "coqa-dev-v1.0.json"),
         columns={name: name for name in COQA_COLUMNS},
         optional=tuple(name for name in COQA_COLUMNS if name.startswith("additional")),
@@ -458,7 +463,7 @@ HOTPOT = SpanTask(
         revision="1908d6afbbead072334abe2965f91bd2709910ab",
         home="hotpotqa",
         spellings={"hotpotqa": ("hotpot", "hotpot_qa")},
-        format="hotpotqa",
+        read_records=hotpotqa_records,
         splits=splits_of("hotpot_train_v1.1.json", "hotpot_dev_distractor_v1.json"),
         columns={name: name for name in HOTPOT_COLUMNS},
     ),

@@ -16,7 +16,12 @@ from typing import Any
 
 from benchharness.errors import DataError
 from benchharness.extensions.retrieval.task import Corpus
-from benchharness.tasks.sources.formats import parse_object, read_lines
+from benchharness.tasks.sources.formats import (
+    OfficialFiles,
+    Record,
+    parse_object,
+    read_lines,
+)
 from benchharness.tasks.sources.hub import hub_dataset
 from benchharness.tasks.sources.source import ODDITIES, Place, Row, Source, Split
 
@@ -40,12 +45,12 @@ Line = tuple[str, Mapping[str, Any]]
 """JSON object, preceded by its location (file and line) for error messages."""
 
 
-def file_queries(paths: Sequence[Place]) -> list[Row]:
-    """Read the rows of a split from its qrels file, the only path, and the two files above it.
+def query_records(files: OfficialFiles) -> Iterator[Record]:
+    """Read the rows of a split from its qrels file and the two files above its folder.
 
     Raises DataError if the files are malformed.
     """
-    (qrels,) = paths
+    (qrels,) = files.paths
     folder = qrels.parent.parent
     held = {child.name: child for child in folder.iterdir()}
     if lacking := [name for name in ("corpus.jsonl", "queries.jsonl") if name not in held]:
@@ -55,7 +60,8 @@ def file_queries(paths: Sequence[Place]) -> list[Row]:
     judged = [(f"{qrels} line {n}", line.split("\t")) for n, line in lines if line.strip()]
     has_header = not judged or not _is_judgement(judged[0][1], queries)
     odd = () if has_header else (NO_HEADER,)
-    return _rows(str(qrels), judged[has_header:], queries, corpus, odd)
+    for row in _rows(str(qrels), judged[has_header:], queries, corpus, odd):
+        yield Record(str(qrels), row)
 
 
 def _is_judgement(fields: list[str], queries: Queries) -> bool:

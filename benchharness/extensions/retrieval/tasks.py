@@ -6,7 +6,7 @@ the others. CQADupstack is left out, because its score is the mean over twelve d
 
 from typing import Any
 
-from benchharness.extensions.retrieval.files import NO_QUERY, file_queries, hub_queries
+from benchharness.extensions.retrieval.files import NO_QUERY, hub_queries, query_records
 from benchharness.extensions.retrieval.metrics import mrr_10, ndcg_10, recall_100
 from benchharness.extensions.retrieval.task import QueryExample, RankingTask
 from benchharness.tasks.sources.source import Row, Source, Split, text
@@ -61,7 +61,7 @@ def _set(suite: str, folder: str, title: str, splits: str, hub: str) -> RankingT
             config="default",
             revision="main",
             home="beir",
-            read_files=file_queries,
+            read_records=query_records,
             read_hub=hub_queries,
             splits={
                 name: Split(

@@ -25,7 +25,7 @@ from benchharness.extensions.submission.answer_file import (
 from benchharness.extensions.submission.columns import read_columns
 from benchharness.extensions.submission.files import SUBMISSIONS, read_answer_file
 from benchharness.extensions.submission.json_lines import Option
-from benchharness.extensions.submission.questions import read_answers, read_conversations
+from benchharness.extensions.submission.questions import read_answers
 from benchharness.extensions.submission.table import LETTERS, RACE_HEADER
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.answers.base import AnswerType
@@ -114,21 +114,6 @@ def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer)
         notes=notes,
         sweep_order=None if scores is None else tuple(scores),
     )
-
-
-# QuAC's lines with one dialog each, CoQA's list of turns, HotpotQA's answers and supporting facts.
-
-
-def read_questions(path: Path, task: SpanTask, rows: SplitRows, _: NoAnswer) -> PredictionFile:
-    """Read a prediction file of QuAC, CoQA or HotpotQA; missing answers count as wrong."""
-    examples: Sequence[Any] = rows.examples
-    reading = read_conversations(path.name, content_of(path), task.files, examples)
-    notes = require_clear(path, reading.faults)
-    answers = dict(reading.answers or ())
-    predictions = tuple(
-        answers.get(e.id) or SpanPrediction(id=e.id, text="", missing=True) for e in examples
-    )
-    return PredictionFile(predictions=predictions, notes=notes)
 
 
 # One answer per row: GLUE's tables, SuperGLUE's JSON lines, and tables for SNLI, SWAG and RACE.
@@ -295,18 +280,17 @@ LAYOUTS: Mapping[str, Layout] = {
     "choice": LABELS,
     "tag": Layout(read=read_columns, own_scores=_of_columns),
     "squad": Layout(read=read_spans, own_scores=_swept, takes_scores=True),
-    **dict.fromkeys(("quac", "coqa", "hotpotqa"), Layout(read=read_questions)),
 }
 """Layouts, keyed by `SpanTask.files`, or by `Task.kind` for other tasks."""
 
 
 def layout_of(task: Task) -> Layout:
     """Return the functions for the prediction files of a task."""
-    added = places("prediction_files")
-    if task.kind in added:
-        found: Layout = member(f"the prediction files of {task.kind}", added[task.kind])
+    added, files = places("prediction_files"), getattr(task, "files", task.kind)
+    if files in added:
+        found: Layout = member(f"the prediction files of {files}", added[files])
         return found
-    return LAYOUTS.get(getattr(task, "files", task.kind), Layout(read=read_none))
+    return LAYOUTS.get(files, Layout(read=read_none))
 
 
 def read_predictions(

@@ -1,26 +1,19 @@
-"""Read and write the prediction files of SQuAD, QuAC, CoQA and HotpotQA.
+"""Read and write the prediction files of SQuAD.
 
 SQuAD's files are predictions.json, {question id: text}, and na_prob.json, {question id: number}.
 The server (CodaLab with evaluate-v1.1.py or evaluate-v2.0.py) gets only predictions.json, so the
 no-answer threshold is applied when the file is written, and "" means "no answer".
-
-QuAC's file (scorer.py) has one JSON object per dialog and line, with the lists "qid",
-"best_span_str", "yesno" and "followup". CoQA's file (evaluate-v1.0.py) is a list of {"id",
-"turn_id", "answer"}. HotpotQA's file (hotpot_evaluate_v1.py) is {"answer": {id: text}, "sp": {id:
-[[title, number of the sentence], ...]}}. The hidden test sets are scored on CodaLab, where the same
-scripts read the same files.
 """
 
 import json
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from benchharness.errors import first_line
 from benchharness.extensions.submission.answer_file import Faults, Reading, conclude, decoded
-from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
+from benchharness.tasks.examples import SpanPrediction
 
 # SQuAD's files, predictions.json and na_prob.json.
 
@@ -122,7 +115,7 @@ def read_answers(
     if questions is not None:
         script = "evaluate-v1.1.py" if missing_are_wrong else ""
         missing = [question for question in questions if question not in ids]
-        _compare(ids.keys(), missing, questions, faults, script)
+        compare_ids(ids.keys(), missing, questions, faults, script)
     else:
         _check_official(answers, len(ids), scores, faults)
     reading = conclude(list(dict(answers).items()), faults)
@@ -228,7 +221,7 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-def _compare(
+def compare_ids(
     found: Set[str], missing: Sequence[str], asked: Sequence[str], faults: Faults, script: str
 ) -> None:
     """Report missing questions, and answers to unknown questions.
@@ -248,202 +241,3 @@ def _compare(
     others = len(found - set(asked))
     if others and len(missing) < len(asked):
         faults.add(f"{others} of its answers are to other questions", mendable=True)
-
-
-# QuAC's, CoQA's and HotpotQA's files.
-
-CANNOT_ANSWER = "CANNOTANSWER"
-
-
-Found = dict[str, SpanPrediction]
-"""Predictions keyed by question id. A prediction with supporting sentences but without an answer is
-`missing`."""
-
-
-def write_conversations(
-    layout: str, predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample] = ()
-) -> bytes:
-    """Return the bytes of a prediction file in the layout "quac", "coqa" or "hotpotqa".
-
-    HotpotQA's file needs the examples, because it contains the names of their sentences.
-    """
-    return WRITERS[layout]([p for p in predictions if not p.missing], examples).encode()
-
-
-def read_conversations(
-    name: str, content: bytes, layout: str, examples: Sequence[SpanExample]
-) -> Reading:
-    """Read a prediction file of QuAC, CoQA or HotpotQA, and report all problems in it.
-
-    The answers are pairs (id, prediction). As for the official scripts, some questions may be
-    missing.
-    """
-    faults = Faults(name)
-    text = decoded(content, faults)
-    try:
-        found = {} if text is None else READERS[layout](text, examples, faults)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        faults.add(f"it is not laid out as {LAYOUTS[layout]}: {first_line(error)}")
-        return conclude(None, faults)
-    asked = [example.id for example in examples]
-    missing = [question for question in asked if question not in found or found[question].missing]
-    if text is not None:
-        _compare(found.keys(), missing, asked, faults, "the official script")
-    return conclude(list(found.items()), faults)
-
-
-LAYOUTS = {
-    "quac": 'QuAC\'s lines of {"qid": [...], "best_span_str": [...], "yesno": [...], '
-    '"followup": [...]}',
-    "coqa": 'CoQA\'s list of {"id": ..., "turn_id": ..., "answer": ...}',
-    "hotpotqa": 'HotpotQA\'s {"answer": {id: text}, "sp": {id: [[title, number], ...]}}',
-}
-
-
-def _loaded(text: str) -> Any:
-    """Parse JSON; raise ValueError for NaN and Infinity, which are not valid JSON."""
-
-    def refuse(name: str) -> None:
-        raise ValueError(f"{name} is no number of JSON")
-
-    return json.loads(text, parse_constant=refuse)
-
-
-def _is_whole(value: Any) -> bool:
-    """Return whether a value equals an integer; 1.0 does, and scripts find it as a dict key 1."""
-    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"the answer {value!r:.40} is no text")
-    return value
-
-
-# QuAC: one dialog per line.
-
-
-def _write_quac(predictions: Sequence[SpanPrediction], _examples: Sequence[SpanExample]) -> str:
-    dialogs: defaultdict[str, list[SpanPrediction]] = defaultdict(list)
-    for prediction in predictions:
-        # "C_1ab_0_q#3" is turn 3 of the dialog "C_1ab_0".
-        dialogs[prediction.id.rpartition("_q#")[0]].append(prediction)
-    lines = (
-        {
-            "qid": [p.id for p in turns],
-            "best_span_str": [CANNOT_ANSWER if p.abstains else p.text for p in turns],
-            # The default is neither yes nor no ("x"), and an optional follow-up question ("m").
-            "yesno": [(p.classes or ("x", "m"))[0] for p in turns],
-            "followup": [(p.classes or ("x", "m"))[1] for p in turns],
-        }
-        for turns in dialogs.values()
-    )
-    return "".join(f"{json.dumps(line)}\n" for line in lines)
-
-
-def _read_quac(text: str, _examples: Sequence[SpanExample], _faults: Faults) -> Found:
-    found: Found = {}
-    for line in text.split("\n"):
-        if not line.strip():
-            continue
-        dialog = _loaded(line)
-        columns = [dialog[name] for name in ("qid", "best_span_str", "yesno", "followup")]
-        for question, answer, yes_no, follow_up in zip(*columns, strict=True):
-            said = "" if answer == CANNOT_ANSWER else _text(answer)
-            found[_text(question)] = SpanPrediction(
-                id=question,
-                text=said,
-                no_answer_score=float(not said),
-                classes=(_text(yes_no), _text(follow_up)),
-            )
-    return found
-
-
-# CoQA: a list of turns.
-
-
-def _write_coqa(predictions: Sequence[SpanPrediction], _examples: Sequence[SpanExample]) -> str:
-    turns = (prediction.id.rpartition("/") for prediction in predictions)
-    rows = [
-        {"id": story, "turn_id": int(turn), "answer": prediction.text}
-        for (story, _, turn), prediction in zip(turns, predictions, strict=True)
-    ]
-    return json.dumps(rows) + "\n"
-
-
-def _read_coqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Found:
-    parts = {example.id: example.id.rpartition("/") for example in examples}
-    asked = {(story, int(turn)): question for question, (story, _, turn) in parts.items()}
-    rows = [(row["id"], row["turn_id"], _text(row["answer"])) for row in _loaded(text)]
-    # An unknown turn gets a name such as "('story', 3)", which is never the id of a question.
-    named = [(asked.get(row[:2], str(row[:2])), row[2]) for row in rows]
-    found = {name: SpanPrediction(id=name, text=answer) for name, answer in named}
-    if odd := [turn for _, turn, _ in rows if not _is_whole(turn)]:
-        faults.add(
-            f"{len(odd)} of its turns have another turn_id than a whole number, such as "
-            f"{odd[0]!r:.40}: the official script finds none of them",
-            mendable=not parts.keys().isdisjoint(found),
-        )
-    return found
-
-
-# HotpotQA: answers, and supporting facts, each given by a paragraph's title and a sentence number.
-
-
-def _write_hotpotqa(predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]) -> str:
-    names = {example.id: fact_names(example) for example in examples}
-    facts = {
-        p.id: [names[p.id][fact] for fact in p.facts if fact in names[p.id]] for p in predictions
-    }
-    return json.dumps({"answer": {p.id: p.text for p in predictions}, "sp": facts}) + "\n"
-
-
-def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Found:
-    document = _loaded(text)
-    answers, facts = document["answer"], document["sp"]
-    # The order is reversed, so that the first of two sentences with the same name is found.
-    known = {
-        example.id: {name: number for number, name in reversed(fact_names(example).items())}
-        for example in examples
-    }
-    found: Found = {}
-    odd: list[Any] = []
-    for question in {**answers, **facts}:
-        said = dict.fromkeys(map(_fact, facts.get(question, ())))
-        odd += [fact for fact in said if not (len(fact) > 1 and _is_whole(fact[1]))]
-        numbers = known.get(question, {})
-        # An unknown fact gets a negative index, and so counts as wrong.
-        places = [numbers.get(fact, -1 - place) for place, fact in enumerate(said)]
-        answer = answers.get(question)
-        found[question] = SpanPrediction(
-            id=question,
-            text="" if answer is None else _text(answer),
-            facts=tuple(places),
-            missing=answer is None,
-        )
-    if odd:
-        faults.add(
-            f"{len(odd)} of its supporting facts are no title and whole number, such as "
-            f"{list(odd[0])!r:.80}: the official script counts them as wrong",
-            mendable=True,
-        )
-    return found
-
-
-def _fact(found: Any) -> tuple[Any, ...]:
-    if not isinstance(found, list):
-        raise TypeError(f"the fact {found!r:.40} is no list")
-    return tuple(found)
-
-
-WRITERS: Mapping[str, Callable[[Sequence[SpanPrediction], Sequence[SpanExample]], str]] = {
-    "quac": _write_quac,
-    "coqa": _write_coqa,
-    "hotpotqa": _write_hotpotqa,
-}
-READERS: Mapping[str, Callable[[str, Sequence[SpanExample], Faults], Found]] = {
-    "quac": _read_quac,
-    "coqa": _read_coqa,
-    "hotpotqa": _read_hotpotqa,
-}
-"""Functions that read a prediction file, keyed by layout."""

@@ -17,7 +17,6 @@ from benchharness.extensions.submission.files import (
     needs_examples,
 )
 from benchharness.extensions.submission.questions import (
-    write_conversations,
     write_no_answer_scores,
     write_predictions,
 )
@@ -203,24 +202,6 @@ def _squad(task: Any, predictions: Any, _: Any, threshold: float | None) -> Mapp
     }
 
 
-def _questions(task: Any, predictions: Any, examples: Any, _: Any) -> Mapping[str, bytes]:
-    return {"": write_conversations(task.files, predictions, examples)}
-
-
-def _xtreme(task: Any, predictions: Any, *_: Any) -> Mapping[str, bytes]:
-    """Return the file for one language of an XTREME task.
-
-    It has one label or tag per line, with an empty line after each sentence of tags. Answers to
-    questions are JSON instead.
-    """
-    kind = answer_type(task)
-    if kind.is_words:
-        return {"test-{}.json": write_predictions(predictions, None)}
-    lines = [str(kind.written(each)).replace(" ", "\n") for each in predictions]
-    end = "\n\n" if task.kind == "tag" else "\n"
-    return {"test-{}.tsv": "".join(line + end for line in lines).encode()}
-
-
 FORMS: Mapping[str, Form] = {
     "squad": Form(split="dev", write=_squad),
     "race": Form(
@@ -228,10 +209,6 @@ FORMS: Mapping[str, Form] = {
         write=lambda _, predictions, *__: {"": write_race(predictions)},
         ending=".tsv",
     ),
-    "xtreme": Form(split="test", write=_xtreme),
-    "quac": Form(split="dev", write=_questions, ending=".jsonl"),
-    "coqa": Form(split="dev", write=_questions, ending=".json"),
-    "hotpotqa": Form(split="dev", write=_questions, needs_rows=True, ending=".json"),
     **{
         suite: member(f"the submission of {suite}", place)
         for suite, place in places("submissions").items()

@@ -2,4 +2,9 @@
 
 from benchharness.extension import Extension
 
-EXTENSION = Extension(name="xtreme", package=__name__, suites=("tasks",))
+EXTENSION = Extension(
+    name="xtreme",
+    package=__name__,
+    suites=("tasks",),
+    submissions={"xtreme": "files:SUBMISSION"},
+)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchharness.extensions.xtreme.metrics import BARE_METRICS
+from benchharness.extensions.xtreme.treebanks import conllu_records
 from benchharness.tasks.conll import ENTITY_TAGS
 from benchharness.tasks.examples import PairExample, TagExample
 from benchharness.tasks.glue import NLI_LABELS, pair
@@ -214,9 +215,8 @@ def _tagged(row: Row) -> TagExample:
     return TagExample(id=str(row["idx"]), words=texts(row, "tokens"), tags=texts(row, tags))
 
 
-def _of_tags(layout: str, column: str, tags: Sequence[str]) -> dict[str, Any]:
-    columns = _same(f"tokens {column}")
-    return {"format": layout, "columns": columns, "label": column, "label_names": tags}
+def _of_tags(column: str, tags: Sequence[str]) -> dict[str, Any]:
+    return {"columns": _same(f"tokens {column}"), "label": column, "label_names": tags}
 
 
 PANX_TAGS = tuple(tag for tag in ENTITY_TAGS if not tag.endswith("MISC"))
@@ -228,7 +228,7 @@ PANX = _task(
     "sw yo my zh kk tr et fi hu",
     {p: f"panx_dataset/{{code}}/{p} panx_dataset/{{code}}-{p}" for p in ("train", "dev", "test")},
     "google/xtreme PAN-X.{code} test",
-    source={**_of_tags("conll", "ner_tags", PANX_TAGS), "arrange": _words},
+    source={**_of_tags("ner_tags", PANX_TAGS), "format": "conll", "arrange": _words},
     name="xtreme/panx",
     convert=_tagged,
     metrics=(entity_f1,),
@@ -264,7 +264,7 @@ UDPOS = _task(
     # All treebanks of a language are read, e.g. UD_German-GSD/de_gsd-ud-test.conllu.
     {p: f"ud-treebanks-v2.5/*/{{code}}_*-ud-{p}.conllu" for p in ("train", "dev", "test")},
     "google/xtreme udpos.{name} test",
-    source=_of_tags("conllu", "pos_tags", POS_TAGS),
+    source={**_of_tags("pos_tags", POS_TAGS), "read_records": conllu_records},
     name="xtreme/udpos",
     convert=_tagged,
     leaves_out=_has_no_text,

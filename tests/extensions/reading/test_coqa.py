@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from benchharness.errors import DataError
+from benchharness.extensions.reading.files import write_conversations
 from benchharness.extensions.reading.metrics import COQA_F1, COQA_SCRIPT
 from benchharness.extensions.reading.tasks import COQA, COQA_LEAD, best_stretch, coqa
 from benchharness.extensions.submission.prediction_files import read_predictions
-from benchharness.extensions.submission.questions import write_conversations
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from benchharness.tasks.multiple_choice import PAIR_TASKS
+from benchharness.extensions.minimal_pairs.tasks import PAIR_TASKS
 from tests.helpers.mini_data.blimp import CASTS, PAIRS
 from tests.helpers.mini_data.grammar import write_json_lines
 

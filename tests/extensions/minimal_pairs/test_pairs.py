@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from benchharness.errors import DataError
+from benchharness.extensions.minimal_pairs.tasks import PAIR_TASKS
 from benchharness.tasks.examples import ChoicePrediction
-from benchharness.tasks.multiple_choice import PAIR_TASKS
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.sources.files import mini_folder

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from benchharness.errors import DataError
+from benchharness.extensions.minimal_pairs.tasks import BLIMP, PARADIGMS, PHENOMENA
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
-from benchharness.tasks.multiple_choice import BLIMP, PARADIGMS, PHENOMENA
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import Row, Source, hub, parse_data, rows
 from benchharness.tasks.sources.files import mini_folder

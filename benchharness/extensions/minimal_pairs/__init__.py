@@ -1,0 +1,5 @@
+"""Minimal pairs of sentences (BLiMP and others), and the pseudo-perplexity of custom text."""
+
+from benchharness.extension import Extension
+
+EXTENSION = Extension(name="minimal_pairs", package=__name__, suites=("tasks",))

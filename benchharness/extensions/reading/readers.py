@@ -1,0 +1,90 @@
+"""Read QuAC's, CoQA's and HotpotQA's JSON, converted to the columns of the hub.
+
+A record is a dialog, a story or a question. A list of objects in a file is converted to parallel
+lists, one per key.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from benchharness.errors import DataError
+from benchharness.tasks.sources.formats import (
+    OfficialFiles,
+    Record,
+    items,
+    parallel_lists,
+    parse_json,
+    parse_object,
+    read_text,
+    value,
+)
+from benchharness.tasks.sources.source import Place
+
+
+def quac_records(files: OfficialFiles) -> Iterator[Record]:
+    """Read dialogs from QuAC's JSON; the lists of a dialog have one item per question."""
+    keys = {"turn_ids": "id", "questions": "question", "followups": "followup", "yesnos": "yesno"}
+    for path, where, article in _articles(files):
+        for dialog in items(article, "paragraphs", where):
+            name = value(dialog, "id", where)
+            place = f"{path} dialog {name}"
+            asked = items(dialog, "qas", place)
+            answers = [items(question, "answers", place) for question in asked]
+            fields = {
+                "dialogue_id": name,
+                "wikipedia_page_title": value(article, "title", where),
+                "context": value(dialog, "context", place),
+                **parallel_lists(asked, place, keys),
+            }
+            # A question has answers by several people, so these are lists of lists, as on the hub.
+            for key in ("text", "answer_start"):
+                found = [[value(each, key, place) for each in several] for several in answers]
+                fields[f"answers.{key}s"] = found
+            yield Record(place, fields)
+
+
+def _articles(files: OfficialFiles, noun: str = "article") -> Iterator[tuple[Place, str, Any]]:
+    """Yield (path, location for errors, item) for each item of the list "data" in a JSON file."""
+    path = files.paths[0]
+    document = parse_object(read_text(path), str(path))
+    for number, article in enumerate(items(document, "data", str(path))):
+        yield path, f"{path} {noun} {number}", article
+
+
+def coqa_records(files: OfficialFiles) -> Iterator[Record]:
+    """Read conversations from CoQA's JSON."""
+    answer = ("input_text", "span_start", "span_end", "turn_id")
+    for path, where, story in _articles(files, "conversation"):
+        place = f"{path} conversation {value(story, 'id', where)}"
+        fields = {name: value(story, name, place) for name in ("id", "source", "story")}
+        others = story.get("additional_answers") or {}
+        lists = {
+            "questions": (items(story, "questions", place), ("input_text", "turn_id")),
+            "answers": (items(story, "answers", place), answer),
+        }
+        # Answers by additional annotators, which the training file lacks.
+        for name in ("0", "1", "2"):
+            found = items(others, name, place) if name in others else []
+            lists[f"additional_answers.{name}"] = found, ("input_text",)
+        for name, (found, keys) in lists.items():
+            fields |= parallel_lists(found, place, {f"{name}.{key}": key for key in keys})
+        yield Record(place, fields)
+
+
+def hotpotqa_records(files: OfficialFiles) -> Iterator[Record]:
+    """Read questions from HotpotQA's JSON, each with its paragraphs as lists of sentences."""
+    path = files.paths[0]
+    for number, question in enumerate(parse_json(read_text(path), str(path), list, "a list")):
+        place = f"{path} question {value(question, '_id', f'{path} question {number}')}"
+        fields = {name: value(question, name, place) for name in ("question", "answer", "type")}
+        fields["id"] = question["_id"]
+        # [["Oslo", 0], ["Rome", 2]] is converted to the columns ["Oslo", "Rome"] and [0, 2].
+        columns = {"supporting_facts": ("title", "sent_id"), "context": ("title", "sentences")}
+        for key, names in columns.items():
+            pairs = items(question, key, place)
+            if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
+                raise DataError(
+                    f"{place} has a {key} that is not a list of pairs: get the official file."
+                )
+            fields |= {f"{key}.{name}": [p[at] for p in pairs] for at, name in enumerate(names)}
+        yield Record(place, fields)
