@@ -48,8 +48,8 @@ MODIFIERS = (
 ROLES = (*NUMBERED, *(f"ARGM-{name}" for name in MODIFIERS))
 KINDS = ("V", "C-V", *(f"{prefix}{role}" for prefix in ("", "C-", "R-") for role in ROLES))
 TAGS = ("O", *(f"{prefix}-{kind}" for kind in KINDS for prefix in "BI"))
-"""IOB2 tags of all roles, their continuations ("C-") and references ("R-"). Not all of them occur,
-but the same tags can be used for all data.
+"""IOB2 tags of all roles, their continuations ("C-") and references ("R-"). Some of these tags
+never occur, but one full list serves all data.
 """
 
 STOPS = {"/.": ".", "/?": "?"}
@@ -77,7 +77,7 @@ def _source(arrange: Any, *, is_gold: bool) -> Source:
 
     Args:
         arrange: Function that converts documents to the rows of the task.
-        is_gold: True if the "auto" files must not be read, because their roles are predicted.
+        is_gold: True to read no "auto" files, in which the roles are predicted instead of gold.
     """
     files = {
         "train": _files("train", "v4", "train"),
@@ -109,7 +109,7 @@ def _words(sentence: Mapping[str, Any]) -> list[str]:
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-    """Yield the name and the sentences of each part of a document, which counts as a document."""
+    """Yield the name and the sentences of each document part; a part counts as a document."""
     for row in rows:
         parts: dict[str, list[Mapping[str, Any]]] = {}
         sentences: Any = row["sentences"]
@@ -199,7 +199,7 @@ REPEATED = "mentions that a gold chain has again are one to learn, and several f
 
 
 def _chains(sentences: Sequence[Mapping[str, Any]]) -> list[list[Mention]]:
-    """Return the mentions of each coreference chain as annotated.
+    """Return the coreference chains of a document as annotated; a chain is a list of mentions.
 
     The chains are in the order of their first mentions. As in scorer.pl, if several mentions begin
     at the same word, one-word mentions come first, and the others are in the order of the file.
@@ -209,7 +209,7 @@ def _chains(sentences: Sequence[Mapping[str, Any]]) -> list[list[Mention]]:
     for sentence in sentences:
         for chain, start, last in sentence["coref_spans"]:
             found.append(((first + int(start), first + int(last) + 1), int(chain)))
-        # Word indices are relative to the sentence in rows, and to the document in mentions.
+        # A row counts words from the start of the sentence, a mention from that of the document.
         first += len(sentence["words"])
     chains: dict[int, list[Mention]] = {}
     for mention, chain in sorted(found, key=_begin):
@@ -289,7 +289,7 @@ ENTITY_TAGS = (
 
 
 def _arrange(rows: Sequence[Row]) -> list[Row]:
-    """Convert the tags to IOB2, and add the document of each row.
+    """Convert the tags of the rows to IOB2, and add to each row the document that contains it.
 
     The official files use IOB1, and the hub's rows use IOB2. The document is None if the source
     does not mark where documents begin.
@@ -302,9 +302,9 @@ def _arrange(rows: Sequence[Row]) -> list[Row]:
 
 
 def _surroundings(rows: Sequence[Row]) -> list[Surroundings | None]:
-    """Return the document of each sentence.
+    """Return the document that contains each sentence, one item per row.
 
-    It is None for rows from the hub and from files without -DOCSTART- lines.
+    The item is None for rows from the hub and from files without -DOCSTART- lines.
     """
     if not any(row.get("document") for row in rows):
         return [None] * len(rows)
@@ -335,7 +335,7 @@ NER = TagTask(
     source=Source(
         hub="eriktks/conll2003",
         # The main branch has a loading script, which `datasets` does not run. This branch is the
-        # hub's automatic conversion, which has no named configs and changes only with the data set.
+        # hub's automatic conversion to Parquet. It has no named configs.
         config="default",
         revision="refs/convert/parquet",
         home="conll2003",

@@ -27,7 +27,7 @@ from benchharness.tasks.task import Metric, PairTask, RankingTask, TimedTask
 
 _CITE = "Thakur et al., BEIR, NeurIPS Datasets and Benchmarks 2021"
 
-# (folder, title in papers, splits to train on and to score) of each data set.
+# Data sets of BEIR, each as (folder, title in papers, splits for training and scoring).
 _SETS = (
     ("msmarco", "MS MARCO", "train dev"),
     ("trec-covid", "TREC-COVID", "test"),
@@ -46,7 +46,7 @@ _SETS = (
 )
 
 _MINI = "mini"
-"""Folder of the embedded mini data, which are used for every data set."""
+"""Folder of the bundled mini data, which can replace the files of every BEIR data set."""
 
 
 def _query(row: Row) -> QueryExample:
@@ -61,7 +61,7 @@ def _query(row: Row) -> QueryExample:
 
 
 def _has_no_query(_split: str, example: QueryExample) -> bool:
-    """Return whether the query of the judgements does not exist, as trec_eval then skips it."""
+    """Return whether the judgements refer to a missing query; trec_eval skips such queries."""
     return NO_QUERY in example.oddities
 
 
@@ -99,15 +99,15 @@ OWN_FOLDER = _set("retrieval", "folder", "Retrieval", "train test", "")
 """Task for custom data in BEIR's layout, in a folder with any name."""
 
 
-# Efficiency: documents on which encoders are timed. They are random tokens with the lengths in
-# ModernBERT's table (AnswerDotAI/ModernBERT 8c57a0f, efficiency/multiprocess_bench.py), or the
-# texts of another task.
+# Efficiency: documents on which encoders are timed. A document consists of random tokens, with the
+# lengths in ModernBERT's table (AnswerDotAI/ModernBERT 8c57a0f, efficiency/multiprocess_bench.py),
+# or of the texts of another task.
 
 DOCUMENTS = 8192
 """Number of documents in each efficiency task; `--limit` reduces it."""
 
 MINI = 8
-"""Number of documents in mini data, and the factor by which they are shorter."""
+"""Number of documents in the mini data, and the factor by which these documents are shorter."""
 
 _SEED, _SHORTEST = 42, 16
 
@@ -121,7 +121,7 @@ def _documents(mean: int, spread: int, longest: int, _: str, place: Path | None)
     The lengths are clipped as in the script of ModernBERT's paper.
     """
     scale = MINI if place == mini_folder() else 1
-    draw = Random(_SEED)  # noqa: S311  (no secret)
+    draw = Random(_SEED)  # noqa: S311  (not used for security)
     drawn = (round(draw.gauss(mean, spread) / scale) for _ in range(DOCUMENTS))
     lengths = [min(max(n, _SHORTEST), longest // scale) for n in drawn]
     kept = lengths[:MINI] if scale > 1 else lengths
@@ -137,8 +137,8 @@ def _own(convert: Callable[[Row], PairExample], row: Row) -> TimedExample:
     return TimedExample(id=found.id, text_a=found.text_a, text_b=found.text_b)
 
 
-# Metrics of efficiency. They use CPU time if it was measured, because wall time also depends on
-# other processes.
+# Efficiency metrics. They use CPU time if it was measured, because wall time also depends on other
+# processes.
 
 
 def _speed(phase: Phase) -> TimedMetric:
@@ -186,7 +186,7 @@ def _metric(name: str, compute: Any) -> TimedMetric:
 
 
 SPEEDS = ("predict_speed", "train_speed")
-"""Names of the metrics that count: throughput divided by the reference model's throughput."""
+"""Metrics that count for the score: throughput divided by the reference model's throughput."""
 
 _METRICS = (_speed("predict"), _speed("train"))
 _DETAILS = (
@@ -260,12 +260,12 @@ _ROWS = {"train": 20, "dev": 5}
 def _haystacks(length: int, split: str, place: Path | None) -> list[Row]:
     """Generate the rows of a needle task for one maximum length.
 
-    A text and its question together have 15/16 of `length` words and punctuation marks. English
-    tokenizers have a single token for each of these words, and the rest leaves room for special
-    tokens and split words. If a text is still too long, its end is truncated, which removes a
-    needle only if more than a tenth of the text is lost. Training texts have between an eighth and
-    all of the full length, because a network without pretraining learns from short texts first.
-    Texts of mini data are an eighth as long.
+    A text and its question together have 15/16 * `length` words and punctuation marks. English
+    tokenizers have a single token for each of these words. The remaining 1/16 leaves room for
+    special tokens and split words. If a text is still too long, its end is truncated, which removes
+    a needle only if more than a tenth of the text is lost. Training texts have between an eighth
+    and all of the full length, because a network without pretraining learns from short texts first.
+    Texts of the mini data are an eighth as long.
     """
     count = length * 15 // (16 * SENTENCE * (MINI if place == mini_folder() else 1)) - 1
     numbered = ("the",) * len(NUMBERS) + NUMBERS
@@ -273,7 +273,7 @@ def _haystacks(length: int, split: str, place: Path | None) -> list[Row]:
         f"The {who} {did} {many} {what}."
         for who, did, many, what in product(_WHO.split(), _DID.split(), numbered, _WHAT.split())
     ]
-    draw = Random(f"needle {length} {split}")  # noqa: S311  (no secret)
+    draw = Random(f"needle {length} {split}")  # noqa: S311  (not used for security)
     cells = [*product(DEPTHS, NUMBERS)] * _ROWS[split]
     rows: list[Row] = []
     for depth, number_ in sorted(cells, key=lambda _: draw.random()):

@@ -28,23 +28,23 @@ _BESIDE = {"beside": True}
 
 
 class Traits(NamedTuple):
-    """Properties of an example for code that does not depend on the type of answers.
+    """Properties that examples of all types have in common, for code that handles any task.
 
     Attributes:
         texts: All input texts; the context comes first, then the question.
         shown: Text that identifies the example for a reader: the question, or else the main text.
-        own_texts: Texts that leak the example if they also occur in train. If this is empty, an
-            example is leaked if all its `texts` occur there together.
+        own_texts: Texts whose occurrence in train means that the example is leaked. If it is empty,
+            an example is leaked if all its `texts` occur in train together.
         claims: Texts in which a negation matters. Long passages are left out, because nearly all of
             them contain a negation.
         asked: The question, or "" if there is none.
-        passage: Text or group that other rows may share and that would leak this row; None if no
-            row shares it.
+        passage: Text or group that several rows may share, and that would leak this row if one of
+            the others were in train; None if there is no such text or group.
         stratum: Stratum for stratified sampling, usually the label.
         slices: Names of the benchmark's own slices that contain the example.
         labels: Names of the example's labels or tags.
         is_blank: True if a text of the example is empty.
-        is_unlearnable: True if none of the answers can be learned.
+        is_unlearnable: True if no gold answer is in the context or among the options.
     """
 
     texts: tuple[str, ...]
@@ -84,7 +84,7 @@ class Example:
 
     @property
     def content(self) -> Hashable:
-        """Content of the row without its id and answer, which is equal for duplicate rows.
+        """Content of the row without its id and answer. Duplicate rows have the same content.
 
         Overrides must be fast, because this is computed for every row.
         """
@@ -92,7 +92,7 @@ class Example:
 
     @property
     def traits(self) -> Traits:
-        """Properties that examples of all classes have."""
+        """Properties that examples of all classes have in common."""
         raise NotImplementedError
 
     @property
@@ -269,13 +269,13 @@ class SpanExample(Example):
 
 
 def fact_names(example: SpanExample) -> dict[int, tuple[str, int]]:
-    """Return the official names (title, number) of sentences and absent facts, keyed by index."""
+    """Return the official name (title, number) of each sentence and absent fact, by its index."""
     names = _sentence_names(example.context, example.sentences)
     absent = (fact for fact in example.facts if fact >= len(names))
     return dict(enumerate(names)) | dict(zip(absent, example.absent, strict=True))
 
 
-@lru_cache(maxsize=2**13)  # exceeds the size of dev, because several metrics need each question
+@lru_cache(maxsize=2**13)  # more than the questions in dev, which several metrics read
 def _sentence_names(
     context: str, sentences: tuple[tuple[int, int], ...]
 ) -> tuple[tuple[str, int], ...]:
@@ -538,9 +538,9 @@ class TimedPrediction(Prediction):
 
     Attributes:
         tokens: Number of tokens without padding.
-        train: Share of this document, by tokens, in the times of a training pass over all
-            documents: wall time, CPU time (0 on a GPU), and the reference model's CPU time (on a
-            GPU, its wall time).
+        train: This document's share, in proportion to its tokens, of the times of a training pass
+            over all documents: wall time, CPU time (0 on a GPU), and the reference model's CPU time
+            (on a GPU, its wall time).
         predict: The same three times for a prediction pass.
         alone: Wall time and CPU time of predicting this document alone.
         peaks: Peak memory of the process in bytes during prediction and during training, measured

@@ -46,7 +46,8 @@ def _in_passages(rows: Sequence[Row]) -> list[Row]:
     found = {LEVELS[_passage(name)[0]] for name in asked}
     if absent := [level for level in LEVELS if level not in found]:
         raise ValueError(
-            f"it has no passage of the level {' or '.join(absent)}, and RACE's score is over both"
+            f"it has no passage of the level {' or '.join(absent)}, but RACE's score needs both "
+            "levels"
         )
     return sorted(numbered, key=lambda row: (_passage(text(row, "example_id")), row["number"]))
 
@@ -120,7 +121,7 @@ SWAG = ChoiceTask(
     source=Source(
         hub="allenai/swag",
         config="regular",
-        revision="main",  # no commit is pinned, because only a single public file names one
+        revision="main",  # not pinned to a commit
         home="swag",
         spellings={"swag": ("swagaf",)},
         format="csv",
@@ -157,11 +158,11 @@ def _check_groups(found: Iterable[str], known: Sequence[str], noun: str) -> None
     """Raise ValueError if a group is unknown or missing, because the score is over all groups."""
     there = set(found)
     if unknown := sorted(there - set(known)):
-        raise ValueError(f"it has the {noun} {unknown[0]!r}, which is none of the {len(known)}")
+        raise ValueError(f"its {noun} {unknown[0]!r} is not one of the {len(known)} known {noun}s")
     if absent := sorted(set(known) - there):
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         raise ValueError(
-            f"it lacks the {noun} {absent[0]}{more}, and the score is over all {len(known)}"
+            f"it lacks the {noun} {absent[0]}{more}, but the score needs all {len(known)}"
         )
 
 
@@ -216,7 +217,7 @@ PARADIGMS = tuple(sorted(name for names in PHENOMENA.values() for name in names)
 
 
 def _arrange_blimp(rows: Sequence[Row]) -> list[Row]:
-    found = [{**row, "pair_id": int(str(row["pair_id"]))} for row in rows]  # files have texts
+    found = [{**row, "pair_id": int(str(row["pair_id"]))} for row in rows]  # a string in files
     _check_groups([text(row, "UID") for row in found], PARADIGMS, "paradigm")
     return sorted(found, key=lambda row: (text(row, "UID"), number(row, "pair_id")))
 
@@ -285,8 +286,8 @@ class _Set:
             configs, a local folder may have only some of them.
         context: Column with a text before the options, if any.
         ending: Column with a text after the options, if any. Then only this text is scored.
-        tosses: True if every second tie counts as right, as if a coin were tossed; False if every
-            tie counts as right.
+        tosses: True if every second tie counts as right, like a fair coin; False if every tie
+            counts as right.
         hub: Name of the data set on the hub, if it is there.
         spelling: Alternative name of the set's folder.
         cite: Citation of the set's paper.
@@ -410,9 +411,12 @@ PAIR_TASKS = tuple(map(_task, _SETS))
 
 
 def _lines(_split: str, place: Path | None) -> list[Row]:
-    """Return the lines of a file, or of text/corpus.txt in a folder, that are not blank."""
+    """Return the nonblank lines of a file, or of text/corpus.txt if the path is a folder."""
     if place is None:
-        raise DataError("a text of your own is not on the hub: give its file with --data FILE.")
+        raise DataError(
+            "pseudo-perplexity is computed on your own text, which is not on the hub: pass its "
+            "file with --data FILE."
+        )
     file = place / "text" / "corpus.txt" if place.is_dir() else place
     lines = enumerate(map(str.strip, read_lines(file)), start=1)
     return [{"line": line, "text": found} for line, found in lines if found]

@@ -19,7 +19,7 @@ Scores = Mapping[str, Mapping[str, float]]
 def complete_mean(values: Sequence[float | None]) -> float | None:
     """Return the mean of the values; None if one of them is missing."""
     known = [value for value in values if value is not None]
-    # The result is the same as that of fmean, which takes several times as long for few values.
+    # fmean would return the same number, but takes several times as long for few values.
     return fsum(known) / len(known) if len(known) == len(values) else None
 
 
@@ -27,7 +27,7 @@ def complete_mean(values: Sequence[float | None]) -> float | None:
 class ScoreRule:
     """Rule that averages the scores within each task, and then over all tasks of a suite.
 
-    Scores may be fractions or percentages, if all of them have the same unit.
+    Scores may be fractions or percentages, but all of them must have the same unit.
 
     Attributes:
         name: Name of the rule, e.g. "GLUE-9".

@@ -168,8 +168,8 @@ _OF_CORE: tuple[tuple[Sequence[Task], str, str, str, tuple[str, ...]], ...] = (
     (EFFICIENCY_TASKS, "Efficiency", "Efficiency", "", ()),
     (NEEDLE_TASKS, "Needle", "Needle", "", ()),
 )
-"""Suites of the core, as (tasks, title, rule name, citation, collections). An empty citation stands
-for that of the first task."""
+"""Suites of the core, as (tasks, title, rule name, citation, collections). If a citation is empty,
+the citation of the first task is used."""
 
 for _given, _title, _rule, _cite, _collections in _OF_CORE:
     _add(suite_of(_given, _title, _rules[_rule], _cite, _collections), _given)
@@ -196,9 +196,9 @@ COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         for name in BOTH
     }
 )
-"""Names of the suites in each collection. "seeds" has the benchmarks that lectures on pretrained
-encoders show; an English encoder without a language-model head can run all of them. "paper" has the
-benchmarks for which papers on encoders have tables (`bench paper`).
+"""Names of the suites in each collection. "seeds" contains the benchmarks that lectures on
+pretrained encoders show; an English encoder without a language-model head can run all of them.
+"paper" contains the benchmarks for which papers on encoders have tables (`bench paper`).
 """
 
 
@@ -207,22 +207,24 @@ def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
 
     Raises:
         BenchError: A name is taken or malformed, a task has no metric, the suite lists a task that
-            is not in `tasks`, or its rule counts a score that the task does not have. Nothing is
-            registered then.
+            is not in `tasks`, or its rule uses a score that the task does not have. If the error is
+            raised, nothing has been registered.
     """
     names = [task.name for task in tasks]
     if suite.name in (*SUITES, *COLLECTIONS):
-        raise BenchError(f"there is a suite {suite.name!r} already: give yours another name.")
+        raise BenchError(f"a suite {suite.name!r} already exists: choose another name for yours.")
     for name in names:
         if name != f"{suite.name}/{name.partition('/')[2]}".lower() or name.endswith("/"):
             raise BenchError(
-                f"the task {name!r} is not called like one of the suite {suite.name!r}: expected a "
-                f"name in lower case such as {suite.name.lower() + '/irony'!r}."
+                f"the task name {name!r} does not fit the suite {suite.name!r}: expected a "
+                f"lower-case name such as {suite.name.lower() + '/irony'!r}."
             )
     if len(set(names)) < len(names):
-        raise BenchError(f"the suite {suite.name!r} has two tasks of one name.")
+        raise BenchError(f"the suite {suite.name!r} has two tasks with the same name: rename one.")
     if unknown := sorted({*suite.tasks, *suite.rule.cells} - set(names)):
-        raise BenchError(f"the suite {suite.name!r} names {unknown[0]!r}, which it does not have.")
+        raise BenchError(
+            f"the suite {suite.name!r} refers to {unknown[0]!r}, but contains no task of this name."
+        )
     for task in tasks:
         _check_scores(suite, task)
     _add(suite, tasks)
@@ -240,8 +242,8 @@ def _check_scores(suite: Suite, task: Task) -> None:
         raise BenchError(f"the task {task.name!r} has no metrics: expected one or more.")
     if unknown := sorted({*suite.rule.cells.get(task.name, ())} - {*found}):
         raise BenchError(
-            f"the suite {suite.name!r} counts {unknown[0]!r} of {task.name}, which has no such "
-            f"score: expected some of {', '.join(dict.fromkeys(found))}."
+            f"the suite {suite.name!r} uses the score {unknown[0]!r}, which {task.name} does not "
+            f"have: expected some of {', '.join(dict.fromkeys(found))}."
         )
 
 
@@ -254,7 +256,7 @@ def add_details(task: str, metrics: Sequence[Metric[Any, Any]]) -> None:
         found = find_task(task)
         if metric.name in {known.name for known in _metrics(found)}:
             raise BenchError(
-                f"{task} has a metric {metric.name!r} already: give yours another name."
+                f"{task} already has a metric {metric.name!r}: choose another name for yours."
             )
         _tasks[found.name] = replace(found, details=(*found.details, metric))
 
@@ -281,7 +283,7 @@ def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
         found = [task for task in found if fits(task)] or found
     if len(found) > 1:
         full = " or ".join(task.name for task in found)
-        raise BenchError(f"the task name {name!r} is in several suites: use {full}.")
+        raise BenchError(f"several suites have a task {name!r}: use {full}.")
     if not found:
         raise _unknown_task(name)
     return found[0]
@@ -308,8 +310,8 @@ def _like(name: str) -> list[Task]:
 def _unknown_task(name: str) -> BenchError:
     """Return the error for an unknown task.
 
-    It proposes a similar name. If that is a short name of several tasks, it proposes their full
-    names.
+    The message suggests a similar name. If that is the short name of several tasks, it suggests
+    their full names.
     """
     known = [*TASKS, *(task.partition("/")[2] for task in TASKS)]
     for close in get_close_matches(name.lower(), known, n=1):
@@ -404,7 +406,7 @@ def select_tasks(
     inside = dict.fromkeys(name for suite in suites for name in suite.tasks)
     if not names and not inside and complete:
         raise BenchError(
-            "nothing to run: name a suite (--suite glue) or a task (--task glue/cola)."
+            "there is nothing to run: pass a suite (--suite glue) or a task (--task glue/cola)."
         )
     if not suites:
         return tuple(find_task(name, fits) for name in names) if complete else ()
@@ -412,7 +414,7 @@ def select_tasks(
 
 
 def _names_inside(inside: Mapping[str, None], names: Sequence[str]) -> list[str]:
-    """Return the full names of tasks in the given suites, whose names may be full or short."""
+    """Return the full names of the tasks in `inside` that are given by full or short names."""
     found: list[str] = []
     for name in names:
         fits = [full for full in inside if name.lower() in (full, full.partition("/")[2])]

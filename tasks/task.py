@@ -116,7 +116,7 @@ class Printed(float):
     count: int
 
     def __new__(cls, score: float, line: float, count: int = 0) -> Self:
-        """Create the score. Only `Script` reads `line` and `count`; others use it as a float."""
+        """Create the score. Only `Script` reads `line` and `count`; other code reads the float."""
         made = super().__new__(cls, score)
         made.line, made.count = line, count
         return made
@@ -128,14 +128,14 @@ class Printed(float):
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """Description of an official evaluation script: the metric behind each number that it prints.
+    """Description of an official evaluation script: a metric for each number that it prints.
 
     No script is run. The printed numbers are computed from the scores of the task, and a line is
     left out if the task has no score for its metric.
 
     Attributes:
-        lines: Metric behind each printed number, keyed by the name that the script prints.
-        counts: Metric whose number of examples is printed, keyed by the name that the script
+        lines: Metric that gives each printed score, keyed by the name that the script prints.
+        counts: Metric that gives each printed number of examples, keyed by the name that the script
             prints.
         unit: Factor by which a score is multiplied for printing, unless the score is a `Printed`.
         said: Description of this unit for users, e.g. "in percent".
@@ -210,7 +210,8 @@ class Task:
         public_tests: True if the test splits have labels; runs are then scored on them too.
         longest: Number of tokens per row that an encoder must be able to read. If it is 0, the
             recipe sets the maximum length.
-        script: Official script whose numbers are printed when a prediction file is scored.
+        script: Description of the official script whose numbers are printed when a prediction file
+            is scored.
         head: Type of the model head.
     """
 
@@ -440,8 +441,8 @@ def score(
         raise BenchError(f"{where} has no examples, so there is nothing to score.")
     if [p.id for p in predictions] != [e.id for e in examples]:
         raise BenchError(
-            f"the {len(predictions)} predictions for {where} are not for its {len(examples)} "
-            "examples in their order: every example needs exactly one prediction."
+            f"the {len(predictions)} predictions for {where} do not match its {len(examples)} "
+            "examples: expected exactly one prediction per example, in the same order."
         )
     check_labels(task, split, examples)
     ending = ending_of(task, split)
@@ -455,17 +456,17 @@ def _number(metric: Metric[Any, Any], value: Any, where: str) -> float:
     Raises BenchError if the value is not finite or is outside the metric's bounds.
     """
     number = value.item() if hasattr(value, "item") else value
-    gives = f"the metric {metric.name} gives {value!r} for {where}: expected"
+    gives = f"the metric {metric.name} returned {value!r} for {where}: expected"
     if not isinstance(number, int | float) or not math.isfinite(number):
         raise BenchError(f"{gives} a finite number, or None.")
     low, high = metric.bounds
     if not low - _ROUNDING <= number <= high + _ROUNDING:
-        raise BenchError(f"{gives} {low:g} to {high:g}, or other `bounds` of the metric.")
+        raise BenchError(f"{gives} {low:g} to {high:g}, the `bounds` of the metric.")
     return number
 
 
 def ending_of(task: Task, split: str) -> str:
-    """Return the suffix of score names on a split, e.g. "_test_mm"; empty for the main split."""
+    """Return the suffix of a split's score names, e.g. "_test_mm"; empty for the main split."""
     is_second_kind = split in task.test_splits and bool(task.dev_splits)
     return ("_test" if is_second_kind else "") + suffix_of(split)
 
@@ -505,7 +506,7 @@ def find_fault(task: Task, example: Example) -> str:
         case TimedTask(), TimedExample():
             faults = iter(())
         case _:
-            return f"is a {type(example).__name__}, which no {task.head} task has"
+            return f"is a {type(example).__name__}, which does not fit a {task.head} task"
     return next(faults, "")
 
 
@@ -513,7 +514,7 @@ def _pair_faults(task: PairTask, example: PairExample) -> Iterator[str]:
     label = example.label
     texts: tuple[object, object] = (example.text_a, example.text_b)
     if not isinstance(texts[0], str) or not isinstance(texts[1], str | None):
-        yield f"has no text: found {texts[0]!r} and {texts[1]!r}"
+        yield f"has a text that is not a string: its texts are {texts[0]!r} and {texts[1]!r}"
     if label is not None and task.value_range is not None:
         low, high = task.value_range
         if not (isinstance(label, float) and math.isfinite(label) and low <= label <= high):
@@ -529,13 +530,13 @@ def _pair_faults(task: PairTask, example: PairExample) -> Iterator[str]:
 
 def _mark_faults(task: PairTask, example: PairExample) -> Iterator[str]:
     if len(example.marks) != task.marks:
-        yield f"has {len(example.marks)} marks; expected {task.marks}"
+        yield f"has {len(example.marks)} marked spans; expected {task.marks}"
     for mark in example.marks:
         marked = example.text_a if mark.text == "a" else example.text_b or ""
         if not 0 <= mark.start < mark.end <= len(marked):
             yield (
                 f"marks the characters {mark.start} to {mark.end} of text {mark.text}, which has "
-                f"{len(marked)}"
+                f"{len(marked)} characters"
             )
 
 
@@ -564,7 +565,7 @@ def _place_faults(example: SpanExample) -> Iterator[str]:
         *(("sentence", place) for place in example.sentences),
     ):
         if not 0 <= start <= end <= size:
-            yield f"has its {name} at characters {start} to {end} of a context of {size}"
+            yield f"has its {name} at characters {start} to {end}, but its context has {size}"
 
 
 def _choice_faults(example: ChoiceExample) -> Iterator[str]:
@@ -572,7 +573,7 @@ def _choice_faults(example: ChoiceExample) -> Iterator[str]:
     if not count:
         yield "has no options"
     if gold is not None and not ((gold or example.answers) and set(gold) <= set(range(count))):
-        yield f"has the right options {gold}; expected some of 0 to {count - 1}"
+        yield f"has the gold options {gold}; expected some of 0 to {count - 1}"
 
 
 def _tag_faults(task: TagTask, example: TagExample) -> Iterator[str]:
@@ -584,7 +585,7 @@ def _tag_faults(task: TagTask, example: TagExample) -> Iterator[str]:
     if unknown := sorted(set(tags or ()) - set(task.tags)):
         yield f"has the tag {unknown[0]!r}; expected one of {', '.join(task.tags)}"
     if isinstance(example, RoleExample) and not -1 <= example.predicate < words:
-        yield f"has the predicate {example.predicate}, expected one of its {words} words"
+        yield f"has the predicate index {example.predicate}; expected one of its {words} words"
 
 
 def _cluster_faults(example: DocumentExample) -> Iterator[str]:
@@ -596,6 +597,6 @@ def _cluster_faults(example: DocumentExample) -> Iterator[str]:
     mentions = [mention for cluster in example.clusters or () for mention in cluster]
     for start, end in mentions:
         if not 0 <= start < end <= words:
-            yield f"has a mention of the words {start} to {end}, and there are {words}"
+            yield f"has a mention with the words {start} to {end}, but only {words} words"
     if len(set(mentions)) < len(mentions):
-        yield "has a mention twice: expected each in one cluster"
+        yield "has a mention twice: expected each mention in exactly one cluster"

@@ -47,7 +47,7 @@ def entities(tags: Sequence[str]) -> list[Entity]:
         if tag == "O":
             continue
         if prefix not in {"B", "I"} or not kind:
-            raise BenchError(f"the tag {tag!r} is not O, B-... or I-...: give IOB1 or IOB2 tags.")
+            raise BenchError(f"the tag {tag!r} is not O, B-... or I-...: use IOB1 or IOB2 tags.")
         last = found[-1] if found else None
         # "B-PER O I-PER" and "B-PER I-LOC" are two entities each, "B-PER I-PER" is one.
         if prefix == "I" and last and last.end == index and last.kind == kind:
@@ -103,16 +103,18 @@ def is_iob1(tags: Sequence[str]) -> bool:
 def tagged_pairs(predictions: Tagged, examples: Sentences) -> Iterable[Sentence]:
     """Yield the predicted and the gold tags of each sentence.
 
-    Raises BenchError if the gold tags are hidden, or if their number differs from the predicted
-    ones.
+    Raises BenchError if the gold tags are hidden, or if the numbers of gold and predicted tags
+    differ.
     """
     for prediction, example in zip(predictions, examples, strict=True):
         if example.tags is None:
-            raise BenchError(f"sentence {example.id} hides its tags, so it cannot be scored.")
+            raise BenchError(
+                f"the tags of sentence {example.id} are hidden: this sentence cannot be scored."
+            )
         if len(prediction.tags) != len(example.tags):
             raise BenchError(
                 f"sentence {example.id} has {len(prediction.tags)} predicted tags, "
-                f"expected {len(example.tags)}: one per word."
+                f"expected {len(example.tags)} (one per word)."
             )
         yield prediction.tags, example.tags
 
@@ -129,17 +131,17 @@ Ratio = Callable[[Counts], tuple[int, int]]
 
 
 def precision(counts: Counts) -> tuple[int, int]:
-    """Return the numerator and the denominator of precision."""
+    """Return precision as a pair (numerator, denominator)."""
     return counts.right, counts.predicted
 
 
 def recall(counts: Counts) -> tuple[int, int]:
-    """Return the numerator and the denominator of recall."""
+    """Return recall as a pair (numerator, denominator)."""
     return counts.right, counts.gold
 
 
 def f1(counts: Counts) -> tuple[int, int]:
-    """Return the numerator and the denominator of F1."""
+    """Return F1 as a pair (numerator, denominator)."""
     # This equals 2 P R / (P + R) with P = right / predicted and R = right / gold.
     return 2 * counts.right, counts.predicted + counts.gold
 
@@ -234,7 +236,7 @@ CONLLEVAL = Script(
 
 CONTINUES = "C-"
 PREDICATE = "V"
-"""Role of the predicate itself, which the script excludes from overall scores: it is given."""
+"""Role of the predicate itself; the script excludes it from overall scores, as it is an input."""
 
 
 class Argument(NamedTuple):
@@ -360,7 +362,7 @@ def muc(gold: Clusters, predicted: Clusters) -> Sums:
     A cluster with n mentions has n - 1 links. A link is right if its mentions are in the same gold
     cluster and in the same predicted cluster.
     """
-    # A gold and a predicted cluster with n common mentions share n - 1 links.
+    # A gold cluster and a predicted cluster with n common mentions share n - 1 links.
     shared = sum(count - 1 for count in _shared(gold, predicted).values())
     links = [sum(len(cluster) - 1 for cluster in side) for side in (gold, predicted)]
     return Sums(shared, links[0], shared, links[1])
@@ -392,7 +394,7 @@ def ceaf_e(gold: Clusters, predicted: Clusters) -> Sums:
     their sizes.
     """
     import numpy as np  # noqa: PLC0415  (only used with scipy)
-    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (a second)
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (importing takes a second)
 
     alike = np.zeros((len(gold), len(predicted)))
     for (one, other), count in _common(gold, predicted).items():
@@ -417,7 +419,9 @@ def summed(measure: Measure, predictions: Clustered, examples: Documents) -> Sum
     found = []
     for prediction, example in zip(predictions, examples, strict=True):
         if example.clusters is None:
-            raise BenchError(f"document {example.id} hides its clusters: it cannot be scored.")
+            raise BenchError(
+                f"the clusters of document {example.id} are hidden: this document cannot be scored."
+            )
         found.append(measure(example.chains or example.clusters, prediction.clusters))
     # As in the official scorer, the result is not a mean over documents.
     return Sums(*map(sum, zip(*found, strict=True))) if found else Sums(0, 0, 0, 0)

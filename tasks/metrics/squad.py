@@ -153,7 +153,9 @@ Measure = Callable[[str, str], float]
 def gold_texts(example: SpanExample) -> tuple[str, ...]:
     """Return the texts of all gold answers; raise BenchError if they are hidden."""
     if example.answers is None:
-        raise BenchError(f"question {example.id} hides its answers, so it cannot be scored.")
+        raise BenchError(
+            f"the answers to question {example.id} are hidden: this question cannot be scored."
+        )
     return tuple(text for text, _ in example.answers)
 
 
@@ -176,9 +178,9 @@ def v1_points(predictions: Predictions, examples: Examples, measure: Measure) ->
 
 
 def _share(points: float, count: int) -> Printed:
-    """Return `points / count`; the printed percentage is `100 * points / count`, as in the scripts.
+    """Return the score `points / count`, which is printed as `100 * points / count`.
 
-    The order of operations matters for the last digit.
+    The scripts use this order of operations, which matters for the last digit.
     """
     return Printed(points / count, 100.0 * points / count, count)
 
@@ -248,7 +250,7 @@ def _cross(answers: Sequence[_ScoredAnswer]) -> float | None:
 SQUAD_V2 = (_v2_metric("em", exact_match, _decided), _v2_metric("f1", answer_f1, _decided))
 """Metrics of SQuAD 2.0: exact match ("em") and "f1" over all questions at a fixed threshold.
 
-The threshold is 0 for a model's predictions; for a prediction file it is given with the file.
+The threshold is 0 for a model's predictions; for a prediction file, the user specifies it.
 """
 
 
