@@ -400,8 +400,8 @@ def checkpoint_activations(network: nn.Module) -> None:
     encoders = list(_encoders(network))
     if not encoders:
         raise ModelError(
-            "activation_checkpointing is on, and this encoder has no layers that transformers can "
-            "compute again: leave it out, or --set accumulation to more."
+            "activation_checkpointing is on, but this encoder has no layers that transformers can "
+            "recompute: omit activation_checkpointing, or pass a larger --set accumulation=N."
         )
     options = {"use_reentrant": False, "context_fn": _contexts}
     for encoder in encoders:

@@ -22,7 +22,7 @@ from typing import Any
 DIES_WITH = "BENCH_DIES_WITH"
 
 PR_SET_PDEATHSIG = 1
-"""Option of prctl(2): the signal that a process gets when the thread that started it ends."""
+"""Option of prctl(2) that sets the signal for a process whose starting thread ends."""
 
 
 def die_with(parent: int) -> None:
@@ -40,7 +40,8 @@ def die_with(parent: int) -> None:
 AUTOGROUP = Path("/proc/self/autogroup")
 
 TRIES = 20
-"""Number of tries to write a nice value: the kernel accepts ten per second, from all users."""
+"""Maximum number of attempts to write a nice value. The kernel accepts ten per second, counting the
+attempts of all users."""
 
 
 def keep_priority() -> None:
@@ -74,7 +75,7 @@ def importing() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.freeze()  # the imported objects are never examined
+        gc.freeze()  # garbage collection will skip the imported objects
         gc.enable()
 
 
@@ -98,7 +99,7 @@ class NoCompiler(ModuleType):
             return _Settings(name)
         if name == "__path__":
             return []  # mark as a package; _Parts finds its submodules
-        if name.startswith("__") or "torch" not in sys.modules:  # pickle asks every module
+        if name.startswith("__") or "torch" not in sys.modules:  # pickle searches every module
             raise AttributeError(name)
         return getattr(_loaded(COMPILER), name)
 

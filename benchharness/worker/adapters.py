@@ -54,7 +54,7 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
     """
     try:
         import_module("torch.distributed.tensor")  # peft assumes that it is imported
-        from peft import LoraConfig, inject_adapter_in_model  # noqa: PLC0415  (an extra)
+        from peft import LoraConfig, inject_adapter_in_model  # noqa: PLC0415  (optional)
     except ImportError:
         raise BenchError(
             "lora_rank needs the library peft, which is not installed: "
@@ -68,8 +68,8 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
     }
     if not targets:
         raise ModelError(
-            f"{network.config.model_type} has no layers for queries and values, to which "
-            "adapters could be added: leave lora_rank out."
+            f"{network.config.model_type} has no layers for queries and values, which adapters "
+            "need: omit lora_rank."
         )
     config = LoraConfig(
         r=rank,

@@ -35,13 +35,13 @@ LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 POLL_SECONDS = 0.05
 
 GRACE_SECONDS = 5.0
-"""Time that the other processes have to end after one has failed."""
+"""Time in seconds that the other processes have to end after one has failed."""
 
 STOPPED = 128 + signal.SIGTERM
-"""Exit status of a worker that was stopped by a signal; it may have saved its state before."""
+"""Exit status of a worker that a signal stopped; it may have saved its state before that."""
 
 CONSEQUENCES = ("gloo", "NCCL", "Connection closed", "DistBackendError", "DistNetworkError")
-"""Words in the errors of processes that failed because another process is missing."""
+"""Words that identify errors of processes that failed because another process is missing."""
 
 
 def main(
@@ -81,7 +81,7 @@ def _told(rank: int, count: int, folder: Path) -> dict[str, str]:
 
 
 def _start(command: Sequence[str], told: Mapping[str, str], job: bytes) -> Process:
-    process = subprocess.Popen(  # noqa: S603  (our own command, no shell)
+    process = subprocess.Popen(  # noqa: S603  (a command of benchharness, without a shell)
         command,
         stdin=subprocess.PIPE,
         env={**os.environ, **told, DIES_WITH: str(os.getpid())},
@@ -115,8 +115,7 @@ def _wait(ranks: Sequence[Process]) -> dict[int, int]:
 def _settle(failed: Mapping[int, int], result_file: Path) -> int:
     """Write the failure of the process that failed first as the job's result.
 
-    Processes that failed only because another one is missing are passed over. Returns the exit
-    status.
+    Processes that failed only because another one is missing are ignored. Returns the exit status.
     """
     if not failed:
         return 0

@@ -45,7 +45,7 @@ class TaskSetup:
             task's model.
         judged: Split that is evaluated during training: dev, or held-out rows of train.
         network: The encoder with the task's head; several tasks may share the encoder.
-        on_layers: Called before each training step, as described in TaskBatches.
+        on_layers: Function that is called before each training step, as described in TaskBatches.
     """
 
     task: Task
@@ -138,7 +138,7 @@ def load_pretrained(job: Job, recipe: Recipe) -> Encoder:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedRun:
-    """Network of a job: the heads of its tasks on one `encoder`, and the length limits of rows."""
+    """Network of a job: an `encoder` with the heads of the tasks, and the length limits of rows."""
 
     encoder: Encoder
     techniques: Sequence[Technique]
@@ -162,8 +162,8 @@ def load_run(
         work: The job with its recipe and device.
         encoder: Encoder to use; by default that of the job's checkpoint is loaded.
         task: Only task to set up; by default all tasks that the job is trained on.
-        every_state: Whether the last layer returns the states of all tokens, whatever the head
-            reads.
+        every_state: Whether the last layer returns the states of all tokens, even if the head does
+            not read all of them.
 
     Raises:
         ModelError: If the checkpoint cannot be used, or cannot read rows of the recipe's length.
@@ -195,7 +195,7 @@ def hold_rows_out(
     recipe: Recipe,
     techniques: Sequence[Technique],
 ) -> None:
-    """Replace the train rows in `rows` by those to train on, and add a split of held-out rows."""
+    """Replace the train rows in `rows` by those to train on; add a split for held-out rows."""
     orders = recipe.pair.orders if recipe.pair else GIVEN_ORDER
     for setup in setups:
         trained = setup.trained

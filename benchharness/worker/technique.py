@@ -93,7 +93,7 @@ class Technique:
     """True if the network needs its whole vocabulary, not only the tokens of the job's texts."""
 
     every_state: ClassVar = False
-    """True if the last layer must return the states of all tokens, whatever the head reads."""
+    """True if the last layer must return all tokens' states, even if the head reads only some."""
 
     def head(self, task: Task, encoder: Encoder) -> Head | None:
         """Return a head for the task, or None to use the ordinary head of the task's type."""
@@ -104,13 +104,13 @@ class Technique:
         return rows
 
     def feature_key(self, task: Task) -> str:
-        """Return a cache key of what features depend on besides head, limits and tokenizer."""
+        """Return a cache key for the technique's own effect on features; "" if it has none."""
         return ""
 
     def shared_network(self, setups: Sequence["TaskSetup"], encoder: Encoder) -> nn.Module | None:
         """Return a network for all tasks and set the network of each setup, or return None.
 
-        None means that the job has a single task, whose head creates the network.
+        If all techniques return None, the job has a single task, whose head creates the network.
         """
         return None
 
@@ -144,6 +144,6 @@ first, because loading the teacher has to precede drawing random numbers from th
 
 def techniques_of(work: Work) -> list[Technique]:
     """Create the techniques of a job, in the order of TECHNIQUES."""
-    # Keep the order of TECHNIQUES: the random numbers depend on it.
+    # The order must be that of TECHNIQUES, because the random numbers depend on it.
     found = [name for name, has in TECHNIQUES.items() if has(work.job, work.recipe)]
     return [import_module(f"benchharness.worker.{name}").technique(work=work) for name in found]

@@ -93,7 +93,7 @@ def _rank(job: Job, report: Reporter) -> Result:
 
 
 def _cost(network: nn.Module, began: float, loaded: float) -> Cost:
-    """Return the cost of the job until now.
+    """Return the cost of the job up to now.
 
     `began` and `loaded` are the times, by the monotonic clock, when the job began and when its
     model was loaded.
