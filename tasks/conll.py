@@ -59,7 +59,7 @@ STOPS = {"/.": ".", "/?": "?"}
 
 
 def _files(name: str, version: str, folder: str) -> tuple[str, ...]:
-    """Return the possible files of a split: a single concatenated file, or the original folders."""
+    """Return the possible paths of a split: a single concatenated file, or the original folders."""
     deep = f"{folder}/data/english/annotations/*/*/*/*"
     return tuple(
         path
@@ -125,7 +125,7 @@ PREDICATE = "B-V"
 
 
 def _propositions(rows: Sequence[Row]) -> list[Row]:
-    """Return one row per predicate, in the order of the sentences."""
+    """Return one row of the role task per predicate, in the order of the sentences."""
     found: list[Row] = [
         {
             "name": f"{name}/{place}/{count}",
@@ -164,7 +164,8 @@ SRL = RoleTask(
     cite=CITE,
 )
 
-# Coreference: one row per part of a document, because parts are annotated independently.
+# Coreference: one row per document part, because the parts of a document are annotated
+# independently.
 
 GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")
 """Genres, which are the first part of document names: broadcast conversations, broadcast news,
@@ -175,7 +176,7 @@ NOBODY = "-"
 
 
 def _documents(rows: Sequence[Row]) -> list[Row]:
-    """Return one row per part of a document."""
+    """Return one row of the coreference task per document part."""
     found: list[Row] = [
         {
             "name": name,

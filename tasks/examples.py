@@ -1,4 +1,4 @@
-"""Examples and predictions: one class of each per type of model head.
+"""Examples and predictions: one example class and one prediction class per type of model head.
 
 The label of an example is None if the benchmark hides it; scoring such an example raises
 BenchError. Labels are names ("entailment") instead of integers, because data sources number the
@@ -110,7 +110,7 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """Base class of predictions, which are answers to the example with the same id."""
+    """Base class of predictions; a prediction answers the example with the same id."""
 
     id: str
 
@@ -198,7 +198,7 @@ class TimedExample(PairExample):
 class SpanExample(Example):
     """Question about a context, with its gold answers.
 
-    Only some tasks use the fields after `title`.
+    Only some tasks use the fields listed after `title`.
 
     Attributes:
         question: The question.
@@ -284,7 +284,7 @@ def _sentence_names(
     counts: Counter[int] = Counter()
     names = list[tuple[str, int]]()
     for start, _ in sentences:
-        # A paragraph is the line after its title, and may end with an empty sentence.
+        # A paragraph is the line that follows its title. It may end with an empty sentence.
         line = bisect_right(starts, start) - 1
         names.append((lines[line - 1], counts[line]))
         counts[line] += 1
@@ -582,7 +582,7 @@ class SpanPrediction(Prediction):
 
     @property
     def abstains(self) -> bool:
-        """True if the prediction is "no answer" instead of the text."""
+        """True if the prediction is "no answer" instead of `text`."""
         return self.no_answer_score > self.threshold
 
 

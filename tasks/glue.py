@@ -33,7 +33,7 @@ EMPTY = "rows with an empty text count like others"
 PairMetric = Metric[PairPrediction, PairExample]
 
 
-def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
+def pair_task(  # noqa: PLR0913 - one keyword per property of a task
     *,
     name: str,
     folder: str,
@@ -215,7 +215,7 @@ QQP = _glue_task(
 
 
 def _mnli(split: str, genres: str) -> tuple[str, ...]:
-    """Return the possible files of a split; matched and mismatched may be in separate folders."""
+    """Return the possible paths of a file: genres may be in one folder or in separate folders."""
     apart = f"MNLI_{genres}"
     return f"MNLI/{split}_{genres}.tsv", f"{apart}/{split}_{genres}.tsv", f"{apart}/{split}.tsv"
 
@@ -302,7 +302,7 @@ AX = PairTask(
         revision=REVISION,
         home="glue",
         spellings=SPELLINGS,
-        # The first file has labels and categories; the other files and the hub hide them.
+        # Only the first file has labels and categories; the other files and the hub hide them.
         splits={
             "test": Split(
                 hub="test",
@@ -332,7 +332,7 @@ AX = PairTask(
 )
 
 GLUE_TASKS: tuple[PairTask, ...] = (COLA, SST2, MRPC, STSB, QQP, MNLI, QNLI, RTE, WNLI, AX)
-"""Tasks in the order of the GLUE leaderboard's columns."""
+"""GLUE's tasks in the order of the columns of the official leaderboard."""
 
 
 # SNLI, which is not part of GLUE: does a caption entail a sentence? (Bowman et al., EMNLP 2015)

@@ -158,7 +158,7 @@ def _check_groups(found: Iterable[str], known: Sequence[str], noun: str) -> None
     """Raise ValueError if a group is unknown or missing, because the score is over all groups."""
     there = set(found)
     if unknown := sorted(there - set(known)):
-        raise ValueError(f"its {noun} {unknown[0]!r} is not one of the {len(known)} known {noun}s")
+        raise ValueError(f"its {noun} {unknown[0]!r} is not one of the {len(known)} known ones")
     if absent := sorted(set(known) - there):
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         raise ValueError(
@@ -217,7 +217,7 @@ PARADIGMS = tuple(sorted(name for names in PHENOMENA.values() for name in names)
 
 
 def _arrange_blimp(rows: Sequence[Row]) -> list[Row]:
-    found = [{**row, "pair_id": int(str(row["pair_id"]))} for row in rows]  # a string in files
+    found = [{**row, "pair_id": int(str(row["pair_id"]))} for row in rows]  # files have strings
     _check_groups([text(row, "UID") for row in found], PARADIGMS, "paradigm")
     return sorted(found, key=lambda row: (text(row, "UID"), number(row, "pair_id")))
 
@@ -266,7 +266,8 @@ BLIMP = ChoiceTask(
 )
 
 
-# Other sets of minimal pairs, scored as in babylm-eval (strict and multilingual tracks) and Zorro.
+# Other sets of minimal pairs, which are scored as in babylm-eval (strict and multilingual tracks)
+# and Zorro.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -162,7 +162,7 @@ def _some(rows: SplitRows, indices: Iterable[int]) -> SplitRows:
 
 
 def part_of(examples: Iterable[Example]) -> SplitRows:
-    """Create SplitRows, with a new fingerprint, from selected or derived examples of a split."""
+    """Create SplitRows with a new fingerprint from examples that were selected or derived."""
     kept = tuple(examples)
     return SplitRows(examples=kept, fingerprint=fingerprint(kept))
 

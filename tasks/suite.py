@@ -40,7 +40,7 @@ class ScoreRule:
     cite: str
 
     def task_score(self, task: str, scores: Mapping[str, float]) -> float | None:
-        """Return the mean of a task's scores that count; None if one of them is missing."""
+        """Return the mean of the scores that count for a task; None if one of them is missing."""
         return complete_mean([scores.get(cell) for cell in self.cells[task]])
 
     def score(self, scores: Scores) -> float | None:

@@ -113,7 +113,7 @@ def character_mark(text: str, which: str, start: int, end: int) -> Mark:
 
     Args:
         text: The text.
-        which: "a" for the first text of the example, "b" for the second.
+        which: "a" if it is the first text of the example, "b" if it is the second.
         start: First character of the span.
         end: Character after the span.
 
@@ -362,4 +362,4 @@ SUPERGLUE_TASKS: tuple[Task, ...] = (
     *(BOOLQ, CB, COPA, MULTIRC, RECORD, RTE, WIC, WSC),
     *(AXB, AXG),
 )
-"""Tasks in the order of the SuperGLUE leaderboard's columns; the diagnostic sets come last."""
+"""SuperGLUE's tasks in the order of the official leaderboard; the diagnostic sets come last."""

@@ -234,7 +234,7 @@ class Task:
     head: ClassVar[str]
 
     def __post_init__(self) -> None:
-        """Set a missing title to the part of the name after the slash."""
+        """Set an empty title to the part of the name after the slash."""
         object.__setattr__(self, "title", self.title or self.name.partition("/")[2])
 
     @property
@@ -319,7 +319,7 @@ class SpanTask(Task):
         classes: Groups of class names. In addition to its answer, each question gets one class from
             every group (QuAC's dialog acts).
         facts: True if the sentences that support the answer are predicted too (HotpotQA).
-        files: Layout of prediction files for this task.
+        files: Name of the layout of prediction files for this task.
     """
 
     convert: Callable[[Row], SpanExample]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers.initialization import no_init_weights
 from transformers.utils import logging
 
-import benchharness.encoder.imports  # noqa: F401  (before any network's code)
+import benchharness.encoder.imports  # noqa: F401  (must precede the code of networks)
 from benchharness.encoder.network import (
     draw_network,
     is_foreign,
@@ -142,7 +142,7 @@ def _how_it_reads(network: Any, config: Any, folder: Path, checkpoint: str) -> R
 
 
 def _count_rows(network: Any, config: Any) -> int | None:
-    """Return the number of tokens that a network has embeddings for, or None if it is unknown."""
+    """Return the number of a network's token embeddings, or None if it is unknown."""
     try:
         rows = network.get_input_embeddings().num_embeddings
     except (NotImplementedError, AttributeError):  # custom code may lack this method
@@ -307,7 +307,7 @@ def set_dropout(encoder: Encoder, rate: float | None, classifier_rate: float | N
             setattr(encoder.config, name, classifier_rate)  # each family reads one of these names
 
 
-# The parts of an encoder from bottom to top, for code that treats its layers differently.
+# Splitting an encoder into embeddings and layers, for code that treats its layers differently.
 
 
 ON_TOP = {"pooler", "ln", "ln_f", "norm", "final_norm", "final_layer_norm"}
@@ -329,7 +329,7 @@ class Layers:
 
 
 def layers_of(network: nn.Module) -> Layers:
-    """Return the embeddings and layers of a network, which must keep its layers in a ModuleList."""
+    """Return the embeddings and layers of a network whose layers are in a ModuleList."""
     parts = list(_parts(network))
     # Keyed by weights, because T5 registers its embeddings twice and calls only the second module.
     below = {tuple(map(id, part.parameters())): part for part, is_layer in parts if not is_layer}
@@ -353,7 +353,7 @@ def _parts(module: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
             yield child, False  # embeddings, or a module that all layers share
 
 
-# Removing some of an encoder's layers.
+# Removal of some of an encoder's layers.
 
 CUT = frozenset({"distilbert"})
 """Families from which layers can be removed, in addition to FAMILIES below."""

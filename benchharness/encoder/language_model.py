@@ -71,10 +71,10 @@ class LanguageModel:
         return is_packed(self.network)
 
     def prepare(self, device: torch.device) -> None:
-        """Move the network to a device and select its fastest attention; call this first, once."""
+        """Move the network to a device and select its fastest attention; call this once, first."""
         self.network.to(device)
         encoder = self.network.base_model
-        # Registered before the hooks of packing, which read the packing that this hook passes.
+        # This hook is registered before the hooks of packing, which read the packing it passes.
         encoder.register_forward_pre_hook(_give_packing, with_kwargs=True)
         use_packed_rows(encoder, device.type)
         # A causal model is scored at several positions, so the first token alone is not enough.
@@ -105,8 +105,8 @@ class LanguageModel:
                 types[row, : len(order)] = np.array(reading.types)[order]
             positions.append(order)
             asked += [(len(places) + which, token) for which, token in reading.asked]
-            # Indices into the states of the batch, (rows, 1, size) or (rows, width, size),
-            # flattened.
+            # These are indices into the flattened states of the batch, which have the shape
+            # (rows, 1, size) or (rows, width, size).
             places += [row] if is_first else [row * width + place for place in reading.places]
         inputs = {"input_ids": ids, "attention_mask": (np.arange(width) < lengths[:, None]) * 1}
         if readings[0].types is not None:
@@ -116,7 +116,7 @@ class LanguageModel:
         if self.packs:
             packing = replace(
                 Packing.of_lengths(lengths, width, device),
-                # Position ids in the text, before the mask was moved to the front.
+                # Each token keeps the position id that it had before the mask was moved.
                 positions=torch.from_numpy(np.concatenate(positions)).to(device),
             )
         told = _AT.set(_At(torch.tensor(places, device=device), packing))

@@ -28,7 +28,7 @@ from benchharness.models.folder import (
 from benchharness.models.spec import NOTHING, called, shown
 
 NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls", "qa_outputs")
-"""Names of layers on top of an encoder: a checkpoint without them is still a complete encoder."""
+"""Names of layers on top of an encoder. A checkpoint without them is still a complete encoder."""
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "big_bird": {"attention_type": "original_full"},
@@ -67,7 +67,7 @@ def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
 def is_foreign(network: nn.Module) -> bool:
     """Return whether a network's class comes with its checkpoint instead of from transformers.
 
-    Such code may compute differently from transformers' class of the family that its config names.
+    Such code may compute something else than transformers' class for the family in its config.
     """
     return not type(network).__module__.startswith("transformers.")
 
@@ -219,7 +219,7 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
 
 
 def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Module, set[str]]:
-    """Build a network again, in memory, and give it its loaded weights.
+    """Create a network again, in memory instead of on "meta", and copy its loaded weights to it.
 
     Returns the network and the names of the weights that are still missing. Raises ModelError if
     the network cannot be built, or if one of its tensors has no value.
@@ -285,8 +285,8 @@ def _within(values: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, Tenso
 def _find_class(config: Any, *, whole: bool = False) -> Any:
     """Return the transformers class that matches a checkpoint's weights.
 
-    It is the class of the encoder alone for T5, and a class with the pretrained head for
-    ModernBERT. Raises ModelError if `whole` is true and the model has no decoder, or if
+    For T5 this is the class of the encoder alone, and for ModernBERT a class with the pretrained
+    head. Raises ModelError if `whole` is true and the model has no decoder, or if
     transformers has no class for the encoder alone.
     """
     if whole:

@@ -15,8 +15,8 @@ from benchharness.encoder.network import takes_input
 from benchharness.errors import ModelError, first_line
 
 SEES_PADDING = frozenset({"convbert", "funnel"})
-"""Checked families in which padding changes the states of real tokens; for unchecked families,
-`try_out` finds out."""
+"""Checked families in which padding changes the states of real tokens; `try_out` tests unchecked
+families."""
 
 
 def compute_by_length(network: Any) -> None:
@@ -51,7 +51,7 @@ def compute_by_length(network: Any) -> None:
 
 
 def _merged(parts: Sequence[Any], places: Sequence[Tensor], mask: Tensor) -> Any:
-    """Merge a network's outputs for groups of rows into one for all rows; None stays None."""
+    """Merge a network's outputs for groups of rows into one output for all rows."""
     first = parts[0]
     if isinstance(first, Tensor):
         return _spread(parts, places, mask)
@@ -85,7 +85,7 @@ def _spread(parts: Sequence[Tensor], places: Sequence[Tensor], mask: Tensor) -> 
     return whole
 
 
-# Trial of an unchecked family on a few tokens.
+# A trial that tests an unchecked family on a few tokens.
 
 
 class Reading(NamedTuple):

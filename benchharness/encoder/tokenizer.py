@@ -162,7 +162,7 @@ _PARTS = ("normalizer", "pre_tokenizer", "model", "post_processor", "decoder")
 
 
 def _obeying(tokenizer: Any, folder: Path) -> tuple[Any, TokenizerSource]:
-    """Return a tokenizer that follows the folder's tokenizer.json, and its TokenizerSource."""
+    """Return a tokenizer that follows the folder's tokenizer.json, with its TokenizerSource."""
     reader = type(tokenizer).__name__
     if _is_foreign(tokenizer):
         return tokenizer, TokenizerSource(reader=reader)
@@ -216,7 +216,7 @@ def _read(file: Path) -> Tokenizer:
 
 
 def _differences(backend: Tokenizer, told: Tokenizer) -> tuple[list[str], int]:
-    """Return the names of the parts in which two tokenizers differ, and how many texts differ."""
+    """Return the names of the parts that differ, and the number of texts encoded differently."""
     unlike = [name for name in _PARTS if _differs(getattr(backend, name), getattr(told, name))]
     added = backend.get_added_tokens_decoder()
     if any(added.get(n) != token for n, token in told.get_added_tokens_decoder().items()):
@@ -225,8 +225,8 @@ def _differences(backend: Tokenizer, told: Tokenizer) -> tuple[list[str], int]:
 
 
 def _differs(own: Any, told: Any) -> bool:
-    # If only transformers has a template, it counts as equal here. If that template adds tokens
-    # around a text, the encodings of the fixed texts will differ.
+    # A template that only transformers' tokenizer has counts as equal here. If the template adds
+    # tokens around a text, the encodings of the fixed texts will differ.
     is_bare = told is None and isinstance(own, processors.TemplateProcessing)
     return not is_bare and _state(own) != _state(told)
 
@@ -243,7 +243,7 @@ def _state(part: Any) -> bytes | None:
 
 def _is_in_python(backend: Tokenizer) -> bool:
     """Return whether a part is written in Python (as in RoFormer), so no file can store it."""
-    # The model is never written in Python, and would be slow to serialize.
+    # The part "model" is skipped: it is never written in Python, and would be slow to serialize.
     parts = (getattr(backend, name) for name in _PARTS if name != "model")
     return any(part is not None and _state(part) is None for part in parts)
 
@@ -311,8 +311,8 @@ def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
     """Build a tokenizer from a file's backend and another tokenizer's special tokens and limits."""
     files = (folder / name for name in ("special_tokens_map.json", SETTINGS, "added_tokens.json"))
     given = set().union(*(_words_in(read_object(file)) for file in files))
-    # A class adds special tokens of its own; those that neither the file nor the user names are
-    # dropped.
+    # transformers' class adds special tokens of its own. Those that neither the file nor the user
+    # names are dropped.
     special = {
         name: str(token)
         for name, token in tokenizer.special_tokens_map.items()
@@ -534,4 +534,4 @@ PROBES = tuple(
 )
 
 _PAIRS: tuple[Any, ...] = (*PROBES, *zip(PROBES[::7], PROBES[3::7], strict=False))
-"""Single texts, and pairs of some of them."""
+"""Fixed single texts, and pairs of some of these texts."""

@@ -50,13 +50,13 @@ def keep_priority() -> None:
     The kernel first shares processor time between sessions (sched(7), autogroup). A nice value
     counts only within its session; each session has a nice value too, which begins at 0.
     """
-    own = os.nice(0)  # returns the current value
+    own = os.nice(0)  # adding 0 returns the current nice value
     for _ in range(TRIES if own > 0 else 0):
         try:
             AUTOGROUP.write_text(str(own))
         except BlockingIOError:
             time.sleep(0.1)
-        except OSError:  # the kernel has no autogroups
+        except OSError:  # this kernel does not support autogroups
             return
         else:
             return
@@ -99,7 +99,7 @@ class NoCompiler(ModuleType):
             return _Settings(name)
         if name == "__path__":
             return []  # mark as a package; _Parts finds its submodules
-        if name.startswith("__") or "torch" not in sys.modules:  # pickle searches every module
+        if name.startswith("__") or "torch" not in sys.modules:  # pickle searches all modules
             raise AttributeError(name)
         return getattr(_loaded(COMPILER), name)
 
@@ -133,7 +133,7 @@ class _Parts:
 
 
 def _without_compiler() -> None:
-    # transformers creates masks in this context manager, which matters only for compiled models.
+    # transformers creates attention masks in this context manager, which only compiled models need.
     part = ModuleType(f"{COMPILER}._trace_wrapped_higher_order_op")
     part.TransformGetItemToIndex = lambda: _loaded(part.__name__).TransformGetItemToIndex()  # type: ignore[attr-defined]
     sys.modules |= {COMPILER: NoCompiler(COMPILER), part.__name__: part}

@@ -62,7 +62,7 @@ def main(result_file: Path, options: dict[str, Any]) -> int:
         signal.signal(number, SIGNALS.take)
     die_with(parent)
     os.environ.update(QUIET)
-    job = _read_job(options.pop("job"))  # read before anything can fail: a Failure contains it
+    job = _read_job(options.pop("job"))  # read first, because every Failure contains its job
     lines = ProgressLines()
     try:
         outcome: Result | Failure = _run(job, options, lines)
@@ -114,13 +114,14 @@ def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
 class ProgressLines:
     """Reporter that prints progress as lines on the original stdout, at most five per second.
 
-    Creating one redirects stdout to stderr, so that no library prints between the lines. The first
-    line of a phase, the last step of a phase and notes are always printed. Each line is one
-    unbuffered write, because a signal handler may print a line while another is being printed.
+    Creating a ProgressLines redirects stdout to stderr, so that no library prints between the
+    lines. The first line of a phase, the last step of a phase and notes are always printed. Each
+    line is one unbuffered write, because a signal handler may print a line while another is being
+    printed.
     """
 
     def __init__(self) -> None:
-        # On the level of file descriptors, because C libraries do not print through sys.stdout.
+        # Redirect file descriptors, because C libraries do not print through sys.stdout.
         self._stream = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         self._phase = ""

@@ -136,7 +136,7 @@ class CheckpointWriter:
             folder=folder,
             job=job,
             tokenizer=encoder.tokenizer,
-            config=deepcopy(encoder.config),  # set_dropout changes the encoder's own config
+            config=deepcopy(encoder.config),  # a copy, as set_dropout changes the encoder's config
             weights=weights,
         )
 
@@ -156,7 +156,7 @@ class CheckpointWriter:
             with new_checkpoint(self.folder, self.job) as draft:
                 _save(self.weights, draft / WEIGHTS)
                 _save(heads, draft / HEAD)
-                # Not save_pretrained: it refuses old configs with options for text generation.
+                # config.save_pretrained would refuse old configs with text-generation options.
                 self.config.to_json_file(draft / "config.json")
                 self.tokenizer.save_pretrained(draft)
                 run.write(draft)
@@ -239,7 +239,7 @@ def load_head(network: nn.Module, folder: Path, name: str, place: int | None = N
     `place` is the index of the head's task among the tasks trained together, or None if the run was
     trained on a single task.
     """
-    own = "" if place is None else f"networks.{place}."  # runs of one task have no such prefix
+    own = "" if place is None else f"networks.{place}."  # a single task has no such prefix
     try:
         named = load_file(folder / HEAD).items()
         weights = {key[len(own) :]: w for key, w in named if key.startswith(own)}
@@ -284,7 +284,7 @@ class UnfitError(JobError):
 
 def _unfit(what: str, folder: Path, error: object) -> UnfitError:
     said = str(error).splitlines() or [type(error).__name__]
-    reason = said[-1].strip()  # the first line only names the class
+    reason = said[-1].strip()  # the first line of such an error only names the class
     return UnfitError(
         f"{what} in {folder} does not fit this model ({reason}): "
         "delete the folder, and run the same command to train the model again."

@@ -33,7 +33,7 @@ def technique(work: Work) -> Technique:
     digests = check_checkpoint(folder, job.teacher.run)
     with folder_of_a_run(folder):
         taught = KeptRun.read(folder).job
-    if taught.key != job.teacher.run:  # the key includes the trust in a checkpoint's code
+    if taught.key != job.teacher.run:  # a key also includes the trust in a checkpoint's code
         raise JobError(f"the network in {folder} is not the one of {name}: delete this folder.")
     options = work.recipe.student or StudentOptions()
     # A student that learns from the teacher's layers compares the states of all tokens.
@@ -64,7 +64,7 @@ class Distillation(Technique):
         """Add the distillation losses to the head."""
         (setup,) = setups
         setup.head = with_teacher(setup.head, self.network, self.work.recipe, setup.task.head)
-        setup.on_layers = self.network.turn_to  # the loop switches between the two losses
+        setup.on_layers = self.network.turn_to  # training switches between the two losses
 
     def on_network(self, prepared: Prepared) -> None:
         """Initialize the student's weights, and add token types that only the teacher reads."""
@@ -90,7 +90,7 @@ class Distillation(Technique):
             state = own.state_dict()
             for name, weight in student.named_parameters():
                 if id(weight) not in known:
-                    weight.copy_(state[name])  # embeddings and the head, by name
+                    weight.copy_(state[name])  # embeddings and the head
 
     def _add_types(self, prepared: Prepared) -> None:
         """Add token types to the student's training rows if only the teacher reads them.
@@ -121,7 +121,7 @@ class Distillation(Technique):
                 "choose a teacher and a student with the same vocabulary."
             )
         if network.reads_types and not network.student_reads_types:
-            # The student drops them again before its forward pass (heads/teacher.py).
+            # The student removes token types again before its forward pass (heads/teacher.py).
             features[setup.trained] = replace(ours, token_types=theirs.token_types)
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:

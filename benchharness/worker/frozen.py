@@ -28,7 +28,7 @@ class FrozenFeatures(Technique):
     """Technique that leaves the encoder's weights unchanged."""
 
     whole_vocabulary = True  # the vocabulary is not trained, so cutting it would save nothing
-    every_state = True  # the states of all layers are computed, and cached for other heads
+    every_state = True  # all layers must have states of the same tokens
 
     def on_network(self, prepared: Prepared) -> None:
         """Replace the encoder and the tokens of the features with precomputed states."""
@@ -154,12 +154,12 @@ class FrozenEncoder(nn.Module):
 
         `input_ids` are the indices, `[rows, tokens]`.
         """
-        # Drop the padding: rows of one token were padded to a rounded width.
+        # Remove the padding of rows that have only one token.
         places = (input_ids[:, :1] if self.per_row else input_ids).cpu()
         number = bisect_right(self.firsts, int(places[0, 0])) - 1
         # (layers, places, size) at (rows, tokens) -> (layers, rows, tokens, size)
         states = self.tables[number][:, places - self.firsts[number]]
-        return (self.combined(states.to(input_ids.device).float()),)  # as an encoder's output[0]
+        return (self.combined(states.to(input_ids.device).float()),)  # a tuple, as encoders return
 
 
 class LiveEncoder(nn.Module):
@@ -179,7 +179,7 @@ class LiveEncoder(nn.Module):
     def forward(self, **inputs: Any) -> tuple[Tensor]:
         """Return the states `[rows, tokens, size]` of tokens `[rows, tokens]`."""
         table = every_layer(self.encoder, inputs)  # (layers + 1, rows, tokens, size)
-        if torch.is_autocast_enabled(table.device.type):  # round in the same way as the cache
+        if torch.is_autocast_enabled(table.device.type):  # round like the cached states
             table = table.bfloat16().float()
         return (self.combined(table[_chosen(self.features, table, self.encoder)]),)
 
@@ -195,7 +195,7 @@ def _chosen(features: str, table: Tensor, encoder: Any) -> slice:
             )
         return slice(number, number + 1)
     chosen = CHOSEN[features]
-    wanted = -(chosen.start or -1)  # number of layers, for slices from the end
+    wanted = -(chosen.start or -1)  # number of layers that a slice from the end needs
     if layers < wanted:
         raise ModelError(
             f"features={features} reads the last {wanted} layers, but this {family} encoder has "

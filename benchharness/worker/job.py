@@ -159,7 +159,7 @@ class _Job(Prepared):
         self.features, vocabulary = cut_vocabulary(self.network.encoder, self.features)
         for technique in self.techniques:
             technique.on_vocabulary(vocabulary)
-        # Without a writer, free the full embedding, which is most of XLM-R's weights.
+        # Without a writer, free the full embedding, which has most of XLM-R's weights.
         self.vocabulary = None if self.writer is None else vocabulary
 
     def evaluate(self, setup: TaskSetup, name: str) -> Evaluation:
@@ -188,7 +188,7 @@ class _Job(Prepared):
 
 
 def _prepare(work: Work) -> _Job:
-    """Prepare the network, data and provenance of a job."""
+    """Create and return the network, features and provenance of a job."""
     started = now()
     job, recipe, compute, report = work.job, work.recipe, work.compute, work.report
 
@@ -198,7 +198,7 @@ def _prepare(work: Work) -> _Job:
 
     # ---- Load the encoder, with the weights that the job starts from.
     encoder = load_pretrained(job, recipe)
-    keep = work.folders.get("keep") if compute.ranks.is_first else None  # one process writes
+    keep = work.folders.get("keep") if compute.ranks.is_first else None  # only the first writes
     # Created before a head removes the pooler and before the recipe changes the config.
     writer = None if keep is None else CheckpointWriter.of(encoder, keep, job)
     provenance = {
@@ -294,7 +294,7 @@ def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Re
         result, too_large, can_spare = _try(attempt, parts, checkpointing)
         if result is not None:
             return result
-        free_memory()  # here nothing refers to the attempt any more, not even a traceback
+        free_memory()  # at this point, no traceback refers to the attempt any more
         sentence = "ran out of memory and starts over"
         if can_spare:
             checkpointing = True
@@ -350,7 +350,7 @@ def _find_device(*, deterministic: bool) -> torch.device:
     """
     if not torch.cuda.is_available():
         told = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        if re.match(r"\d|GPU-|MIG-", told):  # a CPU would take hours, and emulate bf16
+        if re.match(r"\d|GPU-|MIG-", told):  # do not fall back to a CPU, which would take hours
             raise BenchError(
                 f"torch {torch.__version__} (CUDA: {torch.version.cuda}) cannot use GPU {told}: "
                 "install a torch for its driver (https://pytorch.org), or pass --device cpu."
@@ -399,7 +399,7 @@ def provenance_of(
         started=started,
     )
     found["model"]["tokenizer_source"] = tokenizer.source.to_json()
-    if stated := stated_pooling(Path(job.checkpoint)):  # in a sentence-transformers checkpoint
+    if stated := stated_pooling(Path(job.checkpoint)):  # only in sentence-transformers checkpoints
         found["model"]["stated_pooling"] = stated
     return {**found, "graphs": True} if compute.graphs else found
 
@@ -446,11 +446,11 @@ class JobState:
         and evaluations are compared by the mean of these scores.
         """
         training, meter, choice = self.training, self.training.meter, self.training.recipe.selection
-        with SIGNALS.held_back():  # a state must contain an evaluation and its weights, or neither
+        with SIGNALS.held_back():  # a snapshot must have an evaluation and its weights, or neither
             training.mark(*_marked(evaluations))
 
             if choice.held_out or choice.average_last > 1:
-                return  # dev is predicted with the final weights of the training
+                return  # dev will be predicted with the final weights
             if not choice.best_checkpoint or meter.best in (None, len(meter.values) - 1):
                 self.evaluations |= {each.name: each for each in evaluations}
 
@@ -554,5 +554,5 @@ def peak_memory() -> int:
     """Return the peak memory of this process on its device, in bytes."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
-    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): kilobytes on Linux
+    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2) returns kilobytes on Linux
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

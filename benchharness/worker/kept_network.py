@@ -49,14 +49,14 @@ def _made(folder: Path, job: Job, compute: Compute, *, task: str, every_state: b
     plugins_for(job, kept=True)
     work, is_class = Work.to_predict(job, compute), is_published(folder)
     recipe = work.recipe
-    if job.trust.remote_code and not is_class:  # the code is only in the checkpoint
+    if job.trust.remote_code and not is_class:  # only the checkpoint contains its code
         encoder = load_pretrained(job, recipe)
     else:
         whole = recipe.text is not None
         encoder = load_encoder(str(folder.absolute()), None, None, whole=whole)
     name = f"{job.model} (run {job.key[:12]})"
     if not is_class:
-        load_kept(encoder, folder, name)  # before a head removes the pooler
+        load_kept(encoder, folder, name)  # must precede load_run, whose heads may remove the pooler
     run = load_run(work, encoder, task=task, every_state=every_state)
     network: Any = run.setups[0].network
     if is_class:

@@ -88,7 +88,8 @@ def layer_states(source: Source, features: Features, report: Reporter) -> Tensor
     """
     path = cache_folder("states") / f"{_digest(source, features)}.npy"
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Jobs with different seeds start together and need the same states: one computes, others wait.
+    # Jobs with different seeds start together and need the same states: one computes them, and the
+    # others wait.
     with _alone(path, report):
         found = _map(path)
         if found is None:
@@ -122,7 +123,7 @@ def network_digest(network: Any) -> str:
 def _digest(source: Source, features: Features) -> str:
     """Return the SHA-256 (hex) of everything that the states depend on.
 
-    METHOD, a version number, stands for benchharness's code.
+    METHOD is a version number that stands for benchharness's code.
     """
     digest = hashlib.sha256()
     compute = (source.compute.precision, source.compute.device.type)
@@ -185,7 +186,7 @@ def _write(path: Path, source: Source, features: Features, report: Reporter) -> 
                 table = np.lib.format.open_memmap(draft.name, mode="w+", dtype=dtype, shape=shape)
             table[:, places] = states  # (layers + 1, places of the batch, size)
         assert table is not None, "a split has rows"
-        table.flush()  # before the rename that publishes the file
+        table.flush()  # the file must be complete before it is renamed
 
 
 def _compute(
@@ -206,7 +207,7 @@ def _compute(
             inputs.pop("marks", None)  # only the head reads them
             found = _read(every_layer(network, inputs), inputs["attention_mask"], source.tokens)
         if compute.precision == "bf16":
-            found = found.bfloat16().view(torch.int16)  # the same bits
+            found = found.bfloat16().view(torch.int16)  # NumPy has no bf16
         array: NDArray[Any] = found.cpu().numpy()
         return array
 

@@ -47,7 +47,7 @@ class SharedEncoder(nn.Module):
     def __init__(self, encoder: Any, networks: Sequence[nn.Module]) -> None:
         super().__init__()
         self.encoder = encoder
-        self.networks = nn.ModuleList(networks)  # they share the encoder above
+        self.networks = nn.ModuleList(networks)  # all of them use `self.encoder`
         # The last layer may skip the other tokens only if no head reads them.
         self.reads_first_token = all(getattr(n, "reads_first_token", False) for n in networks)
 
@@ -67,6 +67,6 @@ def share(encoder: Encoder, heads: Sequence[tuple[Head, Task]]) -> SharedEncoder
     networks = []
     for head, task in heads:
         if pooler is not None and not is_foreign(encoder.network):
-            encoder.network.pooler = pooler  # the previous head has removed it
+            encoder.network.pooler = pooler  # the previous head may have removed it
         networks.append(head.network(encoder, task))  # random weights in the order of the tasks
     return SharedEncoder(encoder.network, networks)

@@ -67,7 +67,7 @@ class TaskSetup:
     ) -> Self:
         """Return the setup of a task; its splits are selected from the job's `splits`."""
         task = find_task(name)
-        trained = f"{name}:train"  # this split is trained on and not predicted
+        trained = f"{name}:train"  # the split to train on, which is not predicted
         predicted = [split for split in splits if _leader(split) == name and split != trained]
         # The first technique with a head of its own wins.
         heads = (technique.head(task, encoder) for technique in techniques)
@@ -107,7 +107,7 @@ def _leader(split: str) -> str:
     return find_task(name).trained_on or name
 
 
-# Rows and networks of a job.
+# Functions that read the rows and create the network of a job.
 
 
 def read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
@@ -132,7 +132,7 @@ def load_pretrained(job: Job, recipe: Recipe) -> Encoder:
     revision = hub_revision(job.weights)
     is_text = recipe.text is not None
     encoder = load_encoder(job.checkpoint, revision, job.seed, job.trust, whole=is_text)
-    keep_layers(encoder, recipe.encoder.layers)  # after loading: each layer keeps its weights
+    keep_layers(encoder, recipe.encoder.layers)  # called when each layer has its weights
     return encoder
 
 
@@ -170,7 +170,7 @@ def load_run(
     """
     job, recipe = work.job, work.recipe
     encoder = encoder or load_pretrained(job, recipe)
-    with torch.random.fork_rng(devices=[]):  # a teacher must not change the heads' random weights
+    with torch.random.fork_rng(devices=[]):  # a teacher must not change heads' random weights
         techniques = techniques_of(work)
     if work.trains:  # before the heads are created: they read their dropout from the config
         set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
@@ -205,7 +205,8 @@ def hold_rows_out(
         for technique in techniques:
             rows[trained] = technique.learned_rows(rows[trained], setup.task)
         rows[trained] = setup.head.learned(rows[trained])
-        # After rows are held out: no pair may be trained on in one order and evaluated in another.
+        # Called after rows are held out, so that no pair is trained on in one order and evaluated
+        # in the other.
         rows[trained] = in_orders(rows[trained], orders)
 
 
@@ -219,7 +220,7 @@ def network_of(
 ) -> nn.Module:
     """Create the network of one or several tasks for a device; set the network of each setup.
 
-    `every_state` is described at `load_run`.
+    For `every_state`, see `load_run`.
     """
     made = (technique.shared_network(setups, encoder) for technique in techniques)
     network = next((each for each in made if each is not None), None)
@@ -229,7 +230,7 @@ def network_of(
     every_state = every_state or any(technique.every_state for technique in techniques)
     if getattr(network, "reads_first_token", False) and not every_state:
         use_first_token(encoder.network)
-    prepare_for(device, network)  # last, because the head has dropout too
+    prepare_for(device, network)  # called last, because it replaces the dropout of the head too
     return network
 
 

@@ -63,7 +63,7 @@ class Work:
 
     @classmethod
     def to_predict(cls, job: Job, compute: Compute) -> Self:
-        """Return the work of a job that is only used for prediction, without its teacher."""
+        """Return the Work of a job whose network is only used for prediction, without a teacher."""
         recipe, alone = Recipe.from_settings(job.settings), replace(job, teacher=None)
         return cls(job=alone, recipe=recipe, compute=compute, trains=False)
 
@@ -115,19 +115,19 @@ class Technique:
         return None
 
     def on_setups(self, setups: Sequence["TaskSetup"]) -> None:
-        """Change the heads, before the network is created."""
+        """Change the heads of the setups before the network is created."""
 
     def on_network(self, prepared: Prepared) -> None:
-        """Change the network or the features, after both were created."""
+        """Change the network or the features after both were created."""
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:
         """Adapt to a vocabulary that was cut to the tokens of the job's texts."""
 
     def to_predict(self, network: Any) -> None:
-        """Change a network that is used only for prediction, after its encoder was loaded."""
+        """Change a network that is only used for prediction after its encoder was loaded."""
 
     def before_writing(self, network: nn.Module) -> None:
-        """Change the encoder to a form that other programs can load, before it is written."""
+        """Change the encoder, before it is written, to a form that other programs can load."""
 
 
 TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {

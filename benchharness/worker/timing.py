@@ -212,7 +212,7 @@ class Side:
         """Return wall-clock time and processor time; the latter is 0 for a GPU."""
         if not self.work.compute.on_gpu:
             return np.array([time.perf_counter(), time.process_time()])
-        torch.cuda.synchronize()  # wait for the kernels that the host has queued
+        torch.cuda.synchronize()  # wait for all queued kernels, so that their time counts
         return np.array([time.perf_counter(), 0.0])
 
 

@@ -228,7 +228,7 @@ CONLLEVAL = Script(
         "FB1": entity_f1,
     }
 )
-"""Description of the script conlleval."""
+"""Numbers that the script conlleval prints, with the metric for each of them."""
 
 
 # Semantic roles: the arguments of a predicate, counted as in CoNLL-2005's script srl-eval.pl, which
@@ -249,9 +249,9 @@ class Argument(NamedTuple):
 def arguments(tags: Sequence[str]) -> list[Argument]:
     """Return the arguments that the tags of a proposition encode, without the predicate.
 
-    "C-ARG1" continues the last ARG1 before it, so both are one argument; without an ARG1 before it,
-    it is an ARG1 itself. Tags are decoded as in conlleval, so an "I-" tag that does not continue an
-    argument begins one.
+    "C-ARG1" continues the last ARG1 before it, so both are one argument. If there is no ARG1 before
+    "C-ARG1", it is an ARG1 itself. Tags are decoded as in conlleval, so an "I-" tag that does not
+    continue an argument begins one.
     """
     found: list[Argument] = []
     latest: dict[str, int] = {}
@@ -310,12 +310,12 @@ class Sums(NamedTuple):
 
     @property
     def recall(self) -> float:
-        """Recall; 0 for 0/0, as in the official scorer."""
+        """Recall; it is 0 instead of 0/0, as in the official scorer."""
         return self.recalled / self.gold if self.gold else 0.0
 
     @property
     def precision(self) -> float:
-        """Precision; 0 for 0/0."""
+        """Precision; it is 0 instead of 0/0, as in the official scorer."""
         return self.precise / self.predicted if self.predicted else 0.0
 
     @property
@@ -342,7 +342,7 @@ def _shared(gold: Clusters, predicted: Clusters) -> Counter[tuple[int, int]]:
 def _common(gold: Iterable[Iterable[Mention]], predicted: Clusters) -> Counter[tuple[int, int]]:
     """Count shared mentions like `_shared`, but for every gold cluster that contains the mention.
 
-    A mention that a gold cluster contains repeatedly is counted repeatedly.
+    If a gold cluster contains a mention several times, the mention is counted several times.
     """
     places = defaultdict[Mention, list[int]](list)
     for number, cluster in enumerate(gold):
@@ -393,7 +393,7 @@ def ceaf_e(gold: Clusters, predicted: Clusters) -> Sums:
     The similarity of two clusters is twice the number of shared mentions, divided by the sum of
     their sizes.
     """
-    import numpy as np  # noqa: PLC0415  (only used with scipy)
+    import numpy as np  # noqa: PLC0415  (needed only with scipy)
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (importing takes a second)
 
     alike = np.zeros((len(gold), len(predicted)))
@@ -463,7 +463,8 @@ def bare_chunks(tags: Sequence[str]) -> list[Entity]:
     """Return the entities that seqeval decodes from part-of-speech tags of Universal Dependencies.
 
     "O" marks the end of a sentence. Adjacent words of the same type form one entity. As in seqeval,
-    the tag X after "O" does not set a new start, so its entity starts where the previous one did.
+    the tag X after "O" does not set a new start, so an entity of type X starts where the previous
+    entity did.
     """
     found: list[Entity] = []
     begin, last, last_kind = 0, "O", ""
