@@ -137,7 +137,7 @@ def _propositions(rows: Sequence[Row]) -> list[Row]:
         for count, frame in enumerate(sentence["srl_frames"])
     ]
     if rows and not found:
-        raise ValueError("no sentence has a proposition")
+        raise ValueError("no sentence has a predicate with its arguments")
     return found
 
 

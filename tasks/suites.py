@@ -42,7 +42,7 @@ GLUE_9 = ScoreRule(
         "glue/rte": ("accuracy",),
         "glue/wnli": ("accuracy",),
     },
-    cite="Wang et al., GLUE, ICLR 2019: tasks weigh the same, their metrics averaged first",
+    cite="Wang et al., GLUE, ICLR 2019: mean over tasks, after averaging the metrics of each task",
 )
 
 SUPERGLUE_8 = ScoreRule(
@@ -64,7 +64,7 @@ GLUE_8 = replace(
     GLUE_9,
     name="GLUE-8",
     cells={task: cells for task, cells in GLUE_9.cells.items() if task != "glue/wnli"},
-    cite="Portes et al., MosaicBERT, NeurIPS 2023: GLUE's rule with WNLI left out",
+    cite="Portes et al., MosaicBERT, NeurIPS 2023: GLUE's rule without WNLI",
 )
 
 GLUE_8_DEV = replace(
@@ -75,54 +75,54 @@ GLUE_8_DEV = replace(
         **dict.fromkeys(("glue/mrpc", "glue/qqp", "glue/mnli"), ("accuracy",)),
         "glue/stsb": ("pearson",),
     },
-    cite="Liu et al., RoBERTa, 2019, table 8: one metric per task, WNLI left out",
+    cite="Liu et al., RoBERTa, 2019, table 8: one metric per task, without WNLI",
 )
 
 GLUE_8_DEV_SPEARMAN = replace(
     GLUE_8_DEV,
     name="GLUE-dev-8-spearman",
     cells={**GLUE_8_DEV.cells, "glue/stsb": ("spearman",)},
-    cite="Clark et al., ELECTRA, ICLR 2020: one metric per task, WNLI left out, STS-B by Spearman",
+    cite="Clark et al., ELECTRA, ICLR 2020: one metric per task, Spearman for STS-B, without WNLI",
 )
 
 GLUE_9_DEV = replace(
     GLUE_9,
     name="GLUE-dev-9",
     cells={**GLUE_9.cells, "glue/mnli": ("accuracy",)},
-    cite="transformers, distillation README: macro score on dev with WNLI, matched MNLI only",
+    cite="transformers, distillation README: macro score on dev with WNLI and only matched MNLI",
 )
 
 
 # fmt: off
 _ONE = (
     ("SQuAD", "f1", ("squad/v1.1", "squad/v2.0"),
-     "benchharness: the mean of both versions' F1; papers print the versions apart"),
+     "benchharness: the mean of both versions' F1; papers report the versions separately"),
     ("SQuAD-1.1", "f1", ("squad/v1.1",), "Rajpurkar et al., SQuAD: 100,000+ Questions, EMNLP 2016"),
     ("SQuAD-2.0", "f1", ("squad/v2.0",), "Rajpurkar et al., Know What You Don't Know, ACL 2018"),
     ("RACE", "accuracy", ("race/all",),
-     "Lai et al., RACE, EMNLP 2017: middle and high pooled"),
+     "Lai et al., RACE, EMNLP 2017: accuracy on both levels together"),
     ("CoNLL-2003", "f1", ("conll2003/ner",),
      "Tjong Kim Sang and De Meulder, CoNLL-2003 shared task, 2003: entity F1"),
     ("CoNLL-2012", "f1", ("conll2012/coref", "conll2012/srl"),
-     "benchharness: the mean of both tasks' F1; papers print the tasks apart"),
+     "benchharness: the mean of both tasks' F1; papers report the tasks separately"),
     ("CoNLL-2012-coref", "f1", ("conll2012/coref",),
      "Pradhan et al., CoNLL-2012 shared task: the mean F1 of MUC, B3 and CEAF-e"),
     ("CoNLL-2012-SRL", "f1", ("conll2012/srl",),
-     "Carreras and Màrquez, CoNLL-2005 shared task: F1 of arguments, predicates given"),
+     "Carreras and Màrquez, CoNLL-2005 shared task: F1 of the arguments of given predicates"),
     ("SWAG", "accuracy", ("swag/regular",), "Zellers et al., SWAG, EMNLP 2018"),
     ("SNLI", "accuracy", ("snli/snli",),
      "Bowman et al., A Large Annotated Corpus (SNLI), EMNLP 2015"),
     ("BLiMP", "accuracy", ("blimp/blimp",),
      "Warstadt et al., BLiMP, TACL 2020: the mean of the 67 paradigms"),
     ("Minimal-pairs", "accuracy", tuple(task.name for task in PAIR_TASKS),
-     "benchharness: the mean over sets, each the mean over its groups as babylm-eval has it"),
+     "benchharness: the mean over sets of the mean over each set's groups, as in babylm-eval"),
     ("Pseudo-perplexity", "token_likelihood", ("text/pseudo-perplexity",),
-     "Salazar et al., ACL 2020: 1 through exp of the mean loss of all tokens"),
+     "Salazar et al., ACL 2020: 1 / exp(mean loss over all tokens)"),
     ("BEIR-14", "ndcg_10", tuple(task.name for task in BEIR_TASKS),
-     "benchharness: the mean of Thakur et al., NeurIPS 2021, with CQADupstack left out"),
+     "benchharness: the mean of Thakur et al., NeurIPS 2021, without CQADupstack"),
     ("Retrieval", "ndcg_10", ("retrieval/folder",), "benchharness: a folder in BEIR's layout"),
     ("Needle", "accuracy", tuple(task.name for task in NEEDLE_TASKS),
-     "benchharness: the mean over lengths, as Zhu et al., LongEmbed, EMNLP 2024"),
+     "benchharness: the mean over lengths, as in Zhu et al., LongEmbed, EMNLP 2024"),
 )
 # fmt: on
 """Rules that average one score per task, as (rule name, score name, tasks, citation)."""
@@ -130,7 +130,7 @@ _ONE = (
 EFFICIENCY = ScoreRule(
     name="Efficiency",
     cells=dict.fromkeys(("efficiency/fixed-512", "efficiency/drawn-256"), SPEEDS),
-    cite="benchharness: tokens per second in percent of the reference, the mean of both lengths",
+    cite="benchharness: tokens per second in percent of the reference's, the mean of both lengths",
 )
 
 _GLUE_RULES = (GLUE_9, GLUE_8, GLUE_8_DEV, GLUE_8_DEV_SPEARMAN, GLUE_9_DEV, SUPERGLUE_8)

@@ -481,7 +481,7 @@ def check_labels(task: Task, split: str, examples: Iterable[Example]) -> None:
     """Raise BenchError if any example hides its gold answer, because it cannot be scored."""
     if any(example.is_hidden for example in examples):
         raise BenchError(
-            f"{task.name} {split} hides its labels: only the official server can score it."
+            f"the labels of {task.name} {split} are hidden: only the official server can score it."
         )
 
 

@@ -138,8 +138,8 @@ def _cause(lost: Collection[str], unread: Collection[str]) -> str:
     if len(ends) == 1:
         mark = ends.pop()
         return (
-            f"the file's names begin with {mark!r}, like those of a larger network. Save only the "
-            "encoder, with its save_pretrained(FOLDER)."
+            f"the names in its file begin with {mark!r}, like those of a larger network. Save only "
+            "the encoder, with its save_pretrained(FOLDER)."
         )
     return "the checkpoint is damaged, or its config.json specifies the wrong family."
 

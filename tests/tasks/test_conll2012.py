@@ -148,7 +148,7 @@ def test_files_without_chains_or_propositions_are_an_error(tmp_path: Path):
     )
     with pytest.raises(DataError, match="no document has a coreference chain"):
         read_task(tmp_path, "conll2012/coref", bare)
-    with pytest.raises(DataError, match="no sentence has a proposition"):
+    with pytest.raises(DataError, match="no sentence has a predicate"):
         read_task(tmp_path, "conll2012/srl", "\n".join(PLAIN.splitlines()[11:]))
 
 
