@@ -27,7 +27,7 @@ ENTITY_TAGS = (
 
 
 def _arrange(rows: Sequence[Row]) -> list[Row]:
-    """Convert the tags to IOB2, and add the document of each row.
+    """Convert the tags of the rows to IOB2, and add to each row the document that contains it.
 
     The official files use IOB1, and the hub's rows use IOB2. The document is None if the source
     does not mark where documents begin.
@@ -40,9 +40,9 @@ def _arrange(rows: Sequence[Row]) -> list[Row]:
 
 
 def _surroundings(rows: Sequence[Row]) -> list[Surroundings | None]:
-    """Return the document of each sentence.
+    """Return the document that contains each sentence, one item per row.
 
-    It is None for rows from the hub and from files without -DOCSTART- lines.
+    The item is None for rows from the hub and from files without -DOCSTART- lines.
     """
     if not any(row.get("document") for row in rows):
         return [None] * len(rows)
@@ -73,7 +73,7 @@ NER = TagTask(
     source=Source(
         hub="eriktks/conll2003",
         # The main branch has a loading script, which `datasets` does not run. This branch is the
-        # hub's automatic conversion, which has no named configs and changes only with the data set.
+        # hub's automatic conversion to Parquet. It has no named configs.
         config="default",
         revision="refs/convert/parquet",
         home="conll2003",

@@ -16,10 +16,10 @@ class FoundTask(Protocol):
 
     Attributes:
         task: The task.
-        data: The value of `--data` with which its rows are read: "hub", or a path.
+        data: The value of `--data` from which the task's rows are read: "hub", or a path.
         sentences: Notes for the user about the columns, the rows and the labels.
-        leaks: For each split except train, the number of its texts that are identical to a text in
-            train, and the number of near duplicates.
+        leaks: Number of texts that are identical to a text in train, and number of texts that are
+            near duplicates of one, keyed by split; train itself is left out.
     """
 
     @property
@@ -33,7 +33,7 @@ class FoundTask(Protocol):
 
 
 class DataOptions(TypedDict):
-    """Options of `bench run` with which rows are read; `hub` is true if they are on the hub."""
+    """Options of `bench run` for reading custom data; `hub` is true for a data set on the hub."""
 
     hub: bool
     columns: str
@@ -45,8 +45,8 @@ class DataOptions(TypedDict):
 class CustomTasks(Protocol):
     """Module of an extension that creates tasks from users' own data.
 
-    A definition describes such a task completely, as plain data. A job passes the definition to its
-    worker process, which recreates the task.
+    The definition of such a task describes the task completely, as plain data. A job passes the
+    definition to its worker process, which recreates the task.
     """
 
     def find_own(self, place: str, **options: Unpack[DataOptions]) -> FoundTask:
@@ -67,18 +67,18 @@ class CustomTasks(Protocol):
         """Create the task from its definition, register it, and return it."""
 
     def code_of(self, definition: Mapping[str, Any]) -> list[Code]:
-        """Return the code of the metrics that a definition names; usually there is none."""
+        """Return the third-party code of a definition's metrics; usually an empty list."""
 
     def without_paths(
         self, definition: Mapping[str, Any], shorten: Callable[[str, Sequence[str]], str]
     ) -> Mapping[str, Any]:
-        """Return the definition with its paths shortened; the name of the task is not changed."""
+        """Return a copy of the definition with shortened paths and the same task name."""
 
     def read_task(self, file: Path) -> tuple[Task, Mapping[str, Any]]:
         """Read a task and the settings of its recipe from a TOML file.
 
         Raises:
-            BenchError: The file has mistakes; the message has one line for each of them.
+            BenchError: The file has mistakes. The message has one line per mistake.
         """
 
 
@@ -93,8 +93,8 @@ def custom_tasks() -> CustomTasks:
             module = import_module(f"{extension.package}.{extension.custom_tasks}")
             return cast("CustomTasks", module)
     raise BenchError(
-        "tasks of your own data need an extension that makes them, such as custom_data of "
-        "benchharness: install benchharness whole."
+        "no installed extension can create tasks from your own data: install the full benchharness "
+        "package, which includes the extension custom_data."
     )
 
 
@@ -105,5 +105,5 @@ def define_task(definition: Mapping[str, Any] | None) -> None:
 
 
 def code_of(definition: Mapping[str, Any] | None) -> list[Code]:
-    """Return the code of the metrics that a custom task's definition names; usually none."""
+    """Return the third-party code of the metrics of a custom task; usually an empty list."""
     return custom_tasks().code_of(definition) if definition else []

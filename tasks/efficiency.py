@@ -24,7 +24,7 @@ DOCUMENTS = 8192
 """Number of documents in each efficiency task; `--limit` reduces it."""
 
 MINI = 8
-"""Number of documents in mini data, and the factor by which they are shorter."""
+"""Number of documents in the mini data, and the factor by which these documents are shorter."""
 
 _SEED, _SHORTEST = 42, 16
 
@@ -38,7 +38,7 @@ def _documents(mean: int, spread: int, longest: int, _: str, place: Path | None)
     The lengths are clipped as in the script of ModernBERT's paper.
     """
     scale = MINI if place == mini_folder() else 1
-    draw = Random(_SEED)  # noqa: S311  (no secret)
+    draw = Random(_SEED)  # noqa: S311  (not used for security)
     drawn = (round(draw.gauss(mean, spread) / scale) for _ in range(DOCUMENTS))
     lengths = [min(max(n, _SHORTEST), longest // scale) for n in drawn]
     kept = lengths[:MINI] if scale > 1 else lengths
@@ -54,8 +54,8 @@ def _own(convert: Callable[[Row], PairExample], row: Row) -> TimedExample:
     return TimedExample(id=found.id, text_a=found.text_a, text_b=found.text_b)
 
 
-# Metrics of efficiency. They use CPU time if it was measured, because wall time also depends on
-# other processes.
+# Efficiency metrics. They use CPU time if it was measured, because wall time also depends on other
+# processes.
 
 
 def _speed(phase: Phase) -> TimedMetric:
@@ -103,7 +103,7 @@ def _metric(name: str, compute: Any) -> TimedMetric:
 
 
 SPEEDS = ("predict_speed", "train_speed")
-"""Names of the metrics that count: throughput divided by the reference model's throughput."""
+"""Metrics that count for the score: throughput divided by the reference model's throughput."""
 
 _METRICS = (_speed("predict"), _speed("train"))
 _DETAILS = (

@@ -1,4 +1,4 @@
-"""Examples and predictions: one class of each per type of model head.
+"""Examples and predictions: one example class and one prediction class per type of model head.
 
 The label of an example is None if the benchmark hides it; scoring such an example raises
 BenchError. Labels are names ("entailment") instead of integers, because data sources number the
@@ -28,23 +28,23 @@ NOT_IN_FINGERPRINT = {"beside": True}
 
 
 class Traits(NamedTuple):
-    """Properties of an example for code that does not depend on the type of answers.
+    """Properties that examples of all types have in common, for code that handles any task.
 
     Attributes:
         texts: All input texts; the context comes first, then the question.
         shown: Text that identifies the example for a reader: the question, or else the main text.
-        own_texts: Texts that leak the example if they also occur in train. If this is empty, an
-            example is leaked if all its `texts` occur there together.
+        own_texts: Texts whose occurrence in train means that the example is leaked. If it is empty,
+            an example is leaked if all its `texts` occur in train together.
         claims: Texts in which a negation matters. Long passages are left out, because nearly all of
             them contain a negation.
         asked: The question, or "" if there is none.
-        passage: Text or group that other rows may share and that would leak this row; None if no
-            row shares it.
+        passage: Text or group that several rows may share, and that would leak this row if one of
+            the others were in train; None if there is no such text or group.
         stratum: Stratum for stratified sampling, usually the label.
         slices: Names of the benchmark's own slices that contain the example.
         labels: Names of the example's labels or tags.
         is_blank: True if a text of the example is empty.
-        is_unlearnable: True if none of the answers can be learned.
+        is_unlearnable: True if no gold answer is in the context or among the options.
     """
 
     texts: tuple[str, ...]
@@ -86,7 +86,7 @@ class Example:
 
     @property
     def content(self) -> Hashable:
-        """Content of the row without its id and answer, which is equal for duplicate rows.
+        """Content of the row without its id and answer. Duplicate rows have the same content.
 
         Overrides must be fast, because this is computed for every row.
         """
@@ -94,7 +94,7 @@ class Example:
 
     @property
     def traits(self) -> Traits:
-        """Properties that examples of all classes have."""
+        """Properties that examples of all classes have in common."""
         raise NotImplementedError
 
     @property
@@ -112,7 +112,7 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """Base class of predictions, which are answers to the example with the same id."""
+    """Base class of predictions; a prediction answers the example with the same id."""
 
     id: str
 
@@ -200,7 +200,7 @@ class TimedExample(PairExample):
 class SpanExample(Example):
     """Question about a context, with its gold answers.
 
-    Only some tasks use the fields after `title`.
+    Only some tasks use the fields listed after `title`.
 
     Attributes:
         question: The question.
@@ -271,13 +271,13 @@ class SpanExample(Example):
 
 
 def fact_names(example: SpanExample) -> dict[int, tuple[str, int]]:
-    """Return the official names (title, number) of sentences and absent facts, keyed by index."""
+    """Return the official name (title, number) of each sentence and absent fact, by its index."""
     names = _sentence_names(example.context, example.sentences)
     absent = (fact for fact in example.facts if fact >= len(names))
     return dict(enumerate(names)) | dict(zip(absent, example.absent, strict=True))
 
 
-@lru_cache(maxsize=2**13)  # exceeds the size of dev, because several metrics need each question
+@lru_cache(maxsize=2**13)  # more than the questions in dev, which several metrics read
 def _sentence_names(
     context: str, sentences: tuple[tuple[int, int], ...]
 ) -> tuple[tuple[str, int], ...]:
@@ -286,7 +286,7 @@ def _sentence_names(
     counts: Counter[int] = Counter()
     names = list[tuple[str, int]]()
     for start, _ in sentences:
-        # A paragraph is the line after its title, and may end with an empty sentence.
+        # A paragraph is the line that follows its title. It may end with an empty sentence.
         line = bisect_right(starts, start) - 1
         names.append((lines[line - 1], counts[line]))
         counts[line] += 1
@@ -439,9 +439,9 @@ class TimedPrediction(Prediction):
 
     Attributes:
         tokens: Number of tokens without padding.
-        train: Share of this document, by tokens, in the times of a training pass over all
-            documents: wall time, CPU time (0 on a GPU), and the reference model's CPU time (on a
-            GPU, its wall time).
+        train: This document's share, in proportion to its tokens, of the times of a training pass
+            over all documents: wall time, CPU time (0 on a GPU), and the reference model's CPU time
+            (on a GPU, its wall time).
         predict: The same three times for a prediction pass.
         alone: Wall time and CPU time of predicting this document alone.
         peaks: Peak memory of the process in bytes during prediction and during training, measured
@@ -483,7 +483,7 @@ class SpanPrediction(Prediction):
 
     @property
     def abstains(self) -> bool:
-        """True if the prediction is "no answer" instead of the text."""
+        """True if the prediction is "no answer" instead of `text`."""
         return self.no_answer_score > self.threshold
 
 

@@ -36,7 +36,7 @@ class Code(NamedTuple):
 
 
 def modules_in(folder: Path, pattern: str = "**/*") -> dict[str, Path]:
-    """Return the files below a folder that Python can import, keyed by their relative paths."""
+    """Return the files in a folder tree that Python can import, keyed by their relative paths."""
     return {
         path.relative_to(folder).as_posix(): path
         for path in sorted(folder.glob(pattern))
@@ -93,7 +93,7 @@ def begin(*, trust: bool = False) -> None:
 
 
 def name_code(codes: Iterable[Code]) -> None:
-    """Allow code for the current command. A worker process allows the code named by its job."""
+    """Allow code for the current command; a worker process allows the code that its job names."""
     _named.update(code.key for code in codes)
 
 
@@ -108,7 +108,7 @@ def named_code() -> frozenset[str]:
 
 
 def remember_code(keys: Iterable[str]) -> None:
-    """Allow the code that earlier commands named for the store which is now open.
+    """Allow the code that earlier commands named for the store that is now open.
 
     This replaces the code that was remembered for another store.
     """
@@ -121,7 +121,7 @@ def require_named(codes: Iterable[Code]) -> None:
     for code in codes:
         if not {_ANY, code.key} & (_named | _of_plugins | _remembered):
             raise ForeignCodeError(
-                f"the metric {Path(code.place).name} is code that no command here has named for "
-                "this leaderboard, so it was not loaded: read it, then give --trust-remote-code, "
-                "or repeat the run that names it by --metric."
+                f"the metric {Path(code.place).name} is third-party code that no earlier command "
+                "has allowed for this leaderboard, so it was not loaded. Read the code, then pass "
+                "--trust-remote-code, or repeat the run with --metric."
             )

@@ -33,7 +33,7 @@ EMPTY = "rows with an empty text count like others"
 PairMetric = Metric[PairPrediction, PairExample]
 
 
-def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
+def pair_task(  # noqa: PLR0913 - one keyword per property of a task
     *,
     name: str,
     folder: str,
@@ -58,8 +58,8 @@ def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
         name: Full name of the task, "suite/config". The parts are also the folder of the suite and
             the config of the hub's data set.
         folder: Folder of the task's files inside the folder of the suite.
-        texts: Names of the hub's columns with text a and, if there is one, text b, in this order.
-            The values are the columns of the official files.
+        texts: Columns of the official files with text a and, if there is one, text b, in this
+            order, keyed by the names of the hub's columns.
         metrics: Metrics that count for the task's score.
         label: Column of the label in the official files.
         labels: Names of the classes in the order of the hub and of the logits; empty for a
@@ -82,8 +82,8 @@ def pair_task(  # noqa: PLR0913 - a declaration, one keyword per fact
     suite, _, config = name.partition("/")
     if label_texts and len(label_texts) != len(labels):
         raise BenchError(
-            f"the task {name!r} has {len(labels)} labels and {len(label_texts)} label_texts: "
-            "expected as many."
+            f"the task {name!r} has {len(labels)} labels but {len(label_texts)} label_texts: "
+            "expected one text per label."
         )
     source = Source(
         hub=hub,
@@ -182,8 +182,8 @@ MRPC = _glue_task(
     label="Quality",
     labels=("not_equivalent", "equivalent"),
     label_texts="01",
-    # The original corpus has the same test file, but its training file has GLUE's train and dev
-    # rows mixed.
+    # The original corpus has the same test file, but its training file contains GLUE's train and
+    # dev rows in mixed order.
     splits=tsv_splits("MRPC")
     | {
         "test": Split(
@@ -215,7 +215,7 @@ QQP = _glue_task(
 
 
 def _mnli(split: str, genres: str) -> tuple[str, ...]:
-    """Return the possible files of a split; matched and mismatched ones may be in own folders."""
+    """Return the possible paths of a file: genres may be in one folder or in separate folders."""
     apart = f"MNLI_{genres}"
     return f"MNLI/{split}_{genres}.tsv", f"{apart}/{split}_{genres}.tsv", f"{apart}/{split}.tsv"
 
@@ -285,7 +285,7 @@ AX_CATEGORIES = {
 
 
 def _diagnostic(row: Row) -> PairExample:
-    """Convert a row; its categories are those whose columns are not empty.
+    """Convert a row of the diagnostic set; its categories are those with a nonempty column.
 
     The hub's rows lack these columns.
     """
@@ -302,7 +302,7 @@ AX = PairTask(
         revision=REVISION,
         home="glue",
         spellings=SPELLINGS,
-        # The first file has labels and categories; the other files and the hub hide them.
+        # Only the first file has labels and categories; the other files and the hub hide them.
         splits={
             "test": Split(
                 hub="test",
@@ -333,7 +333,7 @@ AX = PairTask(
 )
 
 GLUE_TASKS: tuple[PairTask, ...] = (COLA, SST2, MRPC, STSB, QQP, MNLI, QNLI, RTE, WNLI, AX)
-"""Tasks in the order of the GLUE leaderboard's columns."""
+"""GLUE's tasks in the order of the columns of the official leaderboard."""
 
 
 # SNLI, which is not part of GLUE: does a caption entail a sentence? (Bowman et al., EMNLP 2015)

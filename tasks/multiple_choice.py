@@ -38,7 +38,8 @@ def _in_passages(rows: Sequence[Row]) -> list[Row]:
     found = {LEVELS[_passage(name)[0]] for name in asked}
     if absent := [level for level in LEVELS if level not in found]:
         raise ValueError(
-            f"it has no passage of the level {' or '.join(absent)}, and RACE's score is over both"
+            f"it has no passage of the level {' or '.join(absent)}, but RACE's score needs both "
+            "levels"
         )
     return sorted(numbered, key=lambda row: (_passage(text(row, "example_id")), row["number"]))
 
@@ -113,7 +114,7 @@ SWAG = ChoiceTask(
     source=Source(
         hub="allenai/swag",
         config="regular",
-        revision="main",  # no commit is pinned, because only a single public file names one
+        revision="main",  # not pinned to a commit
         home="swag",
         spellings={"swag": ("swagaf",)},
         format="csv",

@@ -30,7 +30,7 @@ def subset(examples: Sequence[Example], limit: int) -> list[Example]:
     depends only on ids, groups and strata. Raises BenchError for a limit below 1.
     """
     if limit < 1:
-        raise BenchError(f"a limit of {limit} rows leaves nothing to read: give 1 or more.")
+        raise BenchError(f"the limit is {limit} rows: expected 1 or more.")
     return [examples[index] for index in sample(examples, limit, attrgetter("unit"))]
 
 
@@ -132,8 +132,8 @@ def draw_shots(rows: SplitRows, number: int, seed: int) -> SplitRows:
     """
     if number > len(rows.examples):
         raise DataError(
-            f"{number} shots cannot be drawn from {len(rows.examples)} training rows: ask for "
-            "fewer, or train on all of them without --shots."
+            f"{number} shots cannot be drawn from {len(rows.examples)} training rows: request "
+            "fewer shots, or omit --shots to train on all rows."
         )
     return _some(rows, sample(rows.examples, number, attrgetter("unit"), f"{seed} "))
 
@@ -151,8 +151,8 @@ def hold_out(rows: SplitRows, share: float) -> tuple[SplitRows, SplitRows]:
     left = [index for index in range(len(rows.examples)) if index not in taken]
     if not left:
         raise DataError(
-            f"of {len(rows.examples)} training rows a share of {share:g} cannot be held out: "
-            "nothing would be left to train on, so give more rows or a smaller share."
+            f"of {len(rows.examples)} training rows, a share of {share:g} cannot be held out, "
+            "because no row would be left for training: add rows, or hold out a smaller share."
         )
     return _some(rows, left), _some(rows, held)
 
@@ -162,7 +162,7 @@ def _some(rows: SplitRows, indices: Iterable[int]) -> SplitRows:
 
 
 def part_of(examples: Iterable[Example]) -> SplitRows:
-    """Create SplitRows, with a new fingerprint, from selected or derived examples of a split."""
+    """Create SplitRows with a new fingerprint from examples that were selected or derived."""
     kept = tuple(examples)
     return SplitRows(examples=kept, fingerprint=fingerprint(kept))
 
@@ -210,10 +210,14 @@ def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitR
     ]
     chosen = [example for example in examples if not task.leaves_out(split, example)]
     if not chosen:
-        raise DataError(f"{place} is empty: expected at least one row, get the official file.")
+        raise DataError(
+            f"{place} is empty, but needs at least one row: download the official file."
+        )
     name, times = Counter(example.id for example in chosen).most_common(1)[0]
     if times > 1:
-        raise DataError(f"{place} has {times} rows with the id {name!r}: get the official file.")
+        raise DataError(
+            f"{place} has {times} rows with the id {name!r}: download the official file."
+        )
     kept = tuple(chosen if limit is None else subset(chosen, limit))
     return SplitRows(
         examples=kept,
@@ -240,8 +244,8 @@ def read_train(task: Task, languages: str, data: Data, limit: int | None = None)
     wanted = [*known] if languages == "all" else languages.split("+")
     if unknown := [code for code in wanted if code not in known]:
         raise DataError(
-            f"{task.name} has no training rows in {unknown[0]!r}: it has {', '.join(known)}; give "
-            "some of them as train_languages."
+            f"{task.name} has no training rows in {unknown[0]!r}: set train_languages to some of "
+            f"{', '.join(known)}."
         )
     parts = {code: read(task, known[code], data, limit) for code in wanted}
     examples = (replace(e, id=f"{code}-{e.id}") for code in parts for e in parts[code].examples)
@@ -255,8 +259,8 @@ def _convert(task: Task, row: Row, place: str) -> Example:
         example = task.convert(row)
     except (BenchError, KeyError, TypeError, ValueError, IndexError) as error:
         # The text of a KeyError is the name of the missing column.
-        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-        raise DataError(f"{place} does not convert: {reason.removesuffix('.')}.") from error
+        reason = f"it has no column {error}" if isinstance(error, KeyError) else str(error)
+        raise DataError(f"{place} cannot be converted: {reason.removesuffix('.')}.") from error
     if fault := find_fault(task, example):
         raise DataError(f"{place} {fault}.")
     odd: Any = row.get(ODDITIES)
@@ -274,7 +278,7 @@ def fingerprint(examples: Iterable[Example]) -> str:
     for example in examples:
         kind: Any = type(example)
         left = _left_out(kind)
-        # Fields in `left` are dropped if they have the value there, or always if it is "...".
+        # A field in `left` is dropped if it has the value given there, or always if that is "...".
         said = {k: v for k, v in vars(example).items() if k not in left or left[k] not in (v, ...)}
         digest.update(encode([type(example).__name__, said]).encode() + b"\n")
     return digest.hexdigest()
@@ -291,7 +295,7 @@ def _left_out(kind: Any) -> Mapping[str, object]:
 
 
 def document_digest(examples: Iterable[Example]) -> str:
-    """Return the SHA-256 (hex) of the documents that contain the examples, and of their positions.
+    """Return the SHA-256 (hex) of the examples' documents and of their positions in them.
 
     Returns an empty text if any example is not a sentence with a document.
     """

@@ -67,9 +67,9 @@ def question(row: Row) -> SpanExample:
 def find_answer(context: str, answer: str, start: int) -> int:
     """Return the character offset at which an answer starts in its context.
 
-    This is `start` if the answer is there. `start` may also count UTF-8 bytes, as in TyDi QA's own
-    files, or UTF-16 code units, as in Java programs. Otherwise this is the occurrence nearest to
-    `start`, or -1 if the answer does not occur in the context.
+    The result is `start` if the answer is there. `start` may also count UTF-8 bytes, as in TyDi
+    QA's own files, or UTF-16 code units, as in Java programs. Otherwise the result is the offset of
+    the occurrence nearest to `start`, or -1 if the answer does not occur in the context.
     """
     if start >= 0 and context.startswith(answer, start):
         return start

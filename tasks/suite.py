@@ -19,7 +19,7 @@ Scores = Mapping[str, Mapping[str, float]]
 def complete_mean(values: Sequence[float | None]) -> float | None:
     """Return the mean of the values; None if one of them is missing."""
     known = [value for value in values if value is not None]
-    # The result is the same as that of fmean, which takes several times as long for few values.
+    # fmean would return the same number, but takes several times as long for few values.
     return fsum(known) / len(known) if len(known) == len(values) else None
 
 
@@ -27,7 +27,7 @@ def complete_mean(values: Sequence[float | None]) -> float | None:
 class ScoreRule:
     """Rule that averages the scores within each task, and then over all tasks of a suite.
 
-    Scores may be fractions or percentages, if all of them have the same unit.
+    Scores may be fractions or percentages, but all of them must have the same unit.
 
     Attributes:
         name: Name of the rule, e.g. "GLUE-9".
@@ -40,7 +40,7 @@ class ScoreRule:
     cite: str
 
     def task_score(self, task: str, scores: Mapping[str, float]) -> float | None:
-        """Return the mean of a task's scores that count; None if one of them is missing."""
+        """Return the mean of the scores that count for a task; None if one of them is missing."""
         return complete_mean([scores.get(cell) for cell in self.cells[task]])
 
     def score(self, scores: Scores) -> float | None:

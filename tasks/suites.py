@@ -36,7 +36,7 @@ GLUE_9 = ScoreRule(
         "glue/rte": ("accuracy",),
         "glue/wnli": ("accuracy",),
     },
-    cite="Wang et al., GLUE, ICLR 2019: tasks weigh the same, their metrics averaged first",
+    cite="Wang et al., GLUE, ICLR 2019: mean over tasks, after averaging the metrics of each task",
 )
 
 SUPERGLUE_8 = ScoreRule(
@@ -58,7 +58,7 @@ GLUE_8 = replace(
     GLUE_9,
     name="GLUE-8",
     cells={task: cells for task, cells in GLUE_9.cells.items() if task != "glue/wnli"},
-    cite="Portes et al., MosaicBERT, NeurIPS 2023: GLUE's rule with WNLI left out",
+    cite="Portes et al., MosaicBERT, NeurIPS 2023: GLUE's rule without WNLI",
 )
 
 GLUE_8_DEV = replace(
@@ -69,32 +69,32 @@ GLUE_8_DEV = replace(
         **dict.fromkeys(("glue/mrpc", "glue/qqp", "glue/mnli"), ("accuracy",)),
         "glue/stsb": ("pearson",),
     },
-    cite="Liu et al., RoBERTa, 2019, table 8: one metric per task, WNLI left out",
+    cite="Liu et al., RoBERTa, 2019, table 8: one metric per task, without WNLI",
 )
 
 GLUE_8_DEV_SPEARMAN = replace(
     GLUE_8_DEV,
     name="GLUE-dev-8-spearman",
     cells={**GLUE_8_DEV.cells, "glue/stsb": ("spearman",)},
-    cite="Clark et al., ELECTRA, ICLR 2020: one metric per task, WNLI left out, STS-B by Spearman",
+    cite="Clark et al., ELECTRA, ICLR 2020: one metric per task, Spearman for STS-B, without WNLI",
 )
 
 GLUE_9_DEV = replace(
     GLUE_9,
     name="GLUE-dev-9",
     cells={**GLUE_9.cells, "glue/mnli": ("accuracy",)},
-    cite="transformers, distillation README: macro score on dev with WNLI, matched MNLI only",
+    cite="transformers, distillation README: macro score on dev with WNLI and only matched MNLI",
 )
 
 
 # fmt: off
 _ONE = (
     ("SQuAD", "f1", ("squad/v1.1", "squad/v2.0"),
-     "benchharness: the mean of both versions' F1; papers print the versions apart"),
+     "benchharness: the mean of both versions' F1; papers report the versions separately"),
     ("SQuAD-1.1", "f1", ("squad/v1.1",), "Rajpurkar et al., SQuAD: 100,000+ Questions, EMNLP 2016"),
     ("SQuAD-2.0", "f1", ("squad/v2.0",), "Rajpurkar et al., Know What You Don't Know, ACL 2018"),
     ("RACE", "accuracy", ("race/all",),
-     "Lai et al., RACE, EMNLP 2017: middle and high pooled"),
+     "Lai et al., RACE, EMNLP 2017: accuracy on both levels together"),
     ("CoNLL-2003", "f1", ("conll2003/ner",),
      "Tjong Kim Sang and De Meulder, CoNLL-2003 shared task, 2003: entity F1"),
     ("SWAG", "accuracy", ("swag/regular",), "Zellers et al., SWAG, EMNLP 2018"),
@@ -107,7 +107,7 @@ _ONE = (
 EFFICIENCY = ScoreRule(
     name="Efficiency",
     cells=dict.fromkeys(("efficiency/fixed-512", "efficiency/drawn-256"), SPEEDS),
-    cite="benchharness: tokens per second in percent of the reference, the mean of both lengths",
+    cite="benchharness: tokens per second in percent of the reference's, the mean of both lengths",
 )
 
 _GLUE_RULES = (GLUE_9, GLUE_8, GLUE_8_DEV, GLUE_8_DEV_SPEARMAN, GLUE_9_DEV, SUPERGLUE_8)
@@ -138,8 +138,8 @@ _OF_CORE: tuple[tuple[Sequence[Task], str, str, str, tuple[str, ...]], ...] = (
     ([SNLI], "SNLI", "SNLI", "", SEEDS),
     (EFFICIENCY_TASKS, "Efficiency", "Efficiency", "", ()),
 )
-"""Suites of the core, as (tasks, title, rule name, citation, collections). An empty citation stands
-for that of the first task."""
+"""Suites of the core, as (tasks, title, rule name, citation, collections). If a citation is empty,
+the citation of the first task is used."""
 
 for _given, _title, _rule, _cite, _collections in _OF_CORE:
     _add(suite_of(_given, _title, _rules[_rule], _cite, _collections), _given)
@@ -167,9 +167,9 @@ COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         for name in BOTH
     }
 )
-"""Names of the suites in each collection. "seeds" has the benchmarks that lectures on pretrained
-encoders show; an English encoder without a language-model head can run all of them. "paper" has the
-benchmarks for which papers on encoders have tables (`bench paper`).
+"""Names of the suites in each collection. "seeds" contains the benchmarks that lectures on
+pretrained encoders show; an English encoder without a language-model head can run all of them.
+"paper" contains the benchmarks for which papers on encoders have tables (`bench paper`).
 """
 
 
@@ -178,22 +178,24 @@ def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
 
     Raises:
         BenchError: A name is taken or malformed, a task has no metric, the suite lists a task that
-            is not in `tasks`, or its rule counts a score that the task does not have. Nothing is
-            registered then.
+            is not in `tasks`, or its rule uses a score that the task does not have. If the error is
+            raised, nothing has been registered.
     """
     names = [task.name for task in tasks]
     if suite.name in (*SUITES, *COLLECTIONS):
-        raise BenchError(f"there is a suite {suite.name!r} already: give yours another name.")
+        raise BenchError(f"a suite {suite.name!r} already exists: choose another name for yours.")
     for name in names:
         if name != f"{suite.name}/{name.partition('/')[2]}".lower() or name.endswith("/"):
             raise BenchError(
-                f"the task {name!r} is not called like one of the suite {suite.name!r}: expected a "
-                f"name in lower case such as {suite.name.lower() + '/irony'!r}."
+                f"the task name {name!r} does not fit the suite {suite.name!r}: expected a "
+                f"lower-case name such as {suite.name.lower() + '/irony'!r}."
             )
     if len(set(names)) < len(names):
-        raise BenchError(f"the suite {suite.name!r} has two tasks of one name.")
+        raise BenchError(f"the suite {suite.name!r} has two tasks with the same name: rename one.")
     if unknown := sorted({*suite.tasks, *suite.rule.cells} - set(names)):
-        raise BenchError(f"the suite {suite.name!r} names {unknown[0]!r}, which it does not have.")
+        raise BenchError(
+            f"the suite {suite.name!r} refers to {unknown[0]!r}, but contains no task of this name."
+        )
     for task in tasks:
         _check_scores(suite, task)
     _add(suite, tasks)
@@ -211,8 +213,8 @@ def _check_scores(suite: Suite, task: Task) -> None:
         raise BenchError(f"the task {task.name!r} has no metrics: expected one or more.")
     if unknown := sorted({*suite.rule.cells.get(task.name, ())} - {*found}):
         raise BenchError(
-            f"the suite {suite.name!r} counts {unknown[0]!r} of {task.name}, which has no such "
-            f"score: expected some of {', '.join(dict.fromkeys(found))}."
+            f"the suite {suite.name!r} uses the score {unknown[0]!r}, which {task.name} does not "
+            f"have: expected some of {', '.join(dict.fromkeys(found))}."
         )
 
 
@@ -225,7 +227,7 @@ def add_details(task: str, metrics: Sequence[Metric[Any, Any]]) -> None:
         found = find_task(task)
         if metric.name in {known.name for known in _metrics(found)}:
             raise BenchError(
-                f"{task} has a metric {metric.name!r} already: give yours another name."
+                f"{task} already has a metric {metric.name!r}: choose another name for yours."
             )
         _tasks[found.name] = replace(found, details=(*found.details, metric))
 
@@ -252,7 +254,7 @@ def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
         found = [task for task in found if fits(task)] or found
     if len(found) > 1:
         full = " or ".join(task.name for task in found)
-        raise BenchError(f"the task name {name!r} is in several suites: use {full}.")
+        raise BenchError(f"several suites have a task {name!r}: use {full}.")
     if not found:
         raise _unknown_task(name)
     return found[0]
@@ -279,8 +281,8 @@ def _like(name: str) -> list[Task]:
 def _unknown_task(name: str) -> BenchError:
     """Return the error for an unknown task.
 
-    It proposes a similar name. If that is a short name of several tasks, it proposes their full
-    names.
+    The message suggests a similar name. If that is the short name of several tasks, it suggests
+    their full names.
     """
     known = [*TASKS, *(task.partition("/")[2] for task in TASKS)]
     for close in get_close_matches(name.lower(), known, n=1):
@@ -375,7 +377,7 @@ def select_tasks(
     inside = dict.fromkeys(name for suite in suites for name in suite.tasks)
     if not names and not inside and complete:
         raise BenchError(
-            "nothing to run: name a suite (--suite glue) or a task (--task glue/cola)."
+            "there is nothing to run: pass a suite (--suite glue) or a task (--task glue/cola)."
         )
     if not suites:
         return tuple(find_task(name, fits) for name in names) if complete else ()
@@ -383,7 +385,7 @@ def select_tasks(
 
 
 def _names_inside(inside: Mapping[str, None], names: Sequence[str]) -> list[str]:
-    """Return the full names of tasks in the given suites, whose names may be full or short."""
+    """Return the full names of the tasks in `inside` that are given by full or short names."""
     found: list[str] = []
     for name in names:
         fits = [full for full in inside if name.lower() in (full, full.partition("/")[2])]

@@ -105,7 +105,7 @@ def record_example(row: Row) -> ChoiceExample:
     )
 
 
-# Marked spans of a text, which are the words that the task asks about (WiC, WSC).
+# Marked spans: the words in a text that the task asks about (WiC, WSC).
 
 
 def character_mark(text: str, which: str, start: int, end: int) -> Mark:
@@ -113,7 +113,7 @@ def character_mark(text: str, which: str, start: int, end: int) -> Mark:
 
     Args:
         text: The text.
-        which: "a" for the first text of the example, "b" for the second.
+        which: "a" if it is the first text of the example, "b" if it is the second.
         start: First character of the span.
         end: Character after the span.
 
@@ -121,7 +121,7 @@ def character_mark(text: str, which: str, start: int, end: int) -> Mark:
         ValueError: If the span is empty or not inside the text.
     """
     if not 0 <= start < end <= len(text):
-        raise ValueError(f"its mark {start} to {end} is not inside {text!r}")
+        raise ValueError(f"its marked characters {start} to {end} are not inside {text!r}")
     return Mark(text=which, start=start, end=end)
 
 
@@ -144,7 +144,7 @@ def word_mark(text: str, index: int, span: str) -> Mark:
     """
     words = list(re.finditer(r"\S+", text))
     if not 0 <= index < len(words):
-        raise ValueError(f"its word index {index} is not inside the {len(words)} words of {text!r}")
+        raise ValueError(f"its word index {index} is not inside the {len(words)} words in {text!r}")
     wanted = span.strip().strip(punctuation).split()
     pattern = r"\s+".join(re.escape(word) for word in wanted)
     start = words[index].start()
@@ -362,4 +362,4 @@ SUPERGLUE_TASKS: tuple[Task, ...] = (
     *(BOOLQ, CB, COPA, MULTIRC, RECORD, RTE, WIC, WSC),
     *(AXB, AXG),
 )
-"""Tasks in the order of the SuperGLUE leaderboard's columns; the diagnostic sets come last."""
+"""SuperGLUE's tasks in the order of the official leaderboard; the diagnostic sets come last."""

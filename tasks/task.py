@@ -112,7 +112,7 @@ class Printed(float):
     count: int
 
     def __new__(cls, score: float, line: float, count: int = 0) -> Self:
-        """Create the score. Only `Script` reads `line` and `count`; others use it as a float."""
+        """Create the score. Only `Script` reads `line` and `count`; other code reads the float."""
         made = super().__new__(cls, score)
         made.line, made.count = line, count
         return made
@@ -124,14 +124,14 @@ class Printed(float):
 
 @dataclass(frozen=True, kw_only=True)
 class Script:
-    """Description of an official evaluation script: the metric behind each number that it prints.
+    """Description of an official evaluation script: a metric for each number that it prints.
 
     No script is run. The printed numbers are computed from the scores of the task, and a line is
     left out if the task has no score for its metric.
 
     Attributes:
-        lines: Metric behind each printed number, keyed by the name that the script prints.
-        counts: Metric whose number of examples is printed, keyed by the name that the script
+        lines: Metric that gives each printed score, keyed by the name that the script prints.
+        counts: Metric that gives each printed number of examples, keyed by the name that the script
             prints.
         unit: Factor by which a score is multiplied for printing, unless the score is a `Printed`.
         said: Description of this unit for users, e.g. "in percent".
@@ -206,7 +206,8 @@ class Task:
         public_tests: True if the test splits have labels; runs are then scored on them too.
         longest: Number of tokens per row that an encoder must be able to read. If it is 0, the
             recipe sets the maximum length.
-        script: Official script whose numbers are printed when a prediction file is scored.
+        script: Description of the official script whose numbers are printed when a prediction file
+            is scored.
         categories: Names for figures of the categories that the task has scores for, keyed by the
             end of the scores' names, e.g. {"middle": "middle school"} for "accuracy_middle".
         head: Type of the model head.
@@ -246,7 +247,7 @@ class Task:
     baseline_has_settings: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        """Set a missing title to the part of the name after the slash."""
+        """Set an empty title to the part of the name after the slash."""
         object.__setattr__(self, "title", self.title or self.name.partition("/")[2])
 
     @property
@@ -459,8 +460,8 @@ def score(
         raise BenchError(f"{where} has no examples, so there is nothing to score.")
     if [p.id for p in predictions] != [e.id for e in examples]:
         raise BenchError(
-            f"the {len(predictions)} predictions for {where} are not for its {len(examples)} "
-            "examples in their order: every example needs exactly one prediction."
+            f"the {len(predictions)} predictions for {where} do not match its {len(examples)} "
+            "examples: expected exactly one prediction per example, in the same order."
         )
     check_labels(task, split, examples)
     ending = ending_of(task, split)
@@ -474,17 +475,17 @@ def _number(metric: Metric[Any, Any], value: Any, where: str) -> float:
     Raises BenchError if the value is not finite or is outside the metric's bounds.
     """
     number = value.item() if hasattr(value, "item") else value
-    gives = f"the metric {metric.name} gives {value!r} for {where}: expected"
+    gives = f"the metric {metric.name} returned {value!r} for {where}: expected"
     if not isinstance(number, int | float) or not math.isfinite(number):
         raise BenchError(f"{gives} a finite number, or None.")
     low, high = metric.bounds
     if not low - _ROUNDING <= number <= high + _ROUNDING:
-        raise BenchError(f"{gives} {low:g} to {high:g}, or other `bounds` of the metric.")
+        raise BenchError(f"{gives} {low:g} to {high:g}, the `bounds` of the metric.")
     return number
 
 
 def ending_of(task: Task, split: str) -> str:
-    """Return the suffix of score names on a split, e.g. "_test_mm"; empty for the main split."""
+    """Return the suffix of a split's score names, e.g. "_test_mm"; empty for the main split."""
     is_second_kind = split in task.test_splits and bool(task.dev_splits)
     return ("_test" if is_second_kind else "") + suffix_of(split)
 
@@ -499,7 +500,7 @@ def check_labels(task: Task, split: str, examples: Iterable[Example]) -> None:
     """Raise BenchError if any example hides its gold answer, because it cannot be scored."""
     if any(example.is_hidden for example in examples):
         raise BenchError(
-            f"{task.name} {split} hides its labels: only the official server can score it."
+            f"the labels of {task.name} {split} are hidden: only the official server can score it."
         )
 
 
@@ -511,7 +512,7 @@ def find_fault(task: Task, example: Example) -> str:
     # A role example is a tag example too, but a tag task has no use for its predicate.
     is_role = isinstance(example, RoleExample)
     if not isinstance(example, task.example) or is_role != issubclass(task.example, RoleExample):
-        return f"is a {type(example).__name__}, which no {task.head} task has"
+        return f"is a {type(example).__name__}, which does not fit a {task.head} task"
     return next(task.problems(example), "")
 
 
@@ -519,7 +520,7 @@ def _pair_faults(task: PairTask, example: PairExample) -> Iterator[str]:
     label = example.label
     texts: tuple[object, object] = (example.text_a, example.text_b)
     if not isinstance(texts[0], str) or not isinstance(texts[1], str | None):
-        yield f"has no text: found {texts[0]!r} and {texts[1]!r}"
+        yield f"has a text that is not a string: its texts are {texts[0]!r} and {texts[1]!r}"
     if label is not None and task.value_range is not None:
         low, high = task.value_range
         if not (isinstance(label, float) and math.isfinite(label) and low <= label <= high):
@@ -535,13 +536,13 @@ def _pair_faults(task: PairTask, example: PairExample) -> Iterator[str]:
 
 def _mark_faults(task: PairTask, example: PairExample) -> Iterator[str]:
     if len(example.marks) != task.marks:
-        yield f"has {len(example.marks)} marks; expected {task.marks}"
+        yield f"has {len(example.marks)} marked spans; expected {task.marks}"
     for mark in example.marks:
         marked = example.text_a if mark.text == "a" else example.text_b or ""
         if not 0 <= mark.start < mark.end <= len(marked):
             yield (
                 f"marks the characters {mark.start} to {mark.end} of text {mark.text}, which has "
-                f"{len(marked)}"
+                f"{len(marked)} characters"
             )
 
 
@@ -570,7 +571,7 @@ def _place_faults(example: SpanExample) -> Iterator[str]:
         *(("sentence", place) for place in example.sentences),
     ):
         if not 0 <= start <= end <= size:
-            yield f"has its {name} at characters {start} to {end} of a context of {size}"
+            yield f"has its {name} at characters {start} to {end}, but its context has {size}"
 
 
 def _choice_faults(example: ChoiceExample) -> Iterator[str]:
@@ -578,7 +579,7 @@ def _choice_faults(example: ChoiceExample) -> Iterator[str]:
     if not count:
         yield "has no options"
     if gold is not None and not ((gold or example.answers) and set(gold) <= set(range(count))):
-        yield f"has the right options {gold}; expected some of 0 to {count - 1}"
+        yield f"has the gold options {gold}; expected some of 0 to {count - 1}"
 
 
 def _tag_faults(task: TagTask, example: TagExample) -> Iterator[str]:
@@ -590,4 +591,4 @@ def _tag_faults(task: TagTask, example: TagExample) -> Iterator[str]:
     if unknown := sorted(set(tags or ()) - set(task.tags)):
         yield f"has the tag {unknown[0]!r}; expected one of {', '.join(task.tags)}"
     if isinstance(example, RoleExample) and not -1 <= example.predicate < words:
-        yield f"has the predicate {example.predicate}, expected one of its {words} words"
+        yield f"has the predicate index {example.predicate}; expected one of its {words} words"

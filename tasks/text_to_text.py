@@ -1,8 +1,7 @@
 """Text-to-text format: convert examples to input and target texts, and outputs to predictions.
 
 GLUE, SuperGLUE and SQuAD are formatted as for T5 (Raffel et al., arXiv:1910.10683, appendix D),
-with columns in the alphabetical order of their names. Tasks that T5 lacks are formatted similarly;
-comments mark them.
+with columns in the alphabetical order of their names. Tasks that T5 lacks are formatted similarly.
 """
 
 import math
@@ -50,13 +49,13 @@ class Cast:
 def cast_of(task: Task) -> Cast:
     """Return the text-to-text conversion of a task.
 
-    Raises BenchError if the task's answers have no text form: tags, clusters and sets of labels.
+    Raises BenchError if the task's answers have no text form, such as tags or clusters.
     """
     if make := _CASTS.get(task.kind):
         return make(task)
     raise BenchError(
-        f"{task.name} gives tags, clusters or several labels, and text to text has no words for "
-        "them: leave --text-to-text out."
+        f"{task.name} cannot be run as a text-to-text task, because its answers (such as tags, "
+        "clusters or sets of labels) have no text form: omit --text-to-text."
     )
 
 
@@ -69,7 +68,9 @@ def rows_to_learn(rows: SplitRows, task: Task) -> SplitRows:
     cast = cast_of(task)
     examples = [learned for example in rows.examples for learned in cast.rows(example)]
     if not examples:
-        raise DataError(f"no row of {task.name} train can be learned in words: give more rows.")
+        raise DataError(
+            f"no row of {task.name} train can be used for text-to-text training: add more rows."
+        )
     return replace(rows, examples=tuple(examples), fingerprint=fingerprint(examples))
 
 
@@ -138,7 +139,7 @@ def _pair_words(task: PairTask) -> Callable[[PairExample], str]:
 
 
 def _marked(example: PairExample, number: int) -> str:
-    """Return the text of the mark at index `number`; empty if the example has no marks."""
+    """Return the text of the marked span at index `number`; empty if the example has no marks."""
     if not example.marks:
         return ""
     mark = example.marks[number]
@@ -211,7 +212,7 @@ def _wsc_rows(example: PairExample) -> tuple[PairExample, ...]:
 
 
 def _read_referent(answer: str, example: PairExample) -> PairPrediction:
-    """Predict "True" if the words of the output are a subset of the noun's words, or vice versa.
+    """Predict "True" if the output's words are a subset of the marked noun's words, or vice versa.
 
     This is the same as t5.data.postprocessors.wsc_simple, except that an output without words is
     invalid.

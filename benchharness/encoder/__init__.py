@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers.initialization import no_init_weights
 from transformers.utils import logging
 
-import benchharness.encoder.imports  # noqa: F401  (before any network's code)
+import benchharness.encoder.imports  # noqa: F401  (must precede the code of networks)
 from benchharness.encoder.network import (
     draw_network,
     is_foreign,
@@ -84,12 +84,12 @@ def load_encoder(
         seed: Seed for the weights that the checkpoint lacks: all weights of a built-in encoder, or
             a missing pooler. If it is None, no weights are loaded, because the folder was saved by
             a run whose weights the caller loads afterwards.
-        trust: Permissions that the user gives the checkpoint.
+        trust: Permissions that the user grants to the checkpoint.
         whole: Whether to load the decoder too.
 
     Raises:
         ModelError: The checkpoint is missing, unreadable or incomplete, has NaN or infinite
-            weights, or needs a permission that `trust` does not give.
+            weights, or needs a permission that `trust` does not grant.
     """
     if seed is not None:
         torch.manual_seed(seed)  # seeds weights that the checkpoint lacks, and later the head
@@ -106,8 +106,8 @@ def load_encoder(
         )
     if not isinstance(getattr(config, "hidden_size", None), int):
         raise ModelError(
-            f"the config of {called(checkpoint)} has no hidden_size, the width of what the encoder "
-            "gives a head: add it to config.json, or to the attribute_map of its code."
+            f"the config of {called(checkpoint)} has no hidden_size, which is the size of the "
+            "encoder's output states: add it to config.json, or to the attribute_map of its code."
         )
     if is_foreign(network):
         _take_as_it_is(network, tokenizer)
@@ -142,7 +142,7 @@ def _how_it_reads(network: Any, config: Any, folder: Path, checkpoint: str) -> R
 
 
 def _count_rows(network: Any, config: Any) -> int | None:
-    """Return the number of tokens that a network has embeddings for, or None if it is unknown."""
+    """Return the number of a network's token embeddings, or None if it is unknown."""
     try:
         rows = network.get_input_embeddings().num_embeddings
     except (NotImplementedError, AttributeError):  # custom code may lack this method
@@ -151,7 +151,7 @@ def _count_rows(network: Any, config: Any) -> int | None:
 
 
 def _take_as_it_is(network: nn.Module, tokenizer: Any) -> None:
-    """Adapt a network of custom code to the other networks.
+    """Adapt a network with custom code to the conventions of other networks.
 
     The tokenizer returns token types only if the network accepts them, and a bare tensor that the
     network returns is wrapped in a tuple.
@@ -201,8 +201,8 @@ def check_reach(max_tokens: int, reach: int) -> None:
     """Raise ModelError if a job's `max_tokens` exceeds `reach`, the limit of its checkpoint."""
     if max_tokens > reach:
         raise ModelError(
-            f"this checkpoint reads at most {reach} tokens, and the job has max_tokens="
-            f"{max_tokens}: --set max_tokens={reach}."
+            f"this checkpoint reads at most {reach} tokens, but the job has max_tokens="
+            f"{max_tokens}: pass --set max_tokens={reach}."
         )
 
 
@@ -215,13 +215,13 @@ START, DELIMITER, CLASSIFY = "_start_", "_delimiter_", "_classify_"
 def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:
     """Make a decoder's tokenizer add a token between two texts, and one at the end of each row.
 
-    Texts are classified at the last token. Special tokens that the tokenizer already adds are kept.
+    The head reads the last token. Special tokens that the tokenizer already adds are kept.
     If it adds no separator or no end token, its separator or end-of-text token is used, or a new
     delimiter if it has neither. GPT gets three new tokens, a start, a delimiter and an end, as in
     Radford et al. 2018, section 3.3. Embeddings of new tokens are initialized at random.
     """
     if not tokenizer.is_fast or tokenizer.cls_token == CLASSIFY:
-        return  # a checkpoint that a run has saved already has these tokens
+        return  # a checkpoint that was saved by a run already has these tokens
     if config.model_type in GPT:
         tokenizer.add_special_tokens(
             {"bos_token": START, "sep_token": DELIMITER, "cls_token": CLASSIFY}
@@ -265,7 +265,7 @@ def _put_around(
         special_tokens=[(mark, tokenizer.convert_tokens_to_ids(mark)) for mark in marks],
     )
     # The byte-level BPE step, which excludes a token's leading space from its offsets, must be kept
-    # and run first.
+    # as the first step.
     own = tokenizer.backend_tokenizer.post_processor
     parts: Any = own if isinstance(own, processors.Sequence) else [own]
     kept = [part for part in parts if isinstance(part, processors.ByteLevel)]
@@ -307,7 +307,7 @@ def set_dropout(encoder: Encoder, rate: float | None, classifier_rate: float | N
             setattr(encoder.config, name, classifier_rate)  # each family reads one of these names
 
 
-# The parts of an encoder from bottom to top, for code that treats its layers differently.
+# Splitting an encoder into embeddings and layers, for code that treats its layers differently.
 
 
 ON_TOP = {"pooler", "ln", "ln_f", "norm", "final_norm", "final_layer_norm"}
@@ -329,7 +329,7 @@ class Layers:
 
 
 def layers_of(network: nn.Module) -> Layers:
-    """Return the embeddings and layers of a network, which must keep its layers in a ModuleList."""
+    """Return the embeddings and layers of a network whose layers are in a ModuleList."""
     parts = list(_parts(network))
     # Keyed by weights, because T5 registers its embeddings twice and calls only the second module.
     below = {tuple(map(id, part.parameters())): part for part, is_layer in parts if not is_layer}
@@ -353,10 +353,10 @@ def _parts(module: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
             yield child, False  # embeddings, or a module that all layers share
 
 
-# Removing some of an encoder's layers.
+# Removal of some of an encoder's layers.
 
 CUT = frozenset({"distilbert"})
-"""Families that work with some of their layers removed, in addition to FAMILIES below."""
+"""Families from which layers can be removed, in addition to FAMILIES below."""
 
 
 def keep_layers(encoder: Encoder, wanted: int | str) -> None:
@@ -371,8 +371,8 @@ def keep_layers(encoder: Encoder, wanted: int | str) -> None:
     family, network = encoder.family, encoder.network
     if family not in FAMILIES | CUT or is_foreign(network):
         raise ModelError(
-            f"layers can be left out of {', '.join(sorted(FAMILIES | CUT))}, and this model is "
-            f"{family}: leave layers out."
+            f"layers can only be removed from {', '.join(sorted(FAMILIES | CUT))}, but this model "
+            f"is {family}: omit the setting layers."
         )
     layers = layers_of(network).layers
     kept = kept_layers(wanted, len(layers))
@@ -385,8 +385,8 @@ def keep_layers(encoder: Encoder, wanted: int | str) -> None:
 
 # Computing the last layer at the first token only, for heads that read no other state.
 #
-# Its keys and values come from all tokens; its queries, output and feed-forward part are computed
-# once per row. For an encoder of six layers this saves nearly a sixth of the work.
+# The last layer's keys and values come from all tokens; its queries, output and feed-forward part
+# are computed once per row. For an encoder with six layers this saves nearly a sixth of the work.
 
 FAMILIES = frozenset(
     {

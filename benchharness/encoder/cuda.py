@@ -27,7 +27,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Ten
     """Compute the attention formula for all tokens of a packed row."""
     packing = formula.packing
     if formula.window is not None and packing.width <= formula.window:
-        formula = replace(formula, window=None)  # a window this wide hides nothing
+        formula = replace(formula, window=None)  # a window as wide as the sequences hides no token
     if not _has_kernel(query, formula.window):
         table = packing.table(query)  # (sequences, width, heads, size)
         seen = _attend_padded(table, key, value, formula)
@@ -51,7 +51,7 @@ def _has_kernel(query: Tensor, window: int | None) -> bool:
     """Return whether a kernel supports this `query` `[tokens, heads, size]` with this window."""
     if not query.is_cuda:
         return False
-    size = query.shape[-1]  # kernels read it 16 bytes at a time
+    size = query.shape[-1]  # kernels read 16 bytes at a time
     if query.dtype == torch.float32:
         return size % 4 == 0 and window is None
     return size % 8 == 0 and size <= 256 and _capability(query.device) >= FLASH
@@ -69,9 +69,9 @@ def _by_kernel(query: Tensor, key: Tensor, value: Tensor, formula: Attention) ->
     """
     packing, rate, scale = formula.packing, formula.rate, formula.scale
     offsets = packing.once("offsets", packing.offsets.int)  # (sequences + 1,), kernels take int32
-    # The longest sequence is at most this long. The fp32 backward pass refuses a bound above the
-    # number of tokens in the row; the width of a few short sequences exceeds it, because widths are
-    # rounded up.
+    # Upper bound of the sequences' lengths. The fp32 backward pass refuses a bound above the number
+    # of tokens in the row; the width of a few short sequences exceeds that number, because widths
+    # are rounded up.
     bound = min(packing.width, packing.tokens)
     of_queries, longest = offsets, bound
     if len(query) < len(key):

@@ -8,17 +8,17 @@ from typing import Any
 def import_networks() -> None:
     """Import the code that all networks share, without scipy.
 
-    transformers imports `scipy.optimize` for losses of object detection, which costs a quarter of a
-    second of processor time in every process that loads an encoder. This function delays that
-    import until such a loss is computed. In a worker, torch's distributed tensors are not imported
-    either.
+    transformers imports `scipy.optimize` for losses of object detection. This import costs a
+    quarter of a second of processor time in every process that loads an encoder, so this function
+    delays it until such a loss is computed. In a worker, torch's distributed tensors are not
+    imported either.
     """
     if "transformers.modeling_utils" in sys.modules:
         return
     places = [vars(import_module(f"transformers.utils{name}")) for name in ("", ".import_utils")]
     unused = {"is_scipy_available": places[0]["is_scipy_available"]}
     compiler = sys.modules.get("torch._dynamo")
-    if compiler is not None and compiler.__spec__ is None:  # a placeholder: this is a worker
+    if compiler is not None and compiler.__spec__ is None:  # the placeholder that workers install
         name = "is_torch_distributed_available"
         unused[name] = places[0][name]
     for place in places:

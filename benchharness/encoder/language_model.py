@@ -71,13 +71,13 @@ class LanguageModel:
         return is_packed(self.network)
 
     def prepare(self, device: torch.device) -> None:
-        """Move the network to a device and select its fastest attention; call this first, once."""
+        """Move the network to a device and select its fastest attention; call this once, first."""
         self.network.to(device)
         encoder = self.network.base_model
-        # Registered before the hooks of packing, which read the packing that this hook passes.
+        # This hook is registered before the hooks of packing, which read the packing it passes.
         encoder.register_forward_pre_hook(_give_packing, with_kwargs=True)
         use_packed_rows(encoder, device.type)
-        # A causal model is read at several positions, so the first token alone is not enough.
+        # A causal model is scored at several positions, so the first token alone is not enough.
         takes_positions = encoder.config.model_type in PACKABLE
         if self.packs and takes_positions and not self.is_causal:
             use_first_token(encoder)
@@ -105,8 +105,8 @@ class LanguageModel:
                 types[row, : len(order)] = np.array(reading.types)[order]
             positions.append(order)
             asked += [(len(places) + which, token) for which, token in reading.asked]
-            # Indices into the states of the batch, (rows, 1, size) or (rows, width, size),
-            # flattened.
+            # These are indices into the flattened states of the batch, which have the shape
+            # (rows, 1, size) or (rows, width, size).
             places += [row] if is_first else [row * width + place for place in reading.places]
         inputs = {"input_ids": ids, "attention_mask": (np.arange(width) < lengths[:, None]) * 1}
         if readings[0].types is not None:
@@ -116,7 +116,7 @@ class LanguageModel:
         if self.packs:
             packing = replace(
                 Packing.of_lengths(lengths, width, device),
-                # Position ids in the text, before the mask was moved to the front.
+                # Each token keeps the position id that it had before the mask was moved.
                 positions=torch.from_numpy(np.concatenate(positions)).to(device),
             )
         told = _AT.set(_At(torch.tensor(places, device=device), packing))
@@ -179,13 +179,13 @@ def load_language_model(
     tokenizer = load_tokenizer(folder, config, trust, checkpoint)
     if not reads_forward and tokenizer.mask_token_id is None:
         raise ModelError(
-            f"the tokenizer of {called(checkpoint)} has no mask token, by which a masked language "
-            "model is asked: add mask_token to its tokenizer_config.json."
+            f"the tokenizer of {called(checkpoint)} has no mask token, which a masked language "
+            "model needs: add mask_token to its tokenizer_config.json."
         )
     if not tokenizer.is_fast:
         raise ModelError(
-            f"the tokenizer of {called(checkpoint)} does not say where its tokens stand in a text: "
-            "scoring without training needs a fast tokenizer (tokenizer.json)."
+            f"the tokenizer of {called(checkpoint)} does not return the positions of tokens in a "
+            "text: scoring without training needs a fast tokenizer (tokenizer.json)."
         )
     if checkpoint in BUILTIN_FOLDERS:
         torch.manual_seed(seed)  # seeds the weights that are drawn next
@@ -208,8 +208,8 @@ def _find_class(config: Any, checkpoint: str, *, is_causal: bool) -> Any:
     if family in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not config.is_encoder_decoder:
         return transformers.AutoModelForMaskedLM
     raise ModelError(
-        f"{called(checkpoint)} is of the family {family}, of which transformers has no language "
-        "model: it cannot score without training, so leave --shots 0 out."
+        f"{called(checkpoint)} belongs to the family {family}, for which transformers has no "
+        "language model, so it cannot be scored without training: omit --shots 0."
     )
 
 
@@ -218,11 +218,11 @@ def _load(loader: Any, folder: Path, config: Any, checkpoint: str, trust: Trust)
     if lost := sorted(info["missing_keys"]):
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         raise ModelError(
-            f"{called(checkpoint)} was saved without the head of its language model (it lacks "
-            f"{lost[0]}{more}): it cannot score without training, so leave --shots 0 out."
+            f"{called(checkpoint)} was saved without its language-model head (it lacks "
+            f"{lost[0]}{more}), so it cannot be scored without training: omit --shots 0."
         )
     if any(not weight.isfinite().all() for weight in network.parameters()):
         raise ModelError(
-            f"{called(checkpoint)} has NaN or infinite numbers: get an undamaged copy."
+            f"{called(checkpoint)} has NaN or infinite weights: download an undamaged copy."
         )
     return network

@@ -21,8 +21,8 @@ from benchharness.encoder.packing import PACKING, Packing, padded, use_packing
 def use_packed_layers(network: Any, classes: Collection[str]) -> None:
     """Make an encoder's layers compute packed rows, and modules of these classes padded rows.
 
-    If classes are given and the encoder has no module of these classes, everything stays padded:
-    versions of transformers differ in the names of classes.
+    If classes are given but the encoder has no module of these classes, all of its modules compute
+    padded rows, because versions of transformers differ in the names of classes.
     """
     every = list(network.modules())
     parts = [m for m in every if any(kind.__name__ in classes for kind in type(m).__mro__)]
@@ -63,13 +63,13 @@ def _changed(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
     """
     if isinstance(output, Tensor):
         return change(output)
-    return type(output)([change(output[0]), *output[1:]])  # the type that the caller expects
+    return type(output)([change(output[0]), *output[1:]])  # the caller expects the same type
 
 
 def _compute_padded(part: nn.Module) -> None:
     """Make a module compute padded states.
 
-    Its child modules that read the same states compute packed ones.
+    Child modules that read the same states as the module compute packed states.
     """
     given: list[Any] = [None, None]  # the packed and the padded states, during forward
 

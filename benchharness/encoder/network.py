@@ -28,7 +28,7 @@ from benchharness.models.folder import (
 from benchharness.models.spec import NOTHING, called, shown
 
 NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls", "qa_outputs")
-"""Names of layers on top of an encoder: a checkpoint without them is still a complete encoder."""
+"""Names of layers on top of an encoder. A checkpoint without them is still a complete encoder."""
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "big_bird": {"attention_type": "original_full"},
@@ -67,7 +67,7 @@ def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
 def is_foreign(network: nn.Module) -> bool:
     """Return whether a network's class comes with its checkpoint instead of from transformers.
 
-    Such code may compute differently from transformers' class of the family that its config names.
+    Such code may compute something else than transformers' class for the family in its config.
     """
     return not type(network).__module__.startswith("transformers.")
 
@@ -103,8 +103,8 @@ def load_network(
     network, info = read_weights(_find_class(config, whole=whole), folder, config, trust)
     if whole and not hasattr(network, "prepare_decoder_input_ids_from_labels"):
         raise ModelError(
-            f"{name} is of the family {config.model_type}, whose network in transformers does not "
-            "make the input of its decoder from an answer: use a checkpoint of T5 or BART."
+            f"{name} belongs to the family {config.model_type}, whose class in transformers cannot "
+            "create decoder inputs from target texts: use a checkpoint of T5 or BART."
         )
     # Layers on top of an encoder may be missing. Any other missing weight is an error, because
     # transformers would silently initialize it at random.
@@ -119,36 +119,36 @@ def load_network(
         )
     if more := _layers_left_out(network, unread):
         raise ModelError(
-            f"{name} has weights of more layers than its config.json says ({more}): get the "
-            "config.json that belongs to them, or take these weights out; `--set layers=N` is a "
-            "run with N of its layers."
+            f"{name} has weights of more layers than its config.json specifies ({more}): use the "
+            "config.json that belongs to the weights, or remove the additional weights. To run "
+            "only N of its layers, pass --set layers=N."
         )
     broken = [name for name, weight in network.named_parameters() if not weight.isfinite().all()]
     if broken:
         raise ModelError(
             f"{name} has NaN or infinite numbers in {broken[0]} "
-            f"({len(broken)} weights in all): get an undamaged copy."
+            f"({len(broken)} weights have them): download an undamaged copy."
         )
     return _settle(network, config)
 
 
 def _cause(lost: Collection[str], unread: Collection[str]) -> str:
-    """Return the likely cause of missing weights: a prefix before all names, or a wrong network."""
+    """Return the likely cause of missing weights: a prefix before names, or another network."""
     ends = {key.removesuffix(name) for name in lost for key in unread if key.endswith(f".{name}")}
     if len(ends) == 1:
         mark = ends.pop()
         return (
-            f"their names begin with {mark!r}, as those of a larger network: save the encoder "
-            "alone, by its save_pretrained(FOLDER)."
+            f"the names in its file begin with {mark!r}, like those of a larger network. Save only "
+            "the encoder, with its save_pretrained(FOLDER)."
         )
-    return "it is damaged, or not of the family that its config.json says."
+    return "the checkpoint is damaged, or its config.json specifies the wrong family."
 
 
 _DIGITS = re.compile(r"(?<=\.)\d+(?=\.)")
 
 
 def _layers_left_out(network: nn.Module, unread: Iterable[str]) -> str:
-    """Return the name of an unread weight of a layer that the network lacks; else ""."""
+    """Return the name of an unread weight of a layer that the network lacks, or "" if none."""
     known = {_DIGITS.sub("N", key) for key in network.state_dict()}
     prefix = f"{getattr(network, 'base_model_prefix', '')}."
     for key in sorted(filter(_DIGITS.search, unread)):
@@ -201,8 +201,9 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
             ) from error
     for name, found, expected in sorted(info["mismatched_keys"]):
         raise ModelError(
-            f"{name} in {shown(folder)} has the size {' x '.join(map(str, found))}, and its "
-            f"config.json says {' x '.join(map(str, expected))}: they do not belong together."
+            f"{name} in {shown(folder)} has the size {' x '.join(map(str, found))}, but its "
+            f"config.json specifies {' x '.join(map(str, expected))}: use the config.json that "
+            "belongs to the weights."
         )
     if is_foreign(network):
         network, info["missing_keys"] = _build_again(network, info["missing_keys"], folder)
@@ -213,12 +214,12 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
 #
 # transformers creates a network without memory, on the device "meta", and then loads the
 # checkpoint's tensors into it. Other tensors that `__init__` computes, such as a table of
-# positions, are computed again for transformers' own classes only. In other classes they have
-# uninitialized memory or no memory.
+# positions, are computed again only for transformers' own classes. In other classes, such tensors
+# have uninitialized memory or no memory.
 
 
 def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Module, set[str]]:
-    """Build a network again, in memory, and give it its loaded weights.
+    """Create a network again, in memory instead of on "meta", and copy its loaded weights to it.
 
     Returns the network and the names of the weights that are still missing. Raises ModelError if
     the network cannot be built, or if one of its tensors has no value.
@@ -231,14 +232,14 @@ def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Modu
         built.load_state_dict(loaded, strict=False)  # missing weights are checked below
     except Exception as error:  # third-party code can raise anything
         raise ModelError(
-            f"{own.__name__}, the code in {shown(folder)}, cannot be built in memory "
-            f"({first_line(error)}): it has to be made by its config alone."
+            f"{own.__name__}, a class in {shown(folder)}, cannot be created in memory "
+            f"({first_line(error)}): its __init__ must need only the config."
         ) from error
     for name, tensor in _tensors(built.eval()):
         if name not in loaded and (tensor.is_meta or bool(tensor.isnan().any())):
             raise ModelError(
-                f"{own.__name__}, the code in {shown(folder)}, gives {name} no value, and the "
-                "checkpoint does not hold it: have __init__ compute it, or save it with the "
+                f"{own.__name__}, a class in {shown(folder)}, gives {name} no value, and the "
+                "checkpoint does not contain one: compute it in __init__, or save it with the "
                 "weights."
             )
     # The checkpoint stores weights that __init__ ties under only one of their names.
@@ -284,8 +285,8 @@ def _within(values: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, Tenso
 def _find_class(config: Any, *, whole: bool = False) -> Any:
     """Return the transformers class that matches a checkpoint's weights.
 
-    It is the class of the encoder alone for T5, and a class with the pretrained head for
-    ModernBERT. Raises ModelError if `whole` is true and the model has no decoder, or if
+    For T5 this is the class of the encoder alone, and for ModernBERT a class with the pretrained
+    head. Raises ModelError if `whole` is true and the model has no decoder, or if
     transformers has no class for the encoder alone.
     """
     if whole:
@@ -300,14 +301,14 @@ def _find_class(config: Any, *, whole: bool = False) -> Any:
         return transformers.AutoModelForTextEncoding
     if config.is_encoder_decoder:
         raise ModelError(
-            f"{config.model_type} is an encoder with a decoder, and transformers does not give its "
-            "encoder alone: give --text-to-text, or use an encoder, or a checkpoint of T5."
+            f"{config.model_type} is an encoder with a decoder, and transformers cannot load its "
+            "encoder alone: pass --text-to-text, or use a checkpoint of an encoder or of T5."
         )
     return transformers.AutoModel
 
 
 def _settle(network: Any, config: Any) -> nn.Module:
-    """Return a network's encoder; ModernBERT's pretrained head becomes its pooler."""
+    """Return the encoder of a network; ModernBERT's pretrained head becomes its pooler."""
     encoder: nn.Module = network
     if config.model_type == "modernbert":
         encoder = network.model

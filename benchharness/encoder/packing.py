@@ -68,8 +68,8 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "t5": frozenset({"T5Attention"}),
     "umt5": frozenset({"UMT5Attention"}),
 }
-"""Families whose layers alone are packed (layers.py), mapped to the classes of modules that need
-padded states. The set is empty if attention works as in the families of PACKABLE.
+"""Families in which only the layers are packed (layers.py), mapped to the classes of modules that
+need padded states. The set is empty if attention works as in the families of PACKABLE.
 
 Other families stay padded: ConvBERT, whose convolutions read the states at padding; Funnel, which
 halves rows from block to block; Longformer, which pads rows to its window and asks the device about
@@ -219,16 +219,16 @@ def parts_of(buffer: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
 
 
 PACKING: ContextVar[Packing | None] = ContextVar("PACKING", default=None)
-"""The packing of the batch that an encoder is computing now.
+"""Packing of the batch that an encoder is currently computing.
 
 Attention and the narrowing of the last layer read it here, because no family of transformers passes
 an additional argument through its layers.
 """
 
-# Making an encoder of transformers compute packed rows.
+# Hooks that make an encoder of transformers compute packed rows.
 #
-# transformers lets a model's attention be replaced by a registered function. benchharness's
-# function needs no mask.
+# In transformers, a registered function can replace a model's attention. benchharness's function
+# needs no mask.
 
 
 def prepare_for(device: torch.device, network: Any) -> None:
@@ -263,7 +263,7 @@ def use_packed_rows(network: nn.Module, device: str) -> None:
 
 def _kernels(device: str) -> ModuleType:
     """Return the module with `attend` and `attend_first` for a type of device."""
-    return import_module(f"benchharness.encoder.{device}")  # modules of other devices stay unloaded
+    return import_module(f"benchharness.encoder.{device}")  # do not import other devices' modules
 
 
 def _no_mask(*_args: Any, **_options: Any) -> None:
@@ -384,7 +384,7 @@ def padded(states: Tensor, packing: Packing) -> Tensor:
     return states.transpose(0, 1) if states.shape[:2] == (1, packing.rows) else states
 
 
-# Activation checkpointing: the backward pass computes layers again, also with packed rows.
+# Activation checkpointing with packed rows: the backward pass recomputes the layers.
 
 
 def can_checkpoint(network: nn.Module) -> bool:
@@ -400,8 +400,8 @@ def checkpoint_activations(network: nn.Module) -> None:
     encoders = list(_encoders(network))
     if not encoders:
         raise ModelError(
-            "activation_checkpointing is on, and this encoder has no layers that transformers can "
-            "compute again: leave it out, or --set accumulation to more."
+            "activation_checkpointing is on, but this encoder has no layers that transformers can "
+            "recompute: omit activation_checkpointing, or pass a larger --set accumulation=N."
         )
     options = {"use_reentrant": False, "context_fn": _contexts}
     for encoder in encoders:
@@ -431,8 +431,8 @@ def _contexts() -> tuple[AbstractContextManager[None], AbstractContextManager[No
 
 @contextmanager
 def _in_packing(packing: Packing | None) -> Iterator[None]:
-    # When the backward pass runs, the encoder has reset PACKING. On a GPU it also runs in another
-    # thread, in which PACKING was never set.
+    # When the backward pass runs, the encoder has reset PACKING. On a GPU, the backward pass also
+    # runs in another thread, in which PACKING was never set.
     before = PACKING.set(packing)
     try:
         yield

@@ -15,8 +15,8 @@ from benchharness.encoder.network import takes_input
 from benchharness.errors import ModelError, first_line
 
 SEES_PADDING = frozenset({"convbert", "funnel"})
-"""Checked families in which padding changes the states of real tokens; for unchecked families,
-`try_out` finds out."""
+"""Checked families in which padding changes the states of real tokens; `try_out` tests unchecked
+families."""
 
 
 def compute_by_length(network: Any) -> None:
@@ -51,7 +51,7 @@ def compute_by_length(network: Any) -> None:
 
 
 def _merged(parts: Sequence[Any], places: Sequence[Tensor], mask: Tensor) -> Any:
-    """Merge a network's outputs for groups of rows into one for all rows; None stays None."""
+    """Merge a network's outputs for groups of rows into one output for all rows."""
     first = parts[0]
     if isinstance(first, Tensor):
         return _spread(parts, places, mask)
@@ -85,7 +85,7 @@ def _spread(parts: Sequence[Tensor], places: Sequence[Tensor], mask: Tensor) -> 
     return whole
 
 
-# Trial of an unchecked family on a few tokens.
+# A trial that tests an unchecked family on a few tokens.
 
 
 class Reading(NamedTuple):
@@ -100,15 +100,13 @@ TOKENS, PADDING = 5, 8
 
 
 def try_out(network: Any, config: Any, checkpoint: str) -> Reading:
-    """Find out, by a trial, whether a network is causal and whether padding changes its states.
+    """Test whether a network is causal, and whether padding changes its states.
 
     The trial changes one token of a row. If the last token is changed, the first state of a causal
     network stays the same. If the first token is changed, the last state of every working network
     changes. Raises ModelError if the network cannot read rows of token ids in this way.
     """
-    family = (
-        f"{checkpoint} is of the family {config.model_type}, which has not been checked, and it"
-    )
+    family = f"{checkpoint}, whose family {config.model_type} has not been checked,"
     ids = torch.arange(5, 5 + TOKENS) % max(2, int(getattr(config, "vocab_size", None) or 100))
     rows = torch.stack([ids, torch.cat([ids[:-1], ids[:1]]), torch.cat([ids[-1:], ids[1:]])])
     padding = torch.full((len(rows), PADDING), int(getattr(config, "pad_token_id", None) or 0))
@@ -119,22 +117,23 @@ def try_out(network: Any, config: Any, checkpoint: str) -> Reading:
             padded = _states(network, torch.cat([rows, padding], 1))
     except Exception as error:  # an unchecked family may raise anything
         raise ModelError(
-            f"{family} cannot read a text by its tokens alone ({first_line(error)})."
+            f"{family} cannot read texts that are given only as token ids ({first_line(error)})."
         ) from error
     finally:
         network.train(was_training)
     if states.shape != (*rows.shape, config.hidden_size):
         raise ModelError(
-            f"{family} gives {tuple(states.shape)} for {tuple(rows.shape)} tokens: expected a "
-            f"state of hidden_size, {config.hidden_size}, for each."
+            f"{family} returns states of shape {tuple(states.shape)} for tokens of shape "
+            f"{tuple(rows.shape)}: expected one state of hidden_size {config.hidden_size} per "
+            "token."
         )
     if not states.isfinite().all():
-        raise ModelError(f"{family} gives states that are not finite numbers.")
+        raise ModelError(f"{family} returns states that are not finite numbers.")
     near = NEAR * states.abs().mean()
     if (states[0, -1] - states[2, -1]).abs().max() <= near:
         raise ModelError(
-            f"{family} gives a token the same state whatever stands before it, as it does where "
-            "it lacks a kernel for this machine."
+            f"{family} returns the same state for a token after different texts: it may lack a "
+            "kernel for this machine."
         )
     return Reading(
         is_causal=bool((states[0, 0] - states[1, 0]).abs().max() <= near),

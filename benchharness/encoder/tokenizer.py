@@ -36,7 +36,7 @@ class TokenizerSource:
         unlike: Parts in which the replaced class differs from tokenizer.json.
         texts: Number of fixed texts that the replaced class tokenizes differently.
         of: Number of fixed texts that were compared; 0 if no class is replaced.
-        case: Reason for keeping or lowering capitals if no file of the tokenizer decides it, or a
+        case: Reason for keeping or lowering capitals if no file of the tokenizer decides this, or a
             contradiction between the files and the table of models; else empty.
     """
 
@@ -69,7 +69,7 @@ def load_tokenizer(
     Args:
         folder: Folder of the checkpoint.
         config: Config of the network.
-        trust: Permissions that the user gives the checkpoint.
+        trust: Permissions that the user grants to the checkpoint.
         checkpoint: Hub id of the checkpoint, to look it up in the table of models.
         was_kept: Whether the folder was saved by a run. The tokenizer then returns token types if
             it did so in that run.
@@ -88,8 +88,8 @@ def load_tokenizer(
     # If the vocabulary lacks the unknown token, transformers would look for it in an endless loop.
     if tokenizer.is_fast and unknown is not None and str(unknown) not in tokenizer.get_vocab():
         raise ModelError(
-            f"the tokenizer in {shown(folder)} is not usable: its unk_token is {str(unknown)!r}, "
-            "which its vocabulary lacks."
+            f"the tokenizer in {shown(folder)} is not usable: its unk_token {str(unknown)!r} is "
+            "not in its vocabulary."
         )
     tokenizer.source = replace(source, case=case or _against_table(tokenizer, checkpoint))
     gives = _gives_types(tokenizer, config, folder, was_kept=was_kept) and _has_types(config)
@@ -136,7 +136,7 @@ def _load(folder: Path, config: Any, trust: Trust, *, lowers: bool | None = None
             raise _unusable(folder, error) from error
     try:
         return PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # see above
+    except Exception as error:  # a damaged file can make transformers raise anything
         raise _unusable(folder, error) from error
 
 
@@ -162,7 +162,7 @@ _PARTS = ("normalizer", "pre_tokenizer", "model", "post_processor", "decoder")
 
 
 def _obeying(tokenizer: Any, folder: Path) -> tuple[Any, TokenizerSource]:
-    """Return a tokenizer that follows the folder's tokenizer.json, and its TokenizerSource."""
+    """Return a tokenizer that follows the folder's tokenizer.json, with its TokenizerSource."""
     reader = type(tokenizer).__name__
     if _is_foreign(tokenizer):
         return tokenizer, TokenizerSource(reader=reader)
@@ -180,9 +180,9 @@ def _obeying(tokenizer: Any, folder: Path) -> tuple[Any, TokenizerSource]:
     still = _count_unlike(made.backend_tokenizer, told)
     if still:
         raise ModelError(
-            f"{shown(folder / FILE)} cannot be obeyed: with the special tokens of {SETTINGS} "
-            f"{still} of {len(_PAIRS)} fixed texts are read otherwise. Give both from one "
-            f"save_pretrained, or remove {FILE} to have the vocabulary read by {reader}."
+            f"{shown(folder / FILE)} contradicts {SETTINGS}: with the special tokens there, "
+            f"{still} of {len(_PAIRS)} fixed texts are tokenized differently. Save both files with "
+            f"one save_pretrained, or remove {FILE} so that {reader} reads the vocabulary."
         )
     return made, TokenizerSource(
         reader=type(made).__name__,
@@ -208,7 +208,7 @@ def _read(file: Path) -> Tokenizer:
             raise
         raise ModelError(
             f"{shown(file)} is not readable ({first_line(error)}): copy the checkpoint again, or "
-            "remove the file, so that the vocabulary next to it is read."
+            "remove the file to use the vocabulary next to it."
         ) from None
     told.no_truncation()
     told.no_padding()
@@ -216,7 +216,7 @@ def _read(file: Path) -> Tokenizer:
 
 
 def _differences(backend: Tokenizer, told: Tokenizer) -> tuple[list[str], int]:
-    """Return the names of the parts in which two tokenizers differ, and how many texts differ."""
+    """Return the names of the parts that differ, and the number of texts encoded differently."""
     unlike = [name for name in _PARTS if _differs(getattr(backend, name), getattr(told, name))]
     added = backend.get_added_tokens_decoder()
     if any(added.get(n) != token for n, token in told.get_added_tokens_decoder().items()):
@@ -225,8 +225,8 @@ def _differences(backend: Tokenizer, told: Tokenizer) -> tuple[list[str], int]:
 
 
 def _differs(own: Any, told: Any) -> bool:
-    # If only transformers has a template, it counts as equal here. If that template adds tokens
-    # around a text, the encodings of the fixed texts will differ.
+    # A template that only transformers' tokenizer has counts as equal here. If the template adds
+    # tokens around a text, the encodings of the fixed texts will differ.
     is_bare = told is None and isinstance(own, processors.TemplateProcessing)
     return not is_bare and _state(own) != _state(told)
 
@@ -242,14 +242,14 @@ def _state(part: Any) -> bytes | None:
 
 
 def _is_in_python(backend: Tokenizer) -> bool:
-    """Return whether a part is written in Python (as in RoFormer), which no file can hold."""
-    # The model is never written in Python, and would be slow to serialize.
+    """Return whether a part is written in Python (as in RoFormer), so no file can store it."""
+    # The part "model" is skipped: it is never written in Python, and would be slow to serialize.
     parts = (getattr(backend, name) for name in _PARTS if name != "model")
     return any(part is not None and _state(part) is None for part in parts)
 
 
 def _count_unlike(backend: Tokenizer, told: Tokenizer) -> int:
-    """Return how many of the fixed texts and pairs a tokenizer encodes differently from another."""
+    """Return the number of fixed texts and pairs that two tokenizers encode differently."""
     cut, filled = backend.truncation, backend.padding
     backend.no_truncation()
     backend.no_padding()
@@ -276,7 +276,7 @@ def _ids_of(tokenizer: Tokenizer) -> list[Sequence[int]]:
             ) from None
         if type(error) is not Exception:  # the one class that the tokenizers library raises
             raise
-        return [()] * len(_PAIRS)  # the error is reported when a text has an unknown word
+        return [()] * len(_PAIRS)  # the error will be reported when a text has an unknown word
 
 
 def _decoder_of(folder: Path) -> Mapping[str, Any]:
@@ -308,11 +308,11 @@ replaced."""
 
 
 def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
-    """Build a tokenizer from the backend in a file and the special tokens and limits of another."""
+    """Build a tokenizer from a file's backend and another tokenizer's special tokens and limits."""
     files = (folder / name for name in ("special_tokens_map.json", SETTINGS, "added_tokens.json"))
     given = set().union(*(_words_in(read_object(file)) for file in files))
-    # A class adds special tokens of its own; those that neither the file nor the user names are
-    # dropped.
+    # transformers' class adds special tokens of its own. Those that neither the file nor the user
+    # names are dropped.
     special = {
         name: str(token)
         for name, token in tokenizer.special_tokens_map.items()
@@ -330,8 +330,8 @@ def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
     moved = [word for word, number in words if told.token_to_id(word) != number]
     if moved:
         raise ModelError(
-            f"{shown(folder / FILE)} cannot be obeyed: {SETTINGS} adds {moved[0]!r} at another "
-            "place than behind its vocabulary. Give both from one save_pretrained."
+            f"{shown(folder / FILE)} contradicts {SETTINGS}, which gives {moved[0]!r} an id that "
+            "does not follow the vocabulary: save both files with one save_pretrained."
         )
     extra = [t for t in map(str, tokenizer.extra_special_tokens) if told.token_to_id(t) is not None]
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
@@ -347,8 +347,8 @@ def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
 _CASE = "do_lower_case"
 
 FEWEST_CAPITALS = 0.01
-"""Least share of tokens with capitals at which a vocabulary counts as cased; an uncased vocabulary
-may have a few that a user added."""
+"""Smallest share of tokens with capitals at which a vocabulary counts as cased; an uncased
+vocabulary may have a few such tokens that a user added."""
 
 
 def _with_case(
@@ -356,8 +356,8 @@ def _with_case(
 ) -> tuple[Any, str]:
     """Return a tokenizer that keeps or lowers capitals as its model does, and the reason.
 
-    The table of models decides it, else the vocabulary. The reason is empty if the tokenizer is
-    returned unchanged.
+    The table of models decides whether capitals are kept, or else the vocabulary. The reason is
+    empty if the tokenizer is returned unchanged.
     """
     lowers = getattr(tokenizer, _CASE, None)
     decided = (folder / FILE).is_file() or _CASE in read_object(folder / SETTINGS)
@@ -390,7 +390,7 @@ def _has_capitals(vocabulary: Mapping[str, int]) -> bool:
 
 
 def _against_table(tokenizer: Any, checkpoint: str) -> str:
-    """Describe a contradiction between a tokenizer's files and the table of models; else ""."""
+    """Describe how a tokenizer's files contradict the table of models; "" if they do not."""
     keeps = _keeps_case(checkpoint)
     if keeps is None or not tokenizer.is_fast:
         return ""
@@ -534,4 +534,4 @@ PROBES = tuple(
 )
 
 _PAIRS: tuple[Any, ...] = (*PROBES, *zip(PROBES[::7], PROBES[3::7], strict=False))
-"""Single texts, and pairs of some of them."""
+"""Fixed single texts, and pairs of some of these texts."""

@@ -22,7 +22,7 @@ from typing import Any
 DIES_WITH = "BENCH_DIES_WITH"
 
 PR_SET_PDEATHSIG = 1
-"""Option of prctl(2): the signal that a process gets when the thread that started it ends."""
+"""Option of prctl(2) that sets the signal for a process whose starting thread ends."""
 
 
 def die_with(parent: int) -> None:
@@ -40,7 +40,8 @@ def die_with(parent: int) -> None:
 AUTOGROUP = Path("/proc/self/autogroup")
 
 TRIES = 20
-"""Number of tries to write a nice value: the kernel accepts ten per second, from all users."""
+"""Maximum number of attempts to write a nice value. The kernel accepts ten per second, counting the
+attempts of all users."""
 
 
 def keep_priority() -> None:
@@ -49,13 +50,13 @@ def keep_priority() -> None:
     The kernel first shares processor time between sessions (sched(7), autogroup). A nice value
     counts only within its session; each session has a nice value too, which begins at 0.
     """
-    own = os.nice(0)  # returns the current value
+    own = os.nice(0)  # adding 0 returns the current nice value
     for _ in range(TRIES if own > 0 else 0):
         try:
             AUTOGROUP.write_text(str(own))
         except BlockingIOError:
             time.sleep(0.1)
-        except OSError:  # the kernel has no autogroups
+        except OSError:  # this kernel does not support autogroups
             return
         else:
             return
@@ -74,7 +75,7 @@ def importing() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.freeze()  # the imported objects are never examined
+        gc.freeze()  # garbage collection will skip the imported objects
         gc.enable()
 
 
@@ -98,7 +99,7 @@ class NoCompiler(ModuleType):
             return _Settings(name)
         if name == "__path__":
             return []  # mark as a package; _Parts finds its submodules
-        if name.startswith("__") or "torch" not in sys.modules:  # pickle asks every module
+        if name.startswith("__") or "torch" not in sys.modules:  # pickle searches all modules
             raise AttributeError(name)
         return getattr(_loaded(COMPILER), name)
 
@@ -132,7 +133,7 @@ class _Parts:
 
 
 def _without_compiler() -> None:
-    # transformers creates masks in this context manager, which matters only for compiled models.
+    # transformers creates attention masks in this context manager, which only compiled models need.
     part = ModuleType(f"{COMPILER}._trace_wrapped_higher_order_op")
     part.TransformGetItemToIndex = lambda: _loaded(part.__name__).TransformGetItemToIndex()  # type: ignore[attr-defined]
     sys.modules |= {COMPILER: NoCompiler(COMPILER), part.__name__: part}

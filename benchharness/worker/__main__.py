@@ -36,11 +36,11 @@ from benchharness.tasks.foreign_code import name_code
 from benchharness.worker import die_with, importing
 
 SECONDS_BETWEEN_LINES = 0.2
-"""Minimum time between progress lines. Five lines per second show that the job is running, and do
-not slow down jobs with short steps."""
+"""Minimum time in seconds between progress lines. Five lines per second show that the job is
+running, and do not slow down jobs with short steps."""
 
 SECONDS_BETWEEN_TRIES = 1.0
-"""Time between tries to write to a full disk."""
+"""Time in seconds between attempts to write to a full disk."""
 
 QUIET = {
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -62,11 +62,11 @@ def main(result_file: Path, options: dict[str, Any]) -> int:
         signal.signal(number, SIGNALS.take)
     die_with(parent)
     os.environ.update(QUIET)
-    job = _read_job(options.pop("job"))  # read before anything can fail: a Failure contains it
+    job = _read_job(options.pop("job"))  # read first, because every Failure contains its job
     lines = ProgressLines()
     try:
         outcome: Result | Failure = _run(job, options, lines)
-    except BaseException as error:  # noqa: BLE001  (the engine must learn of it)
+    except BaseException as error:  # noqa: BLE001  (every error must be reported to the engine)
         outcome = _failure(job, error)
     # Every process reports its failure, because the first may only know that another one failed.
     if own_rank() == 0 or isinstance(outcome, Failure):
@@ -114,13 +114,14 @@ def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
 class ProgressLines:
     """Reporter that prints progress as lines on the original stdout, at most five per second.
 
-    Creating one redirects stdout to stderr, so that no library prints between the lines. The first
-    line of a phase, the last step of a phase and notes are always printed. Each line is one
-    unbuffered write, because a signal handler may print a line while another is being printed.
+    Creating a ProgressLines redirects stdout to stderr, so that no library prints between the
+    lines. The first line of a phase, the last step of a phase and notes are always printed. Each
+    line is one unbuffered write, because a signal handler may print a line while another is being
+    printed.
     """
 
     def __init__(self) -> None:
-        # On the level of file descriptors, because C libraries do not print through sys.stdout.
+        # Redirect file descriptors, because C libraries do not print through sys.stdout.
         self._stream = os.dup(sys.stdout.fileno())
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
         self._phase = ""
@@ -163,15 +164,15 @@ def _failure(job: Job, error: BaseException) -> Failure:
 
 
 def _write_where_there_is_room(file: Path, text: str, report: Reporter) -> None:
-    """Write the result file; if the disk is full, wait until there is room.
+    """Write the result file; if the disk is full, wait until there is free space.
 
     If this takes longer than `--timeout`, the engine treats the job as hung, and restarts it from
     its newest snapshot.
     """
-    note = f"has ended, and waits for room to leave its result in {file.parent}"
+    note = f"has finished, and waits for free disk space to write its result to {file.parent}"
     while True:
         try:
-            with whole_file(file) as stream:  # whole or not at all, even after a power cut
+            with whole_file(file) as stream:  # complete or absent, even after a power cut
                 stream.write(text.encode())
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):

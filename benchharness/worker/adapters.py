@@ -1,4 +1,4 @@
-"""Low-rank adapters (LoRA, Hu et al., arXiv:2106.09685) instead of full fine-tuning, using peft."""
+"""Low-rank adapters (LoRA, Hu et al., arXiv:2106.09685), added with peft, for fine-tuning."""
 
 from collections.abc import Mapping
 from importlib import import_module
@@ -39,7 +39,7 @@ ADAPTED = {
     *("q_head", "v_head"),  # Funnel
     *("in_proj", "Wqkv", "c_attn"),  # DeBERTa, ModernBERT, GPT: one layer that includes keys
 }
-"""Names of the query and value layers: the pair that section 7.1 of the paper finds best."""
+"""Names of the query and value layers, which section 7.1 of LoRA's paper finds best to adapt."""
 
 
 def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
@@ -53,8 +53,8 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
         ModelError: If the encoder has no suitable layers (XLNet).
     """
     try:
-        import_module("torch.distributed.tensor")  # peft assumes that it is imported
-        from peft import LoraConfig, inject_adapter_in_model  # noqa: PLC0415  (an extra)
+        import_module("torch.distributed.tensor")  # peft assumes that this module is imported
+        from peft import LoraConfig, inject_adapter_in_model  # noqa: PLC0415  (optional)
     except ImportError:
         raise BenchError(
             "lora_rank needs the library peft, which is not installed: "
@@ -68,8 +68,8 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
     }
     if not targets:
         raise ModelError(
-            f"{network.config.model_type} has no layers for queries and values, to which "
-            "adapters could be added: leave lora_rank out."
+            f"{network.config.model_type} has no layers for queries and values, which adapters "
+            "need: omit lora_rank."
         )
     config = LoraConfig(
         r=rank,

@@ -1,4 +1,4 @@
-"""Checkpoints: writing the trained network of a run, and loading it in another run."""
+"""Checkpoints: write the trained network of a run, and load it in another run."""
 
 import json
 import re
@@ -42,8 +42,8 @@ class KeptRun:
     Attributes:
         job: Job of the run.
         limits: Length limits of its rows.
-        splits: Facts about each split, keyed by "task:split": `fingerprint` of the rows, their
-            number `rows`, `scores`, and a digest of the `predictions` in the run's result.
+        splits: Facts about each split, keyed by "task:split": the `fingerprint` of its rows, the
+            number of `rows`, its `scores`, and a digest of the `predictions` in the run's result.
         versions: Versions of benchharness, Python and the libraries.
         flags: Flags of the run's scores, keyed by task; None in older folders.
     """
@@ -127,7 +127,7 @@ class CheckpointWriter:
 
     @classmethod
     def of(cls, encoder: Encoder, folder: Path, job: Job) -> "CheckpointWriter":
-        """Return the writer of a whole encoder; raise JobError if the disk has too little room."""
+        """Return a writer for a whole encoder; raise JobError if the disk has too little space."""
         # keep_vars returns the parameters themselves, which are read after training. Otherwise
         # state_dict returns detached tensors, which stay untrained if the network changes device.
         weights = encoder.network.state_dict(keep_vars=True)
@@ -136,7 +136,7 @@ class CheckpointWriter:
             folder=folder,
             job=job,
             tokenizer=encoder.tokenizer,
-            config=deepcopy(encoder.config),  # set_dropout changes the encoder's own config
+            config=deepcopy(encoder.config),  # a copy, as set_dropout changes the encoder's config
             weights=weights,
         )
 
@@ -147,7 +147,7 @@ class CheckpointWriter:
         Weights that the heads share with the encoder are in both files. Raises JobError if the
         checkpoint cannot be written.
         """
-        if self.tokenizer.is_fast:  # options set by encoding would be saved too
+        if self.tokenizer.is_fast:  # else the options set during encoding would be saved too
             self.tokenizer.backend_tokenizer.no_truncation()
             self.tokenizer.backend_tokenizer.no_padding()
         state = network.state_dict()
@@ -156,15 +156,15 @@ class CheckpointWriter:
             with new_checkpoint(self.folder, self.job) as draft:
                 _save(self.weights, draft / WEIGHTS)
                 _save(heads, draft / HEAD)
-                # Not save_pretrained: it refuses old configs with options for text generation.
+                # config.save_pretrained would refuse old configs with text-generation options.
                 self.config.to_json_file(draft / "config.json")
                 self.tokenizer.save_pretrained(draft)
                 run.write(draft)
         except (OSError, SafetensorError) as error:
             raise JobError(
-                f"the model of this run cannot be written to {self.folder} ({error}): free the "
-                "disk, or do without (no --keep-models; where others start from it, --start-from "
-                "pretrained)."
+                f"the model of this run cannot be written to {self.folder} ({error}): free disk "
+                "space, or do not keep the model (omit --keep-models; if other jobs start from "
+                "this model, pass --start-from pretrained)."
             ) from error
 
 
@@ -201,8 +201,8 @@ def folder_of_a_run(folder: Path) -> Iterator[None]:
         raise
     except (*DAMAGED, ArithmeticError, RecursionError, SafetensorError) as error:
         raise ModelError(
-            f"the model in {folder} is not as a run leaves it, though its digests fit "
-            f"({first_line(error).rstrip('.')}): keep it again."
+            f"the model in {folder} does not have the format that a run writes, although its "
+            f"digests are correct ({first_line(error).rstrip('.')}): create this folder again."
         ) from error
 
 
@@ -215,7 +215,7 @@ def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, 
     if not job.start_from:
         return {}
     if folder is None:
-        raise JobError(f"no folder was given with the encoder of {job.started_from}.")
+        raise JobError(f"no folder with the encoder of {job.started_from} was passed to this job.")
     digests = check_checkpoint(folder, job.start_from)
     load_kept(encoder, folder, job.started_from)
     run = {"name": job.started_from, "run": job.start_from, "sha256": digests[WEIGHTS]}
@@ -239,17 +239,17 @@ def load_head(network: nn.Module, folder: Path, name: str, place: int | None = N
     `place` is the index of the head's task among the tasks trained together, or None if the run was
     trained on a single task.
     """
-    own = "" if place is None else f"networks.{place}."  # runs of one task have no such prefix
+    own = "" if place is None else f"networks.{place}."  # a single task has no such prefix
     try:
         named = load_file(folder / HEAD).items()
         weights = {key[len(own) :]: w for key, w in named if key.startswith(own)}
         found = network.load_state_dict(weights, strict=False)
     except _UNFIT as error:
         raise _unfit(f"the head of {name}", folder, error) from error
-    # The encoder has been loaded before, from another file.
+    # Missing weights of the encoder are no error: they were loaded before, from another file.
     lost = [key for key in found.missing_keys if not is_encoders(key)]
     if odd := lost + found.unexpected_keys:
-        raise _unfit(f"the head of {name}", folder, f"{'no' if lost else 'unknown'} {odd[0]}")
+        raise _unfit(f"the head of {name}", folder, f"{'missing' if lost else 'unknown'} {odd[0]}")
 
 
 def is_published(folder: Path) -> bool:
@@ -284,8 +284,8 @@ class UnfitError(JobError):
 
 def _unfit(what: str, folder: Path, error: object) -> UnfitError:
     said = str(error).splitlines() or [type(error).__name__]
-    reason = said[-1].strip()  # the first line only names the class
+    reason = said[-1].strip()  # the first line of such an error only names the class
     return UnfitError(
         f"{what} in {folder} does not fit this model ({reason}): "
-        "delete that folder, and the same command trains it again."
+        "delete the folder, and run the same command to train the model again."
     )

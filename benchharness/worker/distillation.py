@@ -1,4 +1,4 @@
-"""Distillation technique: loads the network of a teacher's run and attaches it to a student."""
+"""Distillation technique: load the network of a teacher's run and attach it to a student."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,14 +29,14 @@ def technique(work: Work) -> Technique:
     assert job.teacher is not None, "the job is a student's"
     name = job.shown_teacher
     if folder is None:
-        raise JobError(f"no folder was given with the network of {name}.")
+        raise JobError(f"no folder with the network of {name} was passed to this job.")
     digests = check_checkpoint(folder, job.teacher.run)
     with folder_of_a_run(folder):
         taught = KeptRun.read(folder).job
-    if taught.key != job.teacher.run:  # the key includes the trust in a checkpoint's code
-        raise JobError(f"the network of {name} in {folder} is that of another run: delete it.")
+    if taught.key != job.teacher.run:  # a key also includes the trust in a checkpoint's code
+        raise JobError(f"{folder} contains the network of another run than {name}: delete it.")
     options = work.recipe.student or StudentOptions()
-    # A student that learns from the layers compares the states of all tokens.
+    # A student that learns from the teacher's layers compares the states of all tokens.
     every_state = bool(options.layer_weight)
     kept = kept_network(folder, taught, work.compute, every_state=every_state)
     digest = text_digest(str(sorted(digests.items())))
@@ -64,7 +64,7 @@ class Distillation(Technique):
         """Add the distillation losses to the head."""
         (setup,) = setups
         setup.head = with_teacher(setup.head, self.network, self.work.recipe, setup.task.head)
-        setup.on_layers = self.network.turn_to  # the loop switches between the two losses
+        setup.on_layers = self.network.turn_to  # training switches between the two losses
 
     def on_network(self, prepared: Prepared) -> None:
         """Initialize the student's weights, and add token types that only the teacher reads."""
@@ -72,7 +72,7 @@ class Distillation(Technique):
         self._add_types(prepared)
 
     def _begin(self, student: Any) -> None:
-        """Copy the teacher's weights to the student, if the recipe asks for it.
+        """Copy the teacher's weights to the student if the recipe sets `from_teacher`.
 
         Each layer of the student gets the weights of the teacher's layer with the same number in
         the checkpoint. All other weights are copied by name.
@@ -80,7 +80,7 @@ class Distillation(Technique):
         own = self.network.network
         if not self.network.options.from_teacher:
             return
-        # DistilBERT was also initialized from some of the teacher's layers (Sanh et al. 2019, 3).
+        # As for DistilBERT (Sanh et al. 2019, section 3), some of the teacher's layers are copied.
         layers, every = (layers_of(each.encoder).layers for each in (student, own))
         kept = kept_layers(self.work.recipe.encoder.layers, len(every))
         with torch.no_grad():
@@ -90,7 +90,7 @@ class Distillation(Technique):
             state = own.state_dict()
             for name, weight in student.named_parameters():
                 if id(weight) not in known:
-                    weight.copy_(state[name])  # embeddings and the head, by name
+                    weight.copy_(state[name])  # embeddings and the head
 
     def _add_types(self, prepared: Prepared) -> None:
         """Add token types to the student's training rows if only the teacher reads them.
@@ -101,8 +101,8 @@ class Distillation(Technique):
         teacher, network, ours = self.encoder, self.network, features[setup.trained]
         if limits.max_tokens > teacher.max_tokens:
             raise ModelError(
-                f"{self.name} reads at most {teacher.max_tokens} tokens, and its student "
-                f"{limits.max_tokens}: --set max_tokens={teacher.max_tokens}."
+                f"the teacher {self.name} reads at most {teacher.max_tokens} tokens, but its "
+                f"student reads {limits.max_tokens}: pass --set max_tokens={teacher.max_tokens}."
             )
         examples = prepared.rows[setup.trained].examples
         theirs = setup.head.encode(examples, teacher.tokenizer, limits)
@@ -117,11 +117,11 @@ class Distillation(Technique):
             and (same_types or not both)
         ):
             raise ModelError(
-                f"{self.name} reads other tokens than its student: a teacher needs the "
-                "vocabulary of its student, so take another of the two."
+                f"the teacher {self.name} splits texts into other tokens than its student does: "
+                "choose a teacher and a student with the same vocabulary."
             )
         if network.reads_types and not network.student_reads_types:
-            # The student drops them again before its forward pass (heads/teacher.py).
+            # The student removes token types again before its forward pass (heads/teacher.py).
             features[setup.trained] = replace(ours, token_types=theirs.token_types)
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:

@@ -96,21 +96,21 @@ def serve(requests: socket.socket) -> None:
                 os.close(descriptor)
             running[os.pidfd_open(pid)] = pid, status
             _tell(status, pid)
-            # The fork begins only now: if it had begun before and this process were stopped, nobody
-            # would notice when the fork ends.
-            with waiting, suppress(OSError):  # the fork may be gone
+            # The fork may begin only now that its process id was sent. If it had begun earlier and
+            # this process were stopped, nobody would notice the end of the fork.
+            with waiting, suppress(OSError):  # the fork may have ended
                 waiting.send(BEGIN)
 
 
 def _tell(status: int, number: int) -> None:
-    with suppress(OSError):  # the requesting process may be gone
+    with suppress(OSError):  # the requesting process may have ended
         os.write(status, number.to_bytes(NUMBER_BYTES, signed=True))
 
 
 def _import(modules: list[str]) -> None:
     with importing():
         for module in modules:
-            with suppress(Exception):  # the worker will meet the same error, and report it
+            with suppress(Exception):  # the worker will get the same error and report it
                 import_module(module)
 
 
@@ -125,7 +125,7 @@ def _fork(
     pid = os.fork()
     if pid == 0:
         ours.close()
-        os.setsid()  # signals to the server's process group do not reach it
+        os.setsid()  # keep signals for the server's process group away from it
         die_with(server)  # from here on, this fork is killed if the server ends
         theirs.send(BEGIN)
         if theirs.recv(1) != BEGIN:  # the server has ended
@@ -133,19 +133,19 @@ def _fork(
         theirs.close()
         _become_worker(request, pipes, others)
     theirs.close()
-    ours.recv(1)  # empty if the fork was killed before
+    ours.recv(1)  # returns b"" if the fork was killed before it was ready
     return pid, ours
 
 
 def _become_worker(request: dict[str, Any], pipes: list[int], others: list[int]) -> NoReturn:
-    """Run `python -m benchharness.worker` in this forked process; never returns."""
+    """Run `python -m benchharness.worker` in this forked process, and never return."""
     status = 1
     try:
         for pipe, place in zip(pipes, (0, 1, 2), strict=True):
             os.dup2(pipe, place)
         for descriptor in {*pipes, *others} - {0, 1, 2}:
             os.close(descriptor)
-        os.environ.pop(NVML, None)  # the worker checks for GPUs in the ordinary way
+        os.environ.pop(NVML, None)  # the worker looks for GPUs in torch's default way
         os.environ.update(request["environment"])
         keep_priority()
         _set_threads()
@@ -167,7 +167,7 @@ def _set_threads() -> None:
 
 def run() -> None:
     """Answer the requests that arrive on the socket at stdin."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     os.environ.update({**QUIET, NVML: "1"})
     serve(socket.socket(fileno=os.dup(0)))
 

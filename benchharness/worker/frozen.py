@@ -28,7 +28,7 @@ class FrozenFeatures(Technique):
     """Technique that leaves the encoder's weights unchanged."""
 
     whole_vocabulary = True  # the vocabulary is not trained, so cutting it would save nothing
-    every_state = True  # the states of all layers are computed, and cached for other heads
+    every_state = True  # all layers must have states of the same tokens
 
     def on_network(self, prepared: Prepared) -> None:
         """Replace the encoder and the tokens of the features with precomputed states."""
@@ -49,7 +49,7 @@ technique = FrozenFeatures
 class Sum(nn.Module):
     """Sum of the chosen layers' states; for a single layer, its unchanged states."""
 
-    def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (as every combination)
+    def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (same for all modules)
         super().__init__()
 
     def forward(self, states: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ class ScalarMix(nn.Module):
     This is the scalar mix of arXiv:1802.05365, section 3.2. It is initialized to the plain mean.
     """
 
-    def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (as every combination)
+    def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (same for all modules)
         super().__init__()
         self.weights = nn.Parameter(torch.zeros(layers))
         self.scale = nn.Parameter(torch.ones(()))
@@ -120,7 +120,7 @@ It is called with the number of layers and the size of their states.
 
 
 class FrozenEncoder(nn.Module):
-    """Stand-in for an encoder that looks up precomputed states.
+    """Module that replaces an encoder and looks up precomputed states.
 
     `tables` contains the states of each split, `[layers + 1, states, size]`. `input_ids` are not
     tokens but indices of states, counted over all splits. If `per_row`, there is one index per row,
@@ -154,16 +154,16 @@ class FrozenEncoder(nn.Module):
 
         `input_ids` are the indices, `[rows, tokens]`.
         """
-        # Drop the padding: rows of one token were padded to a rounded width.
+        # Remove the padding of rows that have only one token.
         places = (input_ids[:, :1] if self.per_row else input_ids).cpu()
         number = bisect_right(self.firsts, int(places[0, 0])) - 1
         # (layers, places, size) at (rows, tokens) -> (layers, rows, tokens, size)
         states = self.tables[number][:, places - self.firsts[number]]
-        return (self.combined(states.to(input_ids.device).float()),)  # as an encoder's output[0]
+        return (self.combined(states.to(input_ids.device).float()),)  # a tuple, as encoders return
 
 
 class LiveEncoder(nn.Module):
-    """Stand-in for a FrozenEncoder that computes states instead of looking them up.
+    """Module that replaces a FrozenEncoder and computes states instead of looking them up.
 
     It is used for prediction, where rows occur only once. `combined` has the same weights, under
     the same names, as in a FrozenEncoder.
@@ -179,27 +179,27 @@ class LiveEncoder(nn.Module):
     def forward(self, **inputs: Any) -> tuple[Tensor]:
         """Return the states `[rows, tokens, size]` of tokens `[rows, tokens]`."""
         table = every_layer(self.encoder, inputs)  # (layers + 1, rows, tokens, size)
-        if torch.is_autocast_enabled(table.device.type):  # round in the same way as the cache
+        if torch.is_autocast_enabled(table.device.type):  # round like the cached states
             table = table.bfloat16().float()
         return (self.combined(table[_chosen(self.features, table, self.encoder)]),)
 
 
 def _chosen(features: str, table: Tensor, encoder: Any) -> slice:
-    layers, family = len(table) - 1, encoder.config.model_type  # the table has embeddings first
+    layers, family = len(table) - 1, encoder.config.model_type  # index 0 is the embeddings
     if features.startswith(LAYER):
         number = int(features.removeprefix(LAYER))
         if number > layers:
             raise ModelError(
-                f"features={features}: this {family} encoder has {layers} layers, layer-1 to "
-                f"layer-{layers}."
+                f"features={features} does not exist: this {family} encoder has {layers} layers, "
+                f"layer-1 to layer-{layers}."
             )
         return slice(number, number + 1)
     chosen = CHOSEN[features]
-    wanted = -(chosen.start or -1)  # number of layers, for slices from the end
+    wanted = -(chosen.start or -1)  # number of layers that a slice from the end needs
     if layers < wanted:
         raise ModelError(
-            f"features={features} reads the last {wanted} layers, and this {family} encoder has "
-            f"{layers}: choose last or mix."
+            f"features={features} reads the last {wanted} layers, but this {family} encoder has "
+            f"only {layers}: use features=last or features=mix."
         )
     return chosen
 
@@ -221,7 +221,7 @@ def source_of(network: Any, splits: Mapping[str, Features], head: str, compute: 
 def freeze(
     network: Any, splits: Mapping[str, Features], choice: str, source: Source, report: Reporter
 ) -> dict[str, Features]:
-    """Replace a network's encoder with a FrozenEncoder; return the splits with indices as tokens.
+    """Replace a network's encoder by a FrozenEncoder; return each split with indices as tokens.
 
     `choice` is the recipe's `features`. States that are not cached yet are computed. If the head
     reads one state per row, as most classifiers do, the returned rows have one token each. If it
@@ -237,7 +237,7 @@ def freeze(
 
 
 def _at_places(features: Features, first: int, per_row: bool) -> Features:
-    """Return the same rows with indices of states as tokens; the lowest, `first`, is padding."""
+    """Replace the tokens of rows by indices of states; the lowest index, `first`, is padding."""
     places = len(features) if per_row else len(features.token_ids)
     return replace(
         features,

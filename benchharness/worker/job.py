@@ -77,7 +77,7 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
     def attempt(accumulation: int, checkpointing: bool) -> Result:  # repeated if memory runs out
         began = time.monotonic()
 
-        # ---- Make the network, and the features of the rows.
+        # ---- Create the network, and encode the rows as features.
         prepared = _prepare(work)
         setups = prepared.setups
 
@@ -110,7 +110,7 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
         if newest is not None:
             done.restore(newest)
 
-        # ---- Train, and evaluate now and then; a signal that ends the job leaves a snapshot.
+        # ---- Train, and evaluate at the planned steps; a signal that ends the job saves its state.
         with states.saved_at_a_signal(done.state, training.meter.announce_saving):
             for step in training:
                 if step in training.plan.evaluations:
@@ -126,7 +126,7 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
                     done.evaluations[name] = prepared.evaluate(by_split[name], name)
                 states.save_when_due(done.state)
 
-        # ---- Write the network, if it is to be kept or other jobs start from it.
+        # ---- Write the network if it is kept, or if other jobs start from it.
         prepared.write(done)
         return _result(job, prepared, done)
 
@@ -159,7 +159,7 @@ class _Job(Prepared):
         self.features, vocabulary = cut_vocabulary(self.network.encoder, self.features)
         for technique in self.techniques:
             technique.on_vocabulary(vocabulary)
-        # Without a writer, free the full embedding, which is most of XLM-R's weights.
+        # Without a writer, free the full embedding, which has most of XLM-R's weights.
         self.vocabulary = None if self.writer is None else vocabulary
 
     def evaluate(self, setup: TaskSetup, name: str) -> Evaluation:
@@ -188,7 +188,7 @@ class _Job(Prepared):
 
 
 def _prepare(work: Work) -> _Job:
-    """Prepare the network, data and provenance of a job."""
+    """Create and return the network, features and provenance of a job."""
     started = now()
     job, recipe, compute, report = work.job, work.recipe, work.compute, work.report
 
@@ -198,7 +198,7 @@ def _prepare(work: Work) -> _Job:
 
     # ---- Load the encoder, with the weights that the job starts from.
     encoder = load_pretrained(job, recipe)
-    keep = work.folders.get("keep") if compute.ranks.is_first else None  # one process writes
+    keep = work.folders.get("keep") if compute.ranks.is_first else None  # only the first writes
     # Created before a head removes the pooler and before the recipe changes the config.
     writer = None if keep is None else CheckpointWriter.of(encoder, keep, job)
     provenance = {
@@ -248,7 +248,7 @@ def _with_counts(
     rows: Mapping[str, SplitRows],
     features: Mapping[str, Features],
 ) -> dict[str, Mapping[str, Any]]:
-    """Return the facts of each split, with counts of truncated rows, unknown tokens and lost words.
+    """Add counts of truncated rows, tokens, unknown tokens and lost words to each split's facts.
 
     Held-out rows count as rows of train. Rows are counted by id, because a row may be trained on
     several times: in both orders, or with each of its answers.
@@ -267,7 +267,7 @@ def _with_counts(
 
 
 def counted(counts: NDArray[np.int64] | None) -> dict[str, int]:
-    """Return the `counts` of Features by name, for a result; lost words only if there are any."""
+    """Return the `counts` of Features, keyed by name; lost words are left out if there are none."""
     if counts is None:
         return {}
     tokens, unknown, lost, words = counts.tolist()
@@ -294,7 +294,7 @@ def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Re
         result, too_large, can_spare = _try(attempt, parts, checkpointing)
         if result is not None:
             return result
-        free_memory()  # here nothing refers to the attempt any more, not even a traceback
+        free_memory()  # at this point, no traceback refers to the attempt any more
         sentence = "ran out of memory and starts over"
         if can_spare:
             checkpointing = True
@@ -302,12 +302,12 @@ def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Re
             continue
         if too_large == 1:
             raise MemoryRanOutError(
-                "memory ran out in training, where every example is a micro-batch of its own "
-                "already: run fewer --jobs at once, --set max_tokens to less, or lora_rank=8."
+                "memory ran out in training, although every micro-batch has only one example: run "
+                "fewer --jobs at once, or pass --set lora_rank=8 or a smaller --set max_tokens=N."
             )
         while math.ceil(batch_size / parts) > math.ceil(too_large / 2):
             parts *= 2  # halves the items per part
-        report(Progress(phase="loading", note=f"{sentence} with each batch in {parts} parts"))
+        report(Progress(phase="loading", note=f"{sentence} with {parts} micro-batches per batch"))
 
 
 def _try(
@@ -324,14 +324,14 @@ def _try(
     except (MemoryError, RuntimeError) as error:
         if "deterministic implementation" in str(error):
             raise JobError(
-                f"this GPU has no deterministic kernel for a part of the model ({error}): leave "
-                "deterministic out."
+                f"this GPU has no deterministic kernel for a part of the model ({error}): omit "
+                "the setting deterministic."
             ) from error
         if not is_out_of_memory(error):
             raise
         raise MemoryRanOutError(
-            f"memory ran out outside of batches, which no smaller batch can mend ({error}): run "
-            "fewer --jobs at once, or --set lora_rank=8."
+            f"memory ran out outside of batches, so a smaller batch would not help ({error}): run "
+            "fewer --jobs at once, or pass --set lora_rank=8."
         ) from error
 
 
@@ -350,10 +350,10 @@ def _find_device(*, deterministic: bool) -> torch.device:
     """
     if not torch.cuda.is_available():
         told = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-        if re.match(r"\d|GPU-|MIG-", told):  # a CPU would take hours, and emulate bf16
+        if re.match(r"\d|GPU-|MIG-", told):  # do not fall back to a CPU, which would take hours
             raise BenchError(
                 f"torch {torch.__version__} (CUDA: {torch.version.cuda}) cannot use GPU {told}: "
-                "install the one for its driver (https://pytorch.org), or use --device cpu."
+                "install a torch built for its driver (https://pytorch.org), or pass --device cpu."
             )
         return torch.device("cpu")
     # If there are more processes than GPUs, several processes share a GPU.
@@ -365,7 +365,7 @@ def _find_device(*, deterministic: bool) -> torch.device:
         if not (is_out_of_memory(error) or "busy or unavailable" in str(error)):
             raise
         raise MemoryRanOutError(
-            f"the GPU takes no other process ({first_line(error)}): run fewer --jobs at once."
+            f"the GPU accepts no further process ({first_line(error)}): run fewer --jobs at once."
         ) from error
     device = torch.device("cuda", number)
     choose_kernels(device, deterministic=deterministic)
@@ -399,7 +399,7 @@ def provenance_of(
         started=started,
     )
     found["model"]["tokenizer_source"] = tokenizer.source.to_json()
-    if stated := stated_pooling(Path(job.checkpoint)):  # in a sentence-transformers checkpoint
+    if stated := stated_pooling(Path(job.checkpoint)):  # only in sentence-transformers checkpoints
         found["model"]["stated_pooling"] = stated
     return {**found, "graphs": True} if compute.graphs else found
 
@@ -414,7 +414,7 @@ def _describe(tokenizer: Any) -> str:
 def _read_by(
     provenance: Mapping[str, Any], task: Task, techniques: Iterable[Technique], job: Job
 ) -> str:
-    """Return a cache key of everything besides the head that affects the features."""
+    """Return a cache key for everything except the head that affects the features."""
     tokenizer = str(provenance["model"]["tokenizer"])
     if job.documents:
         return f"{tokenizer} {sorted(job.documents.items())}"
@@ -446,11 +446,11 @@ class JobState:
         and evaluations are compared by the mean of these scores.
         """
         training, meter, choice = self.training, self.training.meter, self.training.recipe.selection
-        with SIGNALS.held_back():  # a state must contain an evaluation and its weights, or neither
+        with SIGNALS.held_back():  # a snapshot must have an evaluation and its weights, or neither
             training.mark(*_marked(evaluations))
 
             if choice.held_out or choice.average_last > 1:
-                return  # dev is predicted with the final weights of the training
+                return  # dev will be predicted with the final weights
             if not choice.best_checkpoint or meter.best in (None, len(meter.values) - 1):
                 self.evaluations |= {each.name: each for each in evaluations}
 
@@ -467,7 +467,7 @@ class JobState:
         """Return the state of the job, with everything that `restore` needs."""
         state = self.training.state()
         stays = self.training.is_over or self.training.recipe.selection.best_checkpoint
-        # Otherwise later evaluations replace these, so they need not be written.
+        # If later evaluations will replace these, they need not be written.
         final = self.evaluations.values() if stays else ()
         job = {
             "seconds": self.seconds,
@@ -483,7 +483,7 @@ class JobState:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Facts for the result: how weights were selected, and when the job was resumed."""
+        """Facts for the result: the selection of weights, and the steps where the job resumed."""
         found: dict[str, Any] = {}
         if self.selection is not None:
             found["selection"] = asdict(self.selection)
@@ -493,7 +493,7 @@ class JobState:
 
     @property
     def selection(self) -> Selection | None:
-        """How evaluations selected the final weights; None if the last step's weights are final."""
+        """Choice of the final weights by evaluations; None if the last step's weights are final."""
         training, meter, choice = self.training, self.training.meter, self.training.recipe.selection
         is_best = choice.best_checkpoint and meter.best is not None and len(meter.values) > 1
         if not is_best and not training.is_stopped:
@@ -554,5 +554,5 @@ def peak_memory() -> int:
     """Return the peak memory of this process on its device, in bytes."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
-    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2): kilobytes on Linux
+    unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2) returns kilobytes on Linux
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

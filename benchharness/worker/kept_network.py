@@ -1,4 +1,4 @@
-"""Loading of a run's trained network from its folder, without other files."""
+"""Load a run's trained network from its folder, without other files."""
 
 from pathlib import Path
 from typing import Any
@@ -23,16 +23,16 @@ def kept_network(
 ) -> LoadedRun:
     """Return a run with the trained network of one task, in evaluation mode and frozen.
 
-    The digests of the folder must have been checked before. The folder was written by a run, or is
+    The caller must have checked the digests of the folder. The folder was written by a run, or is
     in transformers' format (bench model).
 
     Args:
         folder: Folder with the network.
-        job: Job that the network was trained by.
+        job: Job that trained the network.
         compute: Device and precision.
         task: One of the tasks that the job was trained on, by default the only one.
-        every_state: Whether the last layer returns the states of all tokens, whatever the head
-            reads.
+        every_state: Whether the last layer returns the states of all tokens, even if the head does
+            not read all of them.
 
     Raises:
         JobError: If the weights do not fit the network.
@@ -49,19 +49,19 @@ def _made(folder: Path, job: Job, compute: Compute, *, task: str, every_state: b
     plugins_for(job, kept=True)
     work, is_class = Work.to_predict(job, compute), is_published(folder)
     recipe = work.recipe
-    if job.trust.remote_code and not is_class:  # the code is only in the checkpoint
+    if job.trust.remote_code and not is_class:  # only the checkpoint contains its code
         encoder = load_pretrained(job, recipe)
     else:
         whole = recipe.text is not None
         encoder = load_encoder(str(folder.absolute()), None, None, whole=whole)
     name = f"{job.model} (run {job.key[:12]})"
     if not is_class:
-        load_kept(encoder, folder, name)  # before a head removes the pooler
+        load_kept(encoder, folder, name)  # must precede load_run, whose heads may remove the pooler
     run = load_run(work, encoder, task=task, every_state=every_state)
     network: Any = run.setups[0].network
     if is_class:
         pretrained: Any = encoder.network
-        pretrained.tie_weights()  # a folder in transformers' format has T5's embeddings once
+        pretrained.tie_weights()  # transformers' format stores T5's shared embeddings only once
         is_body = recipe.text or not run.setups[0].task.has_weights
         load_class(network, folder, "" if is_body else pretrained.base_model_prefix, name)
     run.to_predict()

@@ -1,4 +1,4 @@
-"""Technique for an auxiliary language modeling loss, which needs the whole vocabulary.
+"""Technique for an auxiliary language-modeling loss: keep the whole vocabulary.
 
 The head computes the loss itself.
 """

@@ -2,9 +2,9 @@
 
     CACHE/states/DIGEST.npy     (layers + 1, places, size), the embeddings' states first
 
-A place is the index of a stored state: one per token that the head reads, or one per row if the
-head reads only one state of each row. Padding is not stored. The numbers are in the run's
-precision: fp32 as computed, or bf16 as a bf16 matrix product would round them anyway.
+A place is the index of a stored state. There is one state per token that the head reads, or one per
+row if the head reads only one state of each row. Padding is not stored. The numbers are in the
+run's precision: fp32 as computed, or bf16, to which a bf16 matrix product would round them anyway.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from benchharness.training.compute import Compute, Part
 from benchharness.training.predict import PREDICTION_TOKENS, reported
 
 SECONDS_BETWEEN_SIGNS = 10.0
-"""Time between progress reports of a job while another job computes the states that it needs."""
+"""Time in seconds between progress reports of a job that waits for states from another job."""
 
 STORED: Mapping[str, np.dtype[Any]] = {
     "fp32": np.dtype(np.float32),
@@ -84,11 +84,12 @@ def layer_states(source: Source, features: Features, report: Reporter) -> Tensor
 
     `places` is the number of stored states. States that are not cached yet are computed, without
     dropout; if several jobs need them, only one computes them. Raises JobError if the disk has too
-    little room, and ModelError for a Funnel encoder.
+    little space, and ModelError for a Funnel encoder.
     """
     path = cache_folder("states") / f"{_digest(source, features)}.npy"
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Jobs with different seeds start together and need the same states: one computes, others wait.
+    # Jobs with different seeds start together and need the same states: one computes them, and the
+    # others wait.
     with _alone(path, report):
         found = _map(path)
         if found is None:
@@ -122,7 +123,7 @@ def network_digest(network: Any) -> str:
 def _digest(source: Source, features: Features) -> str:
     """Return the SHA-256 (hex) of everything that the states depend on.
 
-    METHOD, a version number, stands for benchharness's code.
+    METHOD is a version number that stands for benchharness's code.
     """
     digest = hashlib.sha256()
     compute = (source.compute.precision, source.compute.device.type)
@@ -137,7 +138,7 @@ def _digest(source: Source, features: Features) -> str:
 
 @contextmanager
 def _alone(path: Path, report: Reporter) -> Iterator[None]:
-    """Context manager that holds a file's lock; reports progress while waiting for the lock."""
+    """Context manager that holds a file's lock, and reports progress while waiting for it."""
     lock = FileLock(path.with_suffix(".lock"))
     while not lock.is_locked:
         with suppress(Timeout):
@@ -162,7 +163,7 @@ def _map(path: Path) -> NDArray[Any] | None:
 
 
 def _write(path: Path, source: Source, features: Features, report: Reporter) -> None:
-    """Compute the states and write them to a file, which gets its name when it is complete."""
+    """Compute the states and write them to a file, which appears only when it is complete."""
     precision, table = source.compute.precision, None
     every = _places_of(features, source.tokens)  # (tokens,), or (rows,)
     with whole_file(path) as draft:
@@ -178,14 +179,14 @@ def _write(path: Path, source: Source, features: Features, report: Reporter) -> 
                 free = shutil.disk_usage(path.parent).free
                 if free < size:
                     raise JobError(
-                        f"the frozen states of this split are {size / 1e9:.1f} GB and "
-                        f"{path.parent} has only {free / 1e9:.1f} GB free: free some, or set "
-                        "BENCH_CACHE to a folder with more."
+                        f"the frozen states of this split need {size / 1e9:.1f} GB, but "
+                        f"{path.parent} has only {free / 1e9:.1f} GB free: free disk space, or set "
+                        "BENCH_CACHE to a folder on a larger disk."
                     )
                 table = np.lib.format.open_memmap(draft.name, mode="w+", dtype=dtype, shape=shape)
             table[:, places] = states  # (layers + 1, places of the batch, size)
         assert table is not None, "a split has rows"
-        table.flush()  # before the rename that publishes the file
+        table.flush()  # the file must be complete before it is renamed
 
 
 def _compute(
@@ -206,12 +207,12 @@ def _compute(
             inputs.pop("marks", None)  # only the head reads them
             found = _read(every_layer(network, inputs), inputs["attention_mask"], source.tokens)
         if compute.precision == "bf16":
-            found = found.bfloat16().view(torch.int16)  # the same bits
+            found = found.bfloat16().view(torch.int16)  # NumPy has no bf16
         array: NDArray[Any] = found.cpu().numpy()
         return array
 
     for step, states in enumerate(reported(batches, states_of, report, "encoding")):
-        rows = batches[step]  # read only now: it was halved if memory ran out
+        rows = batches[step]  # read after the step, which may have halved the batch
         yield (features.tokens_of(rows) if source.tokens == "all" else rows), states
 
 
@@ -224,13 +225,14 @@ def every_layer(network: Any, inputs: Mapping[str, Any]) -> Tensor:
     family, tokens = network.config.model_type, inputs["input_ids"].shape[1]
     if family == "funnel":
         raise ModelError(
-            "funnel shortens a text from block to block, so its layers have no states of the same "
-            "tokens: fine-tune it (features=fine-tuned)."
+            "funnel shortens a text from block to block, so its layers do not have one state per "
+            "token, which frozen features need: use features=fine-tuned."
         )
     if is_foreign(network) and not takes_input(network, "output_hidden_states"):
         raise ModelError(
-            f"{type(network).__name__}, the checkpoint's own code, takes no output_hidden_states, "
-            "so there are no states of its layers to learn on: fine-tune it (features=fine-tuned)."
+            f"{type(network).__name__}, the checkpoint's own code, does not accept "
+            "output_hidden_states, so the states of its layers are not available: use "
+            "features=fine-tuned."
         )
     output = network(**inputs, output_hidden_states=True)
     # In some families, hidden_states[-1] precedes the final norm, so use output[0] instead.

@@ -22,7 +22,7 @@ class MultiTask(Technique):
     """Technique that makes the tasks of a job share its encoder."""
 
     def shared_network(self, setups: Sequence[TaskSetup], encoder: Encoder) -> nn.Module:
-        """Return the shared network, and set the network of each setup on its encoder."""
+        """Create the shared network, set the network of each setup, and return the shared one."""
         shared = share(encoder, [(setup.head, setup.task) for setup in setups])
         for setup, own in zip(setups, shared.networks, strict=True):
             setup.network = own
@@ -32,8 +32,8 @@ class MultiTask(Technique):
 technique = MultiTask
 
 _READS_BY_HEAD = {
-    "funnel": "its decoder is there for some of them alone",
-    "longformer": "which of its tokens see all others depends on it",
+    "funnel": "only some head types use its decoder",
+    "longformer": "the head type determines which tokens have global attention",
 }
 """Families (transformers' model_type) whose encoder depends on the head type, with the reason."""
 
@@ -47,7 +47,7 @@ class SharedEncoder(nn.Module):
     def __init__(self, encoder: Any, networks: Sequence[nn.Module]) -> None:
         super().__init__()
         self.encoder = encoder
-        self.networks = nn.ModuleList(networks)  # they share the encoder above
+        self.networks = nn.ModuleList(networks)  # all of them use `self.encoder`
         # The last layer may skip the other tokens only if no head reads them.
         self.reads_first_token = all(getattr(n, "reads_first_token", False) for n in networks)
 
@@ -60,13 +60,13 @@ def share(encoder: Encoder, heads: Sequence[tuple[Head, Task]]) -> SharedEncoder
     types = {task.head for _, task in heads}
     if encoder.family in _READS_BY_HEAD and len(types) > 1:
         raise ModelError(
-            f"heads of unlike types ({', '.join(sorted(types))}) cannot share {encoder.family}: "
-            f"{_READS_BY_HEAD[encoder.family]}; train tasks of one head type together."
+            f"heads of different types ({', '.join(sorted(types))}) cannot share {encoder.family}, "
+            f"because {_READS_BY_HEAD[encoder.family]}: train tasks of one head type together."
         )
     pooler = getattr(encoder.network, "pooler", None)
     networks = []
     for head, task in heads:
         if pooler is not None and not is_foreign(encoder.network):
-            encoder.network.pooler = pooler  # the previous head has removed it
+            encoder.network.pooler = pooler  # the previous head may have removed it
         networks.append(head.network(encoder, task))  # random weights in the order of the tasks
     return SharedEncoder(encoder.network, networks)

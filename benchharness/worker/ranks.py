@@ -35,13 +35,13 @@ LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 POLL_SECONDS = 0.05
 
 GRACE_SECONDS = 5.0
-"""Time that the other processes have to end after one has failed."""
+"""Time in seconds that the other processes have to end after one has failed."""
 
 STOPPED = 128 + signal.SIGTERM
-"""Exit status of a worker that was stopped by a signal; it may have saved its state before."""
+"""Exit status of a worker that a signal stopped; it may have saved its state before that."""
 
 CONSEQUENCES = ("gloo", "NCCL", "Connection closed", "DistBackendError", "DistNetworkError")
-"""Words in the errors of processes that failed because another process is missing."""
+"""Words that identify errors of processes that failed because another process is missing."""
 
 
 def main(
@@ -50,8 +50,8 @@ def main(
     """Run the job from stdin in `count` processes, and return the exit status of a worker."""
     die_with(os.getppid())
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: None)  # the workers get it too, and end by themselves
-    job = sys.stdin.buffer.read()  # each process gets a copy
+        signal.signal(number, lambda *_: None)  # the workers get the signal too, and then end
+    job = sys.stdin.buffer.read()  # each process gets a copy of the job
     described = Job.from_json(json.loads(job))
     # A job without training is computed by one process.
     if described.kind == "baseline" or described.is_zero_shot:
@@ -62,13 +62,13 @@ def main(
         try:
             failed = _wait(ranks)
         finally:
-            for process in ranks:  # no effect on processes that have ended
+            for process in ranks:  # kill has no effect on processes that have ended
                 process.kill()
     return _settle(failed, result_file)
 
 
 def _told(rank: int, count: int, folder: Path) -> dict[str, str]:
-    """Return the environment variables for a process: torchrun's, its store file, and its device.
+    """Return the environment variables for a process, which set its rank, store file and device.
 
     CUDA shows a process only the first of several MIG instances, so each process gets its own.
     """
@@ -81,11 +81,11 @@ def _told(rank: int, count: int, folder: Path) -> dict[str, str]:
 
 
 def _start(command: Sequence[str], told: Mapping[str, str], job: bytes) -> Process:
-    process = subprocess.Popen(  # noqa: S603  (our own command, no shell)
+    process = subprocess.Popen(  # noqa: S603  (a command of benchharness, without a shell)
         command,
         stdin=subprocess.PIPE,
         env={**os.environ, **told, DIES_WITH: str(os.getpid())},
-        close_fds=False,  # so that each process inherits the locks that this one was given
+        close_fds=False,  # so that each process inherits the locks of this process
     )
     assert process.stdin
     # A process that ended at once has not read its job; its exit status is handled later.
@@ -107,7 +107,7 @@ def _wait(ranks: Sequence[Process]) -> dict[int, int]:
         for rank, process in enumerate(ranks):
             if rank not in failed and (status := process.poll()):
                 failed[rank] = status
-                if status != STOPPED:  # after a stop, the others may be saving for a while
+                if status != STOPPED:  # after a stop signal, the others may still be saving
                     deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
     return failed
 
@@ -115,8 +115,7 @@ def _wait(ranks: Sequence[Process]) -> dict[int, int]:
 def _settle(failed: Mapping[int, int], result_file: Path) -> int:
     """Write the failure of the process that failed first as the job's result.
 
-    Processes that failed only because another one is missing are passed over. Returns the exit
-    status.
+    Processes that failed only because another one is missing are ignored. Returns the exit status.
     """
     if not failed:
         return 0
@@ -126,7 +125,7 @@ def _settle(failed: Mapping[int, int], result_file: Path) -> int:
         rank_file(result_file, rank).replace(result_file)  # the engine reads this file
         return failed[rank]
     result_file.unlink(missing_ok=True)
-    if failed[rank] < 0:  # die by the same signal, so that the engine sees it
+    if failed[rank] < 0:  # end by the same signal, so that the engine sees it
         if failed[rank] != -signal.SIGKILL:
             signal.signal(-failed[rank], signal.SIG_DFL)
         os.kill(os.getpid(), -failed[rank])

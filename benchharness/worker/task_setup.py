@@ -45,7 +45,7 @@ class TaskSetup:
             task's model.
         judged: Split that is evaluated during training: dev, or held-out rows of train.
         network: The encoder with the task's head; several tasks may share the encoder.
-        on_layers: Called before each training step, as described in TaskBatches.
+        on_layers: Function that is called before each training step, as described in TaskBatches.
     """
 
     task: Task
@@ -67,7 +67,7 @@ class TaskSetup:
     ) -> Self:
         """Return the setup of a task; its splits are selected from the job's `splits`."""
         task = find_task(name)
-        trained = f"{name}:train"  # this split is trained on and not predicted
+        trained = f"{name}:train"  # the split to train on, which is not predicted
         predicted = [split for split in splits if _leader(split) == name and split != trained]
         # The first technique with a head of its own wins.
         heads = (technique.head(task, encoder) for technique in techniques)
@@ -107,7 +107,7 @@ def _leader(split: str) -> str:
     return find_task(name).trained_on or name
 
 
-# Rows and networks of a job.
+# Functions that read the rows and create the network of a job.
 
 
 def read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
@@ -132,13 +132,13 @@ def load_pretrained(job: Job, recipe: Recipe) -> Encoder:
     revision = hub_revision(job.weights)
     is_text = recipe.text is not None
     encoder = load_encoder(job.checkpoint, revision, job.seed, job.trust, whole=is_text)
-    keep_layers(encoder, recipe.encoder.layers)  # after loading: each layer keeps its weights
+    keep_layers(encoder, recipe.encoder.layers)  # called when each layer has its weights
     return encoder
 
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedRun:
-    """Network of a job: the heads of its tasks on one `encoder`, and the length limits of rows."""
+    """Network of a job: an `encoder` with the heads of the tasks, and the length limits of rows."""
 
     encoder: Encoder
     techniques: Sequence[Technique]
@@ -162,15 +162,15 @@ def load_run(
         work: The job with its recipe and device.
         encoder: Encoder to use; by default that of the job's checkpoint is loaded.
         task: Only task to set up; by default all tasks that the job is trained on.
-        every_state: Whether the last layer returns the states of all tokens, whatever the head
-            reads.
+        every_state: Whether the last layer returns the states of all tokens, even if the head does
+            not read all of them.
 
     Raises:
         ModelError: If the checkpoint cannot be used, or cannot read rows of the recipe's length.
     """
     job, recipe = work.job, work.recipe
     encoder = encoder or load_pretrained(job, recipe)
-    with torch.random.fork_rng(devices=[]):  # a teacher must not change the heads' random weights
+    with torch.random.fork_rng(devices=[]):  # a teacher must not change heads' random weights
         techniques = techniques_of(work)
     if work.trains:  # before the heads are created: they read their dropout from the config
         set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
@@ -195,7 +195,7 @@ def hold_rows_out(
     recipe: Recipe,
     techniques: Sequence[Technique],
 ) -> None:
-    """Replace the train rows in `rows` by those to train on, and add a split of held-out rows."""
+    """Replace the train rows in `rows` by those to train on; add a split for held-out rows."""
     orders = recipe.pair.orders if recipe.pair else GIVEN_ORDER
     for setup in setups:
         trained = setup.trained
@@ -205,7 +205,8 @@ def hold_rows_out(
         for technique in techniques:
             rows[trained] = technique.learned_rows(rows[trained], setup.task)
         rows[trained] = setup.head.learned(rows[trained])
-        # After rows are held out: no pair may be trained on in one order and evaluated in another.
+        # Called after rows are held out, so that no pair is trained on in one order and evaluated
+        # in the other.
         rows[trained] = in_orders(rows[trained], orders)
 
 
@@ -219,7 +220,7 @@ def network_of(
 ) -> nn.Module:
     """Create the network of one or several tasks for a device; set the network of each setup.
 
-    `every_state` is described at `load_run`.
+    For `every_state`, see `load_run`.
     """
     made = (technique.shared_network(setups, encoder) for technique in techniques)
     network = next((each for each in made if each is not None), None)
@@ -229,7 +230,7 @@ def network_of(
     every_state = every_state or any(technique.every_state for technique in techniques)
     if getattr(network, "reads_first_token", False) and not every_state:
         use_first_token(encoder.network)
-    prepare_for(device, network)  # last, because the head has dropout too
+    prepare_for(device, network)  # called last, because it replaces the dropout of the head too
     return network
 
 

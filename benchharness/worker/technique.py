@@ -63,7 +63,7 @@ class Work:
 
     @classmethod
     def to_predict(cls, job: Job, compute: Compute) -> Self:
-        """Return the work of a job that is only used for prediction, without its teacher."""
+        """Return the Work of a job whose network is only used for prediction, without a teacher."""
         recipe, alone = Recipe.from_settings(job.settings), replace(job, teacher=None)
         return cls(job=alone, recipe=recipe, compute=compute, trains=False)
 
@@ -93,7 +93,7 @@ class Technique:
     """True if the network needs its whole vocabulary, not only the tokens of the job's texts."""
 
     every_state: ClassVar = False
-    """True if the last layer must return the states of all tokens, whatever the head reads."""
+    """True if the last layer must return all tokens' states, even if the head reads only some."""
 
     def head(self, task: Task, encoder: Encoder) -> Head | None:
         """Return a head for the task, or None to use the ordinary head of the task's type."""
@@ -104,30 +104,30 @@ class Technique:
         return rows
 
     def feature_key(self, task: Task) -> str:
-        """Return a cache key of what features depend on besides head, limits and tokenizer."""
+        """Return a cache key for the technique's own effect on features; "" if it has none."""
         return ""
 
     def shared_network(self, setups: Sequence["TaskSetup"], encoder: Encoder) -> nn.Module | None:
         """Return a network for all tasks and set the network of each setup, or return None.
 
-        None means that the job has a single task, whose head creates the network.
+        If all techniques return None, the job has a single task, whose head creates the network.
         """
         return None
 
     def on_setups(self, setups: Sequence["TaskSetup"]) -> None:
-        """Change the heads, before the network is created."""
+        """Change the heads of the setups before the network is created."""
 
     def on_network(self, prepared: Prepared) -> None:
-        """Change the network or the features, after both were created."""
+        """Change the network or the features after both were created."""
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:
         """Adapt to a vocabulary that was cut to the tokens of the job's texts."""
 
     def to_predict(self, network: Any) -> None:
-        """Change a network that is used only for prediction, after its encoder was loaded."""
+        """Change a network that is only used for prediction after its encoder was loaded."""
 
     def before_writing(self, network: nn.Module) -> None:
-        """Change the encoder to a form that other programs can load, before it is written."""
+        """Change the encoder, before it is written, to a form that other programs can load."""
 
 
 TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
@@ -144,6 +144,6 @@ first, because loading the teacher has to precede drawing random numbers from th
 
 def techniques_of(work: Work) -> list[Technique]:
     """Create the techniques of a job, in the order of TECHNIQUES."""
-    # Keep the order of TECHNIQUES: the random numbers depend on it.
+    # The order must be that of TECHNIQUES, because the random numbers depend on it.
     found = [name for name, has in TECHNIQUES.items() if has(work.job, work.recipe)]
     return [import_module(f"benchharness.worker.{name}").technique(work=work) for name in found]

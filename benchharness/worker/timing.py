@@ -89,7 +89,7 @@ def time_encoder(job: Job, report: Reporter) -> Result:
     peak = peak_memory()
     ours.train()
     peaks, loaded = (peak, peak_memory()), time.monotonic()
-    assert recipe.timed is not None, "a job that is timed says how"
+    assert recipe.timed is not None, "a timing job has settings for timing"
     reference = side(*reference_of(recipe.timed.reference, encoder, features))
     for warm_up in (reference.predict, reference.train):
         warm_up()
@@ -119,13 +119,13 @@ def check_machine(planned: str, compute: Compute) -> None:
         found = torch.cuda.get_device_name()
     if not (compute.on_gpu and planned == "a GPU") and not found.startswith(planned):
         raise JobError(
-            f"this job was planned to be timed on {planned}, and here is {found}: start `bench "
-            "run` on the machine that is to be timed."
+            f"this job was planned to be timed on {planned}, but this machine is {found}: start "
+            "`bench run` on the machine that you want to time."
         )
 
 
 def documents(examples: Sequence[TimedExample], encoder: Encoder, max_tokens: int) -> Features:
-    """Encode documents: their texts, or random tokens if the task gives only their numbers."""
+    """Encode the texts of documents, or random tokens if the task specifies only their numbers."""
     if not examples[0].tokens:
         return encode(examples, encoder.tokenizer, Limits(max_tokens=max_tokens))
     check_reach(max_tokens, encoder.max_tokens)
@@ -138,7 +138,7 @@ def documents(examples: Sequence[TimedExample], encoder: Encoder, max_tokens: in
 
 
 def reference_of(shape: str, encoder: Encoder, features: Features) -> tuple[Encoder, Features]:
-    """Return a BERT of this shape with random weights, and the features changed to suit it."""
+    """Return a BERT of this shape with random weights, and the features adapted to it."""
     layers, size = SHAPES[shape]
     config = BertConfig(
         num_hidden_layers=layers,
@@ -155,7 +155,7 @@ def reference_of(shape: str, encoder: Encoder, features: Features) -> tuple[Enco
 
 @dataclass(kw_only=True)
 class Side:
-    """One of the two models that are compared, with its documents and steps of endless training."""
+    """One of the two timed models (encoder or reference), with documents and endless training."""
 
     network: nn.Module
     batches: TaskBatches
@@ -164,7 +164,7 @@ class Side:
 
     @classmethod
     def of(cls, work: Work, encoder: Encoder, features: Features) -> Self:
-        """Return a model with a head on the encoder, whose last layer computes all tokens."""
+        """Put a head on an encoder whose last layer computes all tokens, and return the model."""
         run = load_run(work, encoder, task=HEAD, every_state=True)
         batches = TaskBatches(
             network=run.network,
@@ -212,12 +212,12 @@ class Side:
         """Return wall-clock time and processor time; the latter is 0 for a GPU."""
         if not self.work.compute.on_gpu:
             return np.array([time.perf_counter(), time.process_time()])
-        torch.cuda.synchronize()  # wait for the kernels that the host has queued
+        torch.cuda.synchronize()  # wait for all queued kernels, so that their time counts
         return np.array([time.perf_counter(), 0.0])
 
 
 def part(features: Features, rows: Indices) -> Features:
-    """Return some rows of features that have no columns except tokens and token types."""
+    """Return the features of some rows; they must have no data except tokens and token types."""
     places, types = features.tokens_of(rows), features.token_types
     return replace(
         features,
@@ -263,9 +263,9 @@ def largest_batch(side: Side) -> int:
 
 
 def _take_turns(sides: Sequence[Side], passes: int, report: Reporter) -> tuple[Times, Times]:
-    """Return the times of all passes of both models, and of the encoder's single documents.
+    """Time all passes of both models in turns, and the encoder on single documents.
 
-    The shapes are `[models, phases, passes, 2]` and `[documents, 2]`. If there are more than
+    Returns times `[models, phases, passes, 2]` and `[documents, 2]`. If there are more than
     MOST_ALONE documents, only some are predicted alone, and each of the others gets the time of the
     nearest document in order.
     """
@@ -277,7 +277,7 @@ def _take_turns(sides: Sequence[Side], passes: int, report: Reporter) -> tuple[T
         for place in (0, 1) if turn % 2 else (1, 0):
             for number, phase in enumerate(PHASES):
                 found[place, number, turn] = getattr(sides[place], phase)()
-        # Then the single documents, after the passes of both; the reference is not timed on them.
+        # Time the encoder on single documents; the reference is not timed on them.
         alone[turn] = [sides[0].predict(np.array([row])) for row in chosen]
         report(Progress(phase="predicting", step=turn + 1, steps=passes))
     nearest = np.abs(chosen[:, None] - np.arange(count)).argmin(axis=0)  # (documents,)
@@ -291,7 +291,7 @@ def _predictions(
     alone: Times,
     whole: Mapping[str, Any],
 ) -> list[TimedPrediction]:
-    """Return for each document its share of the time of the median pass.
+    """Return one prediction per document, with its share of the time of the median pass.
 
     `whole` contains facts about the whole split, which every prediction repeats.
     """

@@ -45,7 +45,7 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
     model = load_language_model(job.checkpoint, hub_revision(job.weights), job.seed, job.trust)
     provenance = provenance_of(job, rows, model.tokenizer, compute, started)
     model.prepare(compute.device)
-    loaded, done = time.monotonic(), 0  # prediction begins here
+    loaded, done = time.monotonic(), 0  # the time at which prediction begins
     total = sum(len(split.examples) for split in rows.values())
 
     def tell(count: int) -> None:
@@ -94,7 +94,7 @@ def _predict_with_head(job: Job, report: Reporter) -> Result:
 
 
 def _cost(network: nn.Module, began: float, loaded: float) -> Cost:
-    """Return the cost of the job until now.
+    """Return the cost of the job up to now.
 
     `began` and `loaded` are the times, by the monotonic clock, when the job began and when its
     model was loaded.

@@ -111,7 +111,7 @@ def occurring_f1(average: str) -> PairMetric:
 def _f1(
     name: str, average: str, read: Callable[[Any], object], labels: Sequence[str] | None = None
 ) -> PairMetric:
-    """Create a metric with scikit-learn's F1, which gets each label converted by `read`."""
+    """Create a metric that computes scikit-learn's F1 of the labels as converted by `read`."""
 
     def compute(predictions: Predictions, examples: Examples) -> float:
         gold, guess = ([read(each.label) for each in some] for some in (examples, predictions))
@@ -122,7 +122,7 @@ def _f1(
 
 
 def _scikit_learn() -> Any:
-    from sklearn import metrics  # noqa: PLC0415  (two seconds)
+    from sklearn import metrics  # noqa: PLC0415  (the import takes two seconds)
 
     return metrics
 
@@ -151,7 +151,9 @@ def _groups(predictions: Predictions, examples: Examples) -> dict[str, Group]:
     groups: dict[str, Group] = defaultdict(list)
     for prediction, example in zip(predictions, examples, strict=True):
         if example.group is None:
-            raise BenchError(f"example {example.id} has no group, but is scored with its group.")
+            raise BenchError(
+                f"example {example.id} has no group, but this metric scores groups of examples."
+            )
         groups[example.group].append((prediction, example))
     return groups
 
@@ -200,7 +202,7 @@ def _gender_parity(predictions: Predictions, examples: Examples) -> float:
         if len(group) != 2:
             raise BenchError(
                 f"the minimal pair {name} has {len(group)} rows, expected two: "
-                "gender parity needs whole pairs."
+                "gender parity compares the two rows of a pair."
             )
     # Two invalid outputs have the same label "", which must not count as parity.
     return fmean(
@@ -216,7 +218,7 @@ A model with constant predictions has a parity of 1, so accuracy should be shown
 """
 
 
-# Metrics for numbers: Pearson and Spearman correlation, computed in float64.
+# Metrics for regression tasks: Pearson and Spearman correlation, computed in float64.
 
 
 def _correlation(name: str) -> PairMetric:
@@ -228,7 +230,7 @@ def _correlation(name: str) -> PairMetric:
     """
 
     def compute(predictions: Predictions, examples: Examples) -> float:
-        from scipy import stats  # noqa: PLC0415  (half a second)
+        from scipy import stats  # noqa: PLC0415  (the import takes half a second)
 
         guess = [_finite(p.id, p.label) for p in predictions]
         gold = [_finite(e.id, e.label) for e in examples]
@@ -244,7 +246,7 @@ def _correlation(name: str) -> PairMetric:
 def _finite(name: str, label: object) -> float:
     if not isinstance(label, int | float) or not math.isfinite(label):
         raise BenchError(
-            f"example {name} has {label!r} where a correlation needs a finite number: "
+            f"example {name} has the label {label!r}, but a correlation needs a finite number: "
             "the labels are hidden, or the model that predicted them has diverged."
         )
     return float(label)
@@ -264,7 +266,9 @@ ChoiceMetric = Metric[ChoicePrediction, ChoiceExample]
 
 def _right(example: ChoiceExample) -> tuple[int, ...]:
     if example.gold is None:
-        raise BenchError(f"example {example.id} hides its right option, so it cannot be scored.")
+        raise BenchError(
+            f"the right option of example {example.id} is hidden: this example cannot be scored."
+        )
     return example.gold
 
 

@@ -38,7 +38,7 @@ def entities(tags: Sequence[str]) -> list[Entity]:
         if tag == "O":
             continue
         if prefix not in {"B", "I"} or not kind:
-            raise BenchError(f"the tag {tag!r} is not O, B-... or I-...: give IOB1 or IOB2 tags.")
+            raise BenchError(f"the tag {tag!r} is not O, B-... or I-...: use IOB1 or IOB2 tags.")
         last = found[-1] if found else None
         # "B-PER O I-PER" and "B-PER I-LOC" are two entities each, "B-PER I-PER" is one.
         if prefix == "I" and last and last.end == index and last.kind == kind:
@@ -94,16 +94,18 @@ def is_iob1(tags: Sequence[str]) -> bool:
 def tagged_pairs(predictions: Tagged, examples: Sentences) -> Iterable[Sentence]:
     """Yield the predicted and the gold tags of each sentence.
 
-    Raises BenchError if the gold tags are hidden, or if their number differs from the predicted
-    ones.
+    Raises BenchError if the gold tags are hidden, or if the numbers of gold and predicted tags
+    differ.
     """
     for prediction, example in zip(predictions, examples, strict=True):
         if example.tags is None:
-            raise BenchError(f"sentence {example.id} hides its tags, so it cannot be scored.")
+            raise BenchError(
+                f"the tags of sentence {example.id} are hidden: this sentence cannot be scored."
+            )
         if len(prediction.tags) != len(example.tags):
             raise BenchError(
                 f"sentence {example.id} has {len(prediction.tags)} predicted tags, "
-                f"expected {len(example.tags)}: one per word."
+                f"expected {len(example.tags)} (one per word)."
             )
         yield prediction.tags, example.tags
 
@@ -120,17 +122,17 @@ Ratio = Callable[[Counts], tuple[int, int]]
 
 
 def precision(counts: Counts) -> tuple[int, int]:
-    """Return the numerator and the denominator of precision."""
+    """Return precision as a pair (numerator, denominator)."""
     return counts.right, counts.predicted
 
 
 def recall(counts: Counts) -> tuple[int, int]:
-    """Return the numerator and the denominator of recall."""
+    """Return recall as a pair (numerator, denominator)."""
     return counts.right, counts.gold
 
 
 def f1(counts: Counts) -> tuple[int, int]:
-    """Return the numerator and the denominator of F1."""
+    """Return F1 as a pair (numerator, denominator)."""
     # This equals 2 P R / (P + R) with P = right / predicted and R = right / gold.
     return 2 * counts.right, counts.predicted + counts.gold
 
@@ -217,7 +219,7 @@ CONLLEVAL = Script(
         "FB1": entity_f1,
     }
 )
-"""Description of the script conlleval."""
+"""Numbers that the script conlleval prints, with the metric for each of them."""
 
 
 # Semantic roles: the arguments of a predicate, counted as in CoNLL-2005's script srl-eval.pl, which
@@ -225,7 +227,7 @@ CONLLEVAL = Script(
 
 CONTINUES = "C-"
 PREDICATE = "V"
-"""Role of the predicate itself, which the script excludes from overall scores: it is given."""
+"""Role of the predicate itself; the script excludes it from overall scores, as it is an input."""
 
 
 class Argument(NamedTuple):
@@ -238,9 +240,9 @@ class Argument(NamedTuple):
 def arguments(tags: Sequence[str]) -> list[Argument]:
     """Return the arguments that the tags of a proposition encode, without the predicate.
 
-    "C-ARG1" continues the last ARG1 before it, so both are one argument; without an ARG1 before it,
-    it is an ARG1 itself. Tags are decoded as in conlleval, so an "I-" tag that does not continue an
-    argument begins one.
+    "C-ARG1" continues the last ARG1 before it, so both are one argument. If there is no ARG1 before
+    "C-ARG1", it is an ARG1 itself. Tags are decoded as in conlleval, so an "I-" tag that does not
+    continue an argument begins one.
     """
     found: list[Argument] = []
     latest: dict[str, int] = {}

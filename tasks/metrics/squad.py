@@ -24,7 +24,7 @@ ARTICLES = re.compile(r"\b(a|an|the)\b")
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-@lru_cache(maxsize=2**17)  # each metric of a SQuAD run normalises the same 50,000 texts
+@lru_cache(maxsize=2**17)  # the metrics of a SQuAD run all normalise the same 50,000 texts
 def normalise(text: str) -> str:
     """Return the text in lower case without ASCII punctuation, articles and extra white space."""
     # The order is that of the scripts: "the-end" becomes "theend" before articles are removed, so
@@ -53,7 +53,7 @@ def token_f1(guess: str, gold: str, read: Callable[[str], str] = normalise) -> f
 def answer_f1(guess: str, gold: str) -> float:
     """Return SQuAD 2.0's F1: the token F1 if both texts have words after normalisation.
 
-    Otherwise it is 1 if both texts have no words, and 0 if one of them has.
+    Otherwise the F1 is 1 if neither text has words, and 0 if only one of them has.
     """
     if normalise(guess) and normalise(gold):
         return token_f1(guess, gold)
@@ -111,7 +111,7 @@ def _best_threshold(answers: Sequence[_ScoredAnswer]) -> tuple[float, float | No
     scores; ties keep the given order. The best sum may therefore lie between two questions with
     equal scores, where no threshold actually reaches it.
     """
-    # At first nothing is answered, which is right for the questions without an answer.
+    # At first no question is answered, which is right for those without an answer.
     points: float = sum(not answer.has_answer for answer in answers)
     best, threshold = points, None
     for answer in sorted(answers, key=lambda answer: answer.no_answer_score):
@@ -153,7 +153,9 @@ Measure = Callable[[str, str], float]
 def gold_texts(example: SpanExample) -> tuple[str, ...]:
     """Return the texts of all gold answers; raise BenchError if they are hidden."""
     if example.answers is None:
-        raise BenchError(f"question {example.id} hides its answers, so it cannot be scored.")
+        raise BenchError(
+            f"the answers to question {example.id} are hidden: this question cannot be scored."
+        )
     return tuple(text for text, _ in example.answers)
 
 
@@ -176,9 +178,9 @@ def v1_points(predictions: Predictions, examples: Examples, measure: Measure) ->
 
 
 def _share(points: float, count: int) -> Printed:
-    """Return `points / count`; the printed percentage is `100 * points / count`, as in the scripts.
+    """Return the score `points / count`, which is printed as `100 * points / count`.
 
-    The order of operations matters for the last digit.
+    The scripts use this order of operations, which matters for the last digit.
     """
     return Printed(points / count, 100.0 * points / count, count)
 
@@ -248,7 +250,7 @@ def _cross(answers: Sequence[_ScoredAnswer]) -> float | None:
 SQUAD_V2 = (_v2_metric("em", exact_match, _decided), _v2_metric("f1", answer_f1, _decided))
 """Metrics of SQuAD 2.0: exact match ("em") and "f1" over all questions at a fixed threshold.
 
-The threshold is 0 for a model's predictions; for a prediction file it is given with the file.
+The threshold is 0 for a model's predictions; the user can set it for a prediction file.
 """
 
 
@@ -282,8 +284,8 @@ SQUAD_V2_DETAILS = (
     *SWEPT,
     *_details({"cross": _cross}),
 )
-"""Further scores of SQuAD 2.0: on questions with an answer and on those without, at the best
-threshold, and at thresholds that are fitted on other articles ("f1_cross").
+"""Further scores of SQuAD 2.0: scores on questions with an answer, on questions without one, at the
+best threshold, and at thresholds that are fitted on other articles ("f1_cross").
 """
 
 _BY_PREFIX = {"": SQUAD_V2, "HasAns_": _ANSWERED, "NoAns_": _UNANSWERED}
@@ -303,10 +305,10 @@ EVALUATE_V2 = Script(
 def swept_in_order(
     predictions: Predictions, examples: Examples, order: Sequence[str] | None
 ) -> Mapping[SpanMetric, float | None]:
-    """Compute the SWEPT metrics of SQuAD 2.0, with ties in the given order of question ids.
+    """Compute the SWEPT metrics of SQuAD 2.0; questions with equal scores keep the given order.
 
-    The order is that of a file of no-answer scores. Without such a file (None), the official script
-    does not search for the best threshold, so all values are None.
+    `order` lists the question ids in the order of a file with no-answer scores. Without such a file
+    (None), the official script does not search for the best threshold, so all values are None.
     """
     if order is None:
         return dict.fromkeys(SWEPT)

@@ -37,6 +37,11 @@ class Record(NamedTuple):
 # Reading files as UTF-8 text without a byte order mark, in lines that end at a line feed.
 
 
+FILE = "file"
+"""Name of the column with the name of the row's file (without its extension) or config, for data
+sets that consist of several files or configs."""
+
+
 def content_of(path: Place) -> bytes:
     """Return the bytes of a file; raise DataError if it cannot be read."""
     try:

@@ -83,7 +83,7 @@ def test_checkpointing_halves_the_memory_of_a_step():
 def test_unsupported_layers_and_frozen_encoders_cannot_be_checkpointed():
     network = make_network("mpnet")
     assert not can_checkpoint(network)
-    with pytest.raises(ModelError, match=r"no layers that transformers can compute again"):
+    with pytest.raises(ModelError, match=r"no layers that transformers can recompute"):
         checkpoint_activations(network)
     frozen = make_network("bert")
     frozen.encoder.requires_grad_(False)

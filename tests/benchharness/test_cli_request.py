@@ -98,7 +98,7 @@ def test_gpu_jobs_need_less_main_memory(monkeypatch):
         ({"task": ["colla"]}, "'colla'. Did you mean 'cola'?"),
         ({"task": ["xyz"]}, "`bench show tasks` shows them."),
         ({"suite": [], "task": ["colla"]}, "no task is called 'colla'. Did you mean 'cola'?"),
-        ({"suite": []}, "nothing to run: name a suite (--suite glue)"),
+        ({"suite": []}, "nothing to run: pass a suite (--suite glue)"),
         ({"seeds": 2, "seed": [3]}, "--seeds and --seed exclude each other"),
         ({"set": ["epochs"]}, "--set 'epochs' is not name=value"),
         ({"set": ["=3"]}, "is not name=value"),

@@ -283,7 +283,7 @@ def test_a_checkpoint_without_a_language_model_head_is_an_error(tmp_path) -> Non
     ):
         network.save_pretrained(tmp_path / name)
         tokenizer().save_pretrained(tmp_path / name)
-        with pytest.raises(ModelError, match="saved without the head of its language model"):
+        with pytest.raises(ModelError, match="saved without its language-model head"):
             load_language_model(str(tmp_path / name), None, 1)
     BertForMaskedLM(CONFIGS[0]).save_pretrained(tmp_path / "whole")
     tokenizer().save_pretrained(tmp_path / "whole")

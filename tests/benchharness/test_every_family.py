@@ -50,14 +50,14 @@ LONG = PairExample(
 REFUSED = {
     "bart": "an encoder with a decoder",
     "bigbird_pegasus": "an encoder with a decoder",
-    "layoutlmv3": "cannot read a text by its tokens alone",
-    "lilt": "cannot read a text by its tokens alone",
+    "layoutlmv3": "cannot read texts that are given only as token ids",
+    "lilt": "cannot read texts that are given only as token ids",
     "mbart": "an encoder with a decoder",
-    "mra": "the same state whatever stands before it",
+    "mra": "the same state for a token after different texts",
     "mvp": "an encoder with a decoder",
     "perceiver": "has no hidden_size",
     "plbart": "an encoder with a decoder",
-    "reformer": "expected a state of hidden_size, 32, for each",
+    "reformer": "expected one state of hidden_size 32 per token",
 }
 """Families that are no encoders of a text, with what is said of them."""
 

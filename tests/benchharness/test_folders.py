@@ -198,7 +198,7 @@ def test_weights_of_a_wrapped_network_are_an_error_with_the_cause(
 def test_weights_inside_a_larger_network_are_an_error_with_its_prefix(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "larger")
     renamed(folder, lambda name: f"text_tower.{name}", pickled=False)
-    with pytest.raises(ModelError, match=r"their names begin with 'text_tower\.'"):
+    with pytest.raises(ModelError, match=r"names begin with 'text_tower\.'"):
         load_encoder(str(folder), None, 1)
 
 

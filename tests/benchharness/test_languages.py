@@ -92,9 +92,9 @@ def test_another_training_language_is_another_job_with_its_rows():
     assert german.fingerprints | {name: ""} == english.fingerprints | {name: ""}
     result = run_job(german)
     assert len(result.evaluations) == 8
-    with pytest.raises(BenchError, match=r"xtreme/pawsx has no training rows in 'xx': it has en, "):
+    with pytest.raises(BenchError, match=r"xtreme/pawsx has no training rows in 'xx': set .* en, "):
         make_job("xtreme/pawsx", limit=8, train_languages="xx")
-    with pytest.raises(BenchError, match=r"glue/rte has no training rows in 'de': it has en; "):
+    with pytest.raises(BenchError, match=r"glue/rte has no training rows in 'de': set .* en\."):
         make_job("glue/rte", limit=8, train_languages="de")
 
 

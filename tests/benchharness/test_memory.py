@@ -172,13 +172,13 @@ def test_parts_double_until_the_micro_batch_is_half_as_large():
     assert attempts({}) == ([2], [], "a result")
     tried, said, result = attempts({2: 12, 4: 6})
     assert (tried, result) == ([2, 4, 8], "a result")
-    assert "each batch in 8 parts" in said[-1]
+    assert "8 micro-batches per batch" in said[-1]
     tried, _, _ = attempts({2: 3})
     assert tried == [2, 16], "a micro-batch that was cut by its length is halved too"
 
 
 def test_a_single_example_that_does_not_fit_in_memory_is_an_error():
-    with pytest.raises(JobError, match=r"every example is a micro-batch of its own") as caught:
+    with pytest.raises(JobError, match=r"every micro-batch has only one example") as caught:
         attempts({2: 12, 4: 6, 8: 3, 16: 2, 32: 1})
     assert caught.value.exit_code == 1
 

@@ -359,7 +359,7 @@ def installed(monkeypatch):
             OURS + "TASKS = [replace(TASKS_['glue/cola'], name='mine/cola')]\n"
             "rule = replace(SUITES_['glue'].rule, cells={'mine/cola': ('f1',)})\n"
             "SUITES = [replace(SUITES_['glue'], name='mine', tasks=('mine/cola',), rule=rule)]\n",
-            "the suite 'mine' counts 'f1' of mine/cola, which has no such score: expected some",
+            "the suite 'mine' uses the score 'f1', which mine/cola does not have: expected some",
         ),
         (
             METRIC + "METRICS = {'glue/rte': [Metric(name='a', compute=len, bounds=(1,))]}\n",
@@ -371,12 +371,12 @@ def installed(monkeypatch):
         ),
         (
             METRIC + "METRICS = {'glue/rte': [Metric(name='a', compute=len)] * 2}\n",
-            "glue/rte has a metric 'a' already: give yours another name.",
+            "glue/rte already has a metric 'a': choose another name",
         ),
         (
             PAIR
             + "pair_task(name='a/b', folder='', texts={}, labels='no', label_texts=[0], metrics=0)",
-            "the task 'a/b' has 2 labels and 1 label_texts: expected as many.",
+            "the task 'a/b' has 2 labels but 1 label_texts: expected one text",
         ),
         ("METRICS = [1]\n", "METRICS of the plugin {file} is a list: expected lists of metrics by"),
         ("METRICS = {'glue/rte': 3}\n", "has a int: expected a list of Metric."),
@@ -386,7 +386,7 @@ def installed(monkeypatch):
         ),
         (
             "from benchharness.tasks.metrics import accuracy\nMETRICS = {'glue/rte': [accuracy]}\n",
-            "glue/rte has a metric 'accuracy' already: give yours another name.",
+            "glue/rte already has a metric 'accuracy': choose another name",
         ),
         (
             SPEC + "MODELS = [ModelSpec(name='Tiny', checkpoint='/x')]\n",
@@ -394,15 +394,15 @@ def installed(monkeypatch):
         ),
         (
             OURS + "TASKS = [TASKS_['glue/cola']]\n",
-            "there is a suite 'glue' already: give yours another name.",
+            "a suite 'glue' already exists: choose another name",
         ),
         (
             OURS + "TASKS = [replace(TASKS_['glue/cola'], name='mine/Cola')]\n",
-            "the task 'mine/Cola' is not called like one of the suite 'mine'",
+            "the task name 'mine/Cola' does not fit the suite 'mine'",
         ),
         (
             OURS + "SUITES = [replace(SUITES_['swag'], name='mine')]\n",
-            "the suite 'mine' names 'swag/regular', which it does not have.",
+            "the suite 'mine' refers to 'swag/regular', but contains no task",
         ),
     ],
 )

@@ -171,7 +171,7 @@ def test_an_operation_without_a_deterministic_kernel_is_an_error():
     def attempt(*_: int) -> Result:
         raise RuntimeError("cumsum_cuda_kernel does not have a deterministic implementation, but")
 
-    with pytest.raises(JobError, match=r"cumsum_cuda_kernel .* leave deterministic out"):
+    with pytest.raises(JobError, match=r"cumsum_cuda_kernel .* omit the setting deterministic"):
         in_enough_parts(attempt, small_job(), lambda _: None)
 
 

@@ -181,7 +181,7 @@ def test_a_damaged_or_missing_teacher_is_an_error(kept: Path, tmp_path: Path) ->
     (copy / HEAD).write_bytes((copy / HEAD).read_bytes()[:-1] + b"x")
     with pytest.raises(JobError, match="differs from the file that was written"):
         run_job(student, teacher=copy)
-    with pytest.raises(JobError, match="no folder was given with the network of tiny"):
+    with pytest.raises(JobError, match="no folder with the network of tiny"):
         run_job(student)
 
 
@@ -354,10 +354,10 @@ def test_a_teacher_with_another_tokenizer_is_an_error(tmp_path: Path) -> None:
     (checkpoint / "tokenizer.json").write_text(json.dumps(tokenizer))
     other, pupil = plan("glue/rte", teacher=str(checkpoint), max_tokens="32")
     run_job(other, keep=tmp_path / other.key)
-    with pytest.raises(ModelError, match="reads other tokens than its student"):
+    with pytest.raises(ModelError, match="into other tokens than its student"):
         run_job(pupil, teacher=tmp_path / other.key)
     other, pupil = plan("glue/rte", teacher=str(checkpoint))
-    with pytest.raises(ModelError, match="at most 40 tokens, and its student 128"):
+    with pytest.raises(ModelError, match="at most 40 tokens, but its student reads 128"):
         run_job(pupil, teacher=_left(other, tmp_path))
 
 
@@ -401,7 +401,7 @@ def test_layers_that_do_not_exist_are_an_error(tmp_path: Path) -> None:
         with pytest.raises(ModelError, match=r"has 2 layers, from 0 to 1"):
             keep_layers(load_encoder("builtin:tiny", None, 1), wanted)
     albert = load_encoder(str(save_checkpoint(tmp_path, "albert")), None, 1)
-    with pytest.raises(ModelError, match="this model is albert: leave layers out"):
+    with pytest.raises(ModelError, match="this model is albert: omit"):
         keep_layers(albert, 1)
 
 

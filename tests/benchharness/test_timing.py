@@ -189,7 +189,7 @@ def test_passes_that_vary_are_reported() -> None:
 
 
 def test_another_machine_than_planned_is_an_error() -> None:
-    with pytest.raises(JobError, match="planned to be timed on Z80, 1 thread, and here is "):
+    with pytest.raises(JobError, match="timed on Z80, 1 thread, but this machine is "):
         check_machine("Z80, 1 thread", CPU)
     check_machine(machine_name(torch.get_num_threads()), CPU)
 

@@ -349,7 +349,7 @@ def test_an_unreadable_tokenizer_json_is_an_error(tmp_path: Path):
 def test_special_tokens_that_contradict_tokenizer_json_are_an_error(tmp_path: Path):
     made = changed("normalizer", normalizers.NFC(), wordpiece())
     folder = write(tmp_path, made, "BertTokenizerFast", pad_token="a")  # in many words
-    with pytest.raises(ModelError, match="cannot be obeyed: with the special tokens of tokenizer_"):
+    with pytest.raises(ModelError, match=r"contradicts tokenizer_config\.json: with the special"):
         load_tokenizer(folder, make_config("bert"))
 
 
@@ -360,13 +360,13 @@ def test_an_added_token_with_another_id_is_an_error(tmp_path: Path):
         "XLNetTokenizerFast",
         added_tokens_decoder={"900": {"content": "[E1]", "special": False}},
     )
-    with pytest.raises(ModelError, match=r"adds '\[E1\]' at another place"):
+    with pytest.raises(ModelError, match=r"gives '\[E1\]' an id"):
         load_tokenizer(folder, make_config("bert"))
 
 
 def test_an_unknown_token_outside_the_vocabulary_is_an_error(tmp_path: Path):
     folder = write(tmp_path, wordpiece(), "BertTokenizerFast", unk_token="")
-    with pytest.raises(ModelError, match="its unk_token is '', which its vocabulary lacks"):
+    with pytest.raises(ModelError, match="its unk_token '' is not in its vocabulary"):
         load_tokenizer(folder, make_config("bert"))
 
 

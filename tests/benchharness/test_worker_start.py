@@ -158,5 +158,5 @@ def test_a_start_with_weights_of_another_network_is_an_error(left, tmp_path: Pat
 
 def test_a_start_without_its_folder_is_an_error(left):
     start, _, _ = left
-    with pytest.raises(JobError, match="no folder was given with the encoder of run"):
+    with pytest.raises(JobError, match="no folder with the encoder of run"):
         run_job(starting_from(start))

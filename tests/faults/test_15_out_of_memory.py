@@ -53,7 +53,7 @@ def test_15_halved_micro_batches_give_the_result_of_accumulation_2(monkeypatch: 
     assert found.job.settings["accumulation"].value == 1
     again, note = reporter.notes
     assert "with activation_checkpointing" in again
-    assert "each batch in 2 parts" in note
+    assert "2 micro-batches per batch" in note
 
 
 def test_15_activation_checkpointing_after_oom_keeps_the_result(
@@ -89,7 +89,7 @@ def test_15_job_resumed_after_oom_keeps_the_smaller_micro_batches(
 def test_15_oom_with_micro_batches_of_one_row_fails_the_job(monkeypatch: pytest.MonkeyPatch):
     limit_micro_batches(monkeypatch, 0)
     reporter = Reporter()
-    with pytest.raises(JobError, match=r"every example is a micro-batch of its own") as caught:
+    with pytest.raises(JobError, match=r"every micro-batch has only one example") as caught:
         run_job(small_job(), reporter)
     assert (caught.value.kind, caught.value.exit_code) == ("memory", 1)
     again, *halved = reporter.notes

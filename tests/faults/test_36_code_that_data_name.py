@@ -304,7 +304,7 @@ def _call(victim, foreign, command, store="v.sqlite") -> None:
     assert codes == REFUSED.get(command, [0] * len(codes)), ended
 
 
-SAID = "is code that no command here has named for this leaderboard, so it was not loaded"
+SAID = "is third-party code that no earlier command has allowed for this leaderboard"
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_36_trusted_run_loads_the_code_of_its_own_jobs_only(foreign):
     begin()
     job, other = (_job(foreign.owns[kind], foreign.home, "one", 9) for kind in ("archive", "file"))
     schedule = SimpleNamespace(todo=[job], jobs=[job])
-    with pytest.raises(ForeignCodeError, match="no command here has named"):
+    with pytest.raises(ForeignCodeError, match="no earlier command has allowed"):
         _require_trust(schedule, RunOptions())
     _require_trust(schedule, RunOptions(trust_remote_code=True))
     require_named(code_of(job.definition))

@@ -126,7 +126,7 @@ def test_multirc_may_skip_numbers_and_have_questions_without_right_answers(tmp_p
 def test_error_of_a_malformed_row_names_no_python_exception(
     task: str, name: str, row: Any, tmp_path: Path
 ) -> None:
-    with pytest.raises(DataError, match="row 0 does not convert: ") as caught:
+    with pytest.raises(DataError, match="row 0 cannot be converted: ") as caught:
         read_as(
             tmp_path,
             f"superglue/{task}",
@@ -192,7 +192,7 @@ def test_answer_that_is_not_in_the_context_is_kept_and_counted(tmp_path: Path) -
 def test_duplicate_question_id_is_an_error_that_names_it(tmp_path: Path) -> None:
     one = json.loads(squad("In Bonn.", ("Bonn", 3), name="q7"))
     text = json.dumps({**one, "data": one["data"] * 2})
-    with pytest.raises(DataError, match=r"has 2 rows with the id 'q7': get the official file"):
+    with pytest.raises(DataError, match=r"has 2 rows with the id 'q7': download the official file"):
         read_as(tmp_path, "squad/v1.1", "dev", {"squad/dev-v1.1.json": text})
 
 

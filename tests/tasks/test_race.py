@@ -57,7 +57,7 @@ def test_folder_names_of_the_archive_are_accepted(tmp_path: Path, home: str) -> 
 @pytest.mark.parametrize(("there", "absent"), [("middle", "high"), ("high", "middle")])
 def test_folder_with_only_one_level_is_an_error(tmp_path: Path, there: str, absent: str) -> None:
     data = write_passages(tmp_path, f"{there}1", f"{there}2")
-    error = rf"split train of .* no passage of the level {absent}, and RACE's score is over both"
+    error = rf"split train of .* no passage of the level {absent}, but RACE's score needs both"
     with pytest.raises(DataError, match=error):
         read_race(data)
 
@@ -77,11 +77,11 @@ def test_folder_that_is_no_race_data_is_an_error(tmp_path: Path) -> None:
         ({"answers": ["A"]}, r"7\.txt has 2 questions, 2 lists of options and 1 answers"),
         ({"options": OPTIONS[:1]}, r"7\.txt has 2 questions, 1 lists of options"),
         ({"options": [[], ["x"]]}, r"row 2 has no options"),
-        ({"options": [["x"], ["y"]]}, r"row 2 has the right options \(1,\); expected some of"),
+        ({"options": [["x"], ["y"]]}, r"row 2 has the gold options \(1,\); expected some of"),
         ({"options": ["abcd", "efgh"]}, r"its options is 'abcd', expected texts"),
         ({"options": [[1, 2], ["y"]]}, r"its options is \[1, 2\], expected texts"),
         ({"questions": "Why?"}, r"7\.txt has no list 'questions': found str"),
-        ({"article": None}, r"row 2 does not convert: its article is None"),
+        ({"article": None}, r"row 2 cannot be converted: its article is None"),
     ],
 )  # fmt: skip
 def test_malformed_passage_is_an_error_that_names_it(

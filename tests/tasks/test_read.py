@@ -90,9 +90,9 @@ def _no_text(row: Row) -> PairExample:
 @pytest.mark.parametrize(
     ("convert", "reason"),
     [
-        (_no_such_column, "does not convert: it has no 'sentence'"),
+        (_no_such_column, "cannot be converted: it has no column 'sentence'"),
         (_other_label, "has the label 'sarcastic'; expected one of plain, ironic"),
-        (_no_text, "has no text: found None"),
+        (_no_text, "its texts are None"),
     ],
 )
 def test_row_that_does_not_convert_is_an_error_that_names_it(

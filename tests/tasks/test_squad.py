@@ -142,8 +142,8 @@ def without(key: str, place: str) -> dict[str, Any]:
         ("[" * 10**5, r"train-v2\.0\.json is not JSON"),
         (b'{"data":\n"\xff"}', r"json line 2 is not UTF-8"),
         ({"data": [article([]), article([])]}, r"train .* has 2 rows with the id 'q0'"),
-        ({"data": [article([{"text": 3, "answer_start": 0}])]}, r"row 0 does not convert"),
-        ({"data": [article([{"text": "x", "answer_start": "0"}])]}, r"row 0 does not convert"),
+        ({"data": [article([{"text": 3, "answer_start": 0}])]}, r"row 0 cannot be converted"),
+        ({"data": [article([{"text": "x", "answer_start": "0"}])]}, r"row 0 cannot be converted"),
     ],
 )  # fmt: skip
 def test_malformed_file_is_an_error_that_names_the_place(

@@ -209,7 +209,7 @@ def test_wic_marks_the_word_in_both_sentences(tmp_path: Path) -> None:
     "changed", [{"end1": 12}, {"start1": -1}, {"end2": 4}, {"start2": True}, {"start1": "2"}]
 )
 def test_wic_offset_outside_the_sentence_is_an_error(tmp_path: Path, changed: Any) -> None:
-    with pytest.raises(DataError, match=r"superglue/wic train .* row 0 does not convert"):
+    with pytest.raises(DataError, match=r"superglue/wic train .* row 0 cannot be converted"):
         one(tmp_path, "wic", wic(**changed))
 
 

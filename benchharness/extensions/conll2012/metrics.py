@@ -37,12 +37,12 @@ class Sums(NamedTuple):
 
     @property
     def recall(self) -> float:
-        """Recall; 0 for 0/0, as in the official scorer."""
+        """Recall; it is 0 instead of 0/0, as in the official scorer."""
         return self.recalled / self.gold if self.gold else 0.0
 
     @property
     def precision(self) -> float:
-        """Precision; 0 for 0/0."""
+        """Precision; it is 0 instead of 0/0, as in the official scorer."""
         return self.precise / self.predicted if self.predicted else 0.0
 
     @property
@@ -69,7 +69,7 @@ def _shared(gold: Clusters, predicted: Clusters) -> Counter[tuple[int, int]]:
 def _common(gold: Iterable[Iterable[Mention]], predicted: Clusters) -> Counter[tuple[int, int]]:
     """Count shared mentions like `_shared`, but for every gold cluster that contains the mention.
 
-    A mention that a gold cluster contains repeatedly is counted repeatedly.
+    If a gold cluster contains a mention several times, the mention is counted several times.
     """
     places = defaultdict[Mention, list[int]](list)
     for number, cluster in enumerate(gold):
@@ -89,7 +89,7 @@ def muc(gold: Clusters, predicted: Clusters) -> Sums:
     A cluster with n mentions has n - 1 links. A link is right if its mentions are in the same gold
     cluster and in the same predicted cluster.
     """
-    # A gold and a predicted cluster with n common mentions share n - 1 links.
+    # A gold cluster and a predicted cluster with n common mentions share n - 1 links.
     shared = sum(count - 1 for count in _shared(gold, predicted).values())
     links = [sum(len(cluster) - 1 for cluster in side) for side in (gold, predicted)]
     return Sums(shared, links[0], shared, links[1])
@@ -120,8 +120,8 @@ def ceaf_e(gold: Clusters, predicted: Clusters) -> Sums:
     The similarity of two clusters is twice the number of shared mentions, divided by the sum of
     their sizes.
     """
-    import numpy as np  # noqa: PLC0415  (only used with scipy)
-    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (a second)
+    import numpy as np  # noqa: PLC0415  (needed only with scipy)
+    from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (importing takes a second)
 
     alike = np.zeros((len(gold), len(predicted)))
     for (one, other), count in _common(gold, predicted).items():
@@ -146,7 +146,9 @@ def summed(measure: Measure, predictions: Clustered, examples: Documents) -> Sum
     found = []
     for prediction, example in zip(predictions, examples, strict=True):
         if example.clusters is None:
-            raise BenchError(f"document {example.id} hides its clusters: it cannot be scored.")
+            raise BenchError(
+                f"the clusters of document {example.id} are hidden: this document cannot be scored."
+            )
         found.append(measure(example.chains or example.clusters, prediction.clusters))
     # As in the official scorer, the result is not a mean over documents.
     return Sums(*map(sum, zip(*found, strict=True))) if found else Sums(0, 0, 0, 0)

@@ -91,6 +91,6 @@ def _cluster_faults(example: DocumentExample) -> Iterator[str]:
     mentions = [mention for cluster in example.clusters or () for mention in cluster]
     for start, end in mentions:
         if not 0 <= start < end <= words:
-            yield f"has a mention of the words {start} to {end}, and there are {words}"
+            yield f"has a mention with the words {start} to {end}, but only {words} words"
     if len(set(mentions)) < len(mentions):
-        yield "has a mention twice: expected each in one cluster"
+        yield "has a mention twice: expected each mention in exactly one cluster"

@@ -36,8 +36,8 @@ MODIFIERS = (
 ROLES = (*NUMBERED, *(f"ARGM-{name}" for name in MODIFIERS))
 KINDS = ("V", "C-V", *(f"{prefix}{role}" for prefix in ("", "C-", "R-") for role in ROLES))
 TAGS = ("O", *(f"{prefix}-{kind}" for kind in KINDS for prefix in "BI"))
-"""IOB2 tags of all roles, their continuations ("C-") and references ("R-"). Not all of them occur,
-but the same tags can be used for all data.
+"""IOB2 tags of all roles, their continuations ("C-") and references ("R-"). Some of these tags
+never occur, but one full list serves all data.
 """
 
 STOPS = {"/.": ".", "/?": "?"}
@@ -47,7 +47,7 @@ STOPS = {"/.": ".", "/?": "?"}
 
 
 def _files(name: str, version: str, folder: str) -> tuple[str, ...]:
-    """Return the possible files of a split: a single concatenated file, or the original folders."""
+    """Return the possible paths of a split: a single concatenated file, or the original folders."""
     deep = f"{folder}/data/english/annotations/*/*/*/*"
     return tuple(
         path
@@ -65,7 +65,7 @@ def _source(arrange: Any, *, is_gold: bool) -> Source:
 
     Args:
         arrange: Function that converts documents to the rows of the task.
-        is_gold: True if the "auto" files must not be read, because their roles are predicted.
+        is_gold: True to read no "auto" files, in which the roles are predicted instead of gold.
     """
     files = {
         "train": _files("train", "v4", "train"),
@@ -97,7 +97,7 @@ def _words(sentence: Mapping[str, Any]) -> list[str]:
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
-    """Yield the name and the sentences of each part of a document, which counts as a document."""
+    """Yield the name and the sentences of each document part; a part counts as a document."""
     for row in rows:
         parts: dict[str, list[Mapping[str, Any]]] = {}
         sentences: Any = row["sentences"]
@@ -113,7 +113,7 @@ PREDICATE = "B-V"
 
 
 def _propositions(rows: Sequence[Row]) -> list[Row]:
-    """Return one row per predicate, in the order of the sentences."""
+    """Return one row of the role task per predicate, in the order of the sentences."""
     found: list[Row] = [
         {
             "name": f"{name}/{place}/{count}",
@@ -125,7 +125,7 @@ def _propositions(rows: Sequence[Row]) -> list[Row]:
         for count, frame in enumerate(sentence["srl_frames"])
     ]
     if rows and not found:
-        raise ValueError("no sentence has a proposition")
+        raise ValueError("no sentence has a predicate with its arguments")
     return found
 
 
@@ -152,7 +152,8 @@ SRL = RoleTask(
     cite=CITE,
 )
 
-# Coreference: one row per part of a document, because parts are annotated independently.
+# Coreference: one row per document part, because the parts of a document are annotated
+# independently.
 
 GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")
 """Genres, which are the first part of document names: broadcast conversations, broadcast news,
@@ -163,7 +164,7 @@ NOBODY = "-"
 
 
 def _documents(rows: Sequence[Row]) -> list[Row]:
-    """Return one row per part of a document."""
+    """Return one row of the coreference task per document part."""
     found: list[Row] = [
         {
             "name": name,
@@ -187,7 +188,7 @@ REPEATED = "mentions that a gold chain has again are one to learn, and several f
 
 
 def _chains(sentences: Sequence[Mapping[str, Any]]) -> list[list[Mention]]:
-    """Return the mentions of each coreference chain as annotated.
+    """Return the coreference chains of a document as annotated; a chain is a list of mentions.
 
     The chains are in the order of their first mentions. As in scorer.pl, if several mentions begin
     at the same word, one-word mentions come first, and the others are in the order of the file.
@@ -197,7 +198,7 @@ def _chains(sentences: Sequence[Mapping[str, Any]]) -> list[list[Mention]]:
     for sentence in sentences:
         for chain, start, last in sentence["coref_spans"]:
             found.append(((first + int(start), first + int(last) + 1), int(chain)))
-        # Word indices are relative to the sentence in rows, and to the document in mentions.
+        # A row counts words from the start of the sentence, a mention from that of the document.
         first += len(sentence["words"])
     chains: dict[int, list[Mention]] = {}
     for mention, chain in sorted(found, key=_begin):
@@ -267,7 +268,7 @@ TASKS = (COREF, SRL)
 RULE = ScoreRule(
     name="CoNLL-2012",
     cells={COREF.name: ("f1",), SRL.name: ("f1",)},
-    cite="benchharness: the mean of both tasks' F1; papers print the tasks apart",
+    cite="benchharness: the mean of both tasks' F1; papers report the tasks separately",
 )
 
 RULES = (
@@ -279,7 +280,8 @@ RULES = (
     ScoreRule(
         name="CoNLL-2012-SRL",
         cells={SRL.name: ("f1",)},
-        cite="Carreras and Màrquez, CoNLL-2005 shared task: F1 of arguments, predicates given",
+        cite="Carreras and Màrquez, CoNLL-2005 shared task: F1 of the arguments of given "
+        "predicates",
     ),
 )
 """Rules of published scores for one of the tasks alone."""

@@ -19,6 +19,7 @@ from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 from benchharness.tasks.metrics import ChoiceMetric, choice_accuracy, of_group
 from benchharness.tasks.sources import Row, Source, Split
 from benchharness.tasks.sources.formats import (
+    FILE,
     OfficialFiles,
     Record,
     csv_records,
@@ -28,9 +29,6 @@ from benchharness.tasks.sources.formats import (
 from benchharness.tasks.sources.source import Place, number, text
 from benchharness.tasks.suite import ScoreRule, suite_of
 from benchharness.tasks.task import ChoiceTask, Metric
-
-FILE = "file"
-"""Column that contains the name of the row's file, without its extension."""
 
 
 def pair_records(files: OfficialFiles) -> Iterator[Record]:
@@ -82,11 +80,11 @@ def _check_groups(found: Iterable[str], known: Sequence[str], noun: str) -> None
     """Raise ValueError if a group is unknown or missing, because the score is over all groups."""
     there = set(found)
     if unknown := sorted(there - set(known)):
-        raise ValueError(f"it has the {noun} {unknown[0]!r}, which is none of the {len(known)}")
+        raise ValueError(f"its {noun} {unknown[0]!r} is not one of the {len(known)} known ones")
     if absent := sorted(set(known) - there):
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         raise ValueError(
-            f"it lacks the {noun} {absent[0]}{more}, and the score is over all {len(known)}"
+            f"it lacks the {noun} {absent[0]}{more}, but the score needs all {len(known)}"
         )
 
 
@@ -141,7 +139,7 @@ PARADIGMS = tuple(sorted(name for names in PHENOMENA.values() for name in names)
 
 
 def _arrange_blimp(rows: Sequence[Row]) -> list[Row]:
-    found = [{**row, "pair_id": int(str(row["pair_id"]))} for row in rows]  # files have texts
+    found = [{**row, "pair_id": int(str(row["pair_id"]))} for row in rows]  # files have strings
     _check_groups([text(row, "UID") for row in found], PARADIGMS, "paradigm")
     return sorted(found, key=lambda row: (text(row, "UID"), number(row, "pair_id")))
 
@@ -190,7 +188,8 @@ BLIMP = ChoiceTask(
 )
 
 
-# Other sets of minimal pairs, scored as in babylm-eval (strict and multilingual tracks) and Zorro.
+# Other sets of minimal pairs, which are scored as in babylm-eval (strict and multilingual tracks)
+# and Zorro.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,8 +209,8 @@ class _Set:
             configs, a local folder may have only some of them.
         context: Column with a text before the options, if any.
         ending: Column with a text after the options, if any. Then only this text is scored.
-        tosses: True if every second tie counts as right, as if a coin were tossed; False if every
-            tie counts as right.
+        tosses: True if every second tie counts as right, like a fair coin; False if every tie
+            counts as right.
         hub: Name of the data set on the hub, if it is there.
         spelling: Alternative name of the set's folder.
         cite: Citation of the set's paper.
@@ -335,9 +334,12 @@ PAIR_TASKS = tuple(map(_task, _SETS))
 
 
 def _lines(_split: str, place: Path | None) -> list[Row]:
-    """Return the lines of a file, or of text/corpus.txt in a folder, that are not blank."""
+    """Return the nonblank lines of a file, or of text/corpus.txt if the path is a folder."""
     if place is None:
-        raise DataError("a text of your own is not on the hub: give its file with --data FILE.")
+        raise DataError(
+            "pseudo-perplexity is computed on your own text, which is not on the hub: pass its "
+            "file with --data FILE."
+        )
     file = place / "text" / "corpus.txt" if place.is_dir() else place
     lines = enumerate(map(str.strip, read_lines(file)), start=1)
     return [{"line": line, "text": found} for line, found in lines if found]
@@ -397,8 +399,8 @@ SUITES = (
         ScoreRule(
             name="Minimal-pairs",
             cells={task.name: ("accuracy",) for task in PAIR_TASKS},
-            cite="benchharness: the mean over sets, each the mean over its groups as babylm-eval "
-            "has it",
+            cite="benchharness: the mean over sets of the mean over each set's groups, as in "
+            "babylm-eval",
         ),
     ),
     suite_of(
@@ -407,7 +409,7 @@ SUITES = (
         ScoreRule(
             name="Pseudo-perplexity",
             cells={PERPLEXITY.name: ("token_likelihood",)},
-            cite="Salazar et al., ACL 2020: 1 through exp of the mean loss of all tokens",
+            cite="Salazar et al., ACL 2020: 1 / exp(mean loss over all tokens)",
         ),
     ),
 )

@@ -40,12 +40,12 @@ _ROWS = {"train": 20, "dev": 5}
 def _haystacks(length: int, split: str, place: Path | None) -> list[Row]:
     """Generate the rows of a needle task for one maximum length.
 
-    A text and its question together have 15/16 of `length` words and punctuation marks. English
-    tokenizers have a single token for each of these words, and the rest leaves room for special
-    tokens and split words. If a text is still too long, its end is truncated, which removes a
-    needle only if more than a tenth of the text is lost. Training texts have between an eighth and
-    all of the full length, because a network without pretraining learns from short texts first.
-    Texts of mini data are an eighth as long.
+    A text and its question together have 15/16 * `length` words and punctuation marks. English
+    tokenizers have a single token for each of these words. The remaining 1/16 leaves room for
+    special tokens and split words. If a text is still too long, its end is truncated, which removes
+    a needle only if more than a tenth of the text is lost. Training texts have between an eighth
+    and all of the full length, because a network without pretraining learns from short texts first.
+    Texts of the mini data are an eighth as long.
     """
     count = length * 15 // (16 * SENTENCE * (_SHORTER if place == mini_folder() else 1)) - 1
     numbered = ("the",) * len(NUMBERS) + NUMBERS
@@ -53,7 +53,7 @@ def _haystacks(length: int, split: str, place: Path | None) -> list[Row]:
         f"The {who} {did} {many} {what}."
         for who, did, many, what in product(_WHO.split(), _DID.split(), numbered, _WHAT.split())
     ]
-    draw = Random(f"needle {length} {split}")  # noqa: S311  (no secret)
+    draw = Random(f"needle {length} {split}")  # noqa: S311  (not used for security)
     cells = [*product(DEPTHS, NUMBERS)] * _ROWS[split]
     rows: list[Row] = []
     for depth, number_ in sorted(cells, key=lambda _: draw.random()):
@@ -105,7 +105,7 @@ SUITES = (
         ScoreRule(
             name="Needle",
             cells={task.name: ("accuracy",) for task in TASKS},
-            cite="benchharness: the mean over lengths, as Zhu et al., LongEmbed, EMNLP 2024",
+            cite="benchharness: the mean over lengths, as in Zhu et al., LongEmbed, EMNLP 2024",
         ),
     ),
 )

@@ -14,7 +14,7 @@ from benchharness.tasks.suite import ScoreRule, suite_of
 
 _CITE = "Thakur et al., BEIR, NeurIPS Datasets and Benchmarks 2021"
 
-# (folder, title in papers, splits to train on and to score) of each data set.
+# Data sets of BEIR, each as (folder, title in papers, splits for training and scoring).
 _SETS = (
     ("msmarco", "MS MARCO", "train dev"),
     ("trec-covid", "TREC-COVID", "test"),
@@ -33,7 +33,7 @@ _SETS = (
 )
 
 _MINI = "mini"
-"""Folder of the embedded mini data, which are used for every data set."""
+"""Folder of the bundled mini data, which can replace the files of every BEIR data set."""
 
 
 def _query(row: Row) -> QueryExample:
@@ -48,7 +48,7 @@ def _query(row: Row) -> QueryExample:
 
 
 def _has_no_query(_split: str, example: QueryExample) -> bool:
-    """Return whether the query of the judgements does not exist, as trec_eval then skips it."""
+    """Return whether the judgements refer to a missing query; trec_eval skips such queries."""
     return NO_QUERY in example.oddities
 
 
@@ -95,7 +95,7 @@ SUITES = (
         ScoreRule(
             name="BEIR-14",
             cells={task.name: ("ndcg_10",) for task in BEIR_TASKS},
-            cite="benchharness: the mean of Thakur et al., NeurIPS 2021, with CQADupstack left out",
+            cite="benchharness: the mean of Thakur et al., NeurIPS 2021, without CQADupstack",
         ),
         collections=("paper",),
     ),

@@ -26,7 +26,8 @@ def bare_chunks(tags: Sequence[str]) -> list[Entity]:
     """Return the entities that seqeval decodes from part-of-speech tags of Universal Dependencies.
 
     "O" marks the end of a sentence. Adjacent words of the same type form one entity. As in seqeval,
-    the tag X after "O" does not set a new start, so its entity starts where the previous one did.
+    the tag X after "O" does not set a new start, so an entity of type X starts where the previous
+    entity did.
     """
     found: list[Entity] = []
     begin, last, last_kind = 0, "O", ""

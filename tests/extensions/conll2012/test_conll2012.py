@@ -144,7 +144,7 @@ def test_files_without_chains_or_propositions_are_an_error(tmp_path: Path):
     )
     with pytest.raises(DataError, match="no document has a coreference chain"):
         read_task(tmp_path, "conll2012/coref", bare)
-    with pytest.raises(DataError, match="no sentence has a proposition"):
+    with pytest.raises(DataError, match="no sentence has a predicate"):
         read_task(tmp_path, "conll2012/srl", "\n".join(PLAIN.splitlines()[11:]))
 
 
@@ -185,7 +185,7 @@ def test_tags_include_continuations_and_references_of_each_role():
             DocumentExample(
                 id="x", sentences=(("a",),), speakers=("-",), clusters=(((0, 2), (0, 1)),)
             ),
-            "a mention of the words 0 to 2",
+            "a mention with the words 0 to 2",
         ),
         (
             DocumentExample(
@@ -201,7 +201,7 @@ def test_invalid_document_has_a_fault_that_names_the_cause(example: DocumentExam
 
 def test_predicate_beyond_the_sentence_is_a_fault():
     example = RoleExample(id="x", words=("a",), tags=("O",), predicate=1)
-    assert "the predicate 1, expected one of its 1 words" in find_fault(SRL, example)
+    assert "the predicate index 1; expected one of its 1 words" in find_fault(SRL, example)
 
 
 # What is written is read again.

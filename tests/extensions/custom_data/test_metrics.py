@@ -147,7 +147,7 @@ def test_script_at_an_unreadable_path_is_an_error(place, evaluate_copies, monkey
 
     monkeypatch.setattr(Path, "stat", locked)
     begin()
-    with pytest.raises(ForeignCodeError, match="no command here has named"):
+    with pytest.raises(ForeignCodeError, match="no earlier command has allowed"):
         require_named([Code(place, "0")])
     with pytest.raises(DataError, match="could not be loaded"):
         load_script(place, None, None)

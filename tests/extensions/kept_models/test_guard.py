@@ -206,5 +206,5 @@ def test_f1_verdict_on_equal_rows_few_rows_and_changed_rows() -> None:
 def test_nan_prediction_is_an_error() -> None:
     gold = [float(n % 5) for n in range(40)]
     broken = [math.nan, *gold[1:]]
-    with pytest.raises(BenchError, match="nan where a correlation needs a finite number"):
+    with pytest.raises(BenchError, match="label nan, but a correlation needs a finite number"):
         judge([split_of("glue/stsb", gold, gold, broken)], ("pearson", "spearman"))

@@ -86,7 +86,7 @@ def test_each_set_compares_the_texts_of_its_official_code() -> None:
     [
         ("supplement", "hypernym.jsonl", '{"good": "a"}\n', "line 1 has no 'sentence_good'"),
         ("ewok", "social-relations.jsonl", None, "lacks the group social-relations, .* all 11"),
-        ("comps", "comps_odd.jsonl", None, "has the group 'comps_odd', which is none of the 4"),
+        ("comps", "comps_odd.jsonl", None, "its group 'comps_odd' is not one of the 4"),
         ("zorro", "binding-principle_a.txt", "a\nb\nc\n", "has 3 lines; expected two"),
         ("multiblimp", "nld/data.tsv", "sen\twrong\na\tb\n", "no column 'wrong_sen'"),
     ],

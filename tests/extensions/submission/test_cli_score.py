@@ -369,7 +369,7 @@ def test_report_shows_the_score_command(bench, made):
         (("--task", "glue/rte", "--model", "x"), 2, "--store and --model NAME belong together"),
         (("--task", "glue/rtee"), 2, "Did you mean 'glue/rte'?"),
         (("--task", "glue/rte", "--split", "eval"), 2, "has no split 'eval'"),
-        (("--task", "glue/rte", "--split", "test"), 2, "hides its labels"),
+        (("--task", "glue/rte", "--split", "test"), 2, "labels of glue/rte test are hidden"),
         (("--task", "glue/cola"), 4, "cannot be scored"),
         (("--task", "glue/rte", "--split", "dev", "--split", "test"), 2, "do not pair with"),
         (("--task", "glue/rte", "--na-prob", "x"), 4, "only SQuAD"),

@@ -323,7 +323,7 @@ def test_training_languages_are_concatenated() -> None:
     assert {e.id.partition("-")[0] for e in every.examples} == {
         *TASKS["pawsx"].split_titles.values()
     }
-    with pytest.raises(DataError, match=r"xtreme/pawsx has no training rows in 'sw': it has en, d"):
+    with pytest.raises(DataError, match=r"xtreme/pawsx has no training rows in 'sw': set .* en, d"):
         read_train(TASKS["pawsx"], "de+sw", data)
 
 

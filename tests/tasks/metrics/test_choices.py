@@ -91,5 +91,5 @@ def test_option_of_an_article_alone_has_exact_match_1_and_f1_0():
 
 
 def test_hidden_gold_option_is_an_error():
-    with pytest.raises(BenchError, match="example 0 hides its right option"):
+    with pytest.raises(BenchError, match="right option of example 0 is hidden"):
         choice_accuracy.compute(*build([(0, None, ("x", "y"), None)]))
