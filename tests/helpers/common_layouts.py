@@ -109,7 +109,7 @@ COMMON = {
     "a class none": Layout(csv("rows.csv", "body,label", lambda n: [sentence(n), ("food", "none", "service")[n % 3]]), "class text=body,label=label", ("food", "none", "service")),
     "NULL among lists": Layout(csv("rows.csv", "body,tags", lambda n: [sentence(n), "NULL" if n % 11 == 5 else ["a|b", "b", "a"][n % 3]]), "labels text=body,labels=tags", ("a", "b"), said="'NULL' (5)"),
     # Numbers with commas between them.
-    "GoEmotions": Layout(folder(train__tsv=emotions(range(60)), dev__tsv=emotions(range(61, 90)), emotions__txt="\n".join(FEELINGS)), "labels text=1,labels=2", sorted(set(FEELINGS)), said="column 2 of dev.tsv are named by the lines of emotions.txt"),
+    "GoEmotions": Layout(folder(train__tsv=emotions(range(60)), dev__tsv=emotions(range(61, 90)), emotions__txt="\n".join(FEELINGS)), "labels text=1,labels=2", sorted(set(FEELINGS)), said="column 2 of dev.tsv are the lines of emotions.txt"),
     "GoEmotions without names": Layout(csv("train.tsv", "text,emotions,id", lambda n: [sentence(n), SETS[n % 10], f"e{n}x"], "\t"), "asks text=text,labels=emotions or text=text,number=emotions"),
     "numbers of labels in any order": Layout(csv("train.csv", "text,emotions", lambda n: [sentence(n), SETS[n % 10].replace("5,7", "7,5")]), "asks text=text,labels=emotions or text=text,number=emotions"),
     "three numbers": Layout(csv("rows.csv", "text,codes", lambda n: [sentence(n), SETS[n % 10].replace("5,7", "5,7,12")]), "labels text=text,labels=codes", tuple(map(str, range(13)))),
@@ -124,9 +124,9 @@ COMMON = {
     # Columns without names.
     "the spam collection": Layout(text_file("spam.csv", as_csv([["v1", "v2", "", "", ""], *([mood(n), opinion(n), *([" PO Box 5249", "16+"] if n % 30 == 4 else ["", ""]), ""] for n in ROWS)])), "class text=v2,label=v1", MOODS, said="unnamed 3, unnamed 4"),
     # Sheets.
-    "a legend and a total": Layout(workbook(Rows=[["Office", "", "", ""], ["no", "body", "team", "remark"], *([n, sentence(n), team(n), ""] for n in ROWS), ["Total", "", 60, ""]], Legend=LEGEND), "class text=body,label=team", TEAMS, said="'Rows' is read, and not 'Legend'"),
-    "a legend that could be learned": Layout(workbook(Rows=[["no", "body", "team"], *([n, sentence(n), team(n)] for n in ROWS)], Legend=LEGEND), "class text=body,label=team", TEAMS, said="'Rows' is read, and not 'Legend'"),
-    "two workbook sheets of rows": Layout(workbook(North=[["body", "team"], *([sentence(n), team(n)] for n in ROWS)], South=[["body", "team"], *([sentence(n), team(n)] for n in range(90, 95))]), "refuses North, South: save one"),
+    "a legend and a total": Layout(workbook(Rows=[["Office", "", "", ""], ["no", "body", "team", "remark"], *([n, sentence(n), team(n), ""] for n in ROWS), ["Total", "", 60, ""]], Legend=LEGEND), "class text=body,label=team", TEAMS, said="'Rows' is read; ignored: 'Legend'"),
+    "a legend that could be learned": Layout(workbook(Rows=[["no", "body", "team"], *([n, sentence(n), team(n)] for n in ROWS)], Legend=LEGEND), "class text=body,label=team", TEAMS, said="'Rows' is read; ignored: 'Legend'"),
+    "two workbook sheets of rows": Layout(workbook(North=[["body", "team"], *([sentence(n), team(n)] for n in ROWS)], South=[["body", "team"], *([sentence(n), team(n)] for n in range(90, 95))]), "refuses (North, South): save one"),
     # What is known of a row.
     "Prodigy's choices with a source": Layout(jsonl("choices.jsonl", choice), "class text=text,label=accept,verdict=answer", TEAMS),
     "a label among metadata": Layout(jsonl("rows.jsonl", lambda n: {"text": sentence(n), "lang": ["de", "en"][n % 3 == 0], "_meta": {"label": team(n)}}), "class text=text,label=_meta.label", TEAMS),

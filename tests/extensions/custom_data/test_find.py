@@ -558,7 +558,7 @@ def test_combining_characters_are_not_separate_words(text, answer, words, tmp_pa
 
 def test_no_header_is_for_tables_only(tmp_path):
     path = GOOD["lists of tags"].write(tmp_path)
-    with pytest.raises(BenchError, match="--no-header is of tables"):
+    with pytest.raises(BenchError, match="--no-header applies to tables"):
         find_own(str(path), no_header=True)
     bare = table(tmp_path, [[sentence(n), n % 2] for n in range(40)], "bare.csv")
     with pytest.raises(DataError, match="--no-header"):
@@ -589,7 +589,7 @@ def test_width_of_each_row_is_checked_once_when_read_in_parts(tmp_path, monkeypa
     for at in (1, 19):
         odd = [*lines[:at], "a, text,1", *lines[at:]]
         (tmp_path / "odd.csv").write_text("\n".join(["text,n", *odd, ""]))
-        with pytest.raises(DataError, match=f"line {at + 2} has 3 fields where line 1 has 2"):
+        with pytest.raises(DataError, match=f"line {at + 2} has 3 fields, but line 1 has 2"):
             list(read_parts(str(tmp_path / "odd.csv")))
 
 

@@ -283,7 +283,7 @@ DAMAGED = {
     "a word without a tag": Layout(text_file("hole.conll", "Anna B-PER\nsleeps\n\n"), "refuses hole.conll line 2 has 1 field"),
     "ten gigabytes": Layout(sparse, "refuses huge.csv has 10.0 GB"),
     "no question": Layout(text_file("hole.json", '{"data": [{"title": "t", "paragraphs": [{"context": "c"}]}]}'), "refuses paragraph 0 has no 'qas'"),
-    "damaged parquet": Layout(binary("rows.parquet", b"PAR1"), "refuses rows.parquet is not whole Parquet"),
+    "damaged parquet": Layout(binary("rows.parquet", b"PAR1"), "refuses rows.parquet is not a valid Parquet file"),
     "no label": Layout(text_file("texts.csv", as_csv([["text"], *([t] for t, _ in TWO)])), "refuses no column of texts.csv can be a label"),
     "an infinite number": Layout(csv("prices.csv", "text,price", lambda n: [sentence(n), n / 4 or "inf"]), "refuses prices.csv line 2 has 'inf' in the column 'price': expected a number"),
     "a row without its tag": Layout(text_file("words.csv", as_csv([["sentence", "word", "tag"], *WORD_ROWS[:180], (30, "Anna", "B-PER"), (30, "sleeps", "")])), "refuses words.csv line 182 has no tag for the word 'sleeps'"),
