@@ -169,7 +169,7 @@ MESSY = {
     "Ground Truth": Layout(text_file("output.manifest", as_jsonl(list(map(manifest, ROWS)))), "class text=source,label=desk", TEAMS, "43 train, 11 dev", "6 rows of output.manifest have no label, for their labelling failed"),
     "Ground Truth, several labels": Layout(text_file("output.manifest", as_jsonl(list(map(manifest_of_several, ROWS)))), "labels text=source,labels=desk", TEAMS),
     "an answer of the hub's viewer": Layout(document("rows.json", {"features": FEATURES, "rows": VIEWED, "num_rows_total": 60}), "class text=note,label=mood", ("angry", "calm"), "32 train, 8 dev"),
-    "a download that broke off": Layout(text_file("half.jsonl", as_jsonl([{"text": sentence(n), "label": team(n)} for n in ROWS]) + '{"text": "so it en'), "class text=text,label=label", TEAMS, said="half.jsonl ends within line 61, which is left out"),
+    "a download that broke off": Layout(text_file("half.jsonl", as_jsonl([{"text": sentence(n), "label": team(n)} for n in ROWS]) + '{"text": "so it en'), "class text=text,label=label", TEAMS, said="half.jsonl is cut off within line 61"),
     "a broken last line": Layout(text_file("broken.jsonl", as_jsonl([{"text": sentence(n), "label": team(n)} for n in ROWS]) + '{"text": "b" "label": 0}'), "refuses broken.jsonl line 61 column 14"),
     "comments above a table": Layout(report("# Desk 3.1, a report\n# printed: today, by Kim; page 1\n\n"), "class text=summary,label=team", TEAMS, said="lines at the top of report.csv that begin with # are read as comments: 2"),
     "a total below a table": Layout(report("", "Grand total:,,,1770\n"), "class text=summary,label=team", TEAMS, said="left out of report.csv: line 62, a row of totals"),

@@ -298,7 +298,7 @@ def test_columns_of_lists_and_numbers_are_not_detected_as_texts(tmp_path):
     (tmp_path / "judged.jsonl").write_text(as_jsonl(judged))
     with pytest.raises(DataError, match="fits 2 tasks"):
         find_own(str(tmp_path / "judged.jsonl"))
-    with pytest.raises(DataError, match="line 1 has list where a text is expected"):
+    with pytest.raises(DataError, match="line 1 has a value of type list"):
         find_own(
             str(tmp_path / "judged.jsonl"), columns="question=query,option=passage,label=label"
         )
@@ -334,7 +334,7 @@ def test_csv_field_of_500000_characters_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"columns": "text=text,label=nothing"}, "has no column 'nothing': it has 'text', 'label'"),
+        ({"columns": "text=text,label=nothing"}, "'nothing': its columns are 'text', 'label'"),
         ({"columns": "text=text"}, "make no task"),
         ({"columns": "text"}, "is not role=column"),
         (

@@ -287,7 +287,7 @@ DAMAGED = {
     "no label": Layout(text_file("texts.csv", as_csv([["text"], *([t] for t, _ in TWO)])), "refuses no column of texts.csv can be a label"),
     "an infinite number": Layout(csv("prices.csv", "text,price", lambda n: [sentence(n), n / 4 or "inf"]), "refuses prices.csv line 2 has 'inf' in the column 'price': expected a number"),
     "a row without its tag": Layout(text_file("words.csv", as_csv([["sentence", "word", "tag"], *WORD_ROWS[:180], (30, "Anna", "B-PER"), (30, "sleeps", "")])), "refuses words.csv line 182 has no tag for the word 'sleeps'"),
-    "a row without its options": Layout(jsonl("exam.jsonl", lambda n: {"question": exam(n)[0], "options": exam(n)[1] if n else None, "answer": n % 4}), "refuses exam.jsonl line 1 has the answer 0, which is none of its 0 options"),
+    "a row without its options": Layout(jsonl("exam.jsonl", lambda n: {"question": exam(n)[0], "options": exam(n)[1] if n else None, "answer": n % 4}), "refuses exam.jsonl line 1 has the answer 0, which matches none of its 0 options"),
     "no names": Layout(text_file("bare.csv", as_csv(TWO)), "class text=1,label=2", ("neg", "pos"), said="line 1 of bare.csv is a row and no names"),
 }  # fmt: skip
 
