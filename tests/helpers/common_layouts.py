@@ -100,7 +100,7 @@ NULL_ROWS = [
 
 COMMON = {
     # Empty cells of databases.
-    "phpMyAdmin's NULL": Layout(text_file("rows.csv", as_csv([["id", "body", "label", "changed"], *NULL_ROWS], ";")), "class text=body,label=label", TEAMS, said="read as no label (rename them if they are classes): 'NULL' (5)"),
+    "phpMyAdmin's NULL": Layout(text_file("rows.csv", as_csv([["id", "body", "label", "changed"], *NULL_ROWS], ";")), "class text=body,label=label", TEAMS, said="values that mean a missing label (rename them if they are classes): 'NULL' (5)"),
     "PostgreSQL's empty cells": Layout(csv("rows.tsv", "body,label", lambda n: [sentence(n), "\\N" if n % 11 == 5 else team(n)], "\t"), "class text=body,label=label", TEAMS, said="'\\\\N' (5)"),
     "NULL among 0 and 1": Layout(csv("rows.csv", "body,label", lambda n: [sentence(n), "NULL" if n % 11 == 5 else n % 2]), "class text=body,label=label", ("0", "1")),
     "Python's None": Layout(csv("rows.csv", "body,label", lambda n: [sentence(n), "None" if n % 11 == 5 else team(n)]), "class text=body,label=label", TEAMS, said="'None' (5)"),
@@ -140,10 +140,10 @@ COMMON = {
     "labels in attributes": Layout(text_file("docs.xml", "".join(["<docs>", *(f'<doc mood="{mood(n)}" n="{n}">{opinion(n)}</doc>' for n in ROWS), "</docs>"])), "class text=text,label=mood", MOODS),
     "two classes in XML": Layout(text_file("rows.xml", xml(lambda n: f"<text>{sentence(n)}</text><topic>{team(n)}</topic><sentiment>{mood(n // 2)}</sentiment>")), "asks text=text,label=topic or text=text,label=sentiment"),
     "aspects in XML": Layout(text_file("rows.xml", xml(lambda n: f"<text>{sentence(n)}</text><terms term='an attribute of this name'>" + '<term term="a" polarity="pos"/>' * (1 + n % 3) + "</terms>")), "refuses no column of rows.xml can be a label"),
-    "entities in XML": Layout(text_file("rows.xml", xml(intertass, '<!DOCTYPE r [<!ENTITY a "aaaa">]>\n')), "refuses declares entities"),
+    "entities in XML": Layout(text_file("rows.xml", xml(intertass, '<!DOCTYPE r [<!ENTITY a "aaaa">]>\n')), "refuses declares XML entities"),
     "half an XML": Layout(text_file("rows.xml", xml(intertass)[:-20]), "refuses rows.xml line 3 column or is not XML"),
-    "XML of no rows": Layout(text_file("rows.xml", "<a><b/><c>1</c></a>"), "refuses is XML, but no rows"),
-    "XML too deep": Layout(text_file("rows.xml", f"<r>{('<a>' * 40 + 'x' + '</a>' * 40) * 3}</r>"), "refuses more than 20 deep"),
+    "XML of no rows": Layout(text_file("rows.xml", "<a><b/><c>1</c></a>"), "refuses is XML without rows"),
+    "XML too deep": Layout(text_file("rows.xml", f"<r>{('<a>' * 40 + 'x' + '</a>' * 40) * 3}</r>"), "refuses more than 20 levels deep"),
     "statistics in XML beside rows": Layout(folder(train__csv=as_csv([["text", "label"], *([opinion(n), mood(n)] for n in ROWS)]), train__xml="<s><n>1</n><n>2</n></s>"), "class text=text,label=label", MOODS),
 }  # fmt: skip
 """Layouts of each kind, next to layouts that they must not be mistaken for."""

@@ -203,8 +203,8 @@ def _even(table: Table, name: str, values: Sequence[Any]) -> dict[str, Sequence[
     for row, value in enumerate(values):
         if not isinstance(value, list) and value not in (None, ""):
             raise DataError(
-                f"{table.place(row)} has {_noun(value)} in the column {name!r}, where other rows "
-                "have a list of objects: write all rows alike."
+                f"{table.place(row)} has {_noun(value)} in the column {name!r}, but other rows "
+                "have a list of objects: use the same form in all rows."
             )
     # "answers" of [{"text": "Rome", "answer_start": 3}] becomes "answers.text" of ["Rome"] and
     # "answers.answer_start" of [3], as the hub's SQuAD has them.
@@ -218,4 +218,4 @@ def _each(value: Any, key: str) -> list[Any] | None:
 
 def _noun(value: Any) -> str:
     nouns = {str: "a text", bool: "true or false", int: "a number", float: "a number"}
-    return nouns.get(type(value), "a value of another kind")
+    return nouns.get(type(value), "a value of another type")

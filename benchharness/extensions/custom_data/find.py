@@ -93,7 +93,7 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
     """
     metric_names(metrics)  # refuses repeated metrics before anything is read
     if hub and no_header:
-        raise BenchError("--no-header is of files, and --hf names none: leave it out.")
+        raise BenchError("--no-header applies to files and not to the hub (--hf): remove it.")
     own = _on_hub(place, columns) if hub else _in_files(place, columns, encoding, no_header)
     folder = None if hub else Path(place).expanduser().resolve()
     # A held-out dev is a part of train and has no table.
@@ -116,12 +116,12 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
     sentences = [what_is_found(own, task), *row_notes(own, tables, splits, task)]
     if own.no_header and not no_header:
         sentences.append(
-            f"line 1 of {tables['train'].name} is a row and no names: read as with --no-header, "
-            "which numbers the columns from 1"
+            f"line 1 of {tables['train'].name} is a row instead of column names: it is read as "
+            "with --no-header, which numbers the columns from 1"
         )
     sentences += label_notes(own, tables["train"], counted)
     if not columns:
-        sentences.append(f"guessed, another --columns changes it: {own.mapping.words}")
+        sentences.append(f"the columns are guessed (--columns changes them): {own.mapping.words}")
     leaks: dict[str, tuple[int, int]] = {}
     for split in [split for split in counted if split != "train"]:
         found = find_leaks(counted["train"], counted[split])
@@ -147,7 +147,8 @@ def _with_benchmark(error: DataError, folder: Path) -> DataError:
     if task is None:
         return error
     return DataError(
-        f"{error} It holds files of {task.title}: `bench run --task {task.name} --data {folder}`."
+        f"{error} This folder has files of {task.title}: run them with "
+        f"`bench run --task {task.name} --data {folder}`."
     )
 
 
@@ -171,7 +172,7 @@ def _is_of(task: Task, data: Data) -> bool:
 
 def _in_files(place: str, columns: str, encoding: str, no_header: bool) -> OwnData:
     if not place:
-        raise DataError("the data file '' does not exist: give a file or a folder.")
+        raise DataError("the data file '' does not exist: use an existing file or folder.")
     path = Path(place).expanduser().resolve()
     try:
         return _of_place(path, columns, encoding, no_header=no_header)
@@ -200,7 +201,7 @@ def _on_hub(word: str, columns: str) -> OwnData:
     found = HUB.fullmatch(word)
     if found is None:
         raise BenchError(
-            f"--hf {word!r} is no data set's name: expected ORG/NAME, ORG/NAME:CONFIG or "
+            f"--hf {word!r} is not the name of a data set: expected ORG/NAME, ORG/NAME:CONFIG or "
             "ORG/NAME:CONFIG@REVISION."
         )
     config, revision, there = hub_splits(found["hub"], found["config"], found["revision"])
@@ -213,7 +214,7 @@ def _on_hub(word: str, columns: str) -> OwnData:
     if "train" not in splits and len(there) == 1:
         splits = {"train": there[0]}
     if "train" not in splits:
-        raise DataError(f"{word} on the hub has no train split: it has {', '.join(there)}.")
+        raise DataError(f"{word} on the hub has no train split: its splits are {', '.join(there)}.")
     name = found["hub"].partition("/")[2]
     base = replace(
         _base(f"{name}-{found['config']}" if found["config"] else name),
@@ -249,8 +250,8 @@ def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
     split = split_column(table)
     if split and set(base.splits) != {"train"}:
         raise DataError(
-            f"{table.name} has rows of several splits in the column {split!r}, and is train by its "
-            "name: give one file with all rows, or take the column out."
+            f"{table.name} is the train split, but its column {split!r} names several splits: "
+            "use one file with all rows, or remove the column."
         )
     there = set(base.splits)
     if name := "".join(own.columns.get(SPLIT, (split,))):
@@ -289,7 +290,8 @@ def _check_rows(
             raise DataError(f"{table.name} has no row with a text and a label.")
         if all(e.traits.labels and set(e.traits.labels) <= {*own.unseen} for e in complete):
             raise DataError(
-                f"no label of {table.name} is one of train's: it has {', '.join(own.unseen[:6])}."
+                f"{table.name} has no label that also occurs in train: its labels are "
+                f"{', '.join(own.unseen[:6])}."
             )
 
 

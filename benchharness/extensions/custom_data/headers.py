@@ -33,7 +33,7 @@ def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[st
         body = body[: len(body) - sum(1 for _ in empty)]
     if described := _count_descriptions(body):
         said = f"{_lines_of(body[:described])} of {name} describe its columns (Qualtrics)"
-        return header, body[described:], (*notes, f"{said}: they are no rows")
+        return header, body[described:], (*notes, f"{said} and are not read as rows")
     if body and (both := _joined(header, body[0][1], used)):
         return both, body[1:], (*notes, f"{_lines_of(rows[:2])} of {name} name its columns")
     return header, body, notes

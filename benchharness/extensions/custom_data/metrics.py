@@ -115,8 +115,8 @@ def metric_of(
         return binary_f1(positive)
     if word not in known:
         raise BenchError(
-            f"--metric {word!r} is none of this kind of task: expected {', '.join(known)}, or "
-            "evaluate:NAME for one of the evaluate library or a script of it."
+            f"--metric {word!r} is not a metric for this kind of task: expected one of "
+            f"{', '.join(known)}, or evaluate:NAME for a metric of the evaluate library."
         )
     return known[word]
 
@@ -150,7 +150,7 @@ def metric_names(words: Sequence[str]) -> list[str]:
             longer = "_".join([name, *given] if given else ["evaluate", name])
         name = longer if name in names else name
         if name in names or words.count(word) > 1:
-            raise BenchError(f"--metric gives {word} twice: leave one of them out.")
+            raise BenchError(f"--metric has {word} twice: remove one of them.")
         names.append(name)
     return names
 
@@ -217,8 +217,8 @@ def _number(source: str, wanted: Any, found: Mapping[str, Any]) -> float:
     if len(numbers) == 1 and wanted is None:
         return float(next(iter(numbers.values())))
     raise BenchError(
-        f"--metric evaluate:{source} gives {', '.join(found) or 'nothing'}: choose the "
-        f"number that counts, as evaluate:{source},score={next(iter(numbers), 'NAME')}."
+        f"--metric evaluate:{source} returns {', '.join(found) or 'nothing'}: choose "
+        f"one number as the score, such as evaluate:{source},score={next(iter(numbers), 'NAME')}."
     )
 
 
@@ -274,13 +274,13 @@ def load_script(source: str, config: str | None, script: Script | None) -> Any:
         code = place.read_text(errors="replace") if place and place.is_file() else ""
         if several := re.search(r"^import +\w[\w. ]*,.*", code, re.MULTILINE):
             raise DataError(
-                f"{source} begins with {several[0]!r}, which the evaluate library does not "
-                "understand: write one import a line."
+                f"{source} has the line {several[0]!r}, which the evaluate library does not "
+                "understand: write one import per line."
             ) from error
         raise DataError(
             f"--metric evaluate:{source} could not be loaded ({type(error).__name__}: "
-            f"{_reason(error).rstrip('.')}): give a metric's name on the hub, or the path of its "
-            "script."
+            f"{_reason(error).rstrip('.')}): use the name of a metric on the hub, or the path of "
+            "a script."
         ) from error
     return module
 
@@ -295,7 +295,7 @@ def _digest_unloaded(module_path: str) -> str:
 
 def _changed(source: str) -> DataError:
     return DataError(
-        f"the metric evaluate:{source} has changed since this run was planned: start again."
+        f"the metric evaluate:{source} has changed since this run was planned: run it again."
     )
 
 
@@ -327,7 +327,7 @@ def check_script(
     kind = answer_type(task)
     golds = [kind.golds(example) for example in examples]
     if not all(golds):
-        raise BenchError(f"--metric {word!r} cannot be tried: labels of {task.name} are hidden.")
+        raise BenchError(f"--metric {word!r} cannot be tested: labels of {task.name} are hidden.")
     right = [gold[0] for gold in golds]
     best = metric.compute(right, examples) or 0.0
     # For most kinds of answers an example's wrong answer is the right one of the next example.
@@ -335,8 +335,8 @@ def check_script(
     # Written so that a score of NaN, which is neither higher nor lower, is refused too.
     if not best > (metric.compute(moved, examples) or 0.0):
         raise BenchError(
-            f"--metric {word!r} is no higher for right answers than for wrong ones ({best:g}): a "
-            "board puts the highest first, so give one that is higher for better answers."
+            f"--metric {word!r} does not score right answers higher than wrong ones ({best:g}): "
+            "use a metric that is higher for better answers, because a leaderboard ranks by it."
         )
     return Script(digest, best)
 
@@ -359,7 +359,8 @@ def _written(found: Any, form: str, place: Mapping[str, int]) -> Any:
     writer = _WRITERS.get((type(found).__name__.replace("Example", "Prediction"), form))
     if writer is None:
         raise BenchError(
-            f"the metric takes {form} for each example, which this kind of task does not predict."
+            f"the metric needs a prediction of the form {form} per example, which this kind of "
+            "task does not have."
         )
     return writer(found, place)
 

@@ -78,7 +78,9 @@ def _parts(name: str, how: Written) -> Iterator[Table]:
             yield from _lines(Path("stdin"), stdin.read1, how, is_text=None)
         return
     if not path.is_file():
-        raise DataError(f"{name} is no file of rows; - reads them from standard input.")
+        raise DataError(
+            f"{name} is not a file: pass a file with rows, or - to read standard input."
+        )
     kind = kind_of(path)
     if kind == "parquet" and path.suffix == ".parquet":
         yield from _of_parquet(path, how)

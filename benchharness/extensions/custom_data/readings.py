@@ -89,12 +89,12 @@ def find_mapping(table: Table) -> ColumnMapping:
     names = ", ".join(map(repr, table.columns))
     if not any((c.is_text and not c.is_id) or c.is_list for c in columns):
         raise DataError(
-            f"{table.name} has no column of texts (it has {names}): --columns text=...,label=... "
-            "says which they are."
+            f"{table.name} has no column of texts (it has {names}): pass --columns "
+            "text=...,label=... to choose the columns."
         )
     raise DataError(
-        f"no column of {table.name} can be a label (it has {names}): expected one of few different "
-        "values or of numbers; --columns text=...,label=... says which it is."
+        f"no column of {table.name} can be a label (it has {names}): expected one with few "
+        "different values or with numbers; pass --columns text=...,label=... to choose one."
     )
 
 
@@ -187,9 +187,9 @@ def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMa
         row, value = odd
         text = next((c.name for c in columns if c.is_text), "COLUMN")
         raise DataError(
-            f"{table.place(row)} has {value!r} in the column {column.name!r}, where nearly all "
-            "others are numbers: leave the cell empty, or give --columns "
-            f"text={text},label={column.name} if these are classes."
+            f"{table.place(row)} has {value!r} in the column {column.name!r}, in which nearly "
+            "all other values are numbers: empty the cell, or pass --columns "
+            f"text={text},label={column.name} if the values are classes."
         )
 
 
@@ -197,8 +197,8 @@ def check_header(table: Table, columns: Sequence[Column]) -> None:
     """Raise DataError if the first line of a table is a row rather than names of its columns."""
     if is_row_above(table, columns):
         raise DataError(
-            f"line 1 of {table.name} is a row and no names: give --no-header, which numbers the "
-            "columns from 1, or write their names above it."
+            f"line 1 of {table.name} is a row instead of column names: pass --no-header, which "
+            "numbers the columns from 1, or insert a line with their names."
         )
 
 
@@ -246,7 +246,7 @@ def split_column(table: Table) -> str:
             raise DataError(
                 f"{table.name} has {', '.join(map(repr, odd or splits))} in the column {name!r}: "
                 f"expected train and one word each for {' and '.join(list(SPLIT_NAMES)[1:])}; "
-                "rename the values, or take the column out."
+                "rename the values, or remove the column."
             )
         return name
     return ""
@@ -406,9 +406,9 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     sentence = [c for c in numbers if _tells_apart(c)]
     if entities and not sentence:
         raise DataError(
-            f"the rows have a word ({word.name!r}) and its tag ({entities[0].name!r}), and nothing "
-            "says where a sentence ends: --columns sentence=...,words=...,tags=... names a column "
-            "with the sentence's number."
+            f"each row has a word ({word.name!r}) and its tag ({entities[0].name!r}), but no "
+            "column shows where a sentence ends: pass --columns sentence=...,words=...,tags=... to "
+            "choose a column with the number of the sentence."
         )
     for tag in entities or tags:
         for number in sentence[:1]:
@@ -702,8 +702,8 @@ def _check_answers(columns: Sequence[Column], used: Collection[str], *, is_named
     if asked is not None and names and not is_named:
         raise DataError(
             f"the questions in {asked.name!r} have answers or options in {' and '.join(names)} "
-            "that fit neither a span of a context nor a choice: --columns names the columns, such "
-            "as text=...,label=... for a class."
+            "that fit neither a span of a context nor a choice: choose columns with --columns, "
+            "such as text=...,label=... for a class."
         )
 
 

@@ -164,8 +164,8 @@ def _by_name(tags: Mapping[str, int]) -> Spelling | None:
     if outside is None or not kinds or tags[outside] < MOSTLY * words:
         return None
     first = next(tag for tag in tags if tag in kinds)
-    said = f"tags such as {first} are read as spans, neighbours of one tag as one"
-    return Spelling(kinds, (), f"{said}: {outside} is outside")
+    said = f"tags such as {first} are read as spans, and neighbours with one tag as one span"
+    return Spelling(kinds, (), f"{said}; {outside} means outside of spans")
 
 
 def _are_mistakes(

@@ -185,7 +185,7 @@ def add(task: Task) -> Task:
     """Register a task on a user's data as a suite of its own, and return the registered task."""
     if task.suite not in SUITES:
         cells = {task.name: tuple(metric.name for metric in task.metrics)}
-        rule = ScoreRule(name=f"score of {task.title}", cells=cells, cite="what --metric says")
+        rule = ScoreRule(name=f"score of {task.title}", cells=cells, cite="the task's metric")
         add_suite(
             Suite(name=task.suite, title=task.title, tasks=(task.name,), rule=rule, cite=""), [task]
         )

@@ -142,7 +142,7 @@ def accepted(table: Table, column: str, label: str = "") -> Table:
     kept = set(rows)
     left = Counter(_reason(value) for row, value in enumerate(verdicts) if row not in kept)
     said = ", ".join(f"{count} {reason}" for reason, count in left.items())
-    notes = (f"left out of {table.name}: {said} ({column})",) if left else ()
+    notes = (f"left out of {table.name}: {said} (column {column})",) if left else ()
     return replace(table, columns=columns, notes=(*table.notes, *notes)).take(rows)
 
 
@@ -153,7 +153,7 @@ def _agreed(place: str, answers: Any, verdicts: Any) -> Any:
     kept = [a for a, v in zip(answers, _each(verdicts), strict=True) if _word(v) not in SAID]
     if any(answer != kept[0] for answer in kept):
         raise DataError(
-            f"{place} has {len(kept)} answers that differ: keep one of each row, such as those of "
-            "one person."
+            f"{place} has {len(kept)} answers that differ: keep only one per row, such as those "
+            "of one annotator."
         )
     return kept[0] if kept else None

@@ -166,8 +166,8 @@ def read_tagged(path: Place, text: str) -> Table:
             f"{w}{s}{tag}" for w, s, tag in parts if not (w and _TAGS[sign].fullmatch(tag))
         ]:
             raise DataError(
-                f"{path.name} line {number} has no tag behind {bare[0][:60]!r}: expected one behind"
-                f" the last {sign!r} of each word."
+                f"{path.name} line {number} has no tag after {bare[0][:60]!r}: expected a tag "
+                f"after the last {sign!r} of each word."
             )
         if parts:
             words, _, tags = zip(*parts, strict=True)

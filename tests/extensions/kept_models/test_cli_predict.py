@@ -351,7 +351,7 @@ def test_unknown_model_or_key_without_a_kept_model_is_an_error(bench, tmp_path) 
         "no-model is no folder, so it holds no model"
         in bench("predict", "no-model", "rows.csv").err
     )
-    assert bench("predict", "model", "none.csv").err.startswith("bench: none.csv is no file of row")
+    assert bench("predict", "model", "none.csv").err.startswith("bench: none.csv is not a file")
     ran = bh.run(
         "tiny", task="glue/sst2", data="mini", limit=8, seeds=1, baselines=False, db="x.sqlite",
         set={"epochs": 1}, device="cpu", jobs=1,
