@@ -16,7 +16,7 @@ Numbered = Sequence[tuple[str, Any]]
 
 
 class ToolRows(NamedTuple):
-    """Numbered rows that `tool_rows` returns, and notes for the user."""
+    """Result of `tool_rows`: the converted rows with their numbers, and notes for the user."""
 
     rows: Numbered
     notes: tuple[str, ...] = ()
@@ -337,7 +337,7 @@ def _label_studio(name: str, rows: Numbered) -> ToolRows:
 
 
 def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the values by control of each annotation of a task, except cancelled annotations.
+    """Yield the values of each annotation that was not cancelled, keyed by labelling control.
 
     If some annotations are marked as ground truth, only these are yielded. Raises DataError if the
     task does not have Label Studio's layout.

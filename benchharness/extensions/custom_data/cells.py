@@ -48,7 +48,7 @@ def read_cells(table: Table, *, is_part: bool = False) -> Table:
             the rest of the file may contradict them.
 
     Raises:
-        DataError: A cell is of another kind than the rest of its column; the error names its place.
+        DataError: A cell has another form than the rest of its column; the error names its row.
     """
     columns = {name: _values(values) for name, values in table.columns.items()}
     if any(columns[name] is not values for name, values in table.columns.items()):
@@ -184,7 +184,7 @@ def _are_ticks(name: str, values: Sequence[Any]) -> bool:
 
 
 def _even(table: Table, name: str, values: Sequence[Any]) -> dict[str, Sequence[Any]]:
-    """Split a column of lists of objects into a column per key; wrap single texts among lists.
+    """Split a column of lists of objects into a column per key; put single texts into lists.
 
     Raises DataError if a row of a column of lists of objects is neither empty nor a list.
     """

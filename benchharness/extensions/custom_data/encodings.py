@@ -44,7 +44,7 @@ def text_of(
     # The byte order marks of UTF-16, which Excel's "Unicode text" begins with.
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _decoded(path, content, "utf-16"), (note.format("utf-16"),)
-    # A zero byte is valid UTF-8, but UTF-16 without its mark has one next to every ASCII letter.
+    # A zero byte is valid UTF-8, but UTF-16 without a mark has one next to every ASCII letter.
     if b"\0" in content:
         line = above + content.count(b"\n", 0, content.index(b"\0")) + 1
         raise DataError(
@@ -112,7 +112,7 @@ _LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u0152\u0153\u0160\u0161\
 _WITHIN = re.compile(
     f"(?<=[{_LATIN}])[\u00a1-\u00ac\u00ae-\u00b6\u00b8-\u00bf\u00d7\u00f7\u2020\u2021\u02c6\u2030\u2039\u203a\u02dc\u2122](?=[{_LATIN}])"
 )
-"""Pattern of a sign between two Latin letters."""
+"""Pattern of a symbol between two Latin letters."""
 
 
 def _western(path: Place, content: bytes, odd: int, above: int) -> str:

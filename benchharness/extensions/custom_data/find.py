@@ -96,7 +96,7 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
         raise BenchError("--no-header applies to files and not to the hub (--hf): remove it.")
     own = _on_hub(place, columns) if hub else _in_files(place, columns, encoding, no_header)
     folder = None if hub else Path(place).expanduser().resolve()
-    # A held-out dev is a part of train and has no table.
+    # A held-out dev comes from the table of train.
     tables = {
         split: table_of(own, split, folder)
         for split in own.splits
@@ -155,8 +155,8 @@ def _with_benchmark(error: DataError, folder: Path) -> DataError:
 def _is_of(task: Task, data: Data) -> bool:
     """Return whether a folder has the official files of a benchmark task for at least one split.
 
-    A split counts only if all its files lie in subfolders: a file such as train.csv may be any
-    data.
+    A split counts only if all its files are in subfolders, because a file such as train.csv may
+    belong to any data.
     """
     source = task.source
     if source.reader is not None or task.suite == "xtreme":
@@ -167,7 +167,7 @@ def _is_of(task: Task, data: Data) -> bool:
     return any(not missing_files(source, [split], data, alone=is_alone) for split in splits)
 
 
-# Where the rows are.
+# Locating the rows.
 
 
 def _in_files(place: str, columns: str, encoding: str, no_header: bool) -> OwnData:
@@ -243,7 +243,7 @@ def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
         base, table = (bare, rows) if count_readings(rows) == 1 else (base, table)
     mapping = parse_columns(columns) if columns else find_mapping(table)
     own = replace(base, kind=mapping.kind, columns=mapping.columns)
-    # A tool's column of verdicts, like a column of splits, is used whatever columns are given.
+    # A tool's column of verdicts is used even if the user gives other columns.
     verdict, is_sure = verdict_column(table)
     if is_sure and VERDICT not in own.columns and verdict not in mapping.names:
         own = replace(own, columns={**own.columns, VERDICT: (verdict,)})

@@ -1,4 +1,4 @@
-"""Find the names of a table's columns, also below a title, in two lines or above a tool's lines."""
+"""Find the names of a table's columns, also below a title, in two lines or above descriptions."""
 
 import re
 from collections.abc import Sequence
@@ -84,8 +84,8 @@ def _count_descriptions(body: Lines) -> int:
 def _joined(header: Sequence[Any], below: Sequence[Any], used: Sequence[int]) -> list[Any]:
     """Join two header lines, of which the second names the options of questions.
 
-    Returns an empty list if the second line is a row. A header line names all the columns that the
-    first line leaves empty, at least two, and has "" or "Response" in other columns.
+    Returns an empty list if the second line is a row. It is a header if it names all columns that
+    the first line leaves empty, at least two, and has "" or "Response" in the other columns.
     """
     blank = [n for n in used if header[n] == ""]
     # The column before a blank one is the first of its group.

@@ -126,7 +126,7 @@ def _no_labels(names: Collection[str]) -> Collection[str]:
     """Return the names that mean "no label" instead of a class."""
     none = {name for name in names if may_be_no_label(name)}
     words = {*names} - none
-    if not all(re.search(r"[^\W\d_]", word) for word in words):  # "-" is a class among signs
+    if not all(re.search(r"[^\W\d_]", word) for word in words):  # "-" may be a class next to "+"
         none = {name for name in none if name.casefold() in NULLS or name == "None"}
     return none if len(words) > 1 and {name.casefold() for name in none} != {"unknown"} else ()
 
@@ -162,7 +162,7 @@ def _with_tags(own: OwnData, train: Table, *, as_written: bool) -> OwnData:
         raise _odd_tag(own, train, spelling)
     kinds = sorted(spelling.kinds)
     every = ("O", *(f"{letter}-{kind}" for letter in "BI" for kind in kinds))
-    own = replace(own, labels=every if kinds else ())  # `to_examples` reads kinds from it
+    own = replace(own, labels=every if kinds else ())  # used by `to_examples`
     found = {tag for example in to_examples(own, train) for tag in example.traits.labels}
     if len(found) < 2:
         raise DataError(f"{train.name} has {len(found)} different tags: expected two or more.")

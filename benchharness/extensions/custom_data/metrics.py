@@ -55,7 +55,7 @@ AnyMetric = Metric[Any, Any]
 
 
 class Script(NamedTuple):
-    """The SHA-256 (hex) of a metric's code, and the score that it gives to correct answers."""
+    """Data of a script metric: the SHA-256 (hex) of its code, and the score of correct answers."""
 
     digest: str
     best: float
@@ -90,7 +90,7 @@ def known_metrics(
 def _of_occurring(
     metric: Callable[[Sequence[str]], AnyMetric], labels: Sequence[str], unseen: Sequence[str]
 ) -> AnyMetric:
-    """Build a mean over the labels of train and the `unseen` labels that the examples have."""
+    """Build a metric that averages over labels, but skips `unseen` ones that no example has."""
     whole = metric(labels)
     if not unseen:
         return whole
@@ -180,7 +180,7 @@ def _name_of(source: str) -> str:
 
 
 def _evaluated(word: str, labels: Sequence[str], script: Script | None) -> AnyMetric:
-    """Build a metric of the evaluate library; a score of 0 to 100 is divided by 100."""
+    """Build a metric of the evaluate library; if its best score is 100, divide scores by 100."""
     source, given = _parse(word)
     name, best = _name_of(source), script.best if script else 1.0
     place = {label: number for number, label in enumerate(labels)}
@@ -238,7 +238,7 @@ def _typed(value: str) -> str | int | float | bool:
 
 
 def codes_of(words: Sequence[str], scripts: Mapping[str, Script]) -> list[Code]:
-    """Return the code that evaluate metrics run; benchharness's own metrics need none."""
+    """Return the third-party code of metrics from evaluate; other metrics have none."""
     return [_code(word, scripts.get(word)) for word in words if word.startswith(EVALUATE)]
 
 
@@ -260,7 +260,8 @@ def load_script(source: str, config: str | None, script: Script | None) -> Any:
         evaluate.config.HF_EVALUATE_OFFLINE = True
     found = str(place or source)
     try:
-        # The two steps of `evaluate.load`, which would fetch the code again after it was checked.
+        # These are the two steps of `evaluate.load`. Calling it here would fetch the code again
+        # after the check.
         copy = evaluation_module_factory(found)
         if script is not None and _digest_unloaded(copy.module_path) != script.digest:
             raise _changed(source)

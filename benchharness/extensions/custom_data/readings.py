@@ -159,7 +159,7 @@ def _made(table: Table, columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _named_labels(columns: Sequence[Column], tags: ColumnMapping) -> Iterator[ColumnMapping]:
-    """Yield mappings to columns with the name of a class, next to tags of the same text."""
+    """Yield mappings to a column that is named as a class, for texts that also have tags."""
     rest = [column for column in columns if column.name not in tags.columns["tags"]]
     for mapping in _labels(rest):
         (target,) = mapping.columns.get("label", ("",))[:1]
@@ -416,7 +416,7 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _tells_apart(column: Column) -> bool:
-    """Return whether a column has a value per sentence: on all of its words, or on the first."""
+    """Return whether a column has a value per sentence, at every word or only at the first."""
     # On the first word alone: "Sentence: 1", "", "", "Sentence: 2", ...
     on_first = column.values[0] in column.known and len(column.known) == len(column.distinct)
     if len(column.known) < len(column.values) and on_first:
@@ -535,8 +535,8 @@ def _choice(
     texts = [column for column in rest if column.is_text]
     question = _called(rest, "question") or _whole(texts)
     if question is None:
-        # Options do not make a plain class, whichever text is the question: with several texts the
-        # user is asked.
+        # With options the task is a multiple choice. If several texts may be the question, the user
+        # is asked.
         for text in texts:
             yield _mapping("choice", question=text, options=options, keys=keys, answer=answer)
         return
@@ -837,7 +837,7 @@ def _label_roles(column: Column) -> tuple[str, ...]:
         return _number_roles(column)
     is_bool = all(isinstance(value, bool) for value in column.known)
     are_tags = _are_sentences_of_tags(column)
-    # Three numbers between commas are not a decimal.
+    # Three numbers separated by commas are not one decimal number.
     are_several = any(len(found) > 2 for found in _sets_in(column.distinct))
     if not (is_bool or are_tags) and (are_several or separator_of(column.known)):
         return ("labels",)

@@ -35,7 +35,7 @@ BESIDE = ("group", VERDICT)
 
 
 class Shape(NamedTuple):
-    """Roles that a kind of task needs and allows, and its names in errors and in notes."""
+    """Needed and allowed roles of a kind of task, its name in errors (said) and notes (head)."""
 
     needed: tuple[str, ...]
     allowed: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The functions of `benchharness.tasks.custom.CustomTasks`, which the core calls."""
+"""Functions of the interface `benchharness.tasks.custom.CustomTasks`, which the core calls."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -1,6 +1,7 @@
 """Leave out rows that a tool or a person rejected, ignored or did not finish.
 
-The column with the role `verdict` has a word for each row; a note counts the rows left out.
+The column with the role `verdict` has a word for each row, such as "accept" or "rejected". A note
+counts the rows that are left out.
 """
 
 from collections import Counter
@@ -24,7 +25,7 @@ _BY_REASON = {
 SAID: Mapping[str, str] = {
     word: reason for reason, words in _BY_REASON.items() for word in words.split()
 }
-"""Words, in lower case, for which a row is left out, each with its reason in the note."""
+"""Reasons to leave a row out, as notes show them, keyed by the verdict in lower case."""
 
 _COUNTED = """
     accept accepted valid validated approved approve submitted completed complete confirmed done
@@ -49,7 +50,7 @@ _OF_TOOLS = frozenset(("isconfirmed", "isapproved"))
 _YES_OR_NO = frozenset(("true", "false", "yes", "no", "1", "0"))
 _PRODIGY = frozenset(("accept", "reject", "ignore"))
 _RESPONSES = ".responses.status"
-"""End of the name of Argilla's column for the status of each answer."""
+"""Suffix of the name of Argilla's column with the status of each answer."""
 
 
 def verdict_column(table: Table) -> tuple[str, bool]:
@@ -81,7 +82,7 @@ def _is_of_tool(table: Table, name: str, words: set[str]) -> bool:
 
 
 def beside_responses(table: Table, column: str) -> set[str]:
-    """Return Argilla's other columns for a question, such as annotators and suggestions."""
+    """Return the names of Argilla's other columns on a question, such as its annotators."""
     question = column.removesuffix(_RESPONSES)
     starts = (f"{question}.responses.", f"{question}.suggestion")
     found = {name for name in table.columns if name.startswith(starts)} | {"status"}
@@ -101,7 +102,7 @@ def _word(value: Any) -> str:
 
 
 def _reason(value: Any) -> str:
-    """Return the reason to leave a row out; "" if it, or at least one of its answers, counts."""
+    """Return the reason to leave a row out; "" if any of its verdicts accepts it."""
     found = [SAID.get(_word(each), "") for each in _each(value)]
     return "" if not all(found) or not found else found[0]
 

@@ -44,7 +44,7 @@ from benchharness.tasks.task import (
 )
 
 MINI = "mini"
-"""Language code of the mini data that are used for all languages without mini rows."""
+"""Language code of the mini data, which are used for languages without mini rows of their own."""
 
 REVISIONS = {
     "facebook/xnli": "b8dd5d7af51114dbda02c0e3f6133f332186418e",
