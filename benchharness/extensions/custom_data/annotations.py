@@ -199,7 +199,7 @@ def _is_rejected(span: Any) -> bool:
 
 
 def _of_one(name: str, values: Sequence[Any]) -> Sequence[Any]:
-    """Unwrap Argilla's responses: with a single annotator they are a list of one list of spans."""
+    """Unwrap Argilla's responses by a single annotator, which are a list with one list of spans."""
     inner = [value[0] for value in values if isinstance(value, list) and len(value) == 1]
     known = [value for value in values if value is not None]
     if not name.endswith(".responses") or len(inner) < len(known) or not _is_marked(inner):

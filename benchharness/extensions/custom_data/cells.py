@@ -173,7 +173,7 @@ def _are_ticks(name: str, values: Sequence[Any]) -> bool:
     known = [value for value in values if value not in ("", None)]
     if len(known) == len(values) or not all(isinstance(value, str) for value in known):
         return False
-    # A generator, because the first value already rules out most columns of texts.
+    # This is a generator, because the first value already rules out most columns of texts.
     marks = (mark for value in known if (mark := value.strip().casefold()))
     first = next(marks, "")
     is_mark = first in _TICKS or (bool(first) and first == name.strip().casefold())
@@ -184,7 +184,7 @@ def _are_ticks(name: str, values: Sequence[Any]) -> bool:
 
 
 def _even(table: Table, name: str, values: Sequence[Any]) -> dict[str, Sequence[Any]]:
-    """Split a column of lists of objects into a column per key; put single texts into lists.
+    """Split a column of lists of objects into a column per key, or wrap single texts in lists.
 
     Raises DataError if a row of a column of lists of objects is neither empty nor a list.
     """

@@ -116,7 +116,7 @@ SPLIT = "split"
 
 
 def _splits(lists: Mapping[str, Sequence[Any]]) -> dict[str, str]:
-    """Map names of lists to splits; return {} unless each list is the rows of another split."""
+    """Map names of lists to splits; return {} unless these lists are rows of different splits."""
     splits = {name: split_of(name) for name in lists}
     named = {name: split for name, split in splits.items() if split}
     is_clear = len(set(named.values())) == len(named) > 1 and "train" in named.values()

@@ -74,7 +74,7 @@ def _count_up(values: Sequence[Any]) -> bool:
 
 
 def _count_descriptions(body: Lines) -> int:
-    """Count the lines up to the one with Qualtrics' ImportId in every cell; 0 without one."""
+    """Count the description lines, which end with Qualtrics' line of ImportIds; mostly 0."""
     for count, (_, row) in enumerate(body[:2], start=1):
         if row and all(_QUALTRICS.match(str(value)) for value in row):
             return count

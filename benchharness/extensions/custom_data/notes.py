@@ -152,7 +152,7 @@ def _alike(labels: Sequence[str]) -> Iterator[str]:
 
 
 def _look(label: str) -> str:
-    """Normalize a label: remove invisible characters, extra blanks, case and letter variants."""
+    """Normalize a label: remove invisible characters, extra spaces, case and letter variants."""
     seen = "".join(c for c in normalize("NFKC", label) if category(c) != "Cf")
     return " ".join(seen.split()).casefold()
 

@@ -128,7 +128,8 @@ def _has_texts(path: Path, how: Written) -> bool:
     except DataError:
         with opened(path) as file:
             first, second = file.readline(), file.readline()
-        # A first line with a comma or semicolon is a text and not a header, like a single line.
+        # A first line with a comma or semicolon, or the only line of a file, is a text and not a
+        # header.
         return b"\t" not in first and (b"," in first or b";" in first or not second)
     names = [key_of(name) for name in table.columns]
     return table.has_header and len(names) == 1 and names[0] not in ONE_COLUMN

@@ -122,7 +122,7 @@ def _mappings(table: Table) -> tuple[list[ColumnMapping], list[Column]]:
         found = next((list(r) for find in FINDERS if (r := list(find(columns)))), [])
         if found and found[0].kind == "tags":
             found += _named_labels(columns, found[0])
-    # Ticked boxes are the labels of a text, whatever other columns may be labels.
+    # Columns of ticked boxes are the labels of a text, even if other columns may be labels too.
     if table.ticked:
         found = [r for r in found if {*r.columns.get("labels", ())} == {*table.ticked}] or found
     _check_odd(table, columns, found)
@@ -232,12 +232,12 @@ def split_column(table: Table) -> str:
     """
     for name, values in table.columns.items():
         found = dict.fromkeys("" if value is None else str(value) for value in values)
-        # Vertex AI's is "aiplatform.googleapis.com/ml_use".
+        # Vertex AI calls this column "aiplatform.googleapis.com/ml_use".
         key = key_of(name)
         if (key not in NAMED["split"] and not key.endswith("mluse")) or len(found) < 2:
             continue
         splits = {value: split_of(value) for value in found}
-        # A column "set" or "fold" whose values name no split, such as 0 to 4, is no split column.
+        # A column "set" or "fold" without names of splits, such as 0 to 4, is not a split column.
         if not any(splits.values()) and key_of(name) not in ("split", "splits"):
             continue
         odd = [value for value, split in splits.items() if not split]
@@ -294,7 +294,7 @@ def _spans(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 def _placed(
     texts: Sequence[Column], columns: Sequence[Column], question: Column
 ) -> tuple[Column, Column, Column] | None:
-    """Find columns of contexts, answers and their positions by content, whatever their names."""
+    """Find columns of contexts, answers and answer positions by their content, not their names."""
     places = [c for c in columns if c.is_whole or (c.is_list and set(map(len, c.known)) == {2})]
     whole = [c for c in texts if c is not question and c.mean_words > SHORT_WORDS]
     for context, answer, start in product(whole, texts, places):
@@ -323,7 +323,7 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         return
     # Words are a list, or a text with as many words as there are tags.
     texts = [c for c in columns if c.mean_words > 1]
-    # Objects of a word and its tag became the columns "tokens.text" and "tokens.ner".
+    # Objects with a word and its tag were split into the columns "tokens.text" and "tokens.ner".
     inner = next(
         (c for c in lists if re.fullmatch(r"(tokens|words)\.(text|word|form)", c.name)), None
     )
@@ -401,7 +401,7 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     rest = [column for column in columns if column is not word]
     tags = [c for c in rest if c.key in NAMED["tags"] and len(c.distinct) <= MOST_CLASSES]
     entities = [c for c in tags if spelling_of(Counter(map(str, c.known))).kinds]
-    # Such as "Sentence #", "sent_id", "doc", "s" and "utterance".
+    # Columns such as "Sentence #", "sent_id", "doc", "s" and "utterance".
     numbers = [c for c in rest if c not in tags and re.match("sent|doc|s$|utt", c.key)]
     sentence = [c for c in numbers if _tells_apart(c)]
     if entities and not sentence:
@@ -458,7 +458,7 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _nearly_all(found: Iterable[bool]) -> bool:
-    """Return whether all but a few are true; the few are reported when the rows are read."""
+    """Return whether nearly all values are true; exceptions are reported when rows are read."""
     every = list(found)
     return sum(every) >= (1 - FEW_ODD) * len(every)
 
@@ -498,7 +498,7 @@ def _are_answers(answer: Column, options: Sequence[Column]) -> bool:
     rows = zip(answer.values, *(column.values for column in options), strict=True)
     pairs = [(right, given) for right, *given in rows if right not in (None, "")]
     first = first_number(pairs)
-    # 1 may be "Answer 1" or, counted from 0, the second option: no row decides.
+    # 1 may mean "Answer 1" or, counted from 0, the second option. No row shows which.
     if not first and options[0].head[-1] == "1" and 0 not in (answer.numbers or [0]):
         return False
     # With two options a mistake cannot be distinguished from a column about something else.
@@ -516,8 +516,8 @@ def _distractors(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     rows = zip(answer.values, *(column.values for column in wrong), strict=True)
     pairs = [(right, listed(others)) for right, *others in rows if right not in (None, "")]
     most = max((len(others) for _, others in pairs), default=0)
-    # Answers with no more different values than options are letters or numbers; and an answer that
-    # occurs among the others cannot be right if these are wrong.
+    # If there are no more different answers than options, the answers are letters or numbers. An
+    # answer that is also one of the wrong options cannot be right.
     is_one = most > 1 and len(answer.distinct) > most + 1
     if is_one and _nearly_all(right not in others for right, others in pairs):
         yield from _choice(columns, [*wrong, answer], answer)
@@ -747,7 +747,7 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
 
 
 TITLES = ("title", "headline", "heading")
-"""Last word in the name of a column of titles."""
+"""Words with which the names of columns of titles end."""
 
 
 def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Column]:
@@ -759,20 +759,21 @@ def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Col
     titles = [part[-1] in TITLES for part in parts]
     if sorted(titles) == [False, True]:
         title, body = texts[titles.index(True)], texts[titles.index(False)]
-        # A body is longer than its title. Explanations and answers, which reveal labels, are none.
+        # A body is longer than its title. Explanations and answers, which reveal labels, are not
+        # bodies.
         if title.mean_words < body.mean_words and body.key not in NAMED["why"] | NAMED["answer"]:
             by_key |= {"title": title, "body": body}
     return by_key
 
 
 def _texts(columns: Sequence[Column]) -> list[Column]:
-    """Return the columns of texts: of prose if there is any, else of words."""
+    """Return the columns of texts: those with prose if there are any, else those with words."""
     texts = [column for column in columns if column.is_text and column.key not in NAMED["label"]]
-    # Remarks on some rows, and facts on their origin, are texts only if no other column is.
+    # Remarks on some rows, and facts about their origin, are texts only if no other column is.
     texts = list(filter(_is_of_most_rows, texts)) or texts
     if any(column.mean_words > SHORT_WORDS for column in texts):
         return [column for column in texts if column.mean_words > NAME_WORDS]
-    # Texts of a word or two, in a column that is named as a text.
+    # Texts of one or two words count if their column is named as a text.
     named = [c for c in columns if c.key in {"text", "sentence", "review", "word", "term"}]
     return texts or [c for c in named if c.numbers is None and not c.is_list]
 
@@ -951,8 +952,8 @@ def separator_of(values: Sequence[Any]) -> str:
         several = sum(len(found) > 1 for found in parts)
         short = all(0 < len(part.split()) <= SHORT_WORDS for part in counts)
         whole = len(set(known))
-        # The share of values with several parts is at most 1, so that there may be as many
-        # different parts as whole values if any value has several.
+        # The added share of values with several parts is at most 1: if there are such values, there
+        # may be as many different parts as different values.
         is_new = len(counts) < whole + several / len(parts)
         repeats = min(counts.values()) > 1 or len(counts) < len(parts) / 3
         alone = {found[0] for found in parts if len(found) == 1}
@@ -976,6 +977,6 @@ FINDERS: tuple[Finder, ...] = (
     _options_in_rows,
     _labels,
 )
-"""Functions that yield mappings. The first function that yields any is used, so layouts that only
-one kind of task has come first.
+"""Functions that yield mappings. The first function that yields any is used, so functions for
+layouts that only one kind of task has come first.
 """

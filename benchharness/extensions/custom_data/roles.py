@@ -121,7 +121,7 @@ def mapping_of(columns: Columns, words: str) -> ColumnMapping:
 
 
 def listed(given: Sequence[Any]) -> list[Any]:
-    """Return the options of a row, without missing ones; a column has one option or a list."""
+    """Return the options of a row, without missing ones; each column has one option or a list."""
     every = [each for one in given for each in (one if isinstance(one, list) else [one])]
     return [each for each in every if each not in (None, "")]
 

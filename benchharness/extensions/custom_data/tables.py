@@ -157,7 +157,10 @@ def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -
 
 
 def _as_table(path: Place, kind: str, encoding: str, *, is_said: bool, no_header: bool) -> Table:
-    """Read the table in a file of this format; `is_said`: the file's ending shows the format."""
+    """Read a file in this format into a table.
+
+    `is_said` is whether the file's ending shows the format.
+    """
     notes: tuple[str, ...] = ()
     if kind in FOLDERS:
         rows: Table | Lines = FOLDERS[kind](path, encoding)
@@ -174,7 +177,7 @@ def _as_table(path: Place, kind: str, encoding: str, *, is_said: bool, no_header
 
 
 def refuse_no_header(path: Place) -> None:
-    """Raise BenchError, because --no-header is for tables and the file is not one."""
+    """Raise BenchError, because --no-header was passed for a file that is not a table."""
     raise BenchError(
         f"--no-header applies to tables only, and {path.name} is not a table: remove the option."
     )
@@ -211,7 +214,7 @@ def _check_size(path: Place, size: int) -> None:
 
 @contextmanager
 def reading(path: Place) -> Iterator[None]:
-    """Context manager that raises DataError if its block fails to read or unpack a file."""
+    """Context manager that converts errors of reading or unpacking a file to DataError."""
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -222,7 +225,7 @@ def reading(path: Place) -> Iterator[None]:
 
 @contextmanager
 def opened(path: Place) -> Iterator[IO[bytes]]:
-    """Context manager that opens a file as bytes, unpacks a .gz, and raises errors as `reading`."""
+    """Context manager that opens a file as bytes, and unpacks a .gz; errors are DataErrors."""
     with reading(path), ExitStack() as stack:
         file: Any = path.open("rb") if isinstance(path, Path) else BytesIO(content_of(path))
         stack.enter_context(file)
@@ -241,7 +244,7 @@ def _content(path: Place, *, is_text: bool = True) -> bytes:
         parts = [file.read(HEAD_BYTES)]
         each, size = cells_per_byte(parts[0]) if is_text else 0.0, len(parts[0])
         whole = path.stat().st_size if isinstance(path, Path) else 0
-        check_memory(path, whole, each * whole)  # a .gz is checked again as it grows
+        check_memory(path, whole, each * whole)  # checked again below, because a .gz grows
         while more := file.read(CHUNK_BYTES):
             parts.append(more)
             size += len(more)
@@ -251,7 +254,7 @@ def _content(path: Place, *, is_text: bool = True) -> bytes:
 
 
 def _class_folders(folder: Place, encoding: str) -> Table:
-    """Read a text per file, labelled with its folder's name; texts in "unsup" have no label."""
+    """Read one text per file, and label it with the name of its folder, unless that is "unsup"."""
     rows: list[tuple[str, Any]] = []
     notes: list[str] = []
     for place in (child for child in children(folder) if child.is_dir()):
@@ -266,7 +269,7 @@ def _class_folders(folder: Place, encoding: str) -> Table:
 
 
 def _class_lines(folder: Place, encoding: str) -> Table:
-    """Read a text per line, or the rows of tables, labelled with the class in the file's name."""
+    """Read one text per line, or rows of tables, and label them with the class in the file name."""
     found = class_files(folder)
     if any(kind_of(path) == "table" for path in found.values()):
         whole = read_table([*found.values()], encoding)
@@ -291,7 +294,7 @@ def _class_lines(folder: Place, encoding: str) -> Table:
 
 
 def _brat(folder: Place, encoding: str) -> Table:
-    """Read a text per file, with the spans from the annotation file next to it."""
+    """Read one text per file, with the spans from the brat annotation file of the same name."""
     rows: list[tuple[str, Any]] = []
     notes: list[str] = []
     left: Counter[str] = Counter()
@@ -310,7 +313,7 @@ def _brat(folder: Place, encoding: str) -> Table:
 
 
 def _scored(folder: Place, encoding: str) -> Table:
-    """Read a pair of texts per line, with the score in the same line of another file."""
+    """Read a pair of texts from each line, and its score from the same line of another file."""
     rows: list[tuple[str, Any]] = []
     notes: tuple[str, ...] = ()
     for pairs, scores in scored_files(folder).items():
@@ -465,8 +468,8 @@ def check_widths(path: Place, rows: Lines, header: Sequence[Any], delimiter: str
 def _delimiter(path: Place, text: str) -> str:
     """Return the delimiter that gives the first rows equally many fields.
 
-    If several delimiters do, or none does, the most frequent one in the first line, outside of
-    quotes, is chosen.
+    If several delimiters do, or none, return the most frequent one in the first line, outside of
+    quotes.
     """
     # Delimiters within quotes do not count: "Rome, in winter" or "he said ""no, never""".
     bare = re.sub(r'"(?:[^"]|"")*"', "", text.lstrip("\r\n").partition("\n")[0])
@@ -483,7 +486,7 @@ def _delimiter(path: Place, text: str) -> str:
 
 
 def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
-    """Make a table from rows, with names from the first lines or, with `no_header`, numbers."""
+    """Make a table from rows, whose columns are named in the first lines or else are numbered."""
     if not no_header:
         return _with_names(path, named_table(path, rows))
     header: Sequence[Any] = rows[0][1] if rows else []
@@ -567,7 +570,7 @@ def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
     # Sheets may have columns at the right that are empty and without a name.
     empty = {n for n, name in enumerate(header) if name == "" and not any(f[n] for _, f in body)}
     kept = [n for n in range(len(header)) if n not in empty]
-    is_index = sum(header[n] == "" for n in kept) == 1  # an index that pandas wrote
+    is_index = sum(header[n] == "" for n in kept) == 1  # pandas' index, without a name
     header = [header[n] if header[n] != "" or is_index else f"unnamed {n + 1}" for n in kept]
     body = [(number, [f[n] for n in kept]) for number, f in body]
     doubled = [name for name, count in Counter(header).items() if count > 1]
@@ -596,7 +599,7 @@ def table_rows(
     Raises:
         DataError: A quote is not closed, or a row is malformed.
     """
-    # Not splitlines, which also splits at other Unicode line breaks, such as U+2028, in texts.
+    # Not splitlines, which also splits at Unicode line breaks within texts, such as U+2028.
     lines = text.removesuffix("\n").split("\n")
     # In files with tabs a quote is usually a part of the text, but `csv` would read all lines up to
     # the next quote as one field.
@@ -605,9 +608,9 @@ def table_rows(
             if line.strip("\r"):
                 yield number, line.removesuffix("\r").split("\t")
         return
-    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # a field may be a book
+    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # a field may be very long
     reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    # A quoted field may hold line breaks: a row begins below the last line of the one before.
+    # A quoted field may contain line breaks: a row begins below the last line of the previous row.
     before = 0
     try:
         for fields in reader:
@@ -615,7 +618,8 @@ def table_rows(
                 yield above + before + 1, fields
             before = reader.line_num
     except csv.Error as error:
-        # An open quote runs on to the next one, some lines below, or to the end of the file.
+        # Without its end, a quoted field extends to a quote some lines below, or to the end of the
+        # file.
         start = before + 1
         place = f"{path.name} line {above + start}"
         if "unexpected end" in str(error) or reader.line_num > start + 1:
@@ -657,7 +661,7 @@ SAID = {
     "pubtator": "PubTator documents",
     "tagged": "words followed by their tags",
 }
-"""Names of text layouts in notes for the user."""
+"""Names of text formats in notes for the user, keyed by format."""
 
 READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
     "table": _delimited,
@@ -690,7 +694,7 @@ def _reading_arrow(else_said: str) -> Iterator[None]:
 
     try:
         yield
-    except MemoryError:  # Arrow's error of this name too
+    except MemoryError:  # also Arrow's MemoryError
         raise
     except (OSError, ValueError, ArrowException) as error:
         raise DataError(else_said) from error
@@ -700,10 +704,10 @@ def _parquet(path: Place, content: bytes) -> Table:
     with reading_parquet(path) as parquet:
         said = parquet.read_metadata(BytesIO(content))
         size = sum(said.row_group(n).total_byte_size for n in range(said.num_row_groups))
-        # Equal values in a row take nearly no space in the file, but a byte or more each in memory.
+        # Repeated values take nearly no space in the file, but at least a byte each in memory.
         cells = said.num_rows * said.num_columns
         check_memory(path, max(size, cells), cells)
-        # Texts stay dictionary-encoded, so that memory is checked before each row has its own text.
+        # Texts stay dictionary-encoded, so that memory can be checked before they are expanded.
         schema = said.schema.to_arrow_schema()
         texts = [column.name for column in schema if str(column.type) in _TEXTS]
         file = parquet.ParquetFile(BytesIO(content), read_dictionary=texts)
@@ -757,7 +761,7 @@ def _unpacked_bytes(column: Any) -> int:
 
 
 def _python_values(path: Place, name: str, batches: Iterable[Any], place: int) -> list[Any]:
-    """Return a column's values; raise DataError for one that Python lacks (year 50,000)."""
+    """Return a column's values; raise DataError for one that Python cannot represent."""
     try:
         return [value for batch in batches for value in batch.column(place).to_pylist()]
     except (OverflowError, ValueError) as error:

@@ -126,7 +126,7 @@ class OwnData:
 
     @property
     def code(self) -> list[Code]:
-        """Code of other authors that the metrics run."""
+        """Third-party code that the metrics run."""
         return codes_of(self.metrics, self.scripts)
 
     @property
@@ -225,7 +225,10 @@ def own_task(own: OwnData, name: str = "") -> Task:
 
 
 def _is_incomplete(split: str, example: Example) -> bool:
-    """Return whether to leave out a row of train or dev: without text or label, or unlearnable."""
+    """Return whether a row of train or dev is left out, because it lacks a text or a label.
+
+    Rows of train are also left out if their answer cannot be learned.
+    """
     traits = example.traits
     unlearnable = split == "train" and traits.is_unlearnable
     return not split.startswith("test") and (example.is_hidden or traits.is_blank or unlearnable)

@@ -23,7 +23,7 @@ speech; and the pattern of the first column in lines that are not plain words.
 
 
 def read_conll(path: Place, text: str) -> Table:
-    """Read columns of words, with an empty line after each sentence."""
+    """Read CoNLL columns, with one word per line and an empty line after each sentence."""
     rows: list[tuple[str, Any]] = []
     lines = text.split("\n")
     comments = _comments(lines)
@@ -103,7 +103,7 @@ def ends_in_labels(text: str) -> bool:
     labels: Counter[str] = Counter()
     for line in filter(str.strip, text.split("\n")):
         found = _AT.fullmatch(line)
-        if found is None or len(labels) > _MOST_AT:  # usually after the first line
+        if found is None or len(labels) > _MOST_AT:  # usually decided by the first line
             return False
         labels[found[2]] += 1
     return 1 < len(labels) <= min(_MOST_AT, labels.total() // 3)
