@@ -284,7 +284,7 @@ def _tags(
 ) -> list[str]:
     tags = ["O"] * len(places)
     for span in spans:
-        where = f"{table.place(row)} marks {span.start} to {span.end}"
+        where = f"{table.place(row)} marks the characters {span.start} to {span.end}"
         inside = [
             n for n, (start, end) in enumerate(places) if start < span.end and span.start < end
         ]

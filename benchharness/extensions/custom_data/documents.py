@@ -286,8 +286,8 @@ def _column_lists(path: Place, document: Mapping[str, Sequence[Any]]) -> Table:
     lengths = {len(values) for values in document.values()}
     if len(lengths) != 1:
         raise DataError(
-            f"{path.name} has columns of {min(lengths)} to {max(lengths)} values: expected equally "
-            "many."
+            f"{path.name} has columns with {min(lengths)} to {max(lengths)} values: expected the "
+            "same number of values in each."
         )
     ids = [str(number) for number in range(1, lengths.pop() + 1)]
     return Table(name=path.name, columns=dict(document), ids=ids, unit="row")

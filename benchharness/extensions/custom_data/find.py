@@ -93,7 +93,9 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
     """
     metric_names(metrics)  # refuses repeated metrics before anything is read
     if hub and no_header:
-        raise BenchError("--no-header applies to files and not to the hub (--hf): remove it.")
+        raise BenchError(
+            "--no-header applies to files and not to the hub (--hf): remove --no-header."
+        )
     own = _on_hub(place, columns) if hub else _in_files(place, columns, encoding, no_header)
     folder = None if hub else Path(place).expanduser().resolve()
     # A held-out dev comes from the table of train.

@@ -147,7 +147,10 @@ def _alike(labels: Sequence[str]) -> Iterator[str]:
             shown = map(ascii, alike[:6]) if said or look is _look else alike[:6]
             names = ", ".join(shown)
             more = ", ..." if len(alike) > 6 else ""
-            yield f"{len(alike)} labels differ only in {what}, but are different: {names}{more}"
+            yield (
+                f"{len(alike)} labels differ only in {what}, but are treated as different labels: "
+                f"{names}{more}"
+            )
         said.update(alike)
 
 

@@ -245,7 +245,7 @@ def split_column(table: Table) -> str:
         if odd or len(set(splits.values())) < len(splits) or "train" not in splits.values():
             raise DataError(
                 f"{table.name} has {', '.join(map(repr, odd or splits))} in the column {name!r}: "
-                f"expected train and one word each for {' and '.join(list(SPLIT_NAMES)[1:])}; "
+                f"expected train, and one value each for {' and '.join(list(SPLIT_NAMES)[1:])}; "
                 "rename the values, or remove the column."
             )
         return name

@@ -503,7 +503,9 @@ def _flag(value: Any, place: str) -> int:
     word = str(value).strip().lower()
     if word in ("1", "1.0", "true", "0", "0.0", "false"):
         return int(word[0] in "1t")
-    raise DataError(f"{place} has {value!r} in a column of a label or class: expected 0 or 1.")
+    raise DataError(
+        f"{place} has {value!r} in a column that stands for a label or class: expected 0 or 1."
+    )
 
 
 def _number(own: OwnData, row: Mapping[str, list[Any]], place: str) -> float | None:
@@ -541,7 +543,9 @@ def _tagged(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -
     words, tags = row["words"][0], row["tags"][0] if row["tags"] else None
     words, tags = (fields_of(v) if isinstance(v, str) else v for v in (words, tags))
     if not isinstance(words, list) or not isinstance(tags, list | None):
-        raise DataError(f"{place} has no list of words and list of tags: expected both.")
+        raise DataError(
+            f"{place} has no list of words, or its tags are not a list: expected two lists."
+        )
     if tags is not None and len(tags) != len(words):
         raise DataError(
             f"{place} has {len(words)} words but {len(tags)} tags: expected one tag per word."

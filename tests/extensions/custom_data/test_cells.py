@@ -114,10 +114,13 @@ def test_labels_in_two_unicode_forms_are_one_label(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        (["Bug", "bug", "other"], "2 labels differ only in case, but are different: Bug, bug"),
+        (
+            ["Bug", "bug", "other"],
+            "2 labels differ only in case, but are treated as different labels: Bug, bug",
+        ),
         (
             ["TRUE", "True", "true", "FALSE", "false"],
-            "5 labels differ only in case, but are different: ",
+            "5 labels differ only in case, but are treated as different labels: ",
         ),
         (
             ["pos", "pos\u200b", "neg"],

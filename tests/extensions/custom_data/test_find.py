@@ -395,7 +395,7 @@ def test_nearly_equal_texts_are_split_and_the_leak_is_reported(tmp_path):
     ("columns", "rows", "said"),
     [
         ("text,label,split", [("x", "train"), ("x", "")], "''"),
-        ("text,label,split", [("x", "train"), ("x", "valid"), ("x", "dev")], "one word each"),
+        ("text,label,split", [("x", "train"), ("x", "valid"), ("x", "dev")], "one value each"),
         ("text,label,split", [("x", "1"), ("x", "2")], "remove the column"),
     ],
 )
