@@ -78,9 +78,7 @@ def _parts(name: str, how: Written) -> Iterator[Table]:
             yield from _lines(Path("stdin"), stdin.read1, how, is_text=None)
         return
     if not path.is_file():
-        raise DataError(
-            f"{name} is not a file: pass a file with rows, or - to read standard input."
-        )
+        raise DataError(f"{name} is not a file: pass a file of rows, or - for standard input.")
     kind = kind_of(path)
     if kind == "parquet" and path.suffix == ".parquet":
         yield from _of_parquet(path, how)
