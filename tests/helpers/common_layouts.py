@@ -100,7 +100,7 @@ NULL_ROWS = [
 
 COMMON = {
     # Empty cells of databases.
-    "phpMyAdmin's NULL": Layout(text_file("rows.csv", as_csv([["id", "body", "label", "changed"], *NULL_ROWS], ";")), "class text=body,label=label", TEAMS, said="read as no label (rename them if they are classes): 'NULL' (5)"),
+    "phpMyAdmin's NULL": Layout(text_file("rows.csv", as_csv([["id", "body", "label", "changed"], *NULL_ROWS], ";")), "class text=body,label=label", TEAMS, said="values that mean a missing label (rename them if they are classes): 'NULL' (5)"),
     "PostgreSQL's empty cells": Layout(csv("rows.tsv", "body,label", lambda n: [sentence(n), "\\N" if n % 11 == 5 else team(n)], "\t"), "class text=body,label=label", TEAMS, said="'\\\\N' (5)"),
     "NULL among 0 and 1": Layout(csv("rows.csv", "body,label", lambda n: [sentence(n), "NULL" if n % 11 == 5 else n % 2]), "class text=body,label=label", ("0", "1")),
     "Python's None": Layout(csv("rows.csv", "body,label", lambda n: [sentence(n), "None" if n % 11 == 5 else team(n)]), "class text=body,label=label", TEAMS, said="'None' (5)"),
@@ -109,7 +109,7 @@ COMMON = {
     "a class none": Layout(csv("rows.csv", "body,label", lambda n: [sentence(n), ("food", "none", "service")[n % 3]]), "class text=body,label=label", ("food", "none", "service")),
     "NULL among lists": Layout(csv("rows.csv", "body,tags", lambda n: [sentence(n), "NULL" if n % 11 == 5 else ["a|b", "b", "a"][n % 3]]), "labels text=body,labels=tags", ("a", "b"), said="'NULL' (5)"),
     # Numbers with commas between them.
-    "GoEmotions": Layout(folder(train__tsv=emotions(range(60)), dev__tsv=emotions(range(61, 90)), emotions__txt="\n".join(FEELINGS)), "labels text=1,labels=2", sorted(set(FEELINGS)), said="column 2 of dev.tsv are named by the lines of emotions.txt"),
+    "GoEmotions": Layout(folder(train__tsv=emotions(range(60)), dev__tsv=emotions(range(61, 90)), emotions__txt="\n".join(FEELINGS)), "labels text=1,labels=2", sorted(set(FEELINGS)), said="column 2 of dev.tsv are the lines of emotions.txt"),
     "GoEmotions without names": Layout(csv("train.tsv", "text,emotions,id", lambda n: [sentence(n), SETS[n % 10], f"e{n}x"], "\t"), "asks text=text,labels=emotions or text=text,number=emotions"),
     "numbers of labels in any order": Layout(csv("train.csv", "text,emotions", lambda n: [sentence(n), SETS[n % 10].replace("5,7", "7,5")]), "asks text=text,labels=emotions or text=text,number=emotions"),
     "three numbers": Layout(csv("rows.csv", "text,codes", lambda n: [sentence(n), SETS[n % 10].replace("5,7", "5,7,12")]), "labels text=text,labels=codes", tuple(map(str, range(13)))),
@@ -124,9 +124,9 @@ COMMON = {
     # Columns without names.
     "the spam collection": Layout(text_file("spam.csv", as_csv([["v1", "v2", "", "", ""], *([mood(n), opinion(n), *([" PO Box 5249", "16+"] if n % 30 == 4 else ["", ""]), ""] for n in ROWS)])), "class text=v2,label=v1", MOODS, said="unnamed 3, unnamed 4"),
     # Sheets.
-    "a legend and a total": Layout(workbook(Rows=[["Office", "", "", ""], ["no", "body", "team", "remark"], *([n, sentence(n), team(n), ""] for n in ROWS), ["Total", "", 60, ""]], Legend=LEGEND), "class text=body,label=team", TEAMS, said="'Rows' is read, and not 'Legend'"),
-    "a legend that could be learned": Layout(workbook(Rows=[["no", "body", "team"], *([n, sentence(n), team(n)] for n in ROWS)], Legend=LEGEND), "class text=body,label=team", TEAMS, said="'Rows' is read, and not 'Legend'"),
-    "two workbook sheets of rows": Layout(workbook(North=[["body", "team"], *([sentence(n), team(n)] for n in ROWS)], South=[["body", "team"], *([sentence(n), team(n)] for n in range(90, 95))]), "refuses North, South: save one"),
+    "a legend and a total": Layout(workbook(Rows=[["Office", "", "", ""], ["no", "body", "team", "remark"], *([n, sentence(n), team(n), ""] for n in ROWS), ["Total", "", 60, ""]], Legend=LEGEND), "class text=body,label=team", TEAMS, said="'Rows' is read; ignored: 'Legend'"),
+    "a legend that could be learned": Layout(workbook(Rows=[["no", "body", "team"], *([n, sentence(n), team(n)] for n in ROWS)], Legend=LEGEND), "class text=body,label=team", TEAMS, said="'Rows' is read; ignored: 'Legend'"),
+    "two workbook sheets of rows": Layout(workbook(North=[["body", "team"], *([sentence(n), team(n)] for n in ROWS)], South=[["body", "team"], *([sentence(n), team(n)] for n in range(90, 95))]), "refuses (North, South): save one"),
     # What is known of a row.
     "Prodigy's choices with a source": Layout(jsonl("choices.jsonl", choice), "class text=text,label=accept,verdict=answer", TEAMS),
     "a label among metadata": Layout(jsonl("rows.jsonl", lambda n: {"text": sentence(n), "lang": ["de", "en"][n % 3 == 0], "_meta": {"label": team(n)}}), "class text=text,label=_meta.label", TEAMS),
@@ -140,10 +140,10 @@ COMMON = {
     "labels in attributes": Layout(text_file("docs.xml", "".join(["<docs>", *(f'<doc mood="{mood(n)}" n="{n}">{opinion(n)}</doc>' for n in ROWS), "</docs>"])), "class text=text,label=mood", MOODS),
     "two classes in XML": Layout(text_file("rows.xml", xml(lambda n: f"<text>{sentence(n)}</text><topic>{team(n)}</topic><sentiment>{mood(n // 2)}</sentiment>")), "asks text=text,label=topic or text=text,label=sentiment"),
     "aspects in XML": Layout(text_file("rows.xml", xml(lambda n: f"<text>{sentence(n)}</text><terms term='an attribute of this name'>" + '<term term="a" polarity="pos"/>' * (1 + n % 3) + "</terms>")), "refuses no column of rows.xml can be a label"),
-    "entities in XML": Layout(text_file("rows.xml", xml(intertass, '<!DOCTYPE r [<!ENTITY a "aaaa">]>\n')), "refuses declares entities"),
+    "entities in XML": Layout(text_file("rows.xml", xml(intertass, '<!DOCTYPE r [<!ENTITY a "aaaa">]>\n')), "refuses declares XML entities"),
     "half an XML": Layout(text_file("rows.xml", xml(intertass)[:-20]), "refuses rows.xml line 3 column or is not XML"),
-    "XML of no rows": Layout(text_file("rows.xml", "<a><b/><c>1</c></a>"), "refuses is XML, but no rows"),
-    "XML too deep": Layout(text_file("rows.xml", f"<r>{('<a>' * 40 + 'x' + '</a>' * 40) * 3}</r>"), "refuses more than 20 deep"),
+    "XML of no rows": Layout(text_file("rows.xml", "<a><b/><c>1</c></a>"), "refuses is XML without rows"),
+    "XML too deep": Layout(text_file("rows.xml", f"<r>{('<a>' * 40 + 'x' + '</a>' * 40) * 3}</r>"), "refuses more than 20 levels deep"),
     "statistics in XML beside rows": Layout(folder(train__csv=as_csv([["text", "label"], *([opinion(n), mood(n)] for n in ROWS)]), train__xml="<s><n>1</n><n>2</n></s>"), "class text=text,label=label", MOODS),
 }  # fmt: skip
 """Layouts of each kind, next to layouts that they must not be mistaken for."""

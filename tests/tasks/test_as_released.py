@@ -221,7 +221,7 @@ def test_panx_words_without_a_language_are_dropped_as_in_xtremes_script(tmp_path
 
 
 def test_panx_file_without_language_prefixes_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no word has a language before it, such as 'de:Bonn'"):
+    with pytest.raises(DataError, match=r"no word begins with a language code, as in 'de:Bonn'"):
         panx(tmp_path, "Bonn\tB-LOC\nist\tO\n\n")
 
 

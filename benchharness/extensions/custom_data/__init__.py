@@ -8,7 +8,7 @@ EXTENSION = Extension(
     commands={
         "run --write-task": Command(
             "command:write_task",
-            "Write the task of your data to a file; nothing is run.",
+            "Write the task of your data to a Python file, without running it.",
             "run --data-file reviews.csv --write-task",
             "Your own data",
         ),

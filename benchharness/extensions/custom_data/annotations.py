@@ -16,7 +16,7 @@ Numbered = Sequence[tuple[str, Any]]
 
 
 class ToolRows(NamedTuple):
-    """Numbered rows that `tool_rows` returns, and notes for the user."""
+    """Result of `tool_rows`: the converted rows with their numbers, and notes for the user."""
 
     rows: Numbered
     notes: tuple[str, ...] = ()
@@ -33,8 +33,8 @@ def tool_rows(name: str, rows: Numbered) -> ToolRows:
                 return read(name, rows)
             except (AttributeError, IndexError, KeyError, TypeError) as error:
                 raise DataError(
-                    f"{name} is not as {title} writes it ({error!r} in a row): export it "
-                    "again, or as CSV."
+                    f"{name} looks like an export of {title}, but has a damaged row "
+                    f"({error!r}): export it again, or as CSV."
                 ) from error
     return ToolRows(rows)
 
@@ -161,7 +161,10 @@ def _with_runs(table: Table) -> Table:
         if whole < MOST_WHOLE * len(runs):
             continue
         spans = [_runs(places) if isinstance(places, list) else places for places in values]
-        said = f"the numbers in {name!r} are places of letters: read as spans of one kind, {SPAN}"
+        said = (
+            f"the numbers in {name!r} are character positions, which are read as spans with the "
+            f"label {SPAN}"
+        )
         columns = {**table.columns, name: spans}
         return replace(table, columns=columns, notes=(*table.notes, said))
     return table
@@ -196,7 +199,7 @@ def _is_rejected(span: Any) -> bool:
 
 
 def _of_one(name: str, values: Sequence[Any]) -> Sequence[Any]:
-    """Unwrap Argilla's responses: with a single annotator they are a list of one list of spans."""
+    """Unwrap Argilla's responses by a single annotator, which are a list with one list of spans."""
     inner = [value[0] for value in values if isinstance(value, list) and len(value) == 1]
     known = [value for value in values if value is not None]
     if not name.endswith(".responses") or len(inner) < len(known) or not _is_marked(inner):
@@ -220,7 +223,7 @@ def _tagged(
         tags.append(None if found in (None, "") or not places else _tags(places, spans, table, row))
         ends = {start for start, _ in places}, {end for _, end in places}
         cut += sum(span.start not in ends[0] or span.end not in ends[1] for span in spans)
-    said = f"{cut} spans in {name} begin or end within a word: all of it is taken"
+    said = f"{cut} spans in {name} begin or end within a word and are extended to the whole word"
     return (words, tags), (said,) if cut else ()
 
 
@@ -232,8 +235,8 @@ def _spans_of(table: Table, row: int, found: Any, name: str) -> list[Span]:
     if None in spans:
         odd = found[spans.index(None)] if isinstance(found, list) else found
         raise DataError(
-            f"{table.place(row)} has {str(odd)[:60]!r} in the column {name!r}, which is no span: "
-            "expected its start, its end and its label."
+            f"{table.place(row)} has {str(odd)[:60]!r} in the column {name!r}, which is not a "
+            "span: expected a start, an end and a label."
         )
     return [span for span in spans if span is not None]
 
@@ -281,16 +284,16 @@ def _tags(
 ) -> list[str]:
     tags = ["O"] * len(places)
     for span in spans:
-        where = f"{table.place(row)} marks {span.start} to {span.end}"
+        where = f"{table.place(row)} marks the characters {span.start} to {span.end}"
         inside = [
             n for n, (start, end) in enumerate(places) if start < span.end and span.start < end
         ]
         if not inside:
-            raise DataError(f"{where}, where its text has no word.")
+            raise DataError(f"{where}, but the text has no word there: correct the span.")
         if any(tags[number] != "O" for number in inside):
             raise DataError(
-                f"{where} ({span.label}), which overlaps with another one: a word has one tag, so "
-                "leave one of them out."
+                f"{where} ({span.label}), which overlaps with another span: remove one of them, "
+                "because a word can have only one tag."
             )
         # A word that a span touches is tagged as a whole.
         for number in inside:
@@ -318,8 +321,8 @@ def _label_studio(name: str, rows: Numbered) -> ToolRows:
     for (number, task), answers in zip(rows, done, strict=True):
         if any(answer != answers[0] for answer in answers):
             raise DataError(
-                f"{name} row {number} has {len(answers)} annotations that differ: export one of "
-                "each task, such as those of one annotator."
+                f"{name} row {number} has {len(answers)} annotations that differ: export only "
+                "one per task, such as those of one annotator."
             )
         # A task that was annotated without any span gets an empty list; a task without annotations
         # lacks the column, which means a missing value.
@@ -329,12 +332,12 @@ def _label_studio(name: str, rows: Numbered) -> ToolRows:
         bool(task["annotations"]) and not answers
         for (_, task), answers in zip(rows, done, strict=True)
     )
-    said = f"left out of {name}: {cancelled} cancelled (Label Studio's was_cancelled)"
+    said = f"left out of {name}: {cancelled} tasks with cancelled annotations"
     return ToolRows(found, (said,) if cancelled else ())
 
 
 def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the values by control of each annotation of a task, except cancelled annotations.
+    """Yield the values of each annotation that was not cancelled, keyed by labelling control.
 
     If some annotations are marked as ground truth, only these are yielded. Raises DataError if the
     task does not have Label Studio's layout.
@@ -354,8 +357,8 @@ def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield said
     except (AttributeError, KeyError, TypeError) as error:
         raise DataError(
-            f"{name} is not as Label Studio exports JSON ({error!r} in a task): export it again, "
-            "or as CSV."
+            f"{name} looks like an export of Label Studio, but has a damaged task ({error!r}): "
+            "export it again, or as CSV."
         ) from error
 
 
@@ -422,7 +425,7 @@ def _ground_truth(name: str, rows: Numbered) -> ToolRows:
                 new[key] = [about["class-map"].get(str(each), each) for each in row[key]]
         found.append((number, new))
     failed = sum(any(_failed(value) for value in row.values()) for _, row in rows)
-    said = f"{failed} rows of {name} have no label, for their labelling failed"
+    said = f"{failed} rows of {name} have no label, because their labelling failed"
     return ToolRows(found, (said,) if failed else ())
 
 
@@ -498,7 +501,7 @@ _LAYOUTS: tuple[tuple[str, Callable[[Any], bool], Callable[[str, Numbered], Tool
     ("spaCy", is_pair, _pairs),
     ("Ground Truth", _has_metadata, _ground_truth),
     ("Snips", _has_pieces, _pieces),
-    ("a chat's log", _has_messages, _messages),
+    ("a chat log", _has_messages, _messages),
     ("Dataturks", _has_points, _points),
     ("MRQA", _has_questions, _questions),
 )
@@ -526,7 +529,7 @@ def webanno_rows(name: str, text: str) -> Numbered:
         if re.fullmatch(r"\d+-\d+", fields[0]):  # "1-2.1" is a part of a word
             sentences.setdefault(fields[0].partition("-")[0], []).append((number, fields))
     if any(len(fields) < 4 for words in sentences.values() for _, fields in words):
-        raise DataError(f"{name} marks no spans: export it with a layer of them.")
+        raise DataError(f"{name} has no annotated spans: export it with a layer of spans.")
     width = min(len(f) for words in sentences.values() for _, f in words) if sentences else 0
     features = [
         name
@@ -583,7 +586,8 @@ def brat_spans(name: str, text: str) -> tuple[list[list[Any]], Counter[str]]:
         said = re.match(r"T\d+\t(\S+) (\d+) (\d+)(;?)", line)
         if said is None:
             raise DataError(
-                f"{name} line {number} has no span: expected one such as 'T1\\tPER 0 4\\tAnna'."
+                f"{name} line {number} is not a valid span: expected a line such as "
+                "'T1\\tPER 0 4\\tAnna'."
             )
         if said[4]:
             left["spans in several pieces"] += 1
@@ -615,8 +619,9 @@ def pubtator_rows(name: str, text: str) -> tuple[Numbered, int]:
         key, *fields = line.rstrip().split("|" if found and found["text"] else "\t", 2)
         if found is None or not (found["text"] or key in texts or not key):
             raise DataError(
-                f"{name} line {number} is none of PubTator's: expected 'ID|t|title', "
-                "'ID|a|abstract', or id, start, end, text and kind of a mark, cut at tabs."
+                f"{name} line {number} is not in PubTator's format: expected 'ID|t|title', "
+                "'ID|a|abstract', or the id, start, end, text and label of a span, separated by "
+                "tabs."
             )
         if found["text"]:
             texts[key] = f"{texts[key]} {fields[1]}" if key in texts else fields[1]
@@ -625,8 +630,8 @@ def pubtator_rows(name: str, text: str) -> tuple[Numbered, int]:
             marked = texts[key][int(start) : int(end)]
             if marked != said:
                 raise DataError(
-                    f"{name} line {number} marks {start} to {end} as {said[:60]!r}, where the text "
-                    f"has {marked[:60]!r}: mend one of them."
+                    f"{name} line {number} marks {start} to {end} as {said[:60]!r}, but the text "
+                    f"there is {marked[:60]!r}: correct one of them."
                 )
             marks.setdefault(key, []).append([int(start), int(end), kind.strip()])
         relations += bool(found["relation"])

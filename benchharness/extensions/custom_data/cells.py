@@ -48,7 +48,7 @@ def read_cells(table: Table, *, is_part: bool = False) -> Table:
             the rest of the file may contradict them.
 
     Raises:
-        DataError: A cell is of another kind than the rest of its column; the error names its place.
+        DataError: A cell has another form than the rest of its column; the error names its row.
     """
     columns = {name: _values(values) for name, values in table.columns.items()}
     if any(columns[name] is not values for name, values in table.columns.items()):
@@ -173,7 +173,7 @@ def _are_ticks(name: str, values: Sequence[Any]) -> bool:
     known = [value for value in values if value not in ("", None)]
     if len(known) == len(values) or not all(isinstance(value, str) for value in known):
         return False
-    # A generator, because the first value already rules out most columns of texts.
+    # This is a generator, because the first value already rules out most columns of texts.
     marks = (mark for value in known if (mark := value.strip().casefold()))
     first = next(marks, "")
     is_mark = first in _TICKS or (bool(first) and first == name.strip().casefold())
@@ -184,7 +184,7 @@ def _are_ticks(name: str, values: Sequence[Any]) -> bool:
 
 
 def _even(table: Table, name: str, values: Sequence[Any]) -> dict[str, Sequence[Any]]:
-    """Split a column of lists of objects into a column per key; wrap single texts among lists.
+    """Split a column of lists of objects into a column per key, or wrap single texts in lists.
 
     Raises DataError if a row of a column of lists of objects is neither empty nor a list.
     """
@@ -203,8 +203,8 @@ def _even(table: Table, name: str, values: Sequence[Any]) -> dict[str, Sequence[
     for row, value in enumerate(values):
         if not isinstance(value, list) and value not in (None, ""):
             raise DataError(
-                f"{table.place(row)} has {_noun(value)} in the column {name!r}, where other rows "
-                "have a list of objects: write all rows alike."
+                f"{table.place(row)} has {_noun(value)} in the column {name!r}, but other rows "
+                "have a list of objects: use the same form in all rows."
             )
     # "answers" of [{"text": "Rome", "answer_start": 3}] becomes "answers.text" of ["Rome"] and
     # "answers.answer_start" of [3], as the hub's SQuAD has them.
@@ -218,4 +218,4 @@ def _each(value: Any, key: str) -> list[Any] | None:
 
 def _noun(value: Any) -> str:
     nouns = {str: "a text", bool: "true or false", int: "a number", float: "a number"}
-    return nouns.get(type(value), "a value of another kind")
+    return nouns.get(type(value), "a value of another type")

@@ -118,7 +118,7 @@ SEEN = 100
 """Number of first values that are examined to distinguish texts from numbers."""
 
 # Maximum number of words in a label, of classes, of different whole numbers that may be classes, of
-# interpretations of a table that an error lists, and of words in a column's name.
+# interpretations of a table that an error lists, and of words in a column's name, in this order.
 SHORT_WORDS, MOST_CLASSES, FEW, MOST_SHOWN, LONG_NAME = 3, 1000, 20, 6, 8
 
 NAME_WORDS = 2.5
@@ -188,7 +188,7 @@ class Table:
         unit: What the ids count, as errors name it: "line" in "reviews.csv line 7".
         has_header: Whether the names of the columns were read from the file.
         notes: Sentences for the user on how the file was read and what was guessed.
-        ticked: Columns of ticked boxes.
+        ticked: Names of the columns that are ticked or empty boxes.
         made: The columns of words and tags that were made from marked spans, and the column of
             these spans; empty if there are none.
         is_conll: Whether the file has one word per line. Each row is then a sentence, and its id is

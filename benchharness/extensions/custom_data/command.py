@@ -23,18 +23,20 @@ from benchharness.leaderboard.text import visible, whole_file
 def write_task(
     options: RunOptions,
     *,
-    out: str | None = option(None, "Plugin to write. Default: NAME.py.", metavar="FILE"),
+    out: str | None = option(None, "File name of the plugin. Default: NAME.py.", metavar="FILE"),
 ) -> None:
     """Write a plugin with the task that is inferred from your data.
 
-    Edit the file to change the name, the labels, the metrics or the share of rows that are dev.
+    Edit the file to change the name, the labels, the metrics or the share of rows in dev.
     """
     found = find_own_data(options)
     if not isinstance(found, Found):
-        raise BenchError("name your data: --data-file FILE, or --hf ORG/NAME.")
+        raise BenchError("no data are given: pass --data-file FILE or --hf ORG/NAME.")
     path = Path(out or f"{found.own.title}.py")
     if path.exists():
-        raise BenchError(f"{path} is there already: give another --out, or move it away.")
+        raise BenchError(
+            f"{path} exists already: pass another file name as --out, or move the file."
+        )
     with writing(path), whole_file(path) as draft:
         draft.write(lines_of(found, path.resolve().parent).encode())
     for sentence in found.sentences:

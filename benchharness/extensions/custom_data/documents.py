@@ -1,4 +1,4 @@
-"""Read rows from JSON: an object per line, a list of objects, or a document that contains one."""
+"""Read rows from JSON: one object per line, a list of objects, or an object that contains rows."""
 
 import json
 from collections import Counter
@@ -17,7 +17,7 @@ from benchharness.tasks.sources.source import Place
 def read_json(path: Place, text: str) -> Table:
     """Read the rows of a file; raise DataError if it is not JSON or has no rows."""
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    # JSON lines are often called .json too: their first line is an object.
+    # Files of JSON lines often end in .json, too; their first line is then a whole object.
     is_lines = ending_of(path) in (".jsonl", ".ndjson") or (
         len(lines) > 1 and is_object(lines[0][1])
     )
@@ -30,7 +30,7 @@ def object_lines(path: Place, text: str, lines: Sequence[tuple[int, str]]) -> Ta
     """Read an object from each line; a truncated last line is left out with a note."""
     notes: tuple[str, ...] = ()
     if lines and lines[-1][0] > 2 and not text.endswith("\n") and _is_cut(lines[-1][1]):
-        notes = (f"{path.name} ends within line {lines[-1][0]}, which is left out",)
+        notes = (f"{path.name} is cut off within line {lines[-1][0]}, which is left out",)
         lines = lines[:-1]
     table = objects_table(path, [(str(n), parsed(path, line, n)) for n, line in lines], "line")
     return replace(table, notes=(*table.notes, *notes))
@@ -52,7 +52,7 @@ def _of_document(path: Place, document: Any) -> Table:
 
 
 def _of_viewer(path: Place, features: Sequence[Any], rows: Sequence[Any]) -> Table:
-    """Read a response of the hub's dataset viewer; its features contain the label names."""
+    """Read a response of the hub's dataset viewer, with label numbers converted to names."""
     table = objects_table(path, _numbered([each["row"] for each in rows]), "row")
     names = {each["name"]: names_of(each["type"]) for each in features}
     columns = {
@@ -63,7 +63,7 @@ def _of_viewer(path: Place, features: Sequence[Any], rows: Sequence[Any]) -> Tab
 
 
 def names_of(feature: Any) -> Sequence[str] | None:
-    """Return the names of a ClassLabel, or of a list of ClassLabels; None for other features.
+    """Return the label names in a feature (ClassLabel, or a list of them); None for other features.
 
     The library `datasets` writes a list as an object with "feature", or as a list of one feature.
     """
@@ -106,8 +106,8 @@ def _of_object(path: Place, document: Mapping[str, Any]) -> Table:
 
 def _no_rows(path: Place) -> DataError:
     return DataError(
-        f"{path.name} is JSON, but no rows: expected a list of objects, an object a line, or "
-        "SQuAD's layout."
+        f"{path.name} is JSON without rows: expected a list of objects, one object per line, or "
+        "the format of SQuAD."
     )
 
 
@@ -116,7 +116,7 @@ SPLIT = "split"
 
 
 def _splits(lists: Mapping[str, Sequence[Any]]) -> dict[str, str]:
-    """Map the names of lists to splits; return {} unless the lists are clearly different splits."""
+    """Map names of lists to splits; return {} unless these lists are rows of different splits."""
     splits = {name: split_of(name) for name in lists}
     named = {name: split for name, split in splits.items() if split}
     is_clear = len(set(named.values())) == len(named) > 1 and "train" in named.values()
@@ -152,15 +152,16 @@ def _held(path: Place, document: Mapping[str, Any]) -> list[tuple[str, Any]] | N
     lists = [name for name in lists if name in _ROWS] or lists
     if len(lists) > 1:
         raise DataError(
-            f"{path.name} holds the lists {', '.join(map(repr, lists))}: write one of them to a "
-            "file of its own."
+            f"{path.name} has several lists of rows ({', '.join(map(repr, lists))}): save one of "
+            "them as a separate file."
         )
     if lists:
         return _numbered(document[lists[0]])
     inner = {name: value for name, value in document.items() if isinstance(value, dict) and value}
     if len(inner) == len(document) > 1:
         return _by_key(document)
-    # The rows may be inside, as in "rasa_nlu_data" and "assets"; other objects are about the file.
+    # The rows may be in an inner object, such as "rasa_nlu_data" or "assets". Other inner objects
+    # describe the file.
     found = [rows for value in inner.values() if (rows := _held(path, value)) is not None]
     return found[0] if len(found) == 1 else None
 
@@ -181,7 +182,7 @@ def _lists_of_objects(document: Mapping[str, Any]) -> list[str]:
 
 
 def _by_key(document: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, Any]]:
-    """Read rows from an object of objects: one per row, or one per column as pandas writes them."""
+    """Read rows from an object that maps row keys to rows, or (pandas) columns to their values."""
     first, *others = (list(value) for value in document.values())
     is_columns = all(keys == first for keys in others) and (
         len(first) > len(document) or all(key.isdigit() for key in first)
@@ -223,7 +224,7 @@ def parsed(path: Place, text: str, line: int = 1) -> Any:
         if len(found) < len(pairs):
             ((key, _),) = Counter(name for name, _ in pairs).most_common(1)
             raise DataError(
-                f"{path.name} line {line} names the column {key!r} twice: leave one of them out."
+                f"{path.name} line {line} names the column {key!r} twice: remove one of them."
             )
         return found
 
@@ -236,10 +237,12 @@ def parsed(path: Place, text: str, line: int = 1) -> Any:
         ) from error
     except ValueError as error:  # a number with more digits than Python accepts
         raise DataError(
-            f"{path.name} line {line} is not JSON that can be read: {error}."
+            f"{path.name} line {line} has JSON that cannot be read: {error}."
         ) from error
     except RecursionError as error:
-        raise DataError(f"{path.name} line {line} is JSON that is nested too deep.") from error
+        raise DataError(
+            f"{path.name} line {line} has JSON that is nested too deep: use fewer levels."
+        ) from error
 
 
 def objects_table(path: Place, objects: Sequence[tuple[str, Any]], unit: str) -> Table:
@@ -257,8 +260,8 @@ def rows_of_objects(table: Table, objects: Sequence[tuple[str, Any]]) -> Table:
     for number, row in found.rows:
         if not isinstance(row, dict):
             raise DataError(
-                f"{table.name} {table.unit} {number} is a {type(row).__name__}: expected an object "
-                "with a value for each column."
+                f"{table.name} {table.unit} {number} is of type {type(row).__name__}: expected an "
+                "object with a value for each column."
             )
         flat.append(_flat(row))
     names = dict.fromkeys(name for row in flat for name in row)
@@ -282,7 +285,10 @@ def _flat(found: Mapping[str, Any]) -> dict[str, Any]:
 def _column_lists(path: Place, document: Mapping[str, Sequence[Any]]) -> Table:
     lengths = {len(values) for values in document.values()}
     if len(lengths) != 1:
-        raise DataError(f"{path.name} has columns of {min(lengths)} to {max(lengths)} rows.")
+        raise DataError(
+            f"{path.name} has columns with {min(lengths)} to {max(lengths)} values: expected the "
+            "same number of values in each."
+        )
     ids = [str(number) for number in range(1, lengths.pop() + 1)]
     return Table(name=path.name, columns=dict(document), ids=ids, unit="row")
 

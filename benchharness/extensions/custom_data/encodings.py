@@ -12,7 +12,7 @@ MAGIC = {
     b"%PDF": "a PDF",
     b"PK\x03\x04": "a zip archive or an Excel workbook",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-    b"\x1f\x8b": "packed by gzip (.gz is its ending)",
+    b"\x1f\x8b": "a gzip file, whose name must end in .gz",
     b"SQLite": "an SQLite database",
     b"PAR1": "Parquet",
 }
@@ -38,14 +38,18 @@ def text_of(
             raise DataError(f"{path.name} is {what}: save its rows as CSV, JSON lines or Parquet.")
     if encoding:
         return _decoded(path, content, encoding, above), ()
-    note = f"{path.name} is read as {{}}, for it is not UTF-8 (--encoding names another)"
+    note = (
+        f"{path.name} is read as {{}}, because it is not UTF-8 (--encoding sets another encoding)"
+    )
     # The byte order marks of UTF-16, which Excel's "Unicode text" begins with.
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _decoded(path, content, "utf-16"), (note.format("utf-16"),)
-    # A zero byte is valid UTF-8, but UTF-16 without its mark has one next to every ASCII letter.
+    # A zero byte is valid UTF-8, but UTF-16 without a mark has one next to every ASCII letter.
     if b"\0" in content:
         line = above + content.count(b"\n", 0, content.index(b"\0")) + 1
-        raise DataError(f"{path.name} line {line} holds a zero byte: it is not text.")
+        raise DataError(
+            f"{path.name} line {line} has a zero byte, so it is not text: save it as UTF-8."
+        )
     try:
         return content.decode("utf-8-sig"), ()
     except UnicodeDecodeError as error:
@@ -108,7 +112,7 @@ _LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u0152\u0153\u0160\u0161\
 _WITHIN = re.compile(
     f"(?<=[{_LATIN}])[\u00a1-\u00ac\u00ae-\u00b6\u00b8-\u00bf\u00d7\u00f7\u2020\u2021\u02c6\u2030\u2039\u203a\u02dc\u2122](?=[{_LATIN}])"
 )
-"""Pattern of a sign between two Latin letters."""
+"""Pattern of a symbol between two Latin letters."""
 
 
 def _western(path: Place, content: bytes, odd: int, above: int) -> str:
@@ -126,8 +130,8 @@ def _western(path: Place, content: bytes, odd: int, above: int) -> str:
         line = above + content.count(b"\n", 0, odd) + 1
         column = odd - content.rfind(b"\n", 0, odd)
         raise DataError(
-            f"{path.name} line {line} column {column} is neither UTF-8 nor cp1252: give its "
-            "encoding with --encoding."
+            f"{path.name} line {line} column {column} is neither UTF-8 nor cp1252: pass "
+            "its encoding with --encoding."
         )
     return found
 
@@ -143,6 +147,6 @@ def _decoded(path: Place, content: bytes, encoding: str, above: int = 0) -> str:
         ) from error
     except LookupError as error:
         raise BenchError(
-            f"--encoding is {encoding!r}, which is none that Python reads text in: give one such "
-            "as latin-1 or utf-16."
+            f"--encoding is {encoding!r}, which is not a text encoding of Python: use one such as "
+            "latin-1 or utf-16."
         ) from error

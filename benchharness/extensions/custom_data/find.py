@@ -93,10 +93,12 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
     """
     metric_names(metrics)  # refuses repeated metrics before anything is read
     if hub and no_header:
-        raise BenchError("--no-header is of files, and --hf names none: leave it out.")
+        raise BenchError(
+            "--no-header applies to files and not to the hub (--hf): remove --no-header."
+        )
     own = _on_hub(place, columns) if hub else _in_files(place, columns, encoding, no_header)
     folder = None if hub else Path(place).expanduser().resolve()
-    # A held-out dev is a part of train and has no table.
+    # A held-out dev comes from the table of train.
     tables = {
         split: table_of(own, split, folder)
         for split in own.splits
@@ -116,12 +118,12 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
     sentences = [what_is_found(own, task), *row_notes(own, tables, splits, task)]
     if own.no_header and not no_header:
         sentences.append(
-            f"line 1 of {tables['train'].name} is a row and no names: read as with --no-header, "
-            "which numbers the columns from 1"
+            f"line 1 of {tables['train'].name} is a row instead of column names: it is read as "
+            "with --no-header, which numbers the columns from 1"
         )
     sentences += label_notes(own, tables["train"], counted)
     if not columns:
-        sentences.append(f"guessed, another --columns changes it: {own.mapping.words}")
+        sentences.append(f"the columns are guessed (--columns changes them): {own.mapping.words}")
     leaks: dict[str, tuple[int, int]] = {}
     for split in [split for split in counted if split != "train"]:
         found = find_leaks(counted["train"], counted[split])
@@ -147,15 +149,16 @@ def _with_benchmark(error: DataError, folder: Path) -> DataError:
     if task is None:
         return error
     return DataError(
-        f"{error} It holds files of {task.title}: `bench run --task {task.name} --data {folder}`."
+        f"{error} This folder has files of {task.title}: run them with "
+        f"`bench run --task {task.name} --data {folder}`."
     )
 
 
 def _is_of(task: Task, data: Data) -> bool:
     """Return whether a folder has the official files of a benchmark task for at least one split.
 
-    A split counts only if all its files lie in subfolders: a file such as train.csv may be any
-    data.
+    A split counts only if all its files are in subfolders, because a file such as train.csv may
+    belong to any data.
     """
     source = task.source
     if source.reader is not None or task.suite == "xtreme":
@@ -166,12 +169,12 @@ def _is_of(task: Task, data: Data) -> bool:
     return any(not missing_files(source, [split], data, alone=is_alone) for split in splits)
 
 
-# Where the rows are.
+# Locating the rows.
 
 
 def _in_files(place: str, columns: str, encoding: str, no_header: bool) -> OwnData:
     if not place:
-        raise DataError("the data file '' does not exist: give a file or a folder.")
+        raise DataError("the data file '' does not exist: use an existing file or folder.")
     path = Path(place).expanduser().resolve()
     try:
         return _of_place(path, columns, encoding, no_header=no_header)
@@ -200,7 +203,7 @@ def _on_hub(word: str, columns: str) -> OwnData:
     found = HUB.fullmatch(word)
     if found is None:
         raise BenchError(
-            f"--hf {word!r} is no data set's name: expected ORG/NAME, ORG/NAME:CONFIG or "
+            f"--hf {word!r} is not the name of a data set: expected ORG/NAME, ORG/NAME:CONFIG or "
             "ORG/NAME:CONFIG@REVISION."
         )
     config, revision, there = hub_splits(found["hub"], found["config"], found["revision"])
@@ -213,7 +216,7 @@ def _on_hub(word: str, columns: str) -> OwnData:
     if "train" not in splits and len(there) == 1:
         splits = {"train": there[0]}
     if "train" not in splits:
-        raise DataError(f"{word} on the hub has no train split: it has {', '.join(there)}.")
+        raise DataError(f"{word} on the hub has no train split: its splits are {', '.join(there)}.")
     name = found["hub"].partition("/")[2]
     base = replace(
         _base(f"{name}-{found['config']}" if found["config"] else name),
@@ -242,15 +245,15 @@ def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
         base, table = (bare, rows) if count_readings(rows) == 1 else (base, table)
     mapping = parse_columns(columns) if columns else find_mapping(table)
     own = replace(base, kind=mapping.kind, columns=mapping.columns)
-    # A tool's column of verdicts, like a column of splits, is used whatever columns are given.
+    # A tool's column of verdicts is used even if the user gives other columns.
     verdict, is_sure = verdict_column(table)
     if is_sure and VERDICT not in own.columns and verdict not in mapping.names:
         own = replace(own, columns={**own.columns, VERDICT: (verdict,)})
     split = split_column(table)
     if split and set(base.splits) != {"train"}:
         raise DataError(
-            f"{table.name} has rows of several splits in the column {split!r}, and is train by its "
-            "name: give one file with all rows, or take the column out."
+            f"{table.name} is the train split, but its column {split!r} names several splits: "
+            "use one file with all rows, or remove the column."
         )
     there = set(base.splits)
     if name := "".join(own.columns.get(SPLIT, (split,))):
@@ -289,7 +292,8 @@ def _check_rows(
             raise DataError(f"{table.name} has no row with a text and a label.")
         if all(e.traits.labels and set(e.traits.labels) <= {*own.unseen} for e in complete):
             raise DataError(
-                f"no label of {table.name} is one of train's: it has {', '.join(own.unseen[:6])}."
+                f"{table.name} has no label that also occurs in train: its labels are "
+                f"{', '.join(own.unseen[:6])}."
             )
 
 

@@ -1,4 +1,4 @@
-"""Find the names of a table's columns, also below a title, in two lines or above a tool's lines."""
+"""Find the names of a table's columns, also below a title, in two lines or above descriptions."""
 
 import re
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[st
         body = body[: len(body) - sum(1 for _ in empty)]
     if described := _count_descriptions(body):
         said = f"{_lines_of(body[:described])} of {name} describe its columns (Qualtrics)"
-        return header, body[described:], (*notes, f"{said}: they are no rows")
+        return header, body[described:], (*notes, f"{said} and are not read as rows")
     if body and (both := _joined(header, body[0][1], used)):
         return both, body[1:], (*notes, f"{_lines_of(rows[:2])} of {name} name its columns")
     return header, body, notes
@@ -74,7 +74,7 @@ def _count_up(values: Sequence[Any]) -> bool:
 
 
 def _count_descriptions(body: Lines) -> int:
-    """Count the lines up to the one with Qualtrics' ImportId in every cell; 0 without one."""
+    """Count the description lines, which end with Qualtrics' line of ImportIds; mostly 0."""
     for count, (_, row) in enumerate(body[:2], start=1):
         if row and all(_QUALTRICS.match(str(value)) for value in row):
             return count
@@ -84,8 +84,8 @@ def _count_descriptions(body: Lines) -> int:
 def _joined(header: Sequence[Any], below: Sequence[Any], used: Sequence[int]) -> list[Any]:
     """Join two header lines, of which the second names the options of questions.
 
-    Returns an empty list if the second line is a row. A header line names all the columns that the
-    first line leaves empty, at least two, and has "" or "Response" in other columns.
+    Returns an empty list if the second line is a row. It is a header if it names all columns that
+    the first line leaves empty, at least two, and has "" or "Response" in the other columns.
     """
     blank = [n for n in used if header[n] == ""]
     # The column before a blank one is the first of its group.

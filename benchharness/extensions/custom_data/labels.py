@@ -66,9 +66,9 @@ def _check_values(train: Table, column: str) -> None:
     # The error names a broken value or, without one, a value of the rarer form.
     row = (pieces or (rest if len(rest) < len(written) else []) or [min(written)])[0]
     raise DataError(
-        f"{train.place(row)} has {str(values[row])[:60]!r} in the column {column!r}, where some "
-        "rows have a list or an object that was written as text and others have none: write all "
-        "of them alike."
+        f"{train.place(row)} has {str(values[row])[:60]!r} in the column {column!r}, in which "
+        "only some rows have a list or an object that was written as text: use the same form in "
+        "all rows."
     )
 
 
@@ -117,7 +117,7 @@ def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
     if len(labels) > max(2, len(values) // 2):
         raise DataError(
             f"{train.name} has {len(labels)} labels in {len(values)} rows of the column "
-            f"{column!r}: expected several rows of each."
+            f"{column!r}: expected several rows per label."
         )
     return replace(own, labels=labels)
 
@@ -126,7 +126,7 @@ def _no_labels(names: Collection[str]) -> Collection[str]:
     """Return the names that mean "no label" instead of a class."""
     none = {name for name in names if may_be_no_label(name)}
     words = {*names} - none
-    if not all(re.search(r"[^\W\d_]", word) for word in words):  # "-" is a class among signs
+    if not all(re.search(r"[^\W\d_]", word) for word in words):  # "-" may be a class next to "+"
         none = {name for name in none if name.casefold() in NULLS or name == "None"}
     return none if len(words) > 1 and {name.casefold() for name in none} != {"unknown"} else ()
 
@@ -146,11 +146,13 @@ def _with_label_sets(own: OwnData, train: Table, column: str) -> OwnData:
     for open_, close in ("[]", "{}", "()"):
         if odd := [part for part in found if part.count(open_) != part.count(close)]:
             raise DataError(
-                f"{train.name} has the label {odd[0]!r} in the column {column!r}, which is a piece "
-                "of something: write labels as lists, or with a sign between that is in none."
+                f"{train.name} has the label {odd[0]!r} in the column {column!r}, which is only a "
+                "part of a label: write labels as lists, or use a separator that no label has."
             )
     if len(found) < 2:
-        raise DataError(f"{train.name} has {len(found)} labels in {column!r}: expected several.")
+        raise DataError(
+            f"{train.name} has {len(found)} labels in {column!r}: expected two or more."
+        )
     return replace(own, labels=tuple(sorted(found, key=_natural)), separator=separator)
 
 
@@ -160,7 +162,7 @@ def _with_tags(own: OwnData, train: Table, *, as_written: bool) -> OwnData:
         raise _odd_tag(own, train, spelling)
     kinds = sorted(spelling.kinds)
     every = ("O", *(f"{letter}-{kind}" for letter in "BI" for kind in kinds))
-    own = replace(own, labels=every if kinds else ())  # `to_examples` reads kinds from it
+    own = replace(own, labels=every if kinds else ())  # used by `to_examples`
     found = {tag for example in to_examples(own, train) for tag in example.traits.labels}
     if len(found) < 2:
         raise DataError(f"{train.name} has {len(found)} different tags: expected two or more.")
@@ -195,8 +197,9 @@ def _odd_tag(own: OwnData, train: Table, spelling: Spelling) -> DataError:
     row, place, tag = next(found for found in written_tags(own, train) if found[2] in spelling.odd)
     where = train.place(row) if "sentence" in own.columns else train.place_of_word(row, place)
     return DataError(
-        f"{where} has the tag {tag!r} among spans of {', '.join(sorted(spelling.kinds)[:6])}: mend "
-        "it, or give --metric accuracy to count tags word by word, as written."
+        f"{where} has the tag {tag!r}, which does not follow the scheme of the other tags (spans "
+        f"of {', '.join(sorted(spelling.kinds)[:6])}): correct it, or pass --metric accuracy to "
+        "score the tags as they are written, word by word."
     )
 
 
@@ -214,7 +217,7 @@ def _with_range(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
         del numbers["test"]
     found = [number for each in numbers.values() for number in each]
     if len(set(found)) < 2:
-        raise DataError(f"{tables['train'].name} has no two different numbers in {name!r}.")
+        raise DataError(f"{tables['train'].name} has fewer than two different numbers in {name!r}.")
     scale = _scale(fmean(found), pstdev(found))
     return replace(own, value_range=(min(found), max(found)), scale=scale)
 

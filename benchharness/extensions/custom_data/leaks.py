@@ -38,7 +38,7 @@ say little about a match.
 
 
 class Leak(NamedTuple):
-    """Ids of two rows with the same or nearly the same text: one of a split, and one of train."""
+    """Ids of two rows with equal or nearly equal texts: `row` in dev or test, `train` in train."""
 
     row: str
     train: str

@@ -20,7 +20,10 @@ def read_xml(path: Place, text: str) -> Table:
     no repeated elements, and if it declares entities, which may expand to any amount of text.
     """
     if "<!ENTITY" in text:
-        raise DataError(f"{path.name} declares entities, which are not read: write them out.")
+        raise DataError(
+            f"{path.name} declares XML entities, which are not supported: "
+            "replace them by their text."
+        )
     try:
         root = ET.fromstring(text.lstrip("\ufeff \r\n\t"))  # noqa: S314  (no entities)
     except ET.ParseError as error:
@@ -34,7 +37,8 @@ def read_xml(path: Place, text: str) -> Table:
     tag, count = counts.most_common(1)[0] if counts else ("", 0)
     if count < 2:
         raise DataError(
-            f"{path.name} is XML, but no rows: expected elements of one name, one after the other."
+            f"{path.name} is XML without rows: expected two or more neighbouring elements with the "
+            "same name."
         )
     rows = [child for child in root if child.tag == tag]
     # An element that occurs twice in a parent becomes a list in all rows.
@@ -54,7 +58,9 @@ def read_xml(path: Place, text: str) -> Table:
 def _value(path: Place, element: Any, several: set[tuple[str, str]], level: int = 0) -> Any:
     """Convert an element to its text, or to a dict if it has attributes or child elements."""
     if level > MOST_LEVELS:
-        raise DataError(f"{path.name} has elements more than {MOST_LEVELS} deep in each other.")
+        raise DataError(
+            f"{path.name} has elements that are nested more than {MOST_LEVELS} levels deep."
+        )
     said = (element.text or "").strip() or None
     lists: dict[str, Any] = {}
     found: dict[str, Any] = dict(element.attrib)

@@ -67,7 +67,7 @@ def check_memory(path: Place, size: int, cells: float) -> None:
     needed, free = BYTES_PER_BYTE * size + BYTES_PER_CELL * cells, free_memory()
     if size > HEAD_BYTES and needed > free:
         raise DataError(
-            f"{path.name} has {size / 1e9:.2g} GB of rows, which take about {needed / 1e9:.2g} GB "
-            f"of memory when they are read, and {free / 1e9:.2g} GB are free: give fewer rows, or "
-            "more memory (ulimit -v, the container's limit)."
+            f"{path.name} has {size / 1e9:.2g} GB of rows, which need about {needed / 1e9:.2g} GB "
+            f"of memory, but only {free / 1e9:.2g} GB are free: use fewer rows, or raise the "
+            "memory limit (ulimit -v, or the limit of the container)."
         )

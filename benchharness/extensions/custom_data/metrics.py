@@ -55,7 +55,7 @@ AnyMetric = Metric[Any, Any]
 
 
 class Script(NamedTuple):
-    """The SHA-256 (hex) of a metric's code, and the score that it gives to correct answers."""
+    """Data of a script metric: the SHA-256 (hex) of its code, and the score of correct answers."""
 
     digest: str
     best: float
@@ -90,7 +90,7 @@ def known_metrics(
 def _of_occurring(
     metric: Callable[[Sequence[str]], AnyMetric], labels: Sequence[str], unseen: Sequence[str]
 ) -> AnyMetric:
-    """Build a mean over the labels of train and the `unseen` labels that the examples have."""
+    """Build a metric that averages over labels, but skips `unseen` ones that no example has."""
     whole = metric(labels)
     if not unseen:
         return whole
@@ -115,8 +115,8 @@ def metric_of(
         return binary_f1(positive)
     if word not in known:
         raise BenchError(
-            f"--metric {word!r} is none of this kind of task: expected {', '.join(known)}, or "
-            "evaluate:NAME for one of the evaluate library or a script of it."
+            f"--metric {word!r} is not a metric for this kind of task: expected one of "
+            f"{', '.join(known)}, or evaluate:NAME for a metric of the evaluate library."
         )
     return known[word]
 
@@ -150,7 +150,7 @@ def metric_names(words: Sequence[str]) -> list[str]:
             longer = "_".join([name, *given] if given else ["evaluate", name])
         name = longer if name in names else name
         if name in names or words.count(word) > 1:
-            raise BenchError(f"--metric gives {word} twice: leave one of them out.")
+            raise BenchError(f"--metric has {word} twice: remove one of them.")
         names.append(name)
     return names
 
@@ -180,7 +180,7 @@ def _name_of(source: str) -> str:
 
 
 def _evaluated(word: str, labels: Sequence[str], script: Script | None) -> AnyMetric:
-    """Build a metric of the evaluate library; a score of 0 to 100 is divided by 100."""
+    """Build a metric of the evaluate library; if its best score is 100, divide scores by 100."""
     source, given = _parse(word)
     name, best = _name_of(source), script.best if script else 1.0
     place = {label: number for number, label in enumerate(labels)}
@@ -217,8 +217,8 @@ def _number(source: str, wanted: Any, found: Mapping[str, Any]) -> float:
     if len(numbers) == 1 and wanted is None:
         return float(next(iter(numbers.values())))
     raise BenchError(
-        f"--metric evaluate:{source} gives {', '.join(found) or 'nothing'}: choose the "
-        f"number that counts, as evaluate:{source},score={next(iter(numbers), 'NAME')}."
+        f"--metric evaluate:{source} returns {', '.join(found) or 'nothing'}: choose "
+        f"one number as the score, such as evaluate:{source},score={next(iter(numbers), 'NAME')}."
     )
 
 
@@ -238,7 +238,7 @@ def _typed(value: str) -> str | int | float | bool:
 
 
 def codes_of(words: Sequence[str], scripts: Mapping[str, Script]) -> list[Code]:
-    """Return the code that evaluate metrics run; benchharness's own metrics need none."""
+    """Return the third-party code of metrics from evaluate; other metrics have none."""
     return [_code(word, scripts.get(word)) for word in words if word.startswith(EVALUATE)]
 
 
@@ -260,7 +260,8 @@ def load_script(source: str, config: str | None, script: Script | None) -> Any:
         evaluate.config.HF_EVALUATE_OFFLINE = True
     found = str(place or source)
     try:
-        # The two steps of `evaluate.load`, which would fetch the code again after it was checked.
+        # These are the two steps of `evaluate.load`. Calling it here would fetch the code again
+        # after the check.
         copy = evaluation_module_factory(found)
         if script is not None and _digest_unloaded(copy.module_path) != script.digest:
             raise _changed(source)
@@ -274,13 +275,13 @@ def load_script(source: str, config: str | None, script: Script | None) -> Any:
         code = place.read_text(errors="replace") if place and place.is_file() else ""
         if several := re.search(r"^import +\w[\w. ]*,.*", code, re.MULTILINE):
             raise DataError(
-                f"{source} begins with {several[0]!r}, which the evaluate library does not "
-                "understand: write one import a line."
+                f"{source} has the line {several[0]!r}, which the evaluate library does not "
+                "understand: write one import per line."
             ) from error
         raise DataError(
             f"--metric evaluate:{source} could not be loaded ({type(error).__name__}: "
-            f"{_reason(error).rstrip('.')}): give a metric's name on the hub, or the path of its "
-            "script."
+            f"{_reason(error).rstrip('.')}): use the name of a metric on the hub, or the path of "
+            "a script."
         ) from error
     return module
 
@@ -295,7 +296,7 @@ def _digest_unloaded(module_path: str) -> str:
 
 def _changed(source: str) -> DataError:
     return DataError(
-        f"the metric evaluate:{source} has changed since this run was planned: start again."
+        f"the metric evaluate:{source} has changed since this run was planned: run it again."
     )
 
 
@@ -327,7 +328,7 @@ def check_script(
     kind = answer_type(task)
     golds = [kind.golds(example) for example in examples]
     if not all(golds):
-        raise BenchError(f"--metric {word!r} cannot be tried: labels of {task.name} are hidden.")
+        raise BenchError(f"--metric {word!r} cannot be tested: labels of {task.name} are hidden.")
     right = [gold[0] for gold in golds]
     best = metric.compute(right, examples) or 0.0
     # For most kinds of answers an example's wrong answer is the right one of the next example.
@@ -335,8 +336,8 @@ def check_script(
     # Written so that a score of NaN, which is neither higher nor lower, is refused too.
     if not best > (metric.compute(moved, examples) or 0.0):
         raise BenchError(
-            f"--metric {word!r} is no higher for right answers than for wrong ones ({best:g}): a "
-            "board puts the highest first, so give one that is higher for better answers."
+            f"--metric {word!r} does not score right answers higher than wrong ones ({best:g}): "
+            "use a metric that is higher for better answers, because a leaderboard ranks by it."
         )
     return Script(digest, best)
 
@@ -359,7 +360,8 @@ def _written(found: Any, form: str, place: Mapping[str, int]) -> Any:
     writer = _WRITERS.get((type(found).__name__.replace("Example", "Prediction"), form))
     if writer is None:
         raise BenchError(
-            f"the metric takes {form} for each example, which this kind of task does not predict."
+            f"the metric needs a prediction of the form {form} per example, which this kind of "
+            "task does not have."
         )
     return writer(found, place)
 

@@ -70,28 +70,28 @@ def row_notes(
     """Yield notes on the rows: how many each split has, which are left out, how they are read."""
     used = {name for names in own.columns.values() for name in names}
     if rest := [name for name in tables["train"].columns if name not in used]:
-        yield f"not used: {', '.join(name or 'a column without a name' for name in rest)}"
+        yield f"columns not used: {', '.join(name or 'a column without a name' for name in rest)}"
     left = {name: sum(task.leaves_out(name, e) for e in found) for name, found in splits.items()}
     counts = ", ".join(f"{len(found) - left[name]} {name}" for name, found in splits.items())
     made = f" (column {own.columns[SPLIT][0]!r})" if SPLIT in own.columns else ""
     if own.held_out:
-        by = f", whole groups of {own.columns['group'][0]}" if "group" in own.columns else ""
+        by = f" (whole groups of {own.columns['group'][0]})" if "group" in own.columns else ""
         dev, train = (len(splits[name]) - left[name] for name in ("dev", "train"))
         share, why = _share(dev, train, own.held_out)
-        made += f"; dev is {share} of {tables['train'].name}{why}, by its labels{by}"
+        made += f"; dev is {share} of {tables['train'].name}{why}, stratified by label{by}"
     yield f"rows: {counts}{made}"
     yield from dict.fromkeys(note for table in tables.values() for note in table.notes)
     for split, count in left.items():
         if count:
-            yield f"left out of {split}, without a text or a label: {count}"
+            yield f"left out of {split}, because a text or a usable label is missing: {count}"
     hidden = sum(example.is_hidden for example in splits.get("test", ()))
     if hidden:
         is_all = hidden == len(splits["test"])
         said = "no row of test has a label" if is_all else f"{hidden} rows of test have no label"
-        yield f"{said}: test is predicted, and not scored"
+        yield f"{said}: test is predicted but not scored"
     yield from _values_said(own, tables["train"], splits["train"])
     if words := [word for word in own.metrics if word.startswith(EVALUATE)]:
-        yield f"runs the code of {', '.join(words)}"
+        yield f"scoring runs the code of {', '.join(words)}"
 
 
 def _share(part: int, rest: int, wanted: float) -> tuple[str, str]:
@@ -100,7 +100,7 @@ def _share(part: int, rest: int, wanted: float) -> tuple[str, str]:
     if abs(part - wanted * whole) < 1:  # the nearest number of whole rows
         return f"{wanted:.0%}", ""
     is_near = abs(part / whole - wanted) < wanted / 2
-    why = f" (and not {wanted:.0%}: groups stay whole, and train keeps every label)"
+    why = f" (instead of {wanted:.0%}: groups stay whole, and train keeps every label)"
     return f"{part / whole:.0%}", "" if is_near else why
 
 
@@ -117,7 +117,7 @@ def label_notes(
         if odd:
             names = ", ".join(map(repr, own.unseen[:3]))
             has = "1 row of {} has" if len(odd) == 1 else f"{len(odd)} rows of {{}} have"
-            counts = "it counts" if len(odd) == 1 else "they count"
+            counts = "its prediction counts" if len(odd) == 1 else "their predictions count"
             yield f"{has.format(split)} a label that train lacks ({names}): {counts} as wrong"
     # If dev is held out from train, equal texts are all in train or all in dev.
     rows = [*splits["train"], *(splits["dev"] if own.held_out else ())]
@@ -132,13 +132,13 @@ def _not_labels(own: OwnData, table: Table) -> Iterator[str]:
     is_none = may_be_no_label if own.kind == "class" else is_null
     if found := {name: n for name, n in names.items() if is_none(name)}:
         counts = ", ".join(f"{name!r} ({count})" for name, count in found.items())
-        yield f"read as no label (rename them if they are classes): {counts}"
+        yield f"values that mean a missing label (rename them if they are classes): {counts}"
 
 
 def _alike(labels: Sequence[str]) -> Iterator[str]:
     """Yield notes on different labels that look alike."""
     said: set[str] = set()
-    for look, what in ((str.casefold, "case"), (_look, "case, blanks or letters that look alike")):
+    for look, what in ((str.casefold, "case"), (_look, "case, spaces or look-alike letters")):
         cases: defaultdict[str, list[str]] = defaultdict(list)
         for label in labels:
             cases[look(label)].append(label)
@@ -147,12 +147,15 @@ def _alike(labels: Sequence[str]) -> Iterator[str]:
             shown = map(ascii, alike[:6]) if said or look is _look else alike[:6]
             names = ", ".join(shown)
             more = ", ..." if len(alike) > 6 else ""
-            yield f"{len(alike)} labels differ only in {what}, and are several: {names}{more}"
+            yield (
+                f"{len(alike)} labels differ only in {what}, but are treated as different labels: "
+                f"{names}{more}"
+            )
         said.update(alike)
 
 
 def _look(label: str) -> str:
-    """Normalize a label: remove invisible characters, extra blanks, case and letter variants."""
+    """Normalize a label: remove invisible characters, extra spaces, case and letter variants."""
     seen = "".join(c for c in normalize("NFKC", label) if category(c) != "Cf")
     return " ".join(seen.split()).casefold()
 
@@ -166,7 +169,7 @@ def _tag_notes(
         (tag, count), *_ = words.most_common(1)
         if count > words.total() / 2:
             share = count / words.total()
-            yield f"{share:.0%} of the words have the tag {tag!r}, so that accuracy says little"
+            yield f"{share:.0%} of the words have the tag {tag!r}, so accuracy is not informative"
         return
     if spelling.said:
         yield spelling.said
@@ -202,7 +205,10 @@ def _values_said(own: OwnData, table: Table, examples: Sequence[Example]) -> Ite
     """Yield notes on how labels and numbers are interpreted where this is ambiguous."""
     none = sum(isinstance(e, PairExample) and e.label == () for e in examples)
     if none:
-        yield f"{none} rows of train have no label: read as none of them; take out unjudged rows"
+        yield (
+            f"{none} rows of train have no label, which is read as none of the labels: remove rows "
+            "that nobody has labelled"
+        )
     if own.kind in ("choice", "spans"):
         yield from _answers_said(own, table)
     values = table.columns[own.columns["number"][0]] if own.kind == "number" else ()
@@ -212,7 +218,7 @@ def _values_said(own: OwnData, table: Table, examples: Sequence[Example]) -> Ite
         number = to_number(odd, own.decimal)
         yield f"{odd} is read as {number:g}, with a decimal {mark}"
     if own.scale != (0.0, 1.0):
-        yield f"learned as (number - {own.scale[0]:g}) / {own.scale[1]:g}"
+        yield f"for training, numbers are scaled: (number - {own.scale[0]:g}) / {own.scale[1]:g}"
 
 
 def _answers_said(own: OwnData, table: Table) -> Iterator[str]:
@@ -221,23 +227,23 @@ def _answers_said(own: OwnData, table: Table) -> Iterator[str]:
     texts = [v if isinstance(v, list) else [v] for v in table.columns.get(answer, ())]
     for word in NO_ANSWERS if own.kind == "spans" else ():
         if count := sum(word in found for found in texts):
-            yield f"{count} questions have the answer {word}: their context has none"
+            yield f"{count} questions have the answer {word}, which is read as no answer"
     if answer in own.columns.get("options", ()) and "question" in own.columns:
         yield f"options are sorted by their text, so that their order does not reveal {answer!r}"
     if own.first_option:
         yield f"the answers in {answer!r} count the options from 1"
         if count := sum(len(numbers_in(right)) > 1 for right, _ in answers_in(own, table)):
-            yield f"with several right options, which is read as without a label: {count}"
+            yield f"questions with several right options, which are read as unlabelled: {count}"
 
 
 def leak_note(own: OwnData, split: str, leaks: Sequence[Leak], count: int) -> str:
     """Return a note with the number of a split's rows that are also in train, and the first few."""
     same = sum(leak.is_same for leak in leaks)
-    named = ", ".join(f"{leak.row} is like train's {leak.train}" for leak in leaks[:MOST_NAMED])
+    named = ", ".join(f"{leak.row} (like {leak.train} of train)" for leak in leaks[:MOST_NAMED])
     more = f", and {len(leaks) - MOST_NAMED} more" if len(leaks) > MOST_NAMED else ""
     made = own.held_out and split == "dev"
-    split_here = ", although the split was made here: most texts are nearly equal" if made else ""
+    split_here = ", although dev was split off here; most texts are nearly equal" if made else ""
     return (
         f"LEAK: {len(leaks)} of {count} rows of {split} repeat rows of train{split_here} ({same} "
-        f"exactly, {len(leaks) - same} nearly): {named}{more}"
+        f"exactly, {len(leaks) - same} nearly), ids: {named}{more}"
     )

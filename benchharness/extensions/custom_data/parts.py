@@ -34,7 +34,7 @@ PART_BYTES, PART_ROWS = 2**19, 2048
 """Size of a part: in bytes of text, or in rows if the file is not read as text."""
 
 STDIN = "-"
-"""File name that means standard input, which must have a JSON object or a text per line."""
+"""File name that stands for standard input, which has one JSON object or one text per line."""
 
 Block = tuple[int, str, tuple[str, ...]]
 """A block of whole rows: the number of lines before it, its text, and notes on how it was decoded.
@@ -73,12 +73,12 @@ def _parts(name: str, how: Written) -> Iterator[Table]:
     if name == STDIN:
         stdin: Any = sys.stdin.buffer
         with reading(Path("stdin")):
-            # read1 returns the bytes that have arrived, so that rows are processed while others are
-            # still written.
+            # read1 returns the bytes that have arrived, so that rows are processed while later rows
+            # are still being written.
             yield from _lines(Path("stdin"), stdin.read1, how, is_text=None)
         return
     if not path.is_file():
-        raise DataError(f"{name} is no file of rows; - reads them from standard input.")
+        raise DataError(f"{name} is not a file: pass a file of rows, or - for standard input.")
     kind = kind_of(path)
     if kind == "parquet" and path.suffix == ".parquet":
         yield from _of_parquet(path, how)
@@ -105,11 +105,11 @@ def _has_whole_lines(head: bytes, encoding: str) -> bool:
     try:
         return "\n".encode(encoding or "utf-8") == b"\n"
     except (LookupError, UnicodeError):
-        return False  # an error names it when the file is read as a whole
+        return False  # unknown encodings are an error when the file is read as a whole
 
 
 def _has_lines(path: Path, kind: str, text: str) -> bool:
-    """Return whether a file with this beginning has a row per line; .json may be one document."""
+    """Return whether a file with this beginning has one row per line, unlike most .json files."""
     if kind != "json":
         return text_kind(kind, text) == "table"
     first, _, rest = text.lstrip().partition("\n")
@@ -118,7 +118,7 @@ def _has_lines(path: Path, kind: str, text: str) -> bool:
 
 
 def _has_texts(path: Path, how: Written) -> bool:
-    """Return whether a file has a text per line: one column without a name, or no columns."""
+    """Return whether a file has one text per line: no table, or one column without a name."""
     if how.no_header:
         return False
     try:
@@ -126,7 +126,8 @@ def _has_texts(path: Path, how: Written) -> bool:
     except DataError:
         with opened(path) as file:
             first, second = file.readline(), file.readline()
-        # A first line with a comma is a text, not a header, and so is the only line of a file.
+        # A first line with a comma or semicolon, or the only line of a file, is a text and not a
+        # header.
         return b"\t" not in first and (b"," in first or b";" in first or not second)
     names = [key_of(name) for name in table.columns]
     return table.has_header and len(names) == 1 and names[0] not in ONE_COLUMN
@@ -210,8 +211,8 @@ def _rows(path: Path, read: Read, how: Written) -> Iterator[Table]:
     def whole(block: bytes) -> int:
         if not quoted:
             return block.rfind(b"\n") + 1
-        # A quoted field may hold line breaks: a row ends with a line if the number of quotes up to
-        # there is even.
+        # A quoted field may contain line breaks. The end of a line is also the end of a row if the
+        # number of quotes before it is even.
         lines = block.split(b"\n")[:-1]
         sums = accumulate(line.count(b'"') for line in lines)
         ends = accumulate(len(line) + 1 for line in lines)

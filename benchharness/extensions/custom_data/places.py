@@ -66,8 +66,8 @@ def split_files(path: Path) -> dict[str, list[Place]]:
         return {"all": [*rows]}
     names = ", ".join(file.name for file in rows[:4]) or "no file of rows"
     raise DataError(
-        f"{path} has no train file (it holds {names}): call it train.csv, and the others dev and "
-        "test, or name one file; or give each class a folder of .txt files."
+        f"{path} has no train file (it has {names}): name the files train.csv, dev.csv and "
+        "test.csv, or use a single file, or one folder of .txt files per class."
     )
 
 
@@ -78,7 +78,7 @@ def _check_parts(path: Path, found: Mapping[str, Sequence[Place]]) -> None:
         is_one = len({re.sub(r"\d", "", file.name) for file in files}) == 1
         if not is_one and with_labels_apart(files) is None:
             both = " and ".join(file.name for file in files[:2])
-            raise DataError(f"{path} has {both}, which are both {split}: leave one of them there.")
+            raise DataError(f"{path} has {both}, which are both {split} files: remove one of them.")
 
 
 _LABELS = frozenset(("label", "labels", "solution", "solutions", "gold", "answers", "targets"))
@@ -136,7 +136,9 @@ def _archive(path: Path, _stamp: tuple[int, int]) -> Place:
 def children(folder: Place) -> list[Place]:
     """Return a folder's visible contents sorted by name; raise DataError if it cannot be read."""
     if not folder.is_dir():
-        raise DataError(f"the data file {str(folder)!r} does not exist: give a file or a folder.")
+        raise DataError(
+            f"the data file {str(folder)!r} does not exist: use an existing file or folder."
+        )
     return sorted(held(folder), key=lambda child: child.name)
 
 

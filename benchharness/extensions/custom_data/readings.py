@@ -89,12 +89,12 @@ def find_mapping(table: Table) -> ColumnMapping:
     names = ", ".join(map(repr, table.columns))
     if not any((c.is_text and not c.is_id) or c.is_list for c in columns):
         raise DataError(
-            f"{table.name} has no column of texts (it has {names}): --columns text=...,label=... "
-            "says which they are."
+            f"{table.name} has no column of texts (it has {names}): pass --columns "
+            "text=...,label=... to choose the columns."
         )
     raise DataError(
-        f"no column of {table.name} can be a label (it has {names}): expected one of few different "
-        "values or of numbers; --columns text=...,label=... says which it is."
+        f"no column of {table.name} can be a label (it has {names}): expected one with few "
+        "different values or with numbers; pass --columns text=...,label=... to choose one."
     )
 
 
@@ -122,7 +122,7 @@ def _mappings(table: Table) -> tuple[list[ColumnMapping], list[Column]]:
         found = next((list(r) for find in FINDERS if (r := list(find(columns)))), [])
         if found and found[0].kind == "tags":
             found += _named_labels(columns, found[0])
-    # Ticked boxes are the labels of a text, whatever other columns may be labels.
+    # Columns of ticked boxes are the labels of a text, even if other columns may be labels too.
     if table.ticked:
         found = [r for r in found if {*r.columns.get("labels", ())} == {*table.ticked}] or found
     _check_odd(table, columns, found)
@@ -159,7 +159,7 @@ def _made(table: Table, columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _named_labels(columns: Sequence[Column], tags: ColumnMapping) -> Iterator[ColumnMapping]:
-    """Yield mappings to columns with the name of a class, next to tags of the same text."""
+    """Yield mappings to a column that is named as a class, for texts that also have tags."""
     rest = [column for column in columns if column.name not in tags.columns["tags"]]
     for mapping in _labels(rest):
         (target,) = mapping.columns.get("label", ("",))[:1]
@@ -187,9 +187,9 @@ def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMa
         row, value = odd
         text = next((c.name for c in columns if c.is_text), "COLUMN")
         raise DataError(
-            f"{table.place(row)} has {value!r} in the column {column.name!r}, where nearly all "
-            "others are numbers: leave the cell empty, or give --columns "
-            f"text={text},label={column.name} if these are classes."
+            f"{table.place(row)} has {value!r} in the column {column.name!r}, in which nearly "
+            "all other values are numbers: empty the cell, or pass --columns "
+            f"text={text},label={column.name} if the values are classes."
         )
 
 
@@ -197,8 +197,8 @@ def check_header(table: Table, columns: Sequence[Column]) -> None:
     """Raise DataError if the first line of a table is a row rather than names of its columns."""
     if is_row_above(table, columns):
         raise DataError(
-            f"line 1 of {table.name} is a row and no names: give --no-header, which numbers the "
-            "columns from 1, or write their names above it."
+            f"line 1 of {table.name} is a row instead of column names: pass --no-header, which "
+            "numbers the columns from 1, or insert a line with their names."
         )
 
 
@@ -232,12 +232,12 @@ def split_column(table: Table) -> str:
     """
     for name, values in table.columns.items():
         found = dict.fromkeys("" if value is None else str(value) for value in values)
-        # Vertex AI's is "aiplatform.googleapis.com/ml_use".
+        # Vertex AI calls this column "aiplatform.googleapis.com/ml_use".
         key = key_of(name)
         if (key not in NAMED["split"] and not key.endswith("mluse")) or len(found) < 2:
             continue
         splits = {value: split_of(value) for value in found}
-        # A column "set" or "fold" whose values name no split, such as 0 to 4, is no split column.
+        # A column "set" or "fold" without names of splits, such as 0 to 4, is not a split column.
         if not any(splits.values()) and key_of(name) not in ("split", "splits"):
             continue
         odd = [value for value, split in splits.items() if not split]
@@ -245,8 +245,8 @@ def split_column(table: Table) -> str:
         if odd or len(set(splits.values())) < len(splits) or "train" not in splits.values():
             raise DataError(
                 f"{table.name} has {', '.join(map(repr, odd or splits))} in the column {name!r}: "
-                f"expected train and one word each for {' and '.join(list(SPLIT_NAMES)[1:])}; "
-                "rename the values, or take the column out."
+                f"expected train, and one value each for {' and '.join(list(SPLIT_NAMES)[1:])}; "
+                "rename the values, or remove the column."
             )
         return name
     return ""
@@ -294,7 +294,7 @@ def _spans(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 def _placed(
     texts: Sequence[Column], columns: Sequence[Column], question: Column
 ) -> tuple[Column, Column, Column] | None:
-    """Find columns of contexts, answers and their positions by content, whatever their names."""
+    """Find columns of contexts, answers and answer positions by their content, not their names."""
     places = [c for c in columns if c.is_whole or (c.is_list and set(map(len, c.known)) == {2})]
     whole = [c for c in texts if c is not question and c.mean_words > SHORT_WORDS]
     for context, answer, start in product(whole, texts, places):
@@ -323,7 +323,7 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         return
     # Words are a list, or a text with as many words as there are tags.
     texts = [c for c in columns if c.mean_words > 1]
-    # Objects of a word and its tag became the columns "tokens.text" and "tokens.ner".
+    # Objects with a word and its tag were split into the columns "tokens.text" and "tokens.ner".
     inner = next(
         (c for c in lists if re.fullmatch(r"(tokens|words)\.(text|word|form)", c.name)), None
     )
@@ -401,14 +401,14 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     rest = [column for column in columns if column is not word]
     tags = [c for c in rest if c.key in NAMED["tags"] and len(c.distinct) <= MOST_CLASSES]
     entities = [c for c in tags if spelling_of(Counter(map(str, c.known))).kinds]
-    # Such as "Sentence #", "sent_id", "doc", "s" and "utterance".
+    # Columns such as "Sentence #", "sent_id", "doc", "s" and "utterance".
     numbers = [c for c in rest if c not in tags and re.match("sent|doc|s$|utt", c.key)]
     sentence = [c for c in numbers if _tells_apart(c)]
     if entities and not sentence:
         raise DataError(
-            f"the rows have a word ({word.name!r}) and its tag ({entities[0].name!r}), and nothing "
-            "says where a sentence ends: --columns sentence=...,words=...,tags=... names a column "
-            "with the sentence's number."
+            f"each row has a word ({word.name!r}) and its tag ({entities[0].name!r}), but no "
+            "column shows where a sentence ends: pass --columns sentence=...,words=...,tags=... to "
+            "choose a column with the number of the sentence."
         )
     for tag in entities or tags:
         for number in sentence[:1]:
@@ -416,7 +416,7 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _tells_apart(column: Column) -> bool:
-    """Return whether a column has a value per sentence: on all of its words, or on the first."""
+    """Return whether a column has a value per sentence, at every word or only at the first."""
     # On the first word alone: "Sentence: 1", "", "", "Sentence: 2", ...
     on_first = column.values[0] in column.known and len(column.known) == len(column.distinct)
     if len(column.known) < len(column.values) and on_first:
@@ -458,7 +458,7 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 def _nearly_all(found: Iterable[bool]) -> bool:
-    """Return whether all but a few are true; the few are reported when the rows are read."""
+    """Return whether nearly all values are true; exceptions are reported when rows are read."""
     every = list(found)
     return sum(every) >= (1 - FEW_ODD) * len(every)
 
@@ -498,7 +498,7 @@ def _are_answers(answer: Column, options: Sequence[Column]) -> bool:
     rows = zip(answer.values, *(column.values for column in options), strict=True)
     pairs = [(right, given) for right, *given in rows if right not in (None, "")]
     first = first_number(pairs)
-    # 1 may be "Answer 1" or, counted from 0, the second option: no row decides.
+    # 1 may mean "Answer 1" or, counted from 0, the second option. No row shows which.
     if not first and options[0].head[-1] == "1" and 0 not in (answer.numbers or [0]):
         return False
     # With two options a mistake cannot be distinguished from a column about something else.
@@ -516,8 +516,8 @@ def _distractors(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     rows = zip(answer.values, *(column.values for column in wrong), strict=True)
     pairs = [(right, listed(others)) for right, *others in rows if right not in (None, "")]
     most = max((len(others) for _, others in pairs), default=0)
-    # Answers with no more different values than options are letters or numbers; and an answer that
-    # occurs among the others cannot be right if these are wrong.
+    # If there are no more different answers than options, the answers are letters or numbers. An
+    # answer that is also one of the wrong options cannot be right.
     is_one = most > 1 and len(answer.distinct) > most + 1
     if is_one and _nearly_all(right not in others for right, others in pairs):
         yield from _choice(columns, [*wrong, answer], answer)
@@ -535,8 +535,8 @@ def _choice(
     texts = [column for column in rest if column.is_text]
     question = _called(rest, "question") or _whole(texts)
     if question is None:
-        # Options do not make a plain class, whichever text is the question: with several texts the
-        # user is asked.
+        # With options the task is a multiple choice. If several texts may be the question, the user
+        # is asked.
         for text in texts:
             yield _mapping("choice", question=text, options=options, keys=keys, answer=answer)
         return
@@ -702,8 +702,8 @@ def _check_answers(columns: Sequence[Column], used: Collection[str], *, is_named
     if asked is not None and names and not is_named:
         raise DataError(
             f"the questions in {asked.name!r} have answers or options in {' and '.join(names)} "
-            "that fit neither a span of a context nor a choice: --columns names the columns, such "
-            "as text=...,label=... for a class."
+            "that fit neither a span of a context nor a choice: choose columns with --columns, "
+            "such as text=...,label=... for a class."
         )
 
 
@@ -747,7 +747,7 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
 
 
 TITLES = ("title", "headline", "heading")
-"""Last word in the name of a column of titles."""
+"""Words with which the names of columns of titles end."""
 
 
 def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Column]:
@@ -759,20 +759,21 @@ def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Col
     titles = [part[-1] in TITLES for part in parts]
     if sorted(titles) == [False, True]:
         title, body = texts[titles.index(True)], texts[titles.index(False)]
-        # A body is longer than its title. Explanations and answers, which reveal labels, are none.
+        # A body is longer than its title. Explanations and answers, which reveal labels, are not
+        # bodies.
         if title.mean_words < body.mean_words and body.key not in NAMED["why"] | NAMED["answer"]:
             by_key |= {"title": title, "body": body}
     return by_key
 
 
 def _texts(columns: Sequence[Column]) -> list[Column]:
-    """Return the columns of texts: of prose if there is any, else of words."""
+    """Return the columns of texts: those with prose if there are any, else those with words."""
     texts = [column for column in columns if column.is_text and column.key not in NAMED["label"]]
-    # Remarks on some rows, and facts on their origin, are texts only if no other column is.
+    # Remarks on some rows, and facts about their origin, are texts only if no other column is.
     texts = list(filter(_is_of_most_rows, texts)) or texts
     if any(column.mean_words > SHORT_WORDS for column in texts):
         return [column for column in texts if column.mean_words > NAME_WORDS]
-    # Texts of a word or two, in a column that is named as a text.
+    # Texts of one or two words count if their column is named as a text.
     named = [c for c in columns if c.key in {"text", "sentence", "review", "word", "term"}]
     return texts or [c for c in named if c.numbers is None and not c.is_list]
 
@@ -837,7 +838,7 @@ def _label_roles(column: Column) -> tuple[str, ...]:
         return _number_roles(column)
     is_bool = all(isinstance(value, bool) for value in column.known)
     are_tags = _are_sentences_of_tags(column)
-    # Three numbers between commas are not a decimal.
+    # Three numbers separated by commas are not one decimal number.
     are_several = any(len(found) > 2 for found in _sets_in(column.distinct))
     if not (is_bool or are_tags) and (are_several or separator_of(column.known)):
         return ("labels",)
@@ -951,8 +952,8 @@ def separator_of(values: Sequence[Any]) -> str:
         several = sum(len(found) > 1 for found in parts)
         short = all(0 < len(part.split()) <= SHORT_WORDS for part in counts)
         whole = len(set(known))
-        # The share of values with several parts is at most 1, so that there may be as many
-        # different parts as whole values if any value has several.
+        # The added share of values with several parts is at most 1: if there are such values, there
+        # may be as many different parts as different values.
         is_new = len(counts) < whole + several / len(parts)
         repeats = min(counts.values()) > 1 or len(counts) < len(parts) / 3
         alone = {found[0] for found in parts if len(found) == 1}
@@ -976,6 +977,6 @@ FINDERS: tuple[Finder, ...] = (
     _options_in_rows,
     _labels,
 )
-"""Functions that yield mappings. The first function that yields any is used, so layouts that only
-one kind of task has come first.
+"""Functions that yield mappings. The first function that yields any is used, so functions for
+layouts that only one kind of task has come first.
 """

@@ -35,7 +35,7 @@ BESIDE = ("group", VERDICT)
 
 
 class Shape(NamedTuple):
-    """Roles that a kind of task needs and allows, and its names in errors and in notes."""
+    """Needed and allowed roles of a kind of task, its name in errors (said) and notes (head)."""
 
     needed: tuple[str, ...]
     allowed: tuple[str, ...]
@@ -96,7 +96,7 @@ def parse_roles(words: str) -> dict[str, tuple[str, ...]]:
         role, equals, names = (each.strip() for each in part.partition("="))
         if not (equals and role and names) or role in columns:
             raise BenchError(
-                f"--columns {words!r} is not role=column, each role once, such as "
+                f"--columns {words!r} is not a list of role=column, with each role once, such as "
                 "--columns text=review,label=stars."
             )
         columns[role] = tuple(name.strip() for name in names.split("+"))
@@ -115,11 +115,13 @@ def mapping_of(columns: Columns, words: str) -> ColumnMapping:
         if set(shape.needed) <= given <= {*shape.needed, *shape.allowed}:
             return ColumnMapping(kind=kind, columns=columns)
     known = "; ".join(" ".join(n) for n in (*(s.needed for s in SHAPES.values()), LONG_CHOICE))
-    raise BenchError(f"the roles of --columns {words!r} make no task: expected one of {known}.")
+    raise BenchError(
+        f"the roles in --columns {words!r} do not fit any task: expected one of {known}."
+    )
 
 
 def listed(given: Sequence[Any]) -> list[Any]:
-    """Return the options of a row, without missing ones; a column has one option or a list."""
+    """Return the options of a row, without missing ones; each column has one option or a list."""
     every = [each for one in given for each in (one if isinstance(one, list) else [one])]
     return [each for each in every if each not in (None, "")]
 

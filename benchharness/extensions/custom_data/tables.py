@@ -62,17 +62,17 @@ from benchharness.tasks.sources.formats import content_of, fields_of
 from benchharness.tasks.sources.source import Place
 
 MOST_BYTES = 2 * 2**30
-"""Maximum size of a file. It is read as a whole, which takes several times its size in memory."""
+"""Maximum size of a file in bytes; reading a file takes several times its size in memory."""
 
 
 # Reading a file.
 
 
 def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = False) -> Table:
-    """Read the rows of a file, of the parts of a file one after the other, or of a folder.
+    """Read the rows of a file, of a file in several parts, or of a folder.
 
     Args:
-        files: The file, the parts of one file, or a file of texts and the file of their labels.
+        files: The file, the parts of one file in order, or a file of texts and a file of labels.
         encoding: The encoding of the files; "" to detect it.
         no_header: Whether line 1 of a table is a row, so that its columns are numbered from 1.
 
@@ -90,7 +90,10 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
         return _with_labels(first, tables[1])
     for table in tables[1:]:
         if list(table.columns) != list(first.columns):
-            raise DataError(f"{table.name} has other columns than {first.name}.")
+            raise DataError(
+                f"{table.name} has different columns than {first.name}: all parts of a file need "
+                "the same columns."
+            )
     # Lines are counted from 1 in each part, so ids begin with the number of the part: "0:7", "1:7".
     return replace(
         first,
@@ -110,9 +113,10 @@ def _with_labels(texts: Table, labels: Table) -> Table:
     rows = {str(value): row for row, value in enumerate(labels.columns.get(key, ()))}
     if not key or len(rows) < len(labels.ids):
         raise DataError(
-            f"{labels.name} has no one column whose different values tell which rows of "
-            f"{texts.name} its labels are of (both have {', '.join(map(repr, common)) or 'none'}): "
-            "put them into one file."
+            f"the labels in {labels.name} cannot be matched to the rows of {texts.name}: the files "
+            "must share exactly one column, whose values differ in all rows of the labels (they "
+            f"share {', '.join(map(repr, common)) or 'none'}); or put texts and labels into one "
+            "file."
         )
     places = [rows.get(str(value)) for value in texts.columns[key]]
     more = {
@@ -120,7 +124,10 @@ def _with_labels(texts: Table, labels: Table) -> Table:
         for name, values in labels.columns.items()
         if name != key
     }
-    said = f"the labels of {texts.name} are those of {labels.name}, by {key!r}"
+    said = (
+        f"the labels for {texts.name} are read from {labels.name}; rows are matched by the column "
+        f"{key!r}"
+    )
     notes = (*texts.notes, *labels.notes, said)
     return replace(texts, columns={**texts.columns, **more}, notes=notes)
 
@@ -128,7 +135,8 @@ def _with_labels(texts: Table, labels: Table) -> Table:
 @lru_cache(maxsize=4)
 def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -> Table:
     """Read a file; the result is cached, because a run reads a file once for each split."""
-    # A member of an archive has the stamp (1, 0): in an empty one the readers find no rows.
+    # A member of an archive always has the stamp (1, 0), so an empty member passes this check. Its
+    # reader then finds no rows.
     if stamp[0] == 0:
         raise DataError(f"{path.name} is empty: expected rows.")
     _check_size(path, stamp[0])
@@ -136,19 +144,23 @@ def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -
     within = "" if kind else _kind_within(path, encoding)
     if not (kind or within):
         raise DataError(
-            f"{path.name} has an ending that no reader knows: expected {', '.join(ENDINGS)}, any "
-            "of them in .gz or .zip, or a folder of .txt files for each class."
+            f"{path.name} is not in a supported format: expected one of the endings "
+            f"{', '.join(ENDINGS)}, any of them in .gz or .zip, or one folder of .txt files per "
+            "class."
         )
     try:
         return _as_table(path, kind or within, encoding, is_said=not within, no_header=no_header)
     except MemoryError as error:
         raise DataError(
-            f"{path.name} does not fit into memory: give fewer rows, or more memory."
+            f"{path.name} does not fit into memory: use fewer rows, or provide more memory."
         ) from error
 
 
 def _as_table(path: Place, kind: str, encoding: str, *, is_said: bool, no_header: bool) -> Table:
-    """Read the table in a file of this kind; `is_said` is whether the ending shows the kind."""
+    """Read a file in this format into a table.
+
+    `is_said` is whether the file's ending shows the format.
+    """
     notes: tuple[str, ...] = ()
     if kind in FOLDERS:
         rows: Table | Lines = FOLDERS[kind](path, encoding)
@@ -165,8 +177,10 @@ def _as_table(path: Place, kind: str, encoding: str, *, is_said: bool, no_header
 
 
 def refuse_no_header(path: Place) -> None:
-    """Raise BenchError, because --no-header is for tables and the file is not one."""
-    raise BenchError(f"--no-header is of tables, and {path.name} is none: leave it out.")
+    """Raise BenchError, because --no-header was passed for a file that is not a table."""
+    raise BenchError(
+        f"--no-header applies to tables only, and {path.name} is not a table: remove the option."
+    )
 
 
 def _of_text(
@@ -174,12 +188,15 @@ def _of_text(
 ) -> tuple[Table | Lines, tuple[str, ...]]:
     """Return the rows of a text file, and notes on how it was read.
 
-    `is_said` is whether the file's ending shows the kind.
+    `is_said` is whether the file's ending shows the format.
     """
     text, notes = text_of(path, _content(path), encoding)
     kind = text_kind(kind, text)
     if not is_said:
-        notes = (*notes, f"{path.name} is read as {SAID[kind]}, for its ending says nothing of it")
+        notes = (
+            *notes,
+            f"{path.name} is read as {SAID[kind]}, which was detected from its content",
+        )
     if kind == "table":
         text, count = without_comments(path, text)
         said = f"lines at the top of {path.name} that begin with # are read as comments: {count}"
@@ -190,14 +207,14 @@ def _of_text(
 def _check_size(path: Place, size: int) -> None:
     if size > MOST_BYTES:
         raise DataError(
-            f"{path.name} has {size / 1e9:.1f} GB and is read as a whole, which takes several "
-            f"times as much memory: give at most {MOST_BYTES / 1e9:.1f} GB of it."
+            f"{path.name} has {size / 1e9:.1f} GB, but at most {MOST_BYTES / 1e9:.1f} GB can be "
+            "read, because the whole file is loaded into memory: use fewer rows."
         )
 
 
 @contextmanager
 def reading(path: Place) -> Iterator[None]:
-    """Context manager that raises DataError if its block fails to read or unpack a file."""
+    """Context manager that converts errors of reading or unpacking a file to DataError."""
     try:
         yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -208,7 +225,7 @@ def reading(path: Place) -> Iterator[None]:
 
 @contextmanager
 def opened(path: Place) -> Iterator[IO[bytes]]:
-    """Context manager that opens a file as bytes, unpacks a .gz, and raises errors as `reading`."""
+    """Context manager that opens a file as bytes, and unpacks a .gz; errors are DataErrors."""
     with reading(path), ExitStack() as stack:
         file: Any = path.open("rb") if isinstance(path, Path) else BytesIO(content_of(path))
         stack.enter_context(file)
@@ -227,7 +244,7 @@ def _content(path: Place, *, is_text: bool = True) -> bytes:
         parts = [file.read(HEAD_BYTES)]
         each, size = cells_per_byte(parts[0]) if is_text else 0.0, len(parts[0])
         whole = path.stat().st_size if isinstance(path, Path) else 0
-        check_memory(path, whole, each * whole)  # a .gz becomes larger
+        check_memory(path, whole, each * whole)  # checked again below, because a .gz grows
         while more := file.read(CHUNK_BYTES):
             parts.append(more)
             size += len(more)
@@ -237,7 +254,7 @@ def _content(path: Place, *, is_text: bool = True) -> bytes:
 
 
 def _class_folders(folder: Place, encoding: str) -> Table:
-    """Read a text per file, labelled with its folder's name; texts in "unsup" have no label."""
+    """Read one text per file, and label it with the name of its folder, unless that is "unsup"."""
     rows: list[tuple[str, Any]] = []
     notes: list[str] = []
     for place in (child for child in children(folder) if child.is_dir()):
@@ -247,19 +264,19 @@ def _class_folders(folder: Place, encoding: str) -> Table:
             notes += said
             rows.append((f"{place.name}/{path.name}", {"text": text.strip(), "label": label}))
     if rows and all(is_object(row["text"]) for _, row in rows):
-        raise DataError(f"{folder} has JSON in its .txt files, where the text of a class is meant.")
+        raise DataError(f"{folder} has JSON in its .txt files: expected a plain text in each file.")
     return replace(objects_table(folder, rows, "file"), notes=tuple(notes[:3]))
 
 
 def _class_lines(folder: Place, encoding: str) -> Table:
-    """Read a text per line, or the rows of tables, labelled with the class in the file's name."""
+    """Read one text per line, or rows of tables, and label them with the class in the file name."""
     found = class_files(folder)
     if any(kind_of(path) == "table" for path in found.values()):
         whole = read_table([*found.values()], encoding)
         if "label" in whole.columns:
             raise DataError(
-                f"{folder.name} has a file for each class, and in them a column 'label': put the "
-                "rows into one file, train.csv."
+                f"{folder.name} has one file per class, but these files also have a column "
+                "'label': put all rows into one file, train.csv."
             )
         # The id of a row begins with the number of its file: "0:7".
         classes = list(found)
@@ -277,7 +294,7 @@ def _class_lines(folder: Place, encoding: str) -> Table:
 
 
 def _brat(folder: Place, encoding: str) -> Table:
-    """Read a text per file, with the spans from the annotation file next to it."""
+    """Read one text per file, with the spans from the brat annotation file of the same name."""
     rows: list[tuple[str, Any]] = []
     notes: list[str] = []
     left: Counter[str] = Counter()
@@ -296,7 +313,7 @@ def _brat(folder: Place, encoding: str) -> Table:
 
 
 def _scored(folder: Place, encoding: str) -> Table:
-    """Read a pair of texts per line, with the score in the same line of another file."""
+    """Read a pair of texts from each line, and its score from the same line of another file."""
     rows: list[tuple[str, Any]] = []
     notes: tuple[str, ...] = ()
     for pairs, scores in scored_files(folder).items():
@@ -305,8 +322,8 @@ def _scored(folder: Place, encoding: str) -> Table:
         lines, numbers = (text.removesuffix("\n").split("\n") for text, _ in found)
         if len(lines) != len(numbers):
             raise DataError(
-                f"{pairs.name} has {len(lines)} lines and {scores.name} {len(numbers)}: expected a "
-                "line with the score, which may be empty, for each pair."
+                f"{pairs.name} has {len(lines)} lines, but {scores.name} has {len(numbers)}: "
+                "expected one line per pair, with its score or empty."
             )
         for number, (line, score) in enumerate(zip(lines, numbers, strict=True), start=1):
             one, tab, rest = line.removesuffix("\r").partition("\t")
@@ -314,7 +331,7 @@ def _scored(folder: Place, encoding: str) -> Table:
                 raise DataError(f"{pairs.name} line {number} has no tab between two texts.")
             texts = {"sentence1": one, "sentence2": rest.partition("\t")[0]}
             rows.append((f"{pairs.name}:{number}", {**texts, "score": score.strip() or None}))
-    said = f"the scores of {folder.name} are those of the files gs, line by line"
+    said = f"the scores in {folder.name} are read from the .gs. files, line by line"
     return replace(objects_table(folder, rows, "line"), notes=(said, *notes[:3]))
 
 
@@ -335,7 +352,7 @@ FOLDERS: Mapping[str, Callable[[Place, str], Table]] = {
 
 
 def _kind_within(path: Place, encoding: str) -> str:
-    """Detect the kind of a file with an unknown ending by its text; "" if it has no rows."""
+    """Detect the format of a file with an unknown ending by its text; "" if none is recognized."""
     try:
         text, _ = text_of(path, _content(path), encoding)
     except DataError:
@@ -355,7 +372,7 @@ def _kind_within(path: Place, encoding: str) -> str:
 
 
 def text_kind(kind: str, text: str) -> str:
-    """Return the kind of a text, which may be more specific than the file's ending tells.
+    """Return the format of a text, which may be more specific than the file's ending suggests.
 
     Columns of words (CoNLL) differ from tables by the empty lines between sentences.
     """
@@ -373,7 +390,8 @@ def text_kind(kind: str, text: str) -> str:
     is_even = bool(blank) and len(widths) == 1 and widths != {1}
     if kind == "text":
         return "conll" if is_even else "table"
-    # A .tsv is a table, unless nearly every field is a single word and sentences have several.
+    # A .tsv is a table, unless nearly every field is a single word and sentences have more than two
+    # lines on average.
     fields = [field for line in said for field in line.split("\t")]
     are_words = sum(" " in field for field in fields) < 0.1 * len(fields)
     are_columns = is_even and are_words and len(said) > 2 * blank
@@ -402,10 +420,10 @@ def delimiter_of(path: Place, text: str) -> tuple[str, int]:
 
 
 def without_comments(path: Place, text: str) -> tuple[str, int]:
-    """Replace lines with "#" above a table by empty lines; return the new text and their count.
+    """Blank the comment lines above a table; return the new text and the number of comments.
 
-    Empty lines keep the numbers of the lines below. A line such as "#id" directly above rows with
-    equally many fields has the names of the columns, and is kept.
+    Empty lines keep the numbers of the lines below. A line such as "#id", directly
+    above rows with equally many fields, is kept: it has the names of the columns.
     """
     lines = text.split("\n")
     top = list(takewhile(lambda line: not line.strip() or line.startswith("#"), lines))
@@ -433,7 +451,7 @@ def _without_total(path: Place, rows: Lines) -> tuple[Lines, tuple[str, ...]]:
     is_total = bool(words) and bool(_TOTAL.fullmatch(words[0].rstrip(":")))
     if not is_total or len(words) > len(last) / 2 or Column("", words[1:] or [0]).numbers is None:
         return rows, ()
-    return rows[:-1], (f"left out of {path.name}: line {number}, which is a total",)
+    return rows[:-1], (f"left out of {path.name}: line {number}, a row of totals",)
 
 
 def check_widths(path: Place, rows: Lines, header: Sequence[Any], delimiter: str) -> None:
@@ -441,16 +459,17 @@ def check_widths(path: Place, rows: Lines, header: Sequence[Any], delimiter: str
     for number, fields in rows:
         if len(fields) != len(header):
             raise DataError(
-                f"{path.name} line {number} has {len(fields)} fields where line 1 has "
-                f"{len(header)}: it is cut at {DELIMITERS[delimiter]}; quote texts that hold one."
+                f"{path.name} line {number} has {len(fields)} fields, but line 1 has "
+                f"{len(header)}: fields are separated by {DELIMITERS[delimiter]}, so put quotes "
+                "around texts that contain one."
             )
 
 
 def _delimiter(path: Place, text: str) -> str:
     """Return the delimiter that gives the first rows equally many fields.
 
-    If several delimiters do, or none does, the most frequent one in the first line, outside of
-    quotes, is chosen.
+    If several delimiters do, or none, return the most frequent one in the first line, outside of
+    quotes.
     """
     # Delimiters within quotes do not count: "Rome, in winter" or "he said ""no, never""".
     bare = re.sub(r'"(?:[^"]|"")*"', "", text.lstrip("\r\n").partition("\n")[0])
@@ -467,7 +486,7 @@ def _delimiter(path: Place, text: str) -> str:
 
 
 def _of_lines(path: Place, rows: Lines, *, no_header: bool) -> Table:
-    """Make a table from rows, with names from the first lines or, with `no_header`, numbers."""
+    """Make a table from rows, whose columns are named in the first lines or else are numbered."""
     if not no_header:
         return _with_names(path, named_table(path, rows))
     header: Sequence[Any] = rows[0][1] if rows else []
@@ -515,7 +534,7 @@ def _with_names(path: Place, table: Table) -> Table:
         if not is_several and (column, first, table.has_header) != ("1", 1, False):
             continue
         found = [[names[int(n) - first] for n in v.split(",")] if v else None for v in values]
-        said = f"the classes in column {column} of {path.name} are named by the lines of "
+        said = f"the names of the classes in column {column} of {path.name} are the lines of "
         return replace(
             table,
             columns={**table.columns, column: found if is_several else [v and v[0] for v in found]},
@@ -551,14 +570,14 @@ def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
     # Sheets may have columns at the right that are empty and without a name.
     empty = {n for n, name in enumerate(header) if name == "" and not any(f[n] for _, f in body)}
     kept = [n for n in range(len(header)) if n not in empty]
-    is_index = sum(header[n] == "" for n in kept) == 1  # the index of pandas
+    is_index = sum(header[n] == "" for n in kept) == 1  # pandas' index, without a name
     header = [header[n] if header[n] != "" or is_index else f"unnamed {n + 1}" for n in kept]
     body = [(number, [f[n] for n in kept]) for number, f in body]
     doubled = [name for name, count in Counter(header).items() if count > 1]
     if doubled:
         raise DataError(
-            f"{path.name} line 1 names the column {doubled[0]!r} twice: rename one, or say "
-            "--no-header where line 1 is a row."
+            f"{path.name} line 1 names the column {doubled[0]!r} twice: rename one of them, "
+            "or pass --no-header if line 1 is a row."
         )
     columns = {name: [fields[at] for _, fields in body] for at, name in enumerate(header)}
     ids = [str(number) for number, _ in body]
@@ -580,17 +599,18 @@ def table_rows(
     Raises:
         DataError: A quote is not closed, or a row is malformed.
     """
-    # No splitlines: a text may hold any other line break of Unicode, such as U+2028.
+    # Not splitlines, which also splits at Unicode line breaks within texts, such as U+2028.
     lines = text.removesuffix("\n").split("\n")
-    # With tabs a quote is mostly text: `csv` would read all lines up to the next quote as a field.
+    # In files with tabs a quote is usually a part of the text, but `csv` would read all lines up to
+    # the next quote as one field.
     if delimiter == "\t" and not (has_quotes(lines) if is_quoted is None else is_quoted):
         for number, line in enumerate(lines, start=above + 1):
             if line.strip("\r"):
                 yield number, line.removesuffix("\r").split("\t")
         return
-    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # a field may be a book
+    csv.field_size_limit(max(len(text), csv.field_size_limit()))  # a field may be very long
     reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    # A quoted field may hold line breaks: a row begins below the last line of the one before.
+    # A quoted field may contain line breaks: a row begins below the last line of the previous row.
     before = 0
     try:
         for fields in reader:
@@ -598,7 +618,8 @@ def table_rows(
                 yield above + before + 1, fields
             before = reader.line_num
     except csv.Error as error:
-        # An open quote runs on to the next one, some lines below, or to the end of the file.
+        # Without its end, a quoted field extends to a quote some lines below, or to the end of the
+        # file.
         start = before + 1
         place = f"{path.name} line {above + start}"
         if "unexpected end" in str(error) or reader.line_num > start + 1:
@@ -606,14 +627,15 @@ def table_rows(
             column = _open_quote(line, delimiter)
             raise DataError(f"{place} column {column} opens a quote that is not closed.") from error
         raise DataError(
-            f"{place} is not a row of a table ({error}): double the quotes in it."
+            f"{place} cannot be read as a row of a table ({error}): write each quote within a "
+            "text twice."
         ) from error
 
 
 def has_quotes(lines: Sequence[str]) -> bool:
     """Return whether quotes delimit fields in a file with tabs.
 
-    Fields that begin with a quote must end with one, unless numbers of tabs differ between lines.
+    Fields that begin with a quote must end with one, unless lines have different numbers of tabs.
     """
     quoted = [f for line in lines for f in line.rstrip("\r").split("\t") if f.startswith('"')]
     whole = sum(len(f) > 1 and f.endswith('"') and f.count('"') % 2 == 0 for f in quoted)
@@ -632,14 +654,14 @@ SAID = {
     "table": "a table",
     "json": "JSON",
     "xml": "XML",
-    "conll": "columns of words",
-    "webanno": "WebAnno's TSV",
-    "fasttext": "fastText's lines",
-    "at": "texts with a label behind @",
-    "pubtator": "PubTator's documents",
-    "tagged": "words with their tags behind them",
+    "conll": "CoNLL columns",
+    "webanno": "WebAnno TSV",
+    "fasttext": "fastText lines",
+    "at": "texts that end in @ and a label",
+    "pubtator": "PubTator documents",
+    "tagged": "words followed by their tags",
 }
-"""Names of text layouts in notes for the user."""
+"""Names of text formats in notes for the user, keyed by format."""
 
 READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
     "table": _delimited,
@@ -662,7 +684,7 @@ def reading_parquet(path: Place) -> Iterator[Any]:
     """Context manager that yields pyarrow's `parquet`; a damaged file raises DataError."""
     from pyarrow import parquet  # noqa: PLC0415  (half a second)
 
-    with _reading_arrow(f"{path.name} is not whole Parquet: write it again."):
+    with _reading_arrow(f"{path.name} is not a valid Parquet file: write it again."):
         yield parquet
 
 
@@ -672,7 +694,7 @@ def _reading_arrow(else_said: str) -> Iterator[None]:
 
     try:
         yield
-    except MemoryError:  # Arrow's error of this name too
+    except MemoryError:  # also Arrow's MemoryError
         raise
     except (OSError, ValueError, ArrowException) as error:
         raise DataError(else_said) from error
@@ -682,10 +704,10 @@ def _parquet(path: Place, content: bytes) -> Table:
     with reading_parquet(path) as parquet:
         said = parquet.read_metadata(BytesIO(content))
         size = sum(said.row_group(n).total_byte_size for n in range(said.num_row_groups))
-        # Runs of equal values take nearly no space in the file, but at least a byte each in memory.
+        # Repeated values take nearly no space in the file, but at least a byte each in memory.
         cells = said.num_rows * said.num_columns
         check_memory(path, max(size, cells), cells)
-        # Texts stay dictionary-encoded, so that memory is checked before each row has its own text.
+        # Texts stay dictionary-encoded, so that memory can be checked before they are expanded.
         schema = said.schema.to_arrow_schema()
         texts = [column.name for column in schema if str(column.type) in _TEXTS]
         file = parquet.ParquetFile(BytesIO(content), read_dictionary=texts)
@@ -696,7 +718,7 @@ def _arrow(path: Place, content: bytes) -> Table:
     """Read a file in Arrow's format, as `Dataset.save_to_disk` or Feather writes it."""
     from pyarrow import ipc  # noqa: PLC0415  (half a second)
 
-    with _reading_arrow(f"{path.name} is not a whole file of Arrow: save it again."):
+    with _reading_arrow(f"{path.name} is not a valid Arrow file: save it again."):
         if not content.startswith(b"ARROW1"):
             stream = ipc.open_stream(BytesIO(content))
             return _of_arrow(path, stream.schema, stream)
@@ -739,13 +761,13 @@ def _unpacked_bytes(column: Any) -> int:
 
 
 def _python_values(path: Place, name: str, batches: Iterable[Any], place: int) -> list[Any]:
-    """Return a column's values; raise DataError if Python lacks one, such as the year 50,000."""
+    """Return a column's values; raise DataError for one that Python cannot represent."""
     try:
         return [value for batch in batches for value in batch.column(place).to_pylist()]
     except (OverflowError, ValueError) as error:
         raise DataError(
-            f"{path.name} has a value in column {name!r} that cannot be read ({error}): leave the "
-            "column out, or write it as text."
+            f"{path.name} has a value in column {name!r} that cannot be read ({error}): remove the "
+            "column, or store it as text."
         ) from error
 
 
@@ -758,7 +780,7 @@ def label_names(schema: Any) -> dict[str, Sequence[str]]:
             name: names for name, each in features.items() if (names := names_of(each)) is not None
         }
     except (AttributeError, ValueError, RecursionError):
-        return {}  # metadata of another writer
+        return {}  # written by another program
     return found
 
 
@@ -771,8 +793,8 @@ def _workbook(path: Place, content: bytes) -> Table | Lines:
         from openpyxl import load_workbook  # noqa: PLC0415  (an extra)
     except ImportError:
         raise DataError(
-            f"{path.name} is an Excel workbook, which takes openpyxl: pip install "
-            "'benchharness[xlsx]', or save the sheet as CSV."
+            f"{path.name} is an Excel workbook, and openpyxl is not installed: run pip "
+            "install 'benchharness[xlsx]', or save the sheet as CSV."
         ) from None
     try:
         with ZipFile(BytesIO(content)) as packed:
@@ -782,7 +804,7 @@ def _workbook(path: Place, content: bytes) -> Table | Lines:
     except (DataError, MemoryError):
         raise
     except Exception as error:  # the parsers of zip and XML raise many types
-        raise DataError(f"{path.name} is no whole workbook: save the sheet as CSV.") from error
+        raise DataError(f"{path.name} is not a valid workbook: save the sheet as CSV.") from error
     held = {title: rows for title, rows in sheets.items() if any(map(any, rows))}
     return _of_sheets(path, {title: _filled(rows) for title, rows in held.items()})
 
@@ -797,13 +819,13 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
     """Return the rows of the only sheet that is a table, or of all sheets if each is a split."""
     tables = {title: rows for title, rows in sheets.items() if _is_sheet_of_rows(rows)}
     if len(tables) > 1 and not any(map(split_of, tables)):
-        # Code books and notes may be tables too, but make no task.
+        # Code books and notes may be tables too, but no task fits them.
         readable = {
             title: rows
             for title, rows in tables.items()
             if count_readings(read_cells(named_table(path, rows)))
         }
-        # A legend is small, and has other columns.
+        # A legend is small, and its first column differs from the largest sheet's.
         largest = max(tables.values(), key=len)
         most = min(MOST_LEGEND, 0.1 * len(largest))
         large = {t: r for t, r in tables.items() if len(r) > most or r[0][1] == largest[0][1]}
@@ -814,17 +836,20 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
         others = ", ".join(repr(title) for title in sheets if title not in chosen)
         if not others:
             return rows
-        said = f"{path.name}: the sheet {next(iter(chosen))!r} is read, and not {others}"
+        said = f"{path.name}: the sheet {next(iter(chosen))!r} is read; ignored: {others}"
         return named_table(path, next(iter(chosen.values())), (said,))
     splits = {title: split_of(title) for title in tables}
     parts = {title: named_table(path, rows) for title, rows in tables.items()}
     heads = {tuple(map(str, part.columns)) for part in parts.values()}
     is_split = len(heads) == 1 and len(set(splits.values()) - {""}) == len(tables)
     if not is_split or "train" not in splits.values():
-        raise DataError(f"{path.name} has the sheets {', '.join(sheets)}: save one of them as CSV.")
+        raise DataError(
+            f"it is not clear which sheet of {path.name} has the rows ({', '.join(sheets)}): save "
+            "one of them as CSV."
+        )
     names = [*next(iter(parts.values())).columns]
     if "split" in names:
-        raise DataError(f"{path.name} has sheets and a column named as splits: leave one out.")
+        raise DataError(f"{path.name} has a sheet for each split and a column 'split': remove it.")
     columns = {name: [v for part in parts.values() for v in part.columns[name]] for name in names}
     columns["split"] = [splits[title] for title, part in parts.items() for _ in part.ids]
     ids = [f"{title}:{n}" for title, part in parts.items() for n in part.ids]

@@ -3,7 +3,7 @@
 Spans may be written B-PER and I-PER (IOB1, IOB2), with the letters E, S, L, U or M (IOBES, BILOU,
 BMES), with another separator, in small letters, with the letter at the end (PER-B), as a letter
 alone (B, I), or, if most words are outside of spans, as a name alone (PER, PER, O). All of them
-become B- and I-.
+are converted to B- and I-.
 """
 
 import re
@@ -20,7 +20,7 @@ OUTSIDES = frozenset(("o", "0", "_", "-", "out", "outside", "none", "null", "nil
 """Tags of words outside of all spans, in lower case."""
 
 SPAN = "SPAN"
-"""Kind of spans whose tags are only a letter, such as "B"."""
+"""Label of spans whose tags are only a letter, such as "B"."""
 
 MOSTLY = 0.5
 """Minimum share of words outside of spans for bare names such as PER to be tags of spans."""
@@ -39,7 +39,7 @@ class Spelling(NamedTuple):
     """Scheme of tags that was detected in a file.
 
     Attributes:
-        kinds: The kinds of spans; empty if the tags are plain.
+        kinds: The labels of the spans, such as PER; empty if the tags do not mark spans.
         odd: Tags that do not follow the scheme of the others.
         said: A note for the user on an unusual spelling, or "".
     """
@@ -81,7 +81,7 @@ def to_iob(tag: str, kinds: Collection[str]) -> str | None:
 
 
 def kinds_of(labels: Sequence[str]) -> frozenset[str]:
-    """Return the kinds of spans in IOB labels; empty if any label is not an IOB tag."""
+    """Return the span labels, such as PER, in IOB tags; empty if any label is not an IOB tag."""
     if not all(label == OUTSIDE or label[:2] in ("B-", "I-") for label in labels):
         return frozenset()
     return frozenset(label[2:] for label in labels if label != OUTSIDE)
@@ -126,7 +126,7 @@ def _alone(tags: Mapping[str, int]) -> Spelling | None:
         found = _ALONE.fullmatch(tag)
         return (found[1], SPAN) if found else None
 
-    # If all tags are letters, every word is in a span, as in the segmentation of Chinese.
+    # If all tags are letters, every word is in a span, as in Chinese word segmentation.
     letters = {tag[0] for tag in tags if parts(tag)}
     is_whole = all(map(parts, tags)) and "B" in letters and bool(letters & set("IME"))
     return _spelled(tags, parts, has_outside=not is_whole)
@@ -164,8 +164,8 @@ def _by_name(tags: Mapping[str, int]) -> Spelling | None:
     if outside is None or not kinds or tags[outside] < MOSTLY * words:
         return None
     first = next(tag for tag in tags if tag in kinds)
-    said = f"tags such as {first} are read as spans, neighbours of one tag as one"
-    return Spelling(kinds, (), f"{said}: {outside} is outside")
+    said = f"tags such as {first} are read as spans, and neighbours with one tag as one span"
+    return Spelling(kinds, (), f"{said}; {outside} means outside of spans")
 
 
 def _are_mistakes(

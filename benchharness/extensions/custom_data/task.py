@@ -55,24 +55,24 @@ from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, TagTask, Tas
 
 @dataclass(frozen=True, kw_only=True)
 class OwnData:
-    """Definition of a task in a user's data, except for the location of files.
+    """Definition of a task on a user's data; it does not contain the paths of the data files.
 
     Attributes:
-        title: The file's name without its ending.
+        title: The name of the data file without its ending, or of the data set on the hub.
         kind: The kind of task (see roles.py).
-        columns: The names of the columns of each role.
+        columns: The names of the columns with each role, keyed by role.
         metrics: The values of `--metric`.
         labels: The names of classes, labels or tags, in the order of the logits.
         unseen: The labels that occur in dev or test but not in train. They are also in `labels`,
             and predictions for their rows count as wrong.
         scripts: The code and the best score of each metric that is a script, keyed by the value of
             `--metric`.
-        separator: The separator of several labels in a cell.
-        value_range: The lowest and the highest number, as in PairTask.
-        scale: The offset and the divisor that normalize a number, as in PairTask.
+        separator: The separator between the labels in a cell; "" if cells are lists.
+        value_range: The lowest and the highest number, for regression.
+        scale: The (offset, divisor) with which a number is learned as (number - offset) / divisor.
         no_answer: Whether a question may have no answer in its context.
         first_option: The number that an answer uses for the first option, 0 or 1.
-        splits: The hub's name of each split; the names are empty for files.
+        splits: The name of each split on the hub, or "" for files; keyed by train, dev and test.
         held_out: The share of train that becomes dev if the data have no dev; else 0.
         encoding: The encoding of the files if the user gave it.
         no_header: Whether line 1 of a table is a row.
@@ -80,8 +80,8 @@ class OwnData:
         hub: The hub's repository with the rows; "" for files.
         config: The config of the repository.
         revision: The commit of the repository.
-        digits: The digits in the task's name, if they cannot be computed any more because the paths
-            of scripts were removed from the definition; else "".
+        digits: The digits in the task's name; "" if they are computed from this definition. That
+            is not possible any more after the paths of scripts were removed.
     """
 
     title: str
@@ -108,7 +108,7 @@ class OwnData:
 
     @property
     def name(self) -> str:
-        """Task name "TITLE-DIGITS/TITLE"; the digits distinguish tasks with the same title."""
+        """Name "TITLE-DIGITS/TITLE", in which the digits distinguish tasks with the same title."""
         text = json.dumps(self.to_json(), sort_keys=True)
         digits = self.digits or hashlib.sha256(text.encode()).hexdigest()[:6]
         return f"{self.title}-{digits}/{self.title}"
@@ -126,7 +126,7 @@ class OwnData:
 
     @property
     def code(self) -> list[Code]:
-        """Code of other authors that the metrics run."""
+        """Third-party code that the metrics run."""
         return codes_of(self.metrics, self.scripts)
 
     @property
@@ -159,7 +159,9 @@ class OwnData:
             if own.digits and not re.fullmatch("[0-9a-f]{6}", own.digits):
                 raise ValueError(own.digits)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise DataError(f"the stored definition of a task is damaged: {error!r}.") from error
+            raise DataError(
+                f"the stored definition of a task is damaged and cannot be read: {error!r}."
+            ) from error
         return own
 
 
@@ -169,8 +171,8 @@ class OwnData:
 def define(data: Mapping[str, Any]) -> Task:
     """Build and register the task of a stored definition, or return the registered task.
 
-    A definition whose digits are computed replaces a registered one whose digits are given: the
-    latter has lost the paths of its scripts, or was forged to look like this one.
+    A definition whose digits are computed replaces a registered one whose digits are stored,
+    because the latter has lost the paths of its scripts, or was forged to look like this one.
     """
     own = OwnData.from_json(data)
     known = TASKS.get(own.name)
@@ -183,7 +185,7 @@ def add(task: Task) -> Task:
     """Register a task on a user's data as a suite of its own, and return the registered task."""
     if task.suite not in SUITES:
         cells = {task.name: tuple(metric.name for metric in task.metrics)}
-        rule = ScoreRule(name=f"score of {task.title}", cells=cells, cite="what --metric says")
+        rule = ScoreRule(name=f"score of {task.title}", cells=cells, cite="the task's metric")
         add_suite(
             Suite(name=task.suite, title=task.title, tasks=(task.name,), rule=rule, cite=""), [task]
         )
@@ -223,7 +225,10 @@ def own_task(own: OwnData, name: str = "") -> Task:
 
 
 def _is_incomplete(split: str, example: Example) -> bool:
-    """Return whether a row of train or dev lacks a text or label, or is unlearnable in train."""
+    """Return whether a row of train or dev is left out, because it lacks a text or a label.
+
+    Rows of train are also left out if their answer cannot be learned.
+    """
     traits = example.traits
     unlearnable = split == "train" and traits.is_unlearnable
     return not split.startswith("test") and (example.is_hidden or traits.is_blank or unlearnable)
@@ -264,7 +269,7 @@ def _of_split(own: OwnData, split: str, place: Path | None) -> Table:
     (name,) = own.columns[SPLIT]
     if name not in table.columns:
         raise no_column(table, name)
-    # A held-out dev consists of rows of train.
+    # If dev is held out, its rows come from the train split.
     wanted = "train" if split == "dev" and own.held_out else split
     found = table.columns[name]
     return table.take([row for row, value in enumerate(found) if split_of(str(value)) == wanted])
@@ -277,7 +282,7 @@ def _all_rows(own: OwnData, split: str, place: Path | None) -> Table:
     files = split_files(place)
     found = files.get(split) or files.get("all")
     if found is None:
-        raise DataError(f"{place} has no {split} file any more: put it back.")
+        raise DataError(f"the {split} file is missing in {place}: restore it.")
     return read_table(found, own.encoding, no_header=own.no_header)
 
 
@@ -291,30 +296,31 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
     examples = list(to_examples(own, table))
     whole = [e for e in examples if not _is_incomplete("train", e)]
     named = [table.columns[name] for name in own.columns.get("group", ())]
-    # An empty cell is no group: its rows need not stay together.
+    # Rows with an empty cell in the group column need not stay together.
     given = {n: v for values in named for n, v in zip(table.ids, values, strict=True) if v}
-    for is_near in (True, False):  # if most texts are nearly the same, group equal ones only
+    for is_near in (True, False):  # if most texts are near duplicates, group only equal ones
         groups = duplicate_groups(examples, given, is_near=is_near)
         dev_ids = _dev_of(own, whole, groups)
-        # Whole groups seldom add up to the share; with less than half of it they are too large.
+        # Whole groups rarely give exactly the wanted share. With less than half of it, the groups
+        # are too large.
         if len(dev_ids) >= own.held_out * len(whole) / 2:
             break
     dev = [example for example in examples if example.id in dev_ids]
     train = [example for example in examples if example.id not in dev_ids]
     if not dev or not train:
         raise DataError(
-            f"{table.name} cannot be split into train and dev ({len(whole)} rows of "
-            f"{len(set(groups.values()))} different texts or groups): give more of them, or a "
-            "folder with train and dev."
+            f"{table.name} cannot be split into train and dev, because its {len(whole)} rows have "
+            f"only {len(set(groups.values()))} different texts or groups: add more, or use a "
+            "folder with a train file and a dev file."
         )
     return train, dev
 
 
 def _dev_of(own: OwnData, whole: Sequence[Example], groups: Mapping[str, str]) -> set[str]:
-    """Choose the rows of dev, and return their ids."""
+    """Choose complete rows for the dev split, and return their ids."""
     held = set(sample(whole, max(1, round(own.held_out * len(whole))), lambda e: groups[e.id]))
     known = {label for n, e in enumerate(whole) if n not in held for label in e.traits.labels}
-    # A row goes back to train with the rest of its group.
+    # A row of dev whose label train lacks goes back to train, together with its group.
     back = {groups[whole[n].id] for n in held if not set(whole[n].traits.labels) <= known}
     return {whole[n].id for n in held if groups[whole[n].id] not in back}
 
@@ -352,7 +358,7 @@ def _folded(mapping: ColumnMapping, table: Table, *, may_hide: bool) -> Table:
     key: tuple[Any, ...] = ()
     for number, found in enumerate(zip(*(table.columns[name] for name in keys), strict=True)):
         if any(value not in (None, "") for value in found):
-            key = tuple(map(str, found))  # an empty cell continues the key above it
+            key = tuple(map(str, found))  # empty cells repeat the key of the row above
         # Rows of one key are one example, even if other rows are between them.
         rows.setdefault(key, []).append(number)
     folded = table.take([numbers[0] for numbers in rows.values()])
@@ -361,9 +367,9 @@ def _folded(mapping: ColumnMapping, table: Table, *, may_hide: bool) -> Table:
 
 
 def _shown(own: OwnData) -> Callable[[Any], Any]:
-    """Return a function that turns a hidden label into None and returns others unchanged."""
+    """Return a function that turns hidden labels into None and returns other values unchanged."""
     hidden = HIDDEN_LABELS - {*own.labels}
-    if own.kind == "number":  # -1 may be a plain number
+    if own.kind == "number":  # -1 may be a real value
         hidden = HIDDEN_LABELS if own.value_range and own.value_range[0] > -1 else frozenset()
 
     def shown(value: Any) -> Any:
@@ -376,10 +382,10 @@ def _shown(own: OwnData) -> Callable[[Any], Any]:
 
 
 HIDDEN_LABELS = frozenset(("-1", "-1.0", "-100", "?"))
-"""Values that mean a hidden label in a test split, unless they are labels in train."""
+"""Values of a test split that mean that a label is hidden, unless train has them as labels."""
 
 HIDDEN = ("label", "labels", "number", "tags", "answer", "start")
-"""Roles whose columns may be missing if rows need not have labels."""
+"""Roles of label columns, which may be missing where labels are not needed, as in a test split."""
 
 
 def _role_values(
@@ -391,7 +397,7 @@ def _role_values(
         is_optional = role in ("group", VERDICT) or (may_hide and role in HIDDEN)
         if len(there) < len(names) and not is_optional:
             raise no_column(table, next(name for name in names if name not in table.columns))
-        # A role whose column is missing has no values in any row, as in a test file without labels.
+        # A role with a missing column has no values in any row, as in a test file without labels.
         columns[role] = [table.columns[name] for name in there] if len(there) == len(names) else []
     for number in range(len(table.ids)):
         yield {role: [values[number] for values in each] for role, each in columns.items()}
@@ -401,7 +407,7 @@ def no_column(table: Table, name: str) -> DataError:
     """Return the error for a column that a table does not have."""
     names = ", ".join(map(repr, table.columns))
     hint = " (--no-header numbers them from 1)" if name.isdigit() and table.has_header else ""
-    return DataError(f"{table.name} has no column {name!r}: it has {names}{hint}.")
+    return DataError(f"{table.name} has no column {name!r}: its columns are {names}{hint}.")
 
 
 def _pair(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> PairExample:
@@ -415,8 +421,8 @@ def _pair(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -> 
 
 
 _NO_TEXTS = (["NULL"], ["\\N"])
-"""Values of a first text that mean that it is missing, as dumps of databases write them. In a
-second text, such as an aspect, they are kept."""
+"""Values of a first text that mean "missing" in database dumps. In a second text, such as an
+aspect, they are kept."""
 
 
 def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None:
@@ -426,12 +432,14 @@ def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None
     if len(values) > 1:
         flags = [_flag(value, place) for value in values]
         if sum(flags) != 1:
-            raise DataError(f"{place} has {sum(flags)} of the classes: expected one.")
-        # A column for each class: the label is the name of the one that holds 1.
+            raise DataError(
+                f"{place} has a 1 for {sum(flags)} of the classes: expected exactly one."
+            )
+        # There is a column per class: the label is the name of the column that holds 1.
         return own.columns["label"][flags.index(1)]
     found = label_parts(values[0], "\n") if values and isinstance(values[0], list) else values
     if len(found) > 1:
-        raise DataError(f"{place} has {len(found)} labels: expected one.")
+        raise DataError(f"{place} has {len(found)} labels: expected exactly one.")
     if not found or found[0] in (None, ""):
         return None
     label = class_name(found[0])
@@ -441,18 +449,18 @@ def _class(own: OwnData, row: Mapping[str, list[Any]], place: str) -> str | None
 
 _NO_LABELS = ("-", "--", "---", "?", "??", "n/a", "#n/a", "todo", "tbd", "unknown", *NULLS)
 """Values that mean "no label", in lower case: SNLI's "-" if its annotators did not agree, marks
-that programs write for nothing, and placeholders that people have yet to replace. "unknown" is a
-class unless another of these values occurs as well.
+that programs write into empty cells, and placeholders such as "TODO". "unknown" is a class unless
+another of these values occurs as well.
 """
 
 
 def may_be_no_label(name: str) -> bool:
-    """Return whether a label's name may mean "no label"; "none" and "NONE" are classes."""
+    """Return whether a label may mean "no label"; "none" and "NONE" do not, but "None" does."""
     return name.casefold() in _NO_LABELS or name == "None"
 
 
 def is_null(value: Any) -> bool:
-    """Return whether a cell has the mark of an empty cell in databases or pandas."""
+    """Return whether a cell is a mark such as "NULL" or "nan", by which programs mean "empty"."""
     return isinstance(value, str) and value.strip().lower() in NULLS
 
 
@@ -478,7 +486,8 @@ def _several(own: OwnData, row: Mapping[str, list[Any]], place: str) -> tuple[st
     if not values or values[0] is None or (is_null(values[0]) and values[0] not in own.labels):
         return None
     found = set(label_parts(values[0], own.separator))
-    # In the order of the logits; labels that the task lacks go last and are refused later.
+    # Sort labels in the order of the logits. Labels that the task lacks go last; they are an error
+    # later.
     order = {label: number for number, label in enumerate(own.labels)}
     return tuple(sorted(found, key=lambda label: (order.get(label, len(order)), label)))
 
@@ -494,7 +503,9 @@ def _flag(value: Any, place: str) -> int:
     word = str(value).strip().lower()
     if word in ("1", "1.0", "true", "0", "0.0", "false"):
         return int(word[0] in "1t")
-    raise DataError(f"{place} has {value!r} where 0 or 1 says whether a label is there.")
+    raise DataError(
+        f"{place} has {value!r} in a column that stands for a label or class: expected 0 or 1."
+    )
 
 
 def _number(own: OwnData, row: Mapping[str, list[Any]], place: str) -> float | None:
@@ -515,7 +526,7 @@ _LABELS: Mapping[str, Any] = {"class": _class, "labels": _several, "number": _nu
 
 
 def _joined(values: Sequence[Any], place: str) -> str:
-    """Return the text of a column, or the texts of several columns joined by blanks."""
+    """Return the text of a column, or the texts of several columns joined by spaces."""
     texts = [_text(value, place) for value in values]
     return texts[0] if len(texts) == 1 else " ".join(filter(None, texts))
 
@@ -524,7 +535,7 @@ def _text(value: Any, place: str) -> str:
     if value is None:
         return ""
     if isinstance(value, list | dict):
-        raise DataError(f"{place} has {type(value).__name__} where a text is expected.")
+        raise DataError(f"{place} has a value of type {type(value).__name__}: expected a text.")
     return str(value)
 
 
@@ -532,22 +543,28 @@ def _tagged(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -
     words, tags = row["words"][0], row["tags"][0] if row["tags"] else None
     words, tags = (fields_of(v) if isinstance(v, str) else v for v in (words, tags))
     if not isinstance(words, list) or not isinstance(tags, list | None):
-        raise DataError(f"{place} has no list of words with a list of tags.")
+        raise DataError(
+            f"{place} has no list of words, or its tags are not a list: expected two lists."
+        )
     if tags is not None and len(tags) != len(words):
-        raise DataError(f"{place} has {len(words)} words and {len(tags)} tags.")
+        raise DataError(
+            f"{place} has {len(words)} words but {len(tags)} tags: expected one tag per word."
+        )
     # A sentence without any tag is unlabelled; in other sentences a missing tag is a mistake.
     missing = [tag in (None, "") for tag in tags or ()]
     if any(missing) and not all(missing):
-        raise DataError(f"{place} has no tag for the word {words[missing.index(True)]!r}.")
+        raise DataError(
+            f"{place} has no tag for the word {words[missing.index(True)]!r}: tag every word."
+        )
     named = None if tags is None or any(missing) else tuple(map(class_name, tags))
-    # The task's labels decide, not those of one sentence: if any label is not an IOB tag, the tags
-    # stay unchanged.
+    # If any label of the task is not an IOB tag, the tags stay unchanged. The tags of this sentence
+    # alone do not decide it.
     if named is not None and (kinds := kinds_of(own.labels)):
         read = [to_iob(tag, kinds) for tag in named]
         if None in read:
             raise DataError(
-                f"{place} has the tag {named[read.index(None)]!r} among {', '.join(own.labels)}: "
-                "write it as one of them."
+                f"{place} has an unknown tag {named[read.index(None)]!r}: expected one of "
+                f"{', '.join(own.labels)}."
             )
         named = to_iob2([tag for tag in read if tag is not None])
     return TagExample(id=name, words=tuple(map(str, words)), tags=named)
@@ -560,27 +577,30 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
         texts = row["answer"][0]
         texts = texts if isinstance(texts, list) else [texts] if texts else []
         starts = row["start"][0] if row.get("start") else None
-        # A position may be a start and an end.
+        # A position may be a pair of start and end.
         if isinstance(starts, list) and (len(texts), len(starts)) == (1, 2):
             starts = starts[:1]
-        # A single start belongs to the single answer; without one each answer's first occurrence is
-        # meant.
+        # A number is the start of the only answer. Without a start, the first occurrence of each
+        # answer is used.
         starts = starts if isinstance(starts, list) else [starts] * len(texts)
         if len(starts) != len(texts):
-            raise DataError(f"{place} has {len(texts)} answers and {len(starts)} starts.")
+            raise DataError(
+                f"{place} has {len(texts)} answers but {len(starts)} starts: expected one per "
+                "answer."
+            )
         placed = [
             (str(text), find_answer(context, str(text), _start(start, place)))
             for text, start in zip(texts, starts, strict=True)
             if not (text in NO_ANSWERS and context.endswith(text))
         ]
-        # Answers that the context does not contain go last, because training uses the first.
+        # Answers that the context lacks go last, because training uses the first answer.
         found = tuple(sorted(placed, key=lambda answer: answer[1] < 0))
     question = _text(row["question"][0], place)
     return SpanExample(id=name, question=question, context=context, answers=found)
 
 
 NO_ANSWERS = ("ANSWERNOTFOUND", "CANNOTANSWER")
-"""Answers to unanswerable questions in SubjQA and QuAC, which append them to each context."""
+"""Answers to unanswerable questions in SubjQA and QuAC, whose contexts end with them."""
 
 
 def _start(value: Any, place: str) -> int:
@@ -590,11 +610,13 @@ def _start(value: Any, place: str) -> int:
     try:
         return int(value)
     except (TypeError, ValueError):
-        raise DataError(f"{place} has the start {value!r}: expected a whole number.") from None
+        raise DataError(
+            f"{place} has the start {value!r} of an answer: expected a whole number."
+        ) from None
 
 
 def answers_in(own: OwnData, table: Table) -> list[tuple[Any, Sequence[Any]]]:
-    """Return the answers that name options by numbers or texts, each with its options.
+    """Return the (answer, options) of each row whose answer is given by number, letter or text.
 
     The list is empty if each row is an option, or if options have keys.
     """
@@ -605,12 +627,12 @@ def answers_in(own: OwnData, table: Table) -> list[tuple[Any, Sequence[Any]]]:
 
 
 def _asked(own: OwnData, row: Mapping[str, list[Any]]) -> tuple[Any, Sequence[Any]]:
-    """Return a row's answer and its options."""
+    """Return the answer and the options of a multiple-choice row."""
     right, given = row["answer"][0] if row["answer"] else None, row["options"]
     right = right[0] if isinstance(right, list) and len(right) == 1 else right
     if "question" in row and {*own.columns["answer"]} < {*own.columns["options"]}:
-        # The right option has its own column, so without sorting it would always be at the same
-        # place.
+        # The right option has a column of its own. Without sorting it would always be at the same
+        # position.
         return right, sorted(listed(given), key=str)
     is_list = len(given) == 1 and isinstance(given[0], list | None)
     return right, given[0] or () if is_list else given
@@ -623,17 +645,18 @@ def _chosen(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -
         flags = [_flag(value, place) for value in row["label"][0]] if row["label"] else ()
         gold = tuple(n for n, flag in enumerate(flags) if flag) if flags else None
         if gold == ():
-            raise DataError(f"{place} begins a question of which no option is right.")
+            raise DataError(f"{place} begins a question without a right option: mark one with 1.")
     else:
         right, options = _asked(own, row)
         keys = row["keys"][0] if row.get("keys") else None
-        # Several right options are treated as a missing label.
+        # An answer that names several right options is treated as a missing label.
         is_one = right not in (None, "") and not (own.first_option and len(numbers_in(right)) > 1)
         found = place_of(right, options, keys, own.first_option) if is_one else None
         if found is None and is_one:
             raise DataError(
-                f"{place} has the answer {right!r}, which is none of its {len(options)} options: "
-                f"expected one of them, its number from {own.first_option}, or its letter."
+                f"{place} has the answer {right!r}, which matches none of its {len(options)} "
+                f"options: expected the text of an option, its number (from {own.first_option}) or "
+                "its letter."
             )
         gold = None if found is None else (found,)
     return ChoiceExample(

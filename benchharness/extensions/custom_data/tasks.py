@@ -1,4 +1,4 @@
-"""The functions of `benchharness.tasks.custom.CustomTasks`, which the core calls."""
+"""Functions of the interface `benchharness.tasks.custom.CustomTasks`, which the core calls."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -32,8 +32,8 @@ def parquet_files(rows: Any) -> Mapping[str, bytes]:
     splits = {split_of(str(name)): table for name, table in tables.items()}
     if "" in splits or len(splits) < len(tables):
         raise BenchError(
-            f"data_file has {', '.join(map(str, tables))}: expected rows, or rows by the names "
-            "train, dev and test, each once."
+            f"data_file has the splits {', '.join(map(str, tables))}: expected one table, or "
+            "different tables named train, dev and test."
         )
     try:
         return {split: frame_of(table).to_parquet(index=False) for split, table in splits.items()}

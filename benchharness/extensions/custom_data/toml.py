@@ -46,7 +46,7 @@ def read_task(file: Path) -> tuple[Task, Mapping[str, Any]]:
     try:
         said = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise BenchError(f"{file} is no TOML file that can be read: {error}.") from error
+        raise BenchError(f"{file} cannot be read as TOML: {error}.") from error
     # Whether values fit together is only checked if they have the right types.
     mistakes = list(_mistakes(said)) or list(_misfits(said))
     if mistakes:
@@ -68,13 +68,13 @@ def _mistakes(said: Mapping[str, Any]) -> Iterator[str]:
     """Yield the mistakes in the keys and in the types of their values."""
     for key, value in said.items():
         if key not in KEYS:
-            yield f"{key!r} means nothing, expected {', '.join(KEYS)}"
+            yield f"{key!r} is not a known key, expected one of {', '.join(KEYS)}"
         elif not isinstance(value, KEYS[key][0]):
             yield f"{key} is {value!r}, expected {KEYS[key][1]}"
     for key in {"name", "columns"} - set(said):
-        yield f"it has no {key}, expected {KEYS[key][1]}"
+        yield f"its {key} is missing, expected {KEYS[key][1]}"
     if ("data" in said) == ("hub" in said):
-        yield "it must have either data or hub, which say where the rows are"
+        yield "it must have either data or hub, the source of the rows"
 
 
 def _misfits(said: Mapping[str, Any]) -> Iterator[str]:
@@ -85,22 +85,22 @@ def _misfits(said: Mapping[str, Any]) -> Iterator[str]:
     if "hub" in said and HUB.fullmatch(said["hub"]) is None:
         yield f"hub is {said['hub']!r}, expected {KEYS['hub'][1]}"
     if any(str(word).startswith(EVALUATE) for word in said.get("metrics", ())):
-        yield "metrics name a script, which only a plugin in Python can (`bench run --write-task`)"
+        yield "metrics of the evaluate library need a plugin in Python (`bench run --write-task`)"
     try:
         kind = mapping_of(_columns(said), said["name"]).kind
     except BenchError as error:
         yield str(error).removesuffix(".")
         return
     if kind not in ("class", "number", "choice"):
-        yield f"its columns make a task of {kind}, which takes a plugin (`bench run --write-task`)"
+        yield f"its columns define a {kind} task, which needs a plugin (`bench run --write-task`)"
     if kind == "class" and len(set(map(str, said.get("labels", ())))) < 2:
-        yield f"its labels are missing, expected {KEYS['labels'][1]}"
+        yield f"its labels are missing or too few, expected {KEYS['labels'][1]}"
     bounds = said.get("range", ())
     if kind == "number" and not (
         # By type, because `isinstance` accepts booleans as integers.
         len(bounds) == 2 and all(type(end) in (int, float) for end in bounds)
     ):
-        yield f"its range is missing, expected {KEYS['range'][1]}"
+        yield f"its range is missing or malformed, expected {KEYS['range'][1]}"
 
 
 def _columns(said: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

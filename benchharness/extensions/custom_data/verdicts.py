@@ -1,6 +1,7 @@
 """Leave out rows that a tool or a person rejected, ignored or did not finish.
 
-The column with the role `verdict` has a word for each row; a note counts the rows left out.
+The column with the role `verdict` has a word for each row, such as "accept" or "rejected". A note
+counts the rows that are left out.
 """
 
 from collections import Counter
@@ -24,7 +25,7 @@ _BY_REASON = {
 SAID: Mapping[str, str] = {
     word: reason for reason, words in _BY_REASON.items() for word in words.split()
 }
-"""Words, in lower case, for which a row is left out, each with its reason in the note."""
+"""Reasons to leave a row out, as notes show them, keyed by the verdict in lower case."""
 
 _COUNTED = """
     accept accepted valid validated approved approve submitted completed complete confirmed done
@@ -49,7 +50,7 @@ _OF_TOOLS = frozenset(("isconfirmed", "isapproved"))
 _YES_OR_NO = frozenset(("true", "false", "yes", "no", "1", "0"))
 _PRODIGY = frozenset(("accept", "reject", "ignore"))
 _RESPONSES = ".responses.status"
-"""End of the name of Argilla's column for the status of each answer."""
+"""Suffix of the name of Argilla's column with the status of each answer."""
 
 
 def verdict_column(table: Table) -> tuple[str, bool]:
@@ -81,7 +82,7 @@ def _is_of_tool(table: Table, name: str, words: set[str]) -> bool:
 
 
 def beside_responses(table: Table, column: str) -> set[str]:
-    """Return Argilla's other columns for a question, such as annotators and suggestions."""
+    """Return the names of Argilla's other columns on a question, such as its annotators."""
     question = column.removesuffix(_RESPONSES)
     starts = (f"{question}.responses.", f"{question}.suggestion")
     found = {name for name in table.columns if name.startswith(starts)} | {"status"}
@@ -101,7 +102,7 @@ def _word(value: Any) -> str:
 
 
 def _reason(value: Any) -> str:
-    """Return the reason to leave a row out; "" if it, or at least one of its answers, counts."""
+    """Return the reason to leave a row out; "" if any of its verdicts accepts it."""
     found = [SAID.get(_word(each), "") for each in _each(value)]
     return "" if not all(found) or not found else found[0]
 
@@ -142,7 +143,7 @@ def accepted(table: Table, column: str, label: str = "") -> Table:
     kept = set(rows)
     left = Counter(_reason(value) for row, value in enumerate(verdicts) if row not in kept)
     said = ", ".join(f"{count} {reason}" for reason, count in left.items())
-    notes = (f"left out of {table.name}: {said} ({column})",) if left else ()
+    notes = (f"left out of {table.name}: {said} (column {column})",) if left else ()
     return replace(table, columns=columns, notes=(*table.notes, *notes)).take(rows)
 
 
@@ -153,7 +154,7 @@ def _agreed(place: str, answers: Any, verdicts: Any) -> Any:
     kept = [a for a, v in zip(answers, _each(verdicts), strict=True) if _word(v) not in SAID]
     if any(answer != kept[0] for answer in kept):
         raise DataError(
-            f"{place} has {len(kept)} answers that differ: keep one of each row, such as those of "
-            "one person."
+            f"{place} has {len(kept)} answers that differ: keep only one per row, such as those "
+            "of one annotator."
         )
     return kept[0] if kept else None

@@ -23,7 +23,7 @@ speech; and the pattern of the first column in lines that are not plain words.
 
 
 def read_conll(path: Place, text: str) -> Table:
-    """Read columns of words, with an empty line after each sentence."""
+    """Read CoNLL columns, with one word per line and an empty line after each sentence."""
     rows: list[tuple[str, Any]] = []
     lines = text.split("\n")
     comments = _comments(lines)
@@ -31,7 +31,8 @@ def read_conll(path: Place, text: str) -> Table:
     kept = ("" if number in comments else line for number, line in enumerate(lines))
     width = 0
     for found in sentences_of(kept):
-        # CoNLL-U also has contractions, whose words follow, and words that are not in the text.
+        # CoNLL-U also has lines for contractions, whose words follow, and for words that the text
+        # lacks.
         words = [
             w for w in found if len(w.columns) != CONLLU or not NO_WORD.fullmatch(w.columns[0])
         ]
@@ -102,14 +103,14 @@ def ends_in_labels(text: str) -> bool:
     labels: Counter[str] = Counter()
     for line in filter(str.strip, text.split("\n")):
         found = _AT.fullmatch(line)
-        if found is None or len(labels) > _MOST_AT:  # mostly after the first line
+        if found is None or len(labels) > _MOST_AT:  # usually decided by the first line
             return False
         labels[found[2]] += 1
     return 1 < len(labels) <= min(_MOST_AT, labels.total() // 3)
 
 
 def read_at(path: Place, text: str) -> Table:
-    """Read a text from each line, and its label behind the last @."""
+    """Read a text from each line, and its label after the last @."""
     found = [(str(n), _AT.fullmatch(line)) for n, line in enumerate(text.split("\n"), start=1)]
     rows = [(n, {"text": match[1], "label": match[2]}) for n, match in found if match]
     return objects_table(path, rows, "line")
@@ -148,11 +149,11 @@ def sign_of_tags(text: str) -> str:
 
 
 def _tags_behind(words: Sequence[str], sign: str) -> set[str]:
-    """Return the tags behind a separator; empty if too few words have one, or tags are too many."""
+    """Return the tags after a separator; empty if too few words have one, or tags vary too much."""
     parts = [word.rpartition(sign) for word in words]
     tags = [tag for word, _, tag in parts if word and _TAGS[sign].fullmatch(tag)]
     is_whole = len(tags) >= NEARLY_ALL * len(words)
-    # There are more different words than tags.
+    # Tagged texts have more different words than tags.
     is_few = len({*tags}) <= min(MOST_TAGS, len(words) / 5, len({word for word, _, _ in parts}))
     return {*tags} if is_whole and is_few else set()
 
@@ -166,8 +167,8 @@ def read_tagged(path: Place, text: str) -> Table:
             f"{w}{s}{tag}" for w, s, tag in parts if not (w and _TAGS[sign].fullmatch(tag))
         ]:
             raise DataError(
-                f"{path.name} line {number} has no tag behind {bare[0][:60]!r}: expected one behind"
-                f" the last {sign!r} of each word."
+                f"{path.name} line {number} has no tag after {bare[0][:60]!r}: expected a tag "
+                f"after the last {sign!r} of each word."
             )
         if parts:
             words, _, tags = zip(*parts, strict=True)
@@ -193,4 +194,4 @@ LINES: Mapping[str, Callable[[str], Any]] = {
     "at": ends_in_labels,
     "tagged": sign_of_tags,
 }
-"""Predicates that recognize the layouts of plain text."""
+"""Functions that recognize a layout of plain text by its content, keyed by layout."""

@@ -117,7 +117,7 @@ not included.
 _RULE = ScoreRule(
     name="LexGLUE-3",
     cells={task.name: ("micro_f1",) for task in LEXGLUE_TASKS},
-    cite="benchharness: the mean micro-F1 of LexGLUE's three tasks of long documents",
+    cite="benchharness: the mean micro-F1 of LexGLUE's three tasks with long documents",
 )
 
 TASKS = LEXGLUE_TASKS

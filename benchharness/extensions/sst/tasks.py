@@ -53,7 +53,7 @@ def _phrases(tree: str) -> list[_Phrase]:
             break
     rest = _PART.sub("", tree).strip()
     if opened or rest or not found or (found[-1].start, found[-1].end) != (0, len(tree)):
-        raise ValueError(f"{tree[:60]!r} is no tree such as '(3 (2 A) (3 word))'")
+        raise ValueError(f"{tree[:60]!r} is not a tree such as '(3 (2 A) (3 word))'")
     return found
 
 

@@ -14,10 +14,10 @@ from benchharness.loggers import LoggedRun, Value
 
 
 class TensorBoard:
-    """Logger that writes a folder of event files per run, without TensorFlow or torch."""
+    """Logger that writes one folder of event files per run, without TensorFlow or torch."""
 
     def __init__(self, folder: Path) -> None:
-        self.place = str(folder / "tensorboard")  # for --logdir
+        self.place = str(folder / "tensorboard")  # shown as the --logdir to open
         self._events: Any = import_module("tensorboard.summary.writer.event_file_writer")
         self._event: Any = import_module("tensorboard.compat.proto.event_pb2")
         self._scalar: Any = import_module("tensorboard.plugins.scalar.summary_v2")
@@ -55,7 +55,7 @@ class TensorBoard:
 
 
 class Wandb:
-    """Logger with a W&B run per job, in the project $WANDB_PROJECT or "benchharness".
+    """Logger that writes one W&B run per job, to the project $WANDB_PROJECT or "benchharness".
 
     It sends only what is logged: no code, console output or facts about the machine. Without a
     login and without WANDB_MODE it writes files for `wandb sync`.
@@ -110,7 +110,9 @@ class Wandb:
 
 
 class Mlflow:
-    """Logger with an MLflow run per job, in experiment $MLFLOW_EXPERIMENT_NAME or "benchharness".
+    """Logger that writes one MLflow run per job.
+
+    The experiment is $MLFLOW_EXPERIMENT_NAME or "benchharness".
 
     The runs are sent to $MLFLOW_TRACKING_URI, or stored in mlflow.db in the given folder.
     """
@@ -168,7 +170,7 @@ def _no_colon(name: str) -> str:
 
 
 class Trackio:
-    """Logger with a trackio run per job, in the project $TRACKIO_PROJECT or "benchharness".
+    """Logger that writes a trackio run per job to the project $TRACKIO_PROJECT or "benchharness".
 
     The runs are stored in $TRACKIO_DIR or below the Hugging Face cache, unless $TRACKIO_SPACE_ID
     names a Space.

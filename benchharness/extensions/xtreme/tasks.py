@@ -45,7 +45,7 @@ from benchharness.tasks.task import (
 )
 
 MINI = "mini"
-"""Language code of the mini data that are used for all languages without mini rows."""
+"""Language code of the mini data, which are used for languages without mini rows of their own."""
 
 REVISIONS = {
     "facebook/xnli": "b8dd5d7af51114dbda02c0e3f6133f332186418e",
@@ -156,7 +156,7 @@ XNLI = _task(
     cite="Conneau et al., XNLI: Evaluating Cross-lingual Sentence Representations, EMNLP 2018",
 )
 
-NOT_TRANSLATED = "sentences that nobody translated (NS) count like others"
+NOT_TRANSLATED = "sentences that were not translated (NS) are scored like others"
 
 
 def _paraphrase(row: Row) -> PairExample:
@@ -183,7 +183,7 @@ PAWSX = _task(
 )
 
 
-NO_LANGUAGE = "words without a language before them are left out, as by XTREME's script"
+NO_LANGUAGE = "words without a language code are left out, as by XTREME's script"
 
 
 def _words(rows: Sequence[Row]) -> list[Row]:
@@ -204,7 +204,7 @@ def _words(rows: Sequence[Row]) -> list[Row]:
             words, tags = zip(*kept, strict=True)
             found.append({**row, "tokens": [*words], "ner_tags": [*tags]})
     if left_out and not found:
-        raise ValueError("no word has a language before it, such as 'de:Bonn'")
+        raise ValueError("no word begins with a language code, as in 'de:Bonn'")
     if left_out:
         found[0] = {**found[0], ODDITIES: [NO_LANGUAGE] * left_out}
     return found
@@ -331,7 +331,7 @@ def _begins_with_language(row: Row) -> str | None:
     name = text(row, "id").partition("-")[0]
     known = {each.partition(":")[2]: each.partition(":")[0] for each in _TYDI.split()}
     if name != MINI and name not in known:
-        raise ValueError(f"the question id {row['id']!r} begins with no language of TyDi QA")
+        raise ValueError(f"the question id {row['id']!r} does not begin with a language of TyDi QA")
     return known.get(name)
 
 

@@ -83,7 +83,7 @@ def test_cell_that_is_not_a_list_is_an_error_with_its_line(odd, said, tmp_path):
     for columns in ("", "text=text,labels=tags", "text=text,label=tags"):
         with pytest.raises(DataError) as caught:
             find_own(path, columns=columns)
-        assert said in str(caught.value) or "a piece of something" in str(caught.value)
+        assert said in str(caught.value) or "only a part of a label" in str(caught.value)
 
 
 # Numbers and options.
@@ -114,17 +114,23 @@ def test_labels_in_two_unicode_forms_are_one_label(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        (["Bug", "bug", "other"], "2 labels differ only in case, and are several: Bug, bug"),
+        (
+            ["Bug", "bug", "other"],
+            "2 labels differ only in case, but are treated as different labels: Bug, bug",
+        ),
         (
             ["TRUE", "True", "true", "FALSE", "false"],
-            "5 labels differ only in case, and are several: ",
+            "5 labels differ only in case, but are treated as different labels: ",
         ),
         (
             ["pos", "pos\u200b", "neg"],
-            "2 labels differ only in case, blanks or letters that look alike",
+            "2 labels differ only in case, spaces or look-alike letters",
         ),
-        (["very good", "very\u00a0good", "bad"], "2 labels differ only in case, blanks or letters"),
-        (["pos", "\uff50os", "neg"], "2 labels differ only in case, blanks or letters"),
+        (
+            ["very good", "very\u00a0good", "bad"],
+            "2 labels differ only in case, spaces or look-alike letters",
+        ),
+        (["pos", "\uff50os", "neg"], "2 labels differ only in case, spaces or look-alike letters"),
         (["pos", "neg"], None),
     ],
 )
@@ -195,7 +201,7 @@ def test_some_labels_of_a_test_file_may_be_hidden(tmp_path):
 def test_dev_split_without_any_train_label_is_an_error(tmp_path):
     table(tmp_path, [["text", "label"], *TWO], "train.csv")
     table(tmp_path, [["text", "label"], *([sentence(n), -1] for n in range(9))], "dev.csv")
-    with pytest.raises(DataError, match=r"no label of dev\.csv is one of train's: it has -1"):
+    with pytest.raises(DataError, match=r"dev\.csv has no label that .* train: its labels are -1"):
         find_own(str(tmp_path))
 
 
@@ -203,7 +209,7 @@ def test_actual_share_of_the_held_out_dev_split_is_reported(tmp_path):
     rows = [[sentence(n), "ab"[n % 2], "one" if n < 78 else f"user{n}"] for n in range(80)]
     path = table(tmp_path, [["text", "label", "user"], *rows])
     said = " ".join(find_own(path, columns="text=text,label=label,group=user").sentences)
-    assert "rows: 78 train, 2 dev; dev is 2% of rows.csv (and not 20%: " in said
+    assert "rows: 78 train, 2 dev; dev is 2% of rows.csv (instead of 20%: " in said
 
 
 def test_texts_with_contradicting_labels_are_counted(tmp_path):
@@ -220,7 +226,7 @@ def test_rows_rejected_in_a_verdict_column_are_skipped(tmp_path):
     rows = [[sentence(n), "ab"[n % 2], "rejected" if n % 5 == 0 else "ok"] for n in range(60)]
     path = table(tmp_path, [["text", "label", "state"], *rows])
     found = find_own(path, columns="text=text,label=label,verdict=state")
-    assert "left out of rows.csv: 12 rejected (state)" in found.sentences
+    assert "left out of rows.csv: 12 rejected (column state)" in found.sentences
     ids = {int(e.id) - 2 for split in ("train", "dev") for e in examples(found, split)}
     assert ids == {n for n in range(60) if n % 5}
     assert OwnData.from_json(json.loads(json.dumps(found.task.definition))) == found.own
@@ -233,7 +239,7 @@ def test_verdicts_of_an_annotation_tool_count_without_a_column_option(tmp_path):
     ]
     (tmp_path / "r.jsonl").write_text(as_jsonl(rows))
     found = find_own(str(tmp_path / "r.jsonl"), columns="text=text,label=label")
-    assert "left out of r.jsonl: 20 rejected, 20 ignored (answer)" in found.sentences
+    assert "left out of r.jsonl: 20 rejected, 20 ignored (column answer)" in found.sentences
     # A column with another role is no verdict.
     found = find_own(str(tmp_path / "r.jsonl"), columns="text=text,label=answer")
     assert found.own.labels == ("accept", "ignore", "reject")
@@ -303,7 +309,7 @@ def test_odd_tag_among_spans_is_an_error_unless_accuracy_is_the_metric(tmp_path)
     ]
     (tmp_path / "x.conll").write_text("\n".join(lines))
     with pytest.raises(
-        DataError, match=r"x\.conll line 51 has the tag 'BPER' among spans of LOC, PER"
+        DataError, match=r"x\.conll line 51 has the tag 'BPER'.*\(spans of LOC, PER"
     ):
         find_own(str(tmp_path / "x.conll"))
     found = find_own(str(tmp_path / "x.conll"), metrics=["accuracy"])
@@ -328,7 +334,7 @@ def test_span_type_that_only_dev_has_is_reported_as_unseen(spell, tmp_path):
     found = find_own(str(tmp_path))
     assert found.own.unseen == ("B-DATE",)
     assert (
-        "1 row of dev has a label that train lacks ('B-DATE'): it counts as wrong"
+        "1 row of dev has a label that train lacks ('B-DATE'): its prediction counts as wrong"
         in found.sentences
     )
 
@@ -357,7 +363,7 @@ def test_dominant_tag_is_reported_if_it_makes_accuracy_uninformative(tmp_path):
     rows = [{"tokens": sentence(n).split()[:6], "tags": [0, 0, 1, 2, 0, 0]} for n in range(60)]
     (tmp_path / "x.jsonl").write_text(as_jsonl(rows))
     said = find_own(str(tmp_path / "x.jsonl")).sentences
-    assert "67% of the words have the tag '0', so that accuracy says little" in said
+    assert "67% of the words have the tag '0', so accuracy is not informative" in said
 
 
 # Words.
@@ -403,7 +409,7 @@ def test_hash_with_a_tag_is_a_word_and_not_a_comment(separator, tmp_path):
     comments = "# id 7 domain=en\n# text = # O\n"
     (tmp_path / "x.conll").write_text("\n".join(comments + lines(n) for n in range(60)))
     found = find_own(str(tmp_path / "x.conll"))
-    assert "rows: 48 train, 12 dev; dev is 20% of x.conll, by its labels" in found.sentences
+    assert "rows: 48 train, 12 dev; dev is 20% of x.conll, stratified by label" in found.sentences
     assert "120 lines of x.conll that begin with # are read as comments" in found.sentences
     for example in examples(found):
         assert example.words[0] == "#"

@@ -51,8 +51,11 @@ def test_detected_task_split_and_columns_are_reported(tmp_path):
             "pair classification: premise, hypothesis -> label (3 classes: contradiction, "
             "entailment, neutral); macro F1"
         ),
-        "rows: 48 train, 12 dev; dev is 20% of nli.csv, by its labels",
-        "guessed, another --columns changes it: text=premise,text2=hypothesis,label=label",
+        "rows: 48 train, 12 dev; dev is 20% of nli.csv, stratified by label",
+        (
+            "the columns are guessed (--columns changes them): "
+            "text=premise,text2=hypothesis,label=label"
+        ),
     )
     found = find_own(str(GOOD["semicolons and cp1252"].write(tmp_path)))
     assert any(s.startswith("urteile.csv is read as cp1252") for s in found.sentences)
@@ -97,7 +100,7 @@ def test_label_with_one_row_is_in_train(tmp_path):
 def test_groups_and_equal_texts_are_not_split_between_train_and_dev(tmp_path):
     rows = [[sentence(n // 2) + "!" * (n % 2), "ab"[n % 3 == 0], f"g{n // 12}"] for n in range(240)]
     found = find_own(table(tmp_path, [["text", "label", "user_id"], *rows]))
-    assert "by its labels, whole groups of user_id" in found.sentences[1]
+    assert "stratified by label (whole groups of user_id)" in found.sentences[1]
     group = {str(line): row[2] for line, row in enumerate(rows, start=2)}
     train, dev = (read(found.task, s, parse_data(found.data)).examples for s in ("train", "dev"))
     assert {group[e.id] for e in train}.isdisjoint(group[e.id] for e in dev)
@@ -147,7 +150,7 @@ def test_planted_leaks_are_detected(tmp_path):
     assert all(leak.train == leak.row for leak in leaks)
     said = found.sentences[-1]
     assert said.startswith(f"LEAK: {len(leaks)} of 1200 rows of dev")
-    assert "2 is like train's 2" in said
+    assert "2 (like 2 of train)" in said
 
 
 def test_short_texts_leak_only_if_they_are_equal():
@@ -174,7 +177,7 @@ def test_skipped_rows_are_not_leaks(tmp_path):
         table(folder, [["text", "label"], ["", "a"], [sentence(99), ""], *rows], f"{name}.csv")
     found = find_own(str(folder))
     assert "rows: 40 train, 40 dev" in found.sentences
-    assert "left out of dev, without a text or a label: 2" in found.sentences
+    assert "left out of dev, because a text or a usable label is missing: 2" in found.sentences
     assert found.leaks == {"dev": (0, 0)}
 
 
@@ -190,7 +193,7 @@ def test_regression_targets_are_standardised(tmp_path):
     labels = [e.label for e in read(found.task, "train", parse_data(found.data)).examples]
     learned = [(label - zero) / one for label in labels]
     assert -3 < min(learned) < 0 < max(learned) < 3
-    assert f"learned as (number - {zero:g}) / {one:g}" in found.sentences
+    assert f"for training, numbers are scaled: (number - {zero:g}) / {one:g}" in found.sentences
 
 
 def test_labels_of_a_row_are_sorted(tmp_path):
@@ -298,7 +301,7 @@ def test_columns_of_lists_and_numbers_are_not_detected_as_texts(tmp_path):
     (tmp_path / "judged.jsonl").write_text(as_jsonl(judged))
     with pytest.raises(DataError, match="fits 2 tasks"):
         find_own(str(tmp_path / "judged.jsonl"))
-    with pytest.raises(DataError, match="line 1 has list where a text is expected"):
+    with pytest.raises(DataError, match="line 1 has a value of type list"):
         find_own(
             str(tmp_path / "judged.jsonl"), columns="question=query,option=passage,label=label"
         )
@@ -334,16 +337,16 @@ def test_csv_field_of_500000_characters_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"columns": "text=text,label=nothing"}, "has no column 'nothing': it has 'text', 'label'"),
-        ({"columns": "text=text"}, "make no task"),
-        ({"columns": "text"}, "is not role=column"),
+        ({"columns": "text=text,label=nothing"}, "'nothing': its columns are 'text', 'label'"),
+        ({"columns": "text=text"}, "do not fit any task"),
+        ({"columns": "text"}, "is not a list of role=column"),
         (
             {"metrics": ["pearson"]},
-            "'pearson' is none of this kind of task: expected f1, accuracy, mcc",
+            "'pearson' is not a metric for this kind of task: expected one of f1, accuracy, mcc",
         ),
-        ({"metrics": ["accuracy", "accuracy"]}, "gives accuracy twice"),
-        ({"encoding": "utf-9"}, "--encoding is 'utf-9', which is none"),
-        ({"encoding": "base64"}, "--encoding is 'base64', which is none"),
+        ({"metrics": ["accuracy", "accuracy"]}, "has accuracy twice"),
+        ({"encoding": "utf-9"}, "--encoding is 'utf-9', which is not a text encoding"),
+        ({"encoding": "base64"}, "--encoding is 'base64', which is not a text encoding"),
         ({"encoding": "utf-16"}, "cannot be read as utf-16"),
     ],
 )
@@ -351,7 +354,7 @@ def test_invalid_option_is_an_error(options, said, tmp_path):
     with pytest.raises(BenchError, match=said) as refused:
         find_own(str(GOOD["comma"].write(tmp_path)), **options)
     if "encoding" in options:  # a wrong argument, or a wrong file
-        assert refused.value.exit_code == (2 if "which is none" in said else 4)
+        assert refused.value.exit_code == (2 if "which is not" in said else 4)
 
 
 def test_folder_without_or_with_two_train_files_is_an_error(tmp_path):
@@ -359,11 +362,11 @@ def test_folder_without_or_with_two_train_files_is_an_error(tmp_path):
         find_own(str(tmp_path / "nowhere"))
     for name in ("one.csv", "two.csv"):
         table(tmp_path, [["text", "label"], *TWO], name)
-    with pytest.raises(DataError, match=r"no train file \(it holds one.csv, two.csv\)"):
+    with pytest.raises(DataError, match=r"no train file \(it has one.csv, two.csv\)"):
         find_own(str(tmp_path))
     for name in ("train.csv", "train.tsv"):
         table(tmp_path, [["text", "label"], *TWO], name)
-    with pytest.raises(DataError, match=r"has train.csv and train.tsv, which are both train"):
+    with pytest.raises(DataError, match=r"has train.csv and train.tsv, which are both train files"):
         find_own(str(tmp_path))
 
 
@@ -385,15 +388,15 @@ def test_nearly_equal_texts_are_split_and_the_leak_is_reported(tmp_path):
     ]
     found = find_own(table(tmp_path, [["text", "label"], *rows]))
     assert found.leaks["dev"][1] > 10
-    assert "although the split was made here" in found.sentences[-1]
+    assert "although dev was split off here" in found.sentences[-1]
 
 
 @pytest.mark.parametrize(
     ("columns", "rows", "said"),
     [
         ("text,label,split", [("x", "train"), ("x", "")], "''"),
-        ("text,label,split", [("x", "train"), ("x", "valid"), ("x", "dev")], "one word each"),
-        ("text,label,split", [("x", "1"), ("x", "2")], "take the column out"),
+        ("text,label,split", [("x", "train"), ("x", "valid"), ("x", "dev")], "one value each"),
+        ("text,label,split", [("x", "1"), ("x", "2")], "remove the column"),
     ],
 )
 def test_unusable_split_column_is_an_error(columns, rows, said, tmp_path):
@@ -452,7 +455,7 @@ def test_partly_unlabelled_test_file_is_reported_as_not_scored(tmp_path):
         test = [[text, "" if n < hidden else label] for n, (text, label) in enumerate(rows[:20])]
         table(tmp_path, [["text", "label"], *test], "test.csv")
         sentences = find_own(str(tmp_path)).sentences
-        unscored = f"{hidden} rows of test have no label: test is predicted, and not scored"
+        unscored = f"{hidden} rows of test have no label: test is predicted but not scored"
         assert sentences.count(unscored) == said
 
 
@@ -465,9 +468,9 @@ def test_annotated_row_without_a_choice_has_no_labels(tmp_path):
     done = [task(n, *[["a"], ["b"], ["a", "b"], []][n % 4]) for n in range(40)]
     (tmp_path / "export.json").write_text(json.dumps([*done, task(40, seen=False)]))
     sentences = find_own(str(tmp_path / "export.json")).sentences
-    assert "rows: 32 train, 8 dev; dev is 20% of export.json, by its labels" in sentences
-    assert "left out of train, without a text or a label: 1" in sentences
-    assert any("have no label: read as none of them" in each for each in sentences)
+    assert "rows: 32 train, 8 dev; dev is 20% of export.json, stratified by label" in sentences
+    assert "left out of train, because a text or a usable label is missing: 1" in sentences
+    assert any("have no label, which is read as none of the labels" in each for each in sentences)
 
 
 def test_choice_between_two_sentences_needs_no_question(tmp_path):
@@ -513,7 +516,7 @@ def test_contradicting_or_damaged_label_studio_export_is_an_error(change, said, 
 
 @pytest.mark.parametrize(
     ("spans", "said"),
-    [([[0, 3, "A"], [2, 9, "B"]], "overlaps"), ([[50, 60, "A"]], "has no word")],
+    [([[0, 3, "A"], [2, 9, "B"]], "overlaps"), ([[50, 60, "A"]], "has no word there")],
 )
 def test_overlapping_or_wordless_spans_are_an_error(spans, said, tmp_path):
     rows = [{"text": "one two three", "label": [[0, 3, "A"]]}] * 9 + [
@@ -558,7 +561,7 @@ def test_combining_characters_are_not_separate_words(text, answer, words, tmp_pa
 
 def test_no_header_is_for_tables_only(tmp_path):
     path = GOOD["lists of tags"].write(tmp_path)
-    with pytest.raises(BenchError, match="--no-header is of tables"):
+    with pytest.raises(BenchError, match="--no-header applies to tables"):
         find_own(str(path), no_header=True)
     bare = table(tmp_path, [[sentence(n), n % 2] for n in range(40)], "bare.csv")
     with pytest.raises(DataError, match="--no-header"):
@@ -589,7 +592,7 @@ def test_width_of_each_row_is_checked_once_when_read_in_parts(tmp_path, monkeypa
     for at in (1, 19):
         odd = [*lines[:at], "a, text,1", *lines[at:]]
         (tmp_path / "odd.csv").write_text("\n".join(["text,n", *odd, ""]))
-        with pytest.raises(DataError, match=f"line {at + 2} has 3 fields where line 1 has 2"):
+        with pytest.raises(DataError, match=f"line {at + 2} has 3 fields, but line 1 has 2"):
             list(read_parts(str(tmp_path / "odd.csv")))
 
 

@@ -102,7 +102,7 @@ LAYOUTS = {
     ),
     # One text.
     "SST": Layout(csv("sst.tsv", "sentence,label", lambda n: [f"{sentence(n)} ", n % 2], "\t"), "class text=sentence,label=label", ("0", "1")),
-    "CoLA without a header": Layout(csv("cola.tsv", "", lambda n: ["gj04", n % 2, "" if n % 2 else "*", sentence(n)], "\t"), "class text=4,label=2", ("0", "1"), "48 train, 12 dev", "line 1 of cola.tsv is a row and no names"),
+    "CoLA without a header": Layout(csv("cola.tsv", "", lambda n: ["gj04", n % 2, "" if n % 2 else "*", sentence(n)], "\t"), "class text=4,label=2", ("0", "1"), "48 train, 12 dev", "line 1 of cola.tsv is a row instead of column names"),
     "CoLA, by its columns": Layout(
         csv("cola.tsv", "", lambda n: [["gj04", "bc01"][n % 3 == 0], n % 2, "" if n % 2 else "*", sentence(n)], "\t"),
         "asks text=4,label=1 or text=4,label=2",
@@ -115,7 +115,7 @@ LAYOUTS = {
         "48 train, 12 dev, 20 test",
     ),
     "one folder a class": Layout(tree(ham=[sentence(n) for n in range(30)], spam=[sentence(n) for n in range(30, 60)]), "class text=text,label=label", ("ham", "spam"), "48 train, 12 dev"),
-    "AG news without a header": Layout(csv("ag.csv", "", lambda n: [1 + n % 4, sentence(n, length=5), sentence(n + 500)]), "class text=2,text2=3,label=1", ("1", "2", "3", "4"), "48 train, 12 dev", "line 1 of ag.csv is a row and no names"),
+    "AG news without a header": Layout(csv("ag.csv", "", lambda n: [1 + n % 4, sentence(n, length=5), sentence(n + 500)]), "class text=2,text2=3,label=1", ("1", "2", "3", "4"), "48 train, 12 dev", "line 1 of ag.csv is a row instead of column names"),
     "AG news, by its columns": Layout(
         csv("ag.csv", "", lambda n: [1 + n % 4, sentence(n, length=5), sentence(n + 500)]),
         "class text=2,text2=3,label=1",
@@ -283,12 +283,12 @@ DAMAGED = {
     "a word without a tag": Layout(text_file("hole.conll", "Anna B-PER\nsleeps\n\n"), "refuses hole.conll line 2 has 1 field"),
     "ten gigabytes": Layout(sparse, "refuses huge.csv has 10.0 GB"),
     "no question": Layout(text_file("hole.json", '{"data": [{"title": "t", "paragraphs": [{"context": "c"}]}]}'), "refuses paragraph 0 has no 'qas'"),
-    "damaged parquet": Layout(binary("rows.parquet", b"PAR1"), "refuses rows.parquet is not whole Parquet"),
+    "damaged parquet": Layout(binary("rows.parquet", b"PAR1"), "refuses rows.parquet is not a valid Parquet file"),
     "no label": Layout(text_file("texts.csv", as_csv([["text"], *([t] for t, _ in TWO)])), "refuses no column of texts.csv can be a label"),
     "an infinite number": Layout(csv("prices.csv", "text,price", lambda n: [sentence(n), n / 4 or "inf"]), "refuses prices.csv line 2 has 'inf' in the column 'price': expected a number"),
     "a row without its tag": Layout(text_file("words.csv", as_csv([["sentence", "word", "tag"], *WORD_ROWS[:180], (30, "Anna", "B-PER"), (30, "sleeps", "")])), "refuses words.csv line 182 has no tag for the word 'sleeps'"),
-    "a row without its options": Layout(jsonl("exam.jsonl", lambda n: {"question": exam(n)[0], "options": exam(n)[1] if n else None, "answer": n % 4}), "refuses exam.jsonl line 1 has the answer 0, which is none of its 0 options"),
-    "no names": Layout(text_file("bare.csv", as_csv(TWO)), "class text=1,label=2", ("neg", "pos"), said="line 1 of bare.csv is a row and no names"),
+    "a row without its options": Layout(jsonl("exam.jsonl", lambda n: {"question": exam(n)[0], "options": exam(n)[1] if n else None, "answer": n % 4}), "refuses exam.jsonl line 1 has the answer 0, which matches none of its 0 options"),
+    "no names": Layout(text_file("bare.csv", as_csv(TWO)), "class text=1,label=2", ("neg", "pos"), said="line 1 of bare.csv is a row instead of column names"),
 }  # fmt: skip
 
 EVERY = LAYOUTS | KEPT_ASIDE | DAMAGED | PUBLIC | MESSY | COMMON

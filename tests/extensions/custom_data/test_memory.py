@@ -24,7 +24,7 @@ def test_text_file_too_large_for_memory_is_an_error_with_its_size(
     (tmp_path / name).write_bytes(gzip.compress(content, 1) if ".gz" in name else content)
     monkeypatch.setattr(memory, "free_memory", lambda: 20_000_000)
     monkeypatch.setattr(tables, "CHUNK_BYTES", 2**18)
-    with pytest.raises(DataError, match=rf"^{name} has 0\.00\d* GB of rows, .* are free: give"):
+    with pytest.raises(DataError, match=rf"^{name} has 0\.00\d* GB of rows, .* are free: use"):
         read_table([tmp_path / name])
 
 
@@ -44,7 +44,7 @@ def test_columnar_file_too_large_for_memory_is_an_error_before_reading(
     assert (tmp_path / name).stat().st_size < 2**20
     monkeypatch.setattr(memory, "free_memory", lambda: 8_000_000)
     monkeypatch.setattr(tables, "objects_table", lambda *_: pytest.fail("rows are made"))
-    with pytest.raises(DataError, match=rf"^{name} has 0\.00\d* GB of rows, .* are free: give"):
+    with pytest.raises(DataError, match=rf"^{name} has 0\.00\d* GB of rows, .* are free: use"):
         read_table([tmp_path / name])
 
 
@@ -64,7 +64,7 @@ def test_dictionary_encoded_texts_are_counted_per_row(
             file.write_table(rows)
     monkeypatch.setattr(memory, "free_memory", lambda: 50_000_000)
     monkeypatch.setattr(tables, "objects_table", lambda *_: pytest.fail("rows are made"))
-    with pytest.raises(DataError, match=r" has 0\.01 GB of rows, .* are free: give"):
+    with pytest.raises(DataError, match=r" has 0\.01 GB of rows, .* are free: use"):
         read_table([tmp_path / name])
 
 

@@ -73,7 +73,7 @@ def test_script_metric_is_scaled_to_0_to_1_and_listed_with_built_in_ones(script,
     wanted = balanced_accuracy_score([e.label for e in examples], [g.label for g in guesses])
     assert scores["balanced_script"] == pytest.approx(wanted)
     assert {"f1", "accuracy", "mcc"} < set(scores)
-    assert f"runs the code of evaluate:{path}" in found.sentences
+    assert f"scoring runs the code of evaluate:{path}" in found.sentences
 
 
 def test_changed_script_is_not_run(script, tmp_path):
@@ -156,8 +156,8 @@ def test_script_at_an_unreadable_path_is_an_error(place, evaluate_copies, monkey
 @pytest.mark.parametrize(
     ("name", "body", "said"),
     [
-        ("lower_script", ERROR, "is no higher for right answers than for wrong ones"),
-        ("two_script", TWO, "gives one, two: choose the number that counts, as evaluate:"),
+        ("lower_script", ERROR, "does not score right answers higher than wrong ones"),
+        ("two_script", TWO, "returns one, two: choose one number as the score, such as evaluate:"),
         (
             "raising_script",
             "raise ValueError('odd')",
@@ -179,7 +179,7 @@ def test_score_option_selects_one_value_of_a_script(script, tmp_path):
 
 def test_metric_for_another_kind_of_task_is_an_error(script, tmp_path):
     path = script("classes_script", BALANCED)
-    with pytest.raises(BenchError, match="takes class for each example"):
+    with pytest.raises(BenchError, match="a prediction of the form class per example"):
         find_own(str(GOOD["conll"].write(tmp_path)), metrics=[f"evaluate:{path}"])
     with pytest.raises(BenchError, match="is not evaluate:NAME"):
         find_own(str(GOOD["comma"].write(tmp_path)), metrics=["evaluate:f1,macro"])
@@ -216,5 +216,5 @@ def test_repeated_metric_is_an_error_before_rows_are_read(words):
 def test_script_with_two_imports_on_a_line_is_an_error_with_a_hint(tmp_path):
     script = tmp_path / "two.py"
     script.write_text("import evaluate, datasets\n\nclass Two(evaluate.Metric):\n    pass\n")
-    with pytest.raises(DataError, match="one import a line"):
+    with pytest.raises(DataError, match="one import per line"):
         load_script(str(script), None, None)

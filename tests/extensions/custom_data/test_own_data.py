@@ -173,7 +173,7 @@ def test_bad_file_is_a_one_line_error_and_leaves_no_files(bench, tmp_path):
         ),
         (["--task", "rte", "--metric", "f1"], "name them with --data-file or --hf"),
         (["--data-file", "nowhere.csv"], "does not exist"),
-        (["--hf", "nonsense"], "--hf 'nonsense' is no data set's name"),
+        (["--hf", "nonsense"], "--hf 'nonsense' is not the name of a data set"),
     ],
 )
 def test_conflicting_options_are_an_error(bench, words, said):
@@ -312,7 +312,7 @@ def test_file_without_a_header_runs_from_command_and_python(bench, tmp_path):
     assert "--no-header" in refused.err
     seen = bench(*RUN, "--data-file", str(path), "--dry-run", "--json")
     assert "text classification: 1 -> 2 (2 classes: neg, pos)" in seen.err
-    assert "line 1 of bare.csv is a row and no names: read as with --no-header" in seen.err
+    assert "bare.csv is a row instead of column names: it is read as with --no-header" in seen.err
     ended = bench(*RUN, "--data-file", str(path), "--no-header", "--dry-run", "--json")
     assert "text classification: 1 -> 2 (2 classes: neg, pos)" in ended.err
     assert bench("run", "--write-task", "--data-file", str(path), "--no-header").code == 0

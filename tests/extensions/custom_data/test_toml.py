@@ -85,19 +85,19 @@ def test_task_definitions_in_the_docs_are_valid(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("name =", "title ="), ["'title' means nothing", "has no name"]),
+        (("name =", "title ="), ["'title' is not a known key", "name is missing"]),
         (('"mine/reviews"', '"reviews"'), ["name is 'reviews'"]),
         (('data = "reviews.csv"\n', ""), ["either data or hub"]),
         (('data = "reviews.csv"', 'hub = "reviews"'), ["hub is 'reviews'"]),
         (('data = "reviews.csv"', "data = 1"), ["data is 1"]),
         (('data = "reviews.csv"', 'data = "none.csv"'), ["none.csv"]),
-        (('label = "stars"', 'mark = "stars"'), ["make no task"]),
+        (('label = "stars"', 'mark = "stars"'), ["do not fit any task"]),
         (('{ text = "review", label = "stars" }', '{ words = "a", tags = "b" }'), ["tags"]),
         (('labels = ["1", "2", "3"]', ""), ["labels are missing"]),
         (('label = "stars"', 'number = "stars"'), ["range is missing"]),
-        (('"accuracy"', '"accurate"'), ["'accurate' is none"]),
-        (('"accuracy"', '"evaluate:f1"'), ["script"]),
-        (("name =", "name ["), ["no TOML"]),
+        (('"accuracy"', '"accurate"'), ["'accurate' is not a metric"]),
+        (('"accuracy"', '"evaluate:f1"'), ["evaluate library"]),
+        (("name =", "name ["), ["cannot be read as TOML"]),
     ],
 )
 def test_each_mistake_in_a_task_file_is_one_error_line(file, change, said):

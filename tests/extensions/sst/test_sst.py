@@ -81,5 +81,5 @@ def test_dev_and_test_have_no_phrases(tmp_path: Path, split: str) -> None:
 )
 @pytest.mark.parametrize("task", ["sst5", "sst5-phrases"])
 def test_invalid_tree_is_an_error(tmp_path: Path, tree: str, task: str) -> None:
-    with pytest.raises(DataError, match=r"is no tree such as '\(3 \(2 A\) \(3 word\)\)'"):
+    with pytest.raises(DataError, match=r"is not a tree such as '\(3 \(2 A\) \(3 word\)\)'"):
         read_sst(task, tmp_path, DULL, tree, LOVELY)

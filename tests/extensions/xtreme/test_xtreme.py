@@ -371,7 +371,7 @@ KLINGON = json.dumps({"data": [{"paragraphs": [{"context": "x", "qas": [TYDI]}]}
         (
             "tydiqa train tydiqa/tydiqa-goldp-v1.1-train.json",
             KLINGON,
-            "data: the question id 'klingon-1' begins with no language of TyDi QA",
+            "the question id 'klingon-1' does not begin with a language of TyDi QA",
         ),
         (
             "mlqa dev MLQA_V1/dev/dev-context-en-question-en.json",
