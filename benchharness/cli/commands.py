@@ -10,7 +10,7 @@ from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, Command
 CORE: Mapping[str, Command] = {
     "run": Command(
         "run:run",
-        "Fine-tune models, score them and show the board.",
+        "Fine-tune models, score them and show the leaderboard.",
         "run --model roberta --suite glue",
         MEASURE,
     ),
@@ -19,7 +19,7 @@ CORE: Mapping[str, Command] = {
     ),
     "fetch": Command(
         "fetch:fetch",
-        "Fetch models and data for offline runs.",
+        "Download models and data for offline runs.",
         "fetch --model roberta --suite glue",
         MEASURE,
         old="run fetch",
@@ -32,7 +32,7 @@ CORE: Mapping[str, Command] = {
     ),
     "report predictions": Command(
         "report:predictions",
-        "Write a page per task with every prediction.",
+        "Write an HTML page per task with every prediction.",
         "report predictions roberta --task glue/rte",
     ),
     "show": Command("show:show", "Show runs, models, tasks and suites.", "show 4f2a9c", READ),
@@ -51,40 +51,42 @@ CORE: Mapping[str, Command] = {
     ),
     "plan": Command(
         "compare:plan",
-        "Estimate the seeds needed to detect a difference.",
+        "Estimate how many seeds are needed to detect a difference.",
         "plan bert roberta --task glue/rte",
         COMPARE,
         old="compare plan",
     ),
     "curve": Command(
         "curve:curve",
-        "Test where scores rise over checkpoints.",
+        "Test where scores rise or fall over pretraining checkpoints.",
         "curve small --task glue/mnli",
         COMPARE,
         old="compare curve",
     ),
     "export": Command(
         "export:export",
-        "Export scores, or the whole store.",
+        "Export scores, predictions or the whole database.",
         "export --suite glue --format latex",
         KEEP,
     ),
-    "db": Command("", "Check, change, copy or fill the leaderboard's database.", "db check", KEEP),
-    "db check": Command("rows:check", "Report every fault of the database.", "db check"),
+    "db": Command("", "Check, edit, copy or add to the leaderboard's database.", "db check", KEEP),
+    "db check": Command("rows:check", "Check the database for damage.", "db check"),
     "db backup": Command("rows:backup", "Copy the database.", "db backup copy.sqlite"),
     "db merge": Command("rows:merge", "Add the runs of another database.", "db merge other.sqlite"),
     "db import": Command(
         "export:import_file",
-        "Import runs, or scores measured elsewhere.",
+        "Import runs, or scores from other programs.",
         "db import results.jsonl.gz",
     ),
     "db rename": Command(
         "rows:rename",
-        "Rename a row of the board.",
+        "Rename a model or a leaderboard entry.",
         "db rename minilm:lr=3e-4 minilm-hot",
     ),
     "db hide": Command(
-        "rows:hide", "Hide rows from boards, or show them again.", "db hide minilm:lr=3e-4"
+        "rows:hide",
+        "Hide leaderboard entries, or show them again.",
+        "db hide minilm:lr=3e-4",
     ),
     "db delete": Command(
         "rows:delete",
@@ -116,19 +118,19 @@ def commands() -> Mapping[str, Command]:
             first = name.partition(" ")[0]
             if name in found:
                 raise BenchError(
-                    f"the extension {extension.name} has a command {name!r}, which is there "
-                    "already: give it another name."
+                    f"the extension {extension.name} defines a command {name!r}, but a command "
+                    "with this name exists already: rename it."
                 )
             found[name] = line
             if first not in found:
                 raise BenchError(
-                    f"the extension {extension.name} has a command {name!r}, and no command "
-                    f"{first!r}: add that one, or give it a name of one word."
+                    f"the extension {extension.name} defines a command {name!r}, but no command "
+                    f"is called {first!r}: add one, or use a single word as the name."
                 )
             if found[first].group not in GROUPS:
                 raise BenchError(
-                    f"the command {name!r} of the extension {extension.name} has no section in "
-                    f"`bench --help`: expected {', '.join(GROUPS)}, got {line.group!r}."
+                    f"the command {name!r} of the extension {extension.name} must name a section "
+                    f"of `bench --help`: expected {', '.join(GROUPS)}, got {line.group!r}."
                 )
     return _in_order(found)
 
