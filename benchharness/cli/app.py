@@ -27,10 +27,10 @@ from benchharness.errors import BenchError, DataError, JobError
 from benchharness.extension import GROUPS, Command
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 a job failed; 2 a wrong argument, name or setting; 3 a regression was "
-    "found; 4 data, a checkpoint or the hub is missing or malformed; 5 the leaderboard's database "
-    "is locked, full, damaged or too new; 129 the terminal was closed (SIGHUP); 130 interrupted "
-    "(Ctrl-C); 143 terminated (SIGTERM)."
+    "Exit codes: 0 success; 1 a job failed; 2 an argument, name or setting is wrong; 3 a "
+    "regression was found; 4 data, a checkpoint or the hub is missing or malformed; 5 the "
+    "leaderboard's database is locked, full, damaged or too new; 129 the terminal was "
+    "closed (SIGHUP); 130 interrupted (Ctrl-C); 143 terminated (SIGTERM)."
 )
 
 OBJECTS_TO_COLLECT = 500_000
@@ -64,11 +64,11 @@ def _without_abort() -> Iterator[None]:
     try:
         yield
     except EOFError as error:  # click would take it for Ctrl-D and only print "Aborted!"
-        raise DataError(f"a file ended too early ({error}): is it complete?") from error
+        raise DataError(f"a file ended too early ({error}). It may be incomplete.") from error
     except MemoryError as error:
         raise JobError(
-            "memory ran out: give fewer or smaller files, or more memory (ulimit -v, the "
-            "container's limit)."
+            "memory ran out. Use fewer or smaller files, or raise the memory limit (ulimit -v, or "
+            "the limit of the container)."
         ) from error
 
 
@@ -193,7 +193,7 @@ class LazyGroup(TyperGroup):
             return name, load_command(name), rest
         seconds = {words.partition(" ")[2]: words for words in commands()} | ELSEWHERE
         if now := seconds.get(name):
-            raise BenchError(f"no command of `bench` is called {name!r}: it is `bench {now}`.")
+            raise BenchError(f"no command of `bench` is called {name!r}. Use `bench {now}`.")
         self.list_commands(ctx)  # sets `self.commands`, so that the error can suggest a name
         return super().resolve_command(ctx, args)
 
@@ -223,7 +223,7 @@ class GroupedCommand(TyperCommand):
         made = copy(help_option)
         vars(made).pop("process_value", None)  # set by an earlier call of `_quick` on --help
         made.name, made.opts = "help_all", ["--help-all"]
-        made.help = f"Show {len(self.rare)} more options too."
+        made.help = f"Show this help with {len(self.rare)} more options."
 
         def show(ctx: Any, param: Any, value: bool) -> None:
             ctx.command = copy(self)
@@ -371,7 +371,8 @@ def _finish_output(more: str = "") -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno != EPIPE:  # EPIPE: the reader, such as `head`, has stopped reading
             raise BenchError(
-                f"the output could not be written ({error.strerror}): give stdout another file."
+                f"the output could not be written ({error.strerror}). Redirect stdout to another "
+                "file."
             ) from error
 
 

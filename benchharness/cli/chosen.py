@@ -30,8 +30,8 @@ System = Annotated[
     str,
     argument(
         "SYSTEM",
-        "A model, ensemble or baseline with stored runs; MODEL:RECIPE if it has several rows "
-        "on a board; or the first characters of a run's key.",
+        "Name of a model, ensemble or baseline with stored runs (MODEL:RECIPE if it has several "
+        "leaderboard entries), or the first characters of a run's key.",
         "stored_systems",
     ),
 ]

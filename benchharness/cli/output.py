@@ -49,7 +49,7 @@ def tell_marks(noted: Iterable[tuple[str, Iterable[str]]]) -> None:
 
 
 @contextmanager
-def writing(path: Path | str, advice: str = "Give another file.") -> Iterator[None]:
+def writing(path: Path | str, advice: str = "Use another file.") -> Iterator[None]:
     """Context manager that turns an OSError into a BenchError that names the file."""
     try:
         yield

@@ -105,8 +105,8 @@ def _check_places(db: str, out: Path) -> None:
         check_place(out)
     except OSError as error:
         raise BenchError(
-            f"the report {out} cannot be written: {error.strerror or error}. Give another --out; "
-            "nothing was started."
+            f"the report {out} cannot be written: {error.strerror or error}. Use another --out. "
+            "No job was started."
         ) from error
 
 
@@ -118,7 +118,7 @@ def _name_missing_rows(request: Request, planned: Plan) -> None:
     tell_notes(f"{task} is left out: {reason}." for task, reason in planned.left_out.items())
     if counts := planned.left_out_rows():
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
-        tell_notes([f"rows left out by their task: {splits}."])
+        tell_notes([f"examples that their task leaves out: {splits}."])
     tell_notes(odd_sentences(planned.odd_rows()))
     if "test" in request.splits:
         _name_untested(request, planned.jobs)
@@ -134,7 +134,7 @@ def _name_untested(request: Request, jobs: Sequence[Job]) -> None:
     ]
     if without:
         names = ", ".join(without)
-        tell_notes([f"no test split in {jobs[0].data}: {names}."])
+        tell_notes([f"these tasks have no test split in {jobs[0].data}: {names}."])
 
 
 def _announce(schedule: Schedule, *, as_json: bool) -> None:
@@ -202,7 +202,9 @@ def _conclude(
     else:
         typer.echo("\n".join(_closing_lines(schedule, failures, finished, db)))
         for tasks in left_out.values():
-            typer.echo(visible(f"left out, because their files are missing: {', '.join(tasks)}"))
+            typer.echo(
+                visible(f"tasks that were left out, because files are missing: {', '.join(tasks)}")
+            )
         typer.echo(visible(_where_to_look(schedule, out, db, is_large=is_large)))
     tell_notes(
         f"{schedule.names[found.job.key]}: {compared(stored, found)}"

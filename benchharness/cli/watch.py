@@ -48,14 +48,14 @@ def watch(
 ) -> None:
     """Show the progress of current runs: which jobs are done, which are running, and the time left.
 
-    Use it in another terminal than `bench run` or `bench check`. It ends when they end, and exits
-    with 1 if a job failed. With --json every change is one line.
+    Use it in a second terminal, next to that of `bench run` or `bench check`. It ends when these
+    runs end, and exits with 1 if a job failed. With --json, each change is printed as one line.
     """
     folder = folder_beside(db)
     known: set[Path] = set()
     runs = list(_opened(folder, known))
     if not runs:
-        typer.echo(visible(f"no run is in progress next to {shown_place(db)}."), err=True)
+        typer.echo(visible(f"no run is in progress in the folder of {shown_place(db)}."), err=True)
         return
     shown = _JsonLines() if as_json else _Screen(Console())
     if once:
@@ -114,7 +114,7 @@ class _Screen:
         """Print the jobs that ended before `bench watch` was started."""
         ended = list(run.state.ended)
         if more := len(ended[:-FIRST_LINES]):
-            self.say(f"... and {more} before")
+            self.say(f"... and {more} earlier jobs")
         for key in ended[-FIRST_LINES:]:
             self._end(run, key)
 
