@@ -256,20 +256,21 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
     if is_one or isinstance(model, Sequence):
         if tokenizer is not None or (name and not is_one):
             raise BenchError(
-                "name is of one model, and tokenizer of one model in memory: leave them out."
+                "name can be used only with a single model, and tokenizer only with a model in "
+                "memory. Leave them out."
             )
         return [f"{name}={model}" if name else str(model)] if is_one else list(map(str, model))
     if not hasattr(model, "save_pretrained"):
         raise ModelError(
-            f"expected a model, got {type(model).__name__}: give a name, a folder, a hub "
-            "id, or a transformers model with its tokenizer."
+            f"expected a model, but got {type(model).__name__}. Pass a name, a folder, a hub id, "
+            "or a transformers model with its tokenizer."
         )
     if not hasattr(tokenizer, "save_pretrained"):
         raise ModelError(
             "a model in memory needs its tokenizer: run(model, tokenizer=tokenizer, ...)."
         )
     if model.device.type == "meta":
-        raise ModelError("the model is on the device meta and has no weights: load them first.")
+        raise ModelError("the model is on the device meta, so it has no weights. Load them first.")
     given = name or Path(model.config.name_or_path).name or model.config.model_type
 
     shown = re.sub(r"[^\w .=-]+", "-", str(given))[:100]  # valid in a folder's name
@@ -310,8 +311,7 @@ def _saved(what: str, folder: Path, save: Callable[[Path], str]) -> Path:
                 whole.rename(place)
     except OSError as error:
         raise BenchError(
-            f"the {what} could not be saved in {folder}: {error.strerror or error}. Give another "
-            "db."
+            f"the {what} could not be saved in {folder}: {error.strerror or error}. Use another db."
         ) from error
     return place
 
@@ -426,7 +426,7 @@ def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> 
     """
     found = boards(suite, db=db, data=data)
     if not found:
-        raise BenchError(f"{db} has no runs of {suite}: bh.run(..., suite={suite!r}) makes them.")
+        raise BenchError(f"{db} has no runs of {suite}. Use bh.run(..., suite={suite!r}) first.")
     return found[0]
 
 

@@ -46,7 +46,7 @@ def extensions() -> tuple[Extension, ...]:
             )
         if made.name in found:
             raise BenchError(
-                f"two extensions are called {made.name!r}: uninstall one, or give it another name."
+                f"two extensions are called {made.name!r}. Uninstall or rename one of them."
             )
         found[made.name] = made
     while lacking := [name for name, each in found.items() if not found.keys() >= {*each.needs}]:
@@ -121,7 +121,7 @@ def loaded(what: str, load: Callable[[], T]) -> T:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if new := _new_name(missing or ""):
             raise BenchError(
-                f"{what} imports {missing}, which is called {new} now: write "
+                f"{what} imports {missing}, which is now called {new}. Write "
                 f"`from {new} import ...`."
             ) from error
         raise BenchError(f"{what} raises {_described(error)}.") from error

@@ -57,7 +57,7 @@ time is lost."""
 class DamagedError(Exception):
     """Raised if a folder is missing or damaged.
 
-    The message is the predicate of a sentence about the folder, such as "is not whole".
+    The message is the predicate of a sentence about the folder, such as "is incomplete".
     """
 
 
@@ -100,11 +100,11 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         for name, digest in manifest["files"].items():
             if Path(name).name != name:
-                raise DamagedError(f"is no run's (its manifest names {name!r}, which is elsewhere)")
+                raise DamagedError(f"is invalid (its manifest names {name!r}, which is not in it)")
             if file_digest(folder / name) != digest:
                 raise DamagedError(f"is damaged ({name} differs from the file that was written)")
     except FileNotFoundError as error:
-        raise DamagedError(f"is not whole ({Path(error.filename).name} is missing)") from None
+        raise DamagedError(f"is incomplete ({Path(error.filename).name} is missing)") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedError(f"cannot be read ({error})") from None
     return manifest
@@ -124,8 +124,8 @@ def check_place(to: Path, key: str = "") -> None:
             run = check_folder(to).get("run")
     if run is None or key not in ("", run):
         raise BenchError(
-            f"{to} is there already, and not as `bench model` has written this run: it stays as it "
-            "is; give another folder."
+            f"{to} exists already and is not an export of the same run by `bench model`, so it is "
+            "not overwritten. Choose another folder."
         )
 
 
@@ -232,10 +232,10 @@ def check_checkpoint(folder: Path, key: str) -> Mapping[str, str]:
     try:
         manifest = check_folder(folder)
         if manifest.get("run") != key:
-            raise DamagedError("is that of another run")
+            raise DamagedError("belongs to another run")
     except DamagedError as error:
         raise JobError(
-            f"the model of run {key[:12]} in {folder} {error}: the same command trains that run "
+            f"the model of run {key[:12]} in {folder} {error}. The same command trains that run "
             "again."
         ) from None
     digests: Mapping[str, str] = manifest["files"]
@@ -294,9 +294,9 @@ def require_room(folder: Path, size: float, what: str = "for its model") -> None
     free = shutil.disk_usage(there).free
     if free < size:
         raise JobError(
-            f"{there} has {shown_bytes(free)} free, and {shown_bytes(size)} are needed {what}: "
-            "free some, or do without (no --keep-models; where others start from it, --start-from "
-            "pretrained)."
+            f"{there} has {shown_bytes(free)} free, and {shown_bytes(size)} are needed {what}. "
+            "Free some space, or do not keep the model (no --keep-models and, if other jobs start "
+            "from it, --start-from pretrained)."
         )
 
 
@@ -357,8 +357,8 @@ class Holds:
     def __init__(self, folder: Path) -> None:
         if folder.is_symlink():
             raise StoreError(
-                f"the locks folder {folder} is a link, and files would be made and deleted where "
-                "it leads: delete the link."
+                f"the locks folder {folder} is a link, so files in another folder would be created "
+                "and deleted. Delete the link."
             )
         self._folder = folder
         self._held: dict[str, int | None] = {}

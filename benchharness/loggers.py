@@ -265,8 +265,8 @@ class _LoggerThread(threading.Thread):
         self.join(seconds)
         if self.is_alive():
             self._warn(
-                f"{self.name} was not done {seconds:g} seconds after the last job, and may miss "
-                "the end; the results are stored."
+                f"{self.name} was not done {seconds:g} seconds after the last job, so the end of "
+                "the log may be missing. The results are stored."
             )
 
     def run(self) -> None:
@@ -280,8 +280,8 @@ class _LoggerThread(threading.Thread):
         except Exception as error:  # noqa: BLE001  (whatever a tracker raises, the run continues)
             reason = without_passwords(" ".join(str(error).split()))[:300]
             self._warn(
-                f"{self.name} has failed and gets nothing more ({type(error).__name__}: {reason}); "
-                "the run continues."
+                f"{self.name} failed and will log nothing more ({type(error).__name__}: {reason}). "
+                "The run continues."
             )
 
 
@@ -305,7 +305,8 @@ def open_loggers(
     others, ours = others or {}, places("loggers")
     if taken := sorted(set(others) & set(ours)):
         raise BenchError(
-            f"a plugin's logger has the name {taken[0]!r} of a packaged one: give it another."
+            f"a plugin's logger is called {taken[0]!r}, like a logger of benchharness. Rename the "
+            "logger of the plugin."
         )
     known = dict(others)
     for name in names:
@@ -318,13 +319,13 @@ def open_loggers(
             parts = METHODS if isinstance(others[name], type) else ()
             if missing := [part for part in parts if not hasattr(others[name], part)]:
                 raise BenchError(
-                    f"the logger {name!r} of a plugin has no {' and no '.join(missing)}: "
-                    "docs/loggers.md shows a whole one."
+                    f"the logger {name!r} of a plugin has no {' and no '.join(missing)} method. "
+                    "docs/loggers.md shows a complete logger."
                 )
         # W&B may leave a folder with the package's name, for which find_spec has no origin.
         elif (found := find_spec(name)) is None or found.origin is None:
             raise BenchError(
-                f"--log {name} needs the package {name}, which is not installed: "
+                f"--log {name} needs the package {name}, which is not installed. Use: "
                 f"pip install 'benchharness[{name}]'."
             )
     return {name: partial(known[name], folder) for name in names}

@@ -189,7 +189,7 @@ paradigm."""
 def ending(outcome: Result | Failure) -> str:
     """Describe the outcome of a job for the user, such as "mcc 0.500 in 2 s" or an error."""
     if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
-        return "its model cannot be used, and its other jobs are left out"
+        return "the model cannot be used, so its other jobs are skipped"
     if isinstance(outcome, Failure):
         return f"{outcome.kind}: {outcome.error}" if outcome.kind != "failed" else outcome.error
     first = outcome.evaluations[0].scores

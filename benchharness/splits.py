@@ -39,8 +39,9 @@ def read_split(job: Job, name: str) -> SplitRows:
         rows = read(found, split, data, job.limit)
     if rows.fingerprint != job.fingerprints[name]:
         raise ChangedRowsError(
-            f"{task} {split} ({job.data}) has changed since this run was planned: its rows have "
-            f"the digest {rows.fingerprint[:12]}, not {job.fingerprints[name][:12]}; start again."
+            f"{task} {split} ({job.data}) has changed since this run was planned: the digest of "
+            f"its examples is {rows.fingerprint[:12]} instead of {job.fingerprints[name][:12]}. "
+            "Start the run again."
         )
     return rows
 
@@ -52,7 +53,7 @@ def check_documents(job: Job, splits: Mapping[str, SplitRows]) -> None:
             task, split = name.rsplit(":", 1)
             raise ChangedRowsError(
                 f"{task} {split} ({job.data}) has changed since this run was planned: its "
-                "documents begin elsewhere; start again."
+                "sentences are grouped into other documents. Start the run again."
             )
 
 
