@@ -104,7 +104,10 @@ def _entry_point_files() -> Iterator[bytes]:
 
 
 def member(what: str, place: str) -> Any:
-    """Import what an extension names as `package.module:name`; `what` describes it in errors."""
+    """Import the object that an extension names as `package.module:name`.
+
+    `what` describes the object in error messages.
+    """
     return loaded(what, partial(resolve_name, place))
 
 
@@ -137,11 +140,12 @@ def _new_name(module: str) -> str:
 def _described(error: BaseException) -> str:
     """Describe an error by its type, the line that raised it, and the first line of its message."""
     trace = error.__traceback__
-    # The first frames are those of benchharness, which loads the code; go to the last one.
+    # The first frames of the traceback belong to benchharness, which loads the code. Go to the last
+    # frame, which raised the error.
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = ""
-    if trace is not None and not isinstance(error, SyntaxError):  # its text contains the line
+    if trace is not None and not isinstance(error, SyntaxError):  # its message contains the line
         where = f" in line {trace.tb_lineno} of {Path(trace.tb_frame.f_code.co_filename).name}"
     text = next(iter(str(error).splitlines()), "").removesuffix(".")
     return f"{type(error).__name__}{where}{': ' if text else ''}{text}"

@@ -43,7 +43,7 @@ class Command(NamedTuple):
 
 
 Table = Literal["calls", "engines", "loggers"]
-"""Tables of an extension whose values are `module:name`."""
+"""Names of the tables of an Extension whose values have the form `module:name`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,7 @@
     results/models/KEY/                       config.json, model.safetensors, the tokenizer's files,
         head.safetensors and job.json
     results/snapshots/KEY/step-0000001200/    *.safetensors, numbers.json
-    results/locks/NAME                        the name of the process that holds this lock
+    results/locks/NAME                        the process that holds the lock NAME
 
 The folder `results` is the folder of the database, and KEY is the key of a run. Each folder of a
 model or a snapshot has a manifest.json with the digests of its files, so that damage can be
@@ -33,10 +33,11 @@ from benchharness.models.weights import file_digest
 MANIFEST = "manifest.json"
 
 KEPT_MODELS = Path("results/models")
-"""Folder of trained models if the database is not a file.
+"""Folder of trained models if the database is on a server.
 
-A folder of this name also contains models in memory that were passed to the Python function `run`.
-Their names are not keys of runs.
+If the database is a file, a folder of the same name next to that file is used. The folder also
+contains models in memory that were passed to the Python function `run`. The names of their
+folders are not keys of runs.
 """
 
 SNAPSHOTS = "snapshots"
@@ -50,8 +51,8 @@ _LOCK = re.compile(r"[0-9a-f]{64}(\.encoder)?")
 that match it are deleted."""
 
 EVERY_SECONDS = 300.0
-"""Default number of seconds between two snapshots of a job. After a crash, at most the work of this
-time is lost."""
+"""Default number of seconds between two snapshots of a job. A crash loses at most the work of this
+interval."""
 
 
 class DamagedError(Exception):
@@ -287,8 +288,8 @@ def delete_drafts(folder: Path) -> None:
 def require_room(folder: Path, size: float, what: str = "for its model") -> None:
     """Raise JobError if the disk of a folder has less than `size` bytes of free space.
 
-    This is called before the training, which may take hours. `what` is the end of a clause in the
-    message.
+    This is called before the training, which may take hours. `what` states the purpose of the space
+    in the message, such as "for its model".
     """
     there = next(path for path in folder.absolute().parents if path.is_dir())
     free = shutil.disk_usage(there).free

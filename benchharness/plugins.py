@@ -153,7 +153,7 @@ def add_tables(tables: Tables) -> frozenset[str]:
 
 
 def _mean_of(name: str, tasks: Sequence[Task]) -> Suite:
-    """Return a suite for tasks whose suite the plugin does not define.
+    """Create a suite for tasks whose suite the plugin does not define.
 
     The score of the suite is the mean over its tasks.
     """
@@ -222,8 +222,8 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
 def plugins_for(job: Job, *, kept: bool = False) -> None:
     """Load the plugins that define the tasks of a job, and check that they have not changed.
 
-    The digests of the plugins are compared with those in the job. If the job's `kept` model will
-    only predict, plugins that only add metrics are not checked.
+    The digests of the plugins are compared with those in the job. If `kept` is True, the model of
+    the job will only predict, so plugins that only add metrics are not checked.
 
     Raises:
         BenchError: A plugin has changed or is missing.

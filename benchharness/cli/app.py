@@ -46,14 +46,14 @@ it in typer."""
 
 @contextmanager
 def _in_our_words(words: Sequence[str]) -> Iterator[None]:
-    """Context manager that replaces the parser's errors by BenchErrors.
+    """Context manager that replaces errors of the argument parser with BenchErrors.
 
     `words` are the command-line arguments after `bench`.
     """
     try:
         yield
     except UsageError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # the parser then shows the help
+        if type(error).__name__ == "NoArgsIsHelpError":  # the parser shows the help instead
             raise
         raise import_module("benchharness.cli.usage").usage_error(error, words) from error
 
@@ -73,7 +73,7 @@ def _without_abort() -> Iterator[None]:
 
 
 def _quick(params: list[Any]) -> list[Any]:
-    """Make a command's parameters of simple types bypass typer's conversion of values.
+    """Make parameters of simple types, such as int, bypass typer's conversion of their values.
 
     The parameters are changed in place and returned.
     """
@@ -160,7 +160,7 @@ class LazyGroup(TyperGroup):
         return list(self.commands)
 
     def make_context(self, info_name: Any, args: list[str], *rest: Any, **options: Any) -> Any:
-        """Parse the options before the command's name."""
+        """Parse the options that come before the name of the command."""
         self.words = tuple(args)
         with _in_our_words(self.words):
             return super().make_context(info_name, args, *rest, **options)
@@ -170,7 +170,7 @@ class LazyGroup(TyperGroup):
         return _quick(super().get_params(ctx))
 
     def format_commands(self, _: Any, formatter: Any) -> None:
-        """Write the list of commands to the help, under a heading per section."""
+        """Write the list of commands to the help, with a heading for each section."""
         for group in GROUPS:
             with formatter.section(group):
                 found = [(name, line) for name, line in commands().items() if line.group == group]
@@ -185,8 +185,8 @@ class LazyGroup(TyperGroup):
         """Return the called command's name, the loaded command and its arguments.
 
         Raises:
-            BenchError: The first argument is not a command, but it is known which one is meant: it
-                is the second word of a command or is listed in ELSEWHERE.
+            BenchError: The first argument is not a command, but the intended command is known,
+                because the argument is the second word of a command or is listed in ELSEWHERE.
         """
         name, rest = named(args)
         if command(name):
@@ -234,7 +234,7 @@ class GroupedCommand(TyperCommand):
         return made
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options to the help, under their headings; other options come last."""
+        """Write the options to the help, under their headings; options without one come last."""
         found: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             if param.name in self.rare:
@@ -327,7 +327,7 @@ def main() -> None:
     gc.set_threshold(OBJECTS_TO_COLLECT)
     atexit.register(gc.freeze)  # makes the garbage collection at exit ignore all objects
     _open_what_is_closed()
-    if isinstance(sys.stdout, TextIOWrapper):  # its encoding may lack ± or letters of a name
+    if isinstance(sys.stdout, TextIOWrapper):  # its encoding may lack letters or ±
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
@@ -338,7 +338,7 @@ def main() -> None:
         finally:
             _finish_output()
     except BenchError as error:
-        from benchharness.leaderboard.text import visible  # noqa: PLC0415  (help does without)
+        from benchharness.leaderboard.text import visible  # noqa: PLC0415  (--help does without)
 
         for line in str(error).splitlines():
             sys.stderr.write(f"bench: {visible(line)}\n")
@@ -346,9 +346,9 @@ def main() -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Open /dev/null in place of each standard stream that is closed.
+    """Open /dev/null for each standard stream that is closed.
 
-    Then stdin is empty, writing to stdout fails, and output to stderr is lost. The streams are
+    Such a stdin is empty, writing to stdout fails, and output to stderr is lost. The streams are
     opened in the order of their file descriptors, so that no other file gets descriptor 0, 1 or 2,
     which child processes use as standard streams.
     """

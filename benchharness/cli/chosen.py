@@ -1,4 +1,4 @@
-"""Selection of stored results, which several commands share."""
+"""Options that select stored results, and functions that open and query the store."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class Chosen:
 
     @property
     def within(self) -> Within:
-        """Filter for the selected suites, tasks and data."""
+        """Filter for the suites, tasks and data that the options select."""
         return Within(suites=self.suite, tasks=self.task, data=self.data)
 
     def rows(self, store: Store, systems: Sequence[str], *, paths: bool = True) -> list[Rows]:

@@ -100,8 +100,8 @@ CORE: Mapping[str, Command] = {
 """Commands of benchharness itself, keyed by the words that call them.
 
 `bench --help` and shell completion use only this table and those of extensions. The module of a
-command is imported only when the command is called. The order is that of the help, in which the
-commands are in sections by purpose; in each section, the most common commands come first."""
+command is imported only when the command is called. The order is the same as in the help, which has
+a section per purpose; in each section, the most common commands come first."""
 
 
 @cache
@@ -109,8 +109,8 @@ def commands() -> Mapping[str, Command]:
     """Return all commands in the order of the help, keyed by the words that call them.
 
     Raises:
-        BenchError: A command of an extension has the name of another command, is a subcommand of
-            none, or its section of the help does not exist.
+        BenchError: A command of an extension has the same name as another command, is a subcommand
+            of a command that does not exist, or names a section that the help does not have.
     """
     found = _placed(CORE, __name__.rpartition(".")[0])
     for extension in extensions():
@@ -141,7 +141,7 @@ def command(name: str) -> Command | None:
 
 
 def _placed(lines: Mapping[str, Command], package: str) -> dict[str, Command]:
-    """Return the commands with the package name put before the `place` of each function."""
+    """Return the commands, with the name of the package prepended to each `place`."""
     return {
         name: line._replace(place=line.place and f"{package}.{line.place}")
         for name, line in lines.items()
@@ -151,7 +151,8 @@ def _placed(lines: Mapping[str, Command], package: str) -> dict[str, Command]:
 def _in_order(lines: Mapping[str, Command]) -> dict[str, Command]:
     """Return the commands in the order of the help, each followed by its subcommands.
 
-    In each section, a command comes after the one that its `after` names, else last.
+    In each section, a command comes right after the command in its field `after`, or last if that
+    field is empty.
     """
     firsts: list[str] = []
     for name in (name for name in lines if " " not in name):
@@ -164,15 +165,15 @@ def _in_order(lines: Mapping[str, Command]) -> dict[str, Command]:
 
 
 def old_words() -> dict[str, str]:
-    """Return the names of renamed commands, keyed by their former names.
+    """Return the current names of renamed commands, keyed by their former names.
 
-    Former names still work, but help and completion do not show them.
+    Former names still work, but the help and the shell completion do not list them.
     """
     return {line.old: name for name, line in commands().items() if line.old}
 
 
 ELSEWHERE = {"list": "show", "baseline": "check --write", "task": "run --write-task"}
-"""Names that are not commands but that users may try, and the commands that they mean."""
+"""Words that are not commands but that users may try, each with the command to use."""
 
 
 def named(words: Sequence[str]) -> tuple[str, list[str]]:

@@ -141,7 +141,7 @@ def _cells(found: Contrast) -> tuple[str, ...]:
 
 
 def _tell_marks(names: Sequence[str], found: Iterable[Contrast | Comparison]) -> None:
-    """Print an explanation of each mark that warns about a score of one of the two systems."""
+    """Print explanations of the marks that warn about scores of the two systems."""
     tell_marks(
         (f"{name} {title_of(each.task)}", flags)
         for each in found

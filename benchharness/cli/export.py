@@ -92,7 +92,7 @@ _TABLE = "Table layout"
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Options of `bench export` that set the content and the file."""
+    """Options of `bench export` that set what is exported, and to which file."""
 
     form: Format = option(
         Format.CSV, "Format of the file.", flag="--format", metavar="|".join(Format), head=OUTPUT
@@ -188,8 +188,8 @@ def export(
     if everything is None:
         with chosen.open() as store:
             found = _boards(store, chosen, model or (), written)
-            # If there surely is a leaderboard, no error can follow after the header is written, so
-            # leaderboards are read one by one while they are written.
+            # If a leaderboard certainly exists, no error can occur after the header of the file is
+            # written. Leaderboards are then read one by one while they are written.
             boards = found if not model and has_boards(store, chosen.within) else list(found)
             if form is Format.CSV and not written.predictions:
                 _put(to_csv(score_lines(boards), columns), out)

@@ -127,8 +127,8 @@ def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
 def _environment() -> dict[str, str]:
     """Return the environment variables of the download process.
 
-    They disable Xet, because only plain HTTP downloads write their data into the cache at once,
-    where `_watch` sees that it grows.
+    They disable Xet downloads, because only plain HTTP downloads write data into the cache as they
+    arrive, which `_watch` needs in order to detect a stalled download.
     """
     quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     return os.environ | quiet

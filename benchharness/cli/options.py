@@ -1,4 +1,4 @@
-"""Declaration of command-line options as fields of dataclasses, and options that commands share.
+"""Declaration of command-line options as dataclass fields, and options that commands share.
 
 A command has parameters whose types are dataclasses, such as `RunOptions`; the decorator
 `with_options` makes each of their fields an option of the command.
@@ -214,7 +214,7 @@ def _value(each: "Field[Any]", value: Any) -> Any:
 def with_options(
     but: Collection[str] = (), *, plugins: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that makes the fields of a command's dataclass parameters options.
+    """Return a decorator that turns the fields of a command's dataclass parameters into options.
 
     When the command is called, it gets the dataclass objects. Other parameters whose default is an
     `option` also become options. Before the command runs, installed plugins and the files given
@@ -249,8 +249,8 @@ def with_options(
             for name, each in own.items()
             for found in (map(_of_field, groups[name]) if name in groups else [_as_told(each)])
         ]
-        # Only TrustCode allows code that a store names, such as metrics. The option of `bench run`
-        # has the same name, but allows code of checkpoints only.
+        # Only the option TrustCode permits code of metrics that stored runs use. The option of
+        # `bench run` has the same name, but permits only code of checkpoints.
         may_trust = any(each.annotation == TrustCode for each in every)
         if plugins:
             last = Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)

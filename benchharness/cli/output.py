@@ -75,9 +75,9 @@ def print_json_lines(things: Iterable[object]) -> None:
 
 
 def complaints(failures: Sequence[Failure], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield a message for each distinct error, with the names of the jobs that it made fail.
+    """Yield a message for each distinct error, with the names of the jobs that failed with it.
 
-    An error of a model is given without job names, because it makes all jobs of the model fail.
+    An error in loading a model comes without job names, because all jobs of the model fail.
     """
     by_reason: dict[str, list[Failure]] = {}
     for failure in failures:
@@ -205,7 +205,7 @@ def _by_title(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _switched(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return hyperparameters with readable values, such as a word for "switched off"."""
+    """Return hyperparameters with readable values, such as a word for a disabled technique."""
     return {
         name: {**each, "value": shown_value(name, Setting.from_json(each))}
         for name, each in settings.items()
@@ -364,7 +364,7 @@ _SHOWN_OF_JOB = frozenset(
 
 
 def outcome_facts(outcome: Result | Failure) -> dict[str, Any]:
-    """Return everything that is stored of a run, with the number of its predictions only."""
+    """Return all stored facts about a run, with the number of predictions instead of each one."""
     job = outcome.job
     head: dict[str, Any] = {
         "key": job.key,

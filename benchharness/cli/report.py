@@ -85,7 +85,7 @@ def report(
     *,
     suite: Suites = None,
     db: Database = DATABASE,
-    trust_remote_code: TrustCode = False,  # noqa: ARG001  (`with_options` has heeded it)
+    trust_remote_code: TrustCode = False,  # noqa: ARG001  (used by `with_options`)
     page: Page,
     written: Written,
 ) -> None:

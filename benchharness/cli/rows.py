@@ -190,7 +190,7 @@ def _find(store: Store, name: str) -> tuple[list[RunRow], bool]:
     """
     wanted = stored_name(store, name)
     if runs := store.runs(model=wanted):
-        return runs, not any(run.is_named for run in runs)  # it may also be a renamed entry
+        return runs, not any(run.is_named for run in runs)  # else it may be a renamed entry
     boards = gather_boards(store, with_hidden=True)
     entries = [entry for board in boards if (entry := select_entry(board, wanted))]
     if not entries:
@@ -237,9 +237,9 @@ def _chosen(store: Store, keys: Sequence[str], of: OfRuns) -> list[RunRow]:
 
 
 def _tell(store: Store, found: Sequence[RunRow]) -> None:
-    """Print the runs that will be deleted, and how many other runs used their models.
+    """Print the runs that will be deleted, and how many other runs depend on their models.
 
-    Other runs may have started from these models or have been distilled from them.
+    Those runs started from one of these models, or were distilled from one.
     """
     kinds = Counter((run.model, run.task, run.shown_recipe) for run in found)
     for (model, task, recipe), count in list(kinds.items())[:SHOWN]:

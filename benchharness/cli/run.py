@@ -251,8 +251,8 @@ def _where_to_look(schedule: Schedule, out: Path, db: str, *, is_large: bool) ->
     one = shlex.join(["bench", "show", schedule.jobs[0].key[:12], *there])
     if is_large:
         report = shlex.join(["bench", "report", *there, "--out", str(out), *plugins])
-        return f"the table with ranks: `{table}`; the report: `{report}`; one run: `{one}`"
-    return f"report: {out}; the table again: `{table}`; one run: `{one}`"
+        return f"`{table}` prints ranks, `{report}` writes the report, and `{one}` shows one run."
+    return f"report: {out}. `{table}` prints the leaderboard, and `{one}` shows one run."
 
 
 def _suites_of(schedule: Schedule) -> tuple[str, ...]:

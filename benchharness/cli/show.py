@@ -64,8 +64,8 @@ from benchharness.tasks.task import Task
 if TYPE_CHECKING:
     from benchharness.leaderboard.result import RunRow
 
-# The store needs SQLAlchemy, so modules that use the store are imported only where they are needed.
-# The import takes three times as long as the rest of a command that only lists tasks.
+# Modules that use the store are imported only where they are needed, because they import
+# SQLAlchemy. This takes three times as long as the rest of a command that only lists tasks.
 
 Names = Annotated[
     list[str],
@@ -120,7 +120,7 @@ def _find(name: str, db: str) -> dict[str, Any]:
 def _find_task(name: str, db: str) -> Task:
     """Return the task with this name.
 
-    If several suites have such a task, it is the only one with stored runs.
+    If several suites have a task with this name, return the only one that has stored runs.
     """
     try:
         return find_task(name)
@@ -207,13 +207,13 @@ def _print_facts(found: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     for number, facts in enumerate(found):
         if number:
             typer.echo()
-        # The learning curve is left out: its forty lines would hide the rest. The report and --json
-        # show it.
+        # Omit the learning curve, because its forty lines would hide the rest. The report and the
+        # output of --json contain it.
         print_outline({name: value for name, value in in_words(facts).items() if name != "curve"})
 
 
 def _recipe(model: ModelSpec, task: Task, file: str | None) -> Iterator[dict[str, Any]]:
-    """Yield the hyperparameters of a model on a task, for each point of a hyperparameter sweep.
+    """Yield the hyperparameters of a model on a task, once per combination of a sweep.
 
     Values in the recipe `file` take precedence.
     """

@@ -146,7 +146,7 @@ class _Screen:
                 self.say("; ".join([headline(run.state, run.now), *running]))
 
     def over(self, run: Followed) -> None:
-        """Print that a run has ended, and how."""
+        """Print how a run has ended, and how many of its jobs are done."""
         done, jobs = len(run.state.ended), len(run.state.jobs)
         failed = f", {run.state.failed} failed" if run.state.failed else ""
         self.say(f"the run {_how(run)}: {done} of {jobs} jobs done{failed}.")
@@ -205,7 +205,7 @@ class _JsonLines(nullcontext[None]):
         """Do nothing, because only changes are written."""
 
     def over(self, run: Followed) -> None:
-        """Write that a run has ended, and how."""
+        """Write that a run has ended, and whether it was interrupted or killed."""
         self._put(run, event="over", process=run.process, how=_how(run))
 
     def _put(self, run: Followed, **facts: Any) -> None:

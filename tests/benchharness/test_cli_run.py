@@ -110,7 +110,7 @@ def test_an_unchanged_report_is_not_written_again(bench, fake_jobs):
     bench(*RUN)
     assert moment() > 1
     ended = bench(*RUN)
-    assert "report: board.html; " in ended.out
+    assert "report: board.html. " in ended.out
     assert moment() == 1, "left"
     with open_store("board.sqlite") as store:
         store.add_result(make_result(make_job(seed=7)))

@@ -458,7 +458,7 @@ def test_a_task_of_a_plugin_runs_in_a_worker_and_is_on_a_board(bench, irony: Pat
     )
     assert ended.code == 0, ended.err
     again = f"`bench leaderboard --suite mine --db board.sqlite --plugin {irony}`"
-    assert f"the table again: {again}" in ended.out
+    assert f"{again} prints the leaderboard" in ended.out
     (board,) = json.loads(bench("leaderboard", *words, "--suite", "mine", "--json").out)
     scores = {entry["model"]: entry["score"] for entry in board["entries"]}
     assert scores == {"bag-of-words": 1.0, "majority": 0.5}
