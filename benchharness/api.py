@@ -1,4 +1,4 @@
-"""The Python interface of benchharness, which has the functions of the command `bench`.
+"""The Python interface of benchharness. Its functions correspond to commands of `bench`.
 
     import benchharness as bh
 
@@ -105,9 +105,9 @@ class Results:
     schedule: tuple[Mapping[str, Any], ...] = ()
 
     def frame(self) -> pd.DataFrame:
-        """Return the stored runs of this call, in the order of `keys`.
+        """Return a data frame with the stored runs of this call, in the order of `keys`.
 
-        The frame has the same columns as that of `benchharness.runs`.
+        It has the same columns as the data frame that `benchharness.runs` returns.
         """
         with open_store(self.db, create=False) as store:
             found = {row.key: row for row in store.runs_with(self.keys)}
@@ -160,7 +160,7 @@ def run(
         model: The value of `--model` (a name, a folder, or a hub id, which may have a revision), a
             list of such values, or a transformers model in memory.
         tokenizer: The tokenizer of a model in memory.
-        name: The name for a single model.
+        name: The name of the model on leaderboards; allowed only for a single model.
         plugins: One or several plugin files; by default, those in the environment variable
             BENCH_PLUGINS.
         progress: Whether to show progress bars; by default, only in a terminal or a notebook.
@@ -222,7 +222,7 @@ def run_options(values: Mapping[str, Any]) -> RunOptions:
 
 
 def watching(progress: bool | None) -> Any:
-    """Return the function that shows the progress of a run, as `Session.watch`.
+    """Return a function that shows the progress of a run, for use as `Session.watch`.
 
     If `progress` is None, progress bars are shown only in a terminal or a notebook.
     """
@@ -297,7 +297,7 @@ def _saved(what: str, folder: Path, save: Callable[[Path], str]) -> Path:
     Args:
         what: What is saved, as a noun for error messages.
         folder: The folder in which the new folder is created.
-        save: A function that writes to the path that it is given, and returns the name for the new
+        save: A function that gets a path, writes files to it, and returns the name for the new
             folder.
     """
     try:
@@ -493,7 +493,7 @@ def published(suite: str) -> pd.DataFrame:
 
 
 @speaks_python
-def compare(  # noqa: PLR0913  (what `bench compare` takes)
+def compare(  # noqa: PLR0913  (the options of `bench compare`)
     one: str,
     other: str,
     *,
@@ -514,8 +514,7 @@ def compare(  # noqa: PLR0913  (what `bench compare` takes)
         task: The tasks on which they are compared; by default, all.
         data: The data source of the compared runs; by default, all sources.
         split: The split whose predictions are compared.
-        trust_remote_code: Whether to load metrics that are third-party code, which runs that were
-            made elsewhere may need.
+        trust_remote_code: Whether to run third-party code of metrics, which imported runs may need.
         db: The database.
 
     Returns:
@@ -558,6 +557,6 @@ def load(
     frame = examples_frame(read(found, split, parse_data(str(data)), limit).examples)
     if form == "frame":
         return frame
-    from datasets import Dataset  # noqa: PLC0415  (seconds)
+    from datasets import Dataset  # noqa: PLC0415  (takes seconds)
 
     return Dataset.from_pandas(frame, preserve_index=False)

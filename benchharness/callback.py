@@ -1,4 +1,4 @@
-"""Callback that benchmarks the checkpoints that a training loop saves, while it is running."""
+"""Callback for training loops, which benchmarks each checkpoint when it is saved."""
 
 import json
 import logging
@@ -185,7 +185,7 @@ class BenchCallback(TrainerCallback):
 
 
 def benched(**words: Any) -> Results:
-    """Run a benchmark without progress bars. It is also called in the separate process."""
+    """Run a benchmark without progress bars; with `wait=False`, a separate process calls this."""
     return run(**words, progress=False)
 
 

@@ -56,7 +56,7 @@ def extensions() -> tuple[Extension, ...]:
 
 
 def places(table: Table) -> dict[str, str]:
-    """Return a table that is merged from the tables of all extensions.
+    """Merge a table, such as "engines", from all extensions into one mapping.
 
     The keys are names, such as those of engines, and the values have the form
     `package.module:name`.
@@ -70,7 +70,7 @@ def places(table: Table) -> dict[str, str]:
 
 def _ours() -> Iterator[tuple[str, Callable[[], Any]]]:
     for folder in sorted(OURS.iterdir()):
-        if (folder / "__init__.py").is_file():  # a deleted folder may leave a __pycache__
+        if (folder / "__init__.py").is_file():  # a deleted extension may leave a __pycache__
             yield (
                 folder.name,
                 partial(resolve_name, f"benchharness.extensions.{folder.name}:EXTENSION"),

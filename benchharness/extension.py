@@ -24,7 +24,7 @@ class Command(NamedTuple):
     Attributes:
         place: The function, as `module:name` in the extension's package; empty for a command that
             has only subcommands.
-        help: The line about the command in the help.
+        help: The sentence about the command that `bench --help` shows.
         example: An example of a call, without the word "bench".
         group: The section of `bench --help`. If the second word of the command is a flag, such as
             in `check --write`, this is the heading under which the help of the first command lists
@@ -63,7 +63,7 @@ class Extension:
             `--engine`.
         loggers: Classes with the methods of `benchharness.loggers.Logger`, keyed by the value of
             `--log`. Each needs the Python package that has the same name as the key.
-        suites: The names of modules with the tables TASKS and SUITES of a plugin.
+        suites: The names of modules that define the tables TASKS and SUITES, as plugins do.
         custom_tasks: The name of the module that infers tasks from users' own data. It has the
             functions of `benchharness.tasks.custom.CustomTasks`.
         pytest_plugins: The names of modules that pytest loads as plugins.

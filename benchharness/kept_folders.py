@@ -114,8 +114,8 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
 def check_place(to: Path, key: str = "") -> None:
     """Raise BenchError unless a model can be exported to a folder without losing other files.
 
-    The folder must be missing or empty, or contain the exported model of the run `key`; if `key` is
-    empty, that of any run.
+    The folder must be missing or empty, or contain an exported model of the run `key`, or of any
+    run if `key` is empty.
     """
     if not to.exists() or (to.is_dir() and not any(to.iterdir())):
         return
@@ -320,14 +320,14 @@ class SnapshotFolder:
 
     @classmethod
     def of(cls, beside: Path, every: float) -> "SnapshotFolder | None":
-        """Return the snapshot folder inside the folder `beside`, in which the database is.
+        """Return the snapshot folder inside `beside`, the folder of the database.
 
         Returns None if `every` is 0, which means that no snapshots are saved.
         """
         return cls(root=beside / SNAPSHOTS, every=every) if every else None
 
     def options(self, key: str) -> list[str]:
-        """Return the command-line options by which the worker of a job saves snapshots."""
+        """Return the command-line options that make a job's worker save snapshots."""
         folder = str(self.root.absolute() / key)
         return ["--snapshots", folder, "--checkpoint-every", str(self.every)]
 

@@ -1,4 +1,4 @@
-"""Loggers, which send runs to experiment trackers and are added by extensions and plugins.
+"""Loggers, which send data about runs to experiment trackers. Extensions and plugins add loggers.
 
 A logger receives events from the driver, not from the training process, so an error in a tracker
 neither changes a result nor stops a job. Each logger has its own thread, and the package of its
@@ -44,13 +44,13 @@ class Logger(Protocol):
         """Record the start of a run."""
 
     def log(self, key: str, step: int, values: Mapping[str, float]) -> None:
-        """Record values at an optimizer step; the same or an earlier step may follow."""
+        """Record values at an optimizer step. Later calls may repeat a step or go back to one."""
 
     def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:
         """Record the end of a run, with its final values, keyed by name."""
 
     def close(self) -> None:
-        """Close the logger; runs that have not ended were interrupted."""
+        """Close the logger. Runs that have begun but not ended were interrupted."""
 
 
 METHODS = ("begin", "log", "end", "close")
@@ -67,7 +67,7 @@ _SOURCES = ("hub", "mini", "imported")
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedRun:
-    """Record of a run, which loggers get when the run starts.
+    """Description of a run, which loggers receive when the run starts.
 
     Attributes:
         key: The key of the job.
@@ -83,7 +83,7 @@ class LoggedRun:
 
     @classmethod
     def of(cls, job: Job) -> "LoggedRun":
-        """Build the record of a job, without local paths."""
+        """Build the description of a job's run, without local paths."""
         job = shared_job(job)
         config: dict[str, Value] = {
             "job": job.key,
@@ -104,7 +104,7 @@ class LoggedRun:
 
     @property
     def folder_name(self) -> str:
-        """Name of the run that can be used for a folder; a part of the key makes it unique."""
+        """Name of the run in a form that is valid for a folder, with a part of the key."""
         # "tiny glue/rte seed 1" becomes "tiny-glue-rte-seed-1".
         plain = re.sub(r"[^\w.-]+", "-", self.name, flags=re.ASCII).strip("-.")
         return f"{plain}-{self.key[:12]}"
@@ -154,8 +154,8 @@ def _flat(prefix: str, nested: Mapping[str, Any]) -> Iterator[tuple[str, Value]]
 # ---- Passing events of a run to the loggers.
 
 SECONDS_BETWEEN_LOSSES = 1.0
-"""Smallest number of seconds between two losses of a job that are logged while it trains. All
-losses are logged when it ends."""
+"""Smallest number of seconds between two losses that are logged while a job trains. When the job
+ends, all of its losses are logged."""
 
 LAST_SECONDS, INTERRUPTED_SECONDS = 30.0, 3.0
 """Largest number of seconds to wait for a logger at the end of a run, and after an interruption.
@@ -322,7 +322,8 @@ def open_loggers(
                     f"the logger {name!r} of a plugin has no {' and no '.join(missing)} method. "
                     "docs/loggers.md shows a complete logger."
                 )
-        # W&B may leave a folder with the package's name, for which find_spec has no origin.
+        # W&B may create a folder with the name of its package, for which find_spec returns a spec
+        # without an origin.
         elif (found := find_spec(name)) is None or found.origin is None:
             raise BenchError(
                 f"--log {name} needs the package {name}, which is not installed. Use: "

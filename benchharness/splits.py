@@ -1,4 +1,4 @@
-"""Reading the splits of a job, with a check that they have not changed, and scoring predictions."""
+"""Functions that read the splits of a job, check them for changes, and score predictions."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -19,15 +19,15 @@ class ChangedRowsError(DataError):
 
 
 def languages_of(settings: Mapping[str, Setting]) -> str:
-    """Return the languages on which to train instead of the task's own train split.
+    """Return the languages whose data replace the task's own train split.
 
-    The languages are in the hyperparameter `train_languages`; "" if it is not set.
+    They are the value of the hyperparameter `train_languages`, or "" if it is not set.
     """
     return str(settings["train_languages"].value) if "train_languages" in settings else ""
 
 
 def read_split(job: Job, name: str) -> SplitRows:
-    """Read the examples of a split, which `name` gives as "task:split".
+    """Read the examples of the split `name`, such as "glue/rte:train".
 
     Raises ChangedRowsError if they are not the examples with which the job was planned.
     """
@@ -78,7 +78,7 @@ def headline(name: str, scores: Mapping[str, float]) -> float | None:
 
 
 def evaluate_split(name: str, rows: SplitRows, predictions: Sequence[Prediction]) -> Evaluation:
-    """Score the predictions for a split, which `name` gives as "task:split".
+    """Score the predictions for the split `name`, such as "glue/rte:dev".
 
     If the labels are hidden, the evaluation has no scores.
     """

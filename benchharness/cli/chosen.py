@@ -63,8 +63,8 @@ class Chosen:
         Args:
             store: Store to read.
             systems: Names of leaderboard entries, or beginnings of run keys.
-            paths: Whether to show full local paths; output that stays on this machine may show
-                them.
+            paths: Whether to show full local paths, which output must not contain if it may be
+                shared.
         """
         return find_rows(store, systems, self.within, select=select_entry_or_run, paths=paths)
 
@@ -118,6 +118,6 @@ def board_facts(board: Board) -> dict[str, Any]:
 
 
 def print_heading(board: Board, of: str, split: str = "") -> None:
-    """Print the heading of a table: its suite, split and data, and the subject `of` the table."""
+    """Print the heading of a table: suite, split and data, and `of`, the subject of the table."""
     title = f"{board.title} {split}".rstrip()
     typer.echo(visible(f"{title} on {board.data_label}: {of}"))

@@ -161,7 +161,7 @@ def stored_systems(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def shown(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Yield what `bench show` accepts as its next argument."""
+    """Yield the words that `bench show` accepts as its next argument."""
     before = ctx.params.get("names") or ()
     if "recipe" in before[:1]:
         yield from models(ctx, incomplete)

@@ -132,7 +132,7 @@ def _gpus() -> Iterator[Finding]:
 
 
 def _database(db: str) -> Iterator[Finding]:
-    """Check the leaderboard's database; an older schema is upgraded, as by other commands."""
+    """Check that the leaderboard's database can be opened. An older schema is upgraded."""
     path = Path(db).expanduser()
     if "://" not in db:
         yield _folder("results", path.absolute().parent)

@@ -157,7 +157,7 @@ def _fetch_model(hub_id: str, revision: str, *trusted: str) -> dict[str, Any]:
     trust = Trust(**dict.fromkeys(trusted, True))
     folder = download(hub_id, revision, trust)
     # Importing torch and transformers takes seconds, so do it only after the download.
-    from benchharness.encoder import prepare_checkpoint  # noqa: PLC0415  (as said above)
+    from benchharness.encoder import prepare_checkpoint  # noqa: PLC0415  (see the comment above)
 
     prepare_checkpoint(hub_id, folder.name, trust)
     return {"model": hub_id, "revision": folder.name, "folder": str(folder)}

@@ -180,7 +180,7 @@ def _cell_to_json(entry: Entry, cell: Cell) -> dict[str, Any]:
         "keys": [run.key for run in cell.runs],
         "flags": list(cell.flags),
     }
-    if cell.gain is not None:  # the part of the score that is due to choosing the best setting
+    if cell.gain is not None:  # how much choosing the best setting raised the score
         facts |= {"gain_by_choice": cell.gain, "gain_over": cell.gain_scope}
     if cell.selection:
         facts["selection"] = cell.selection

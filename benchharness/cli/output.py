@@ -244,7 +244,7 @@ def suite_facts(suite: Suite) -> dict[str, Any]:
 
 
 def collection_facts(name: str) -> dict[str, Any]:
-    """Return the properties of a collection: a name for several suites, without a joint score."""
+    """Return the properties of a collection, which names several suites and has no score."""
     members = find_suites(name)
     return {
         "name": name,
@@ -405,9 +405,9 @@ def _lost_words(found: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int
 
 
 def _reading(found: Reading | None) -> dict[str, Any]:
-    """Return the source of the tokenizer's settings, and counts of unknown and lost tokens.
+    """Return the source of the tokenizer's settings, and counts of unknown tokens and lost words.
 
-    A lost token is a word for which the tokenizer returned no token.
+    A lost word is a word for which the tokenizer returned no token.
     """
     if found is None:
         return {}
@@ -417,7 +417,7 @@ def _reading(found: Reading | None) -> dict[str, Any]:
     }
     source = found.source
     by = " by ".join(str(source[name]) for name in ("file", "reader") if source.get(name))
-    # `found.words` names both the file and the class if the file took precedence over the class.
+    # If the file took precedence over the tokenizer's class, `found.words` mentions both.
     words = "; ".join(filter(None, ("" if source.get("texts") else by, found.words)))
     return ({"tokenizer": words} if words else {}) | {n: v for n, v in parts.items() if v}
 

@@ -190,7 +190,8 @@ def _find(store: Store, name: str) -> tuple[list[RunRow], bool]:
     """
     wanted = stored_name(store, name)
     if runs := store.runs(model=wanted):
-        return runs, not any(run.is_named for run in runs)  # else it may be a renamed entry
+        # If the user gave this name to a single entry, it is not the name of a model.
+        return runs, not any(run.is_named for run in runs)
     boards = gather_boards(store, with_hidden=True)
     entries = [entry for board in boards if (entry := select_entry(board, wanted))]
     if not entries:

@@ -125,7 +125,7 @@ def _name_missing_rows(request: Request, planned: Plan) -> None:
 
 
 def _name_untested(request: Request, jobs: Sequence[Job]) -> None:
-    """Print the tasks for which there is no test split; their jobs run without it."""
+    """Print which tasks have no test split. Their jobs run without one."""
     predicted = {split for job in jobs for split in job.predicted_splits}
     without = [
         distinct_title(task.name)
@@ -145,7 +145,7 @@ def _announce(schedule: Schedule, *, as_json: bool) -> None:
 
 
 def _watching(db: str, out: Path, *, as_json: bool) -> Watch:
-    """Return the function that shows the progress of a run, as `Session.watch`."""
+    """Return a function that shows the progress of a run, for use as `Session.watch`."""
 
     @contextmanager
     def watch(schedule: Schedule, store: Store) -> Iterator[Watcher]:
@@ -242,7 +242,10 @@ def _closing_lines(
 
 
 def _where_to_look(schedule: Schedule, out: Path, db: str, *, is_large: bool) -> str:
-    """Return a line with commands that show the results, and the report's path or its command."""
+    """Return a line with the report's path and the commands that show the results.
+
+    If the store is large, the report was not written, and the line has the command that writes it.
+    """
     words = [word for suite in _suites_of(schedule) for word in ("--suite", suite)]
     there = in_this_database(db)
     files = plugin_files(task for job in schedule.jobs for task in job.trained_tasks)

@@ -150,8 +150,8 @@ def _is_own_task(name: str, db: str) -> bool:
 def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:
     """Return the model with this name.
 
-    If there is none, the error may suggest one of the names in `others`, and `kind` states in the
-    error what was expected.
+    If there is none, the error may suggest one of the names in `others`. `kind` is the noun in the
+    error for the kinds of names that were expected.
     """
     try:
         return find_model(name)
