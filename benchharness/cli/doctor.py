@@ -62,7 +62,7 @@ def doctor(*, db: Database = DATABASE, as_json: AsJson = False) -> None:
 
 def _versions() -> Iterator[Finding]:
     source = source_commit()
-    changed = " with changes" if source["dirty"] else ""
+    changed = " with uncommitted changes" if source["dirty"] else ""
     commit = f", commit {source['commit'][:12]}{changed}" if source["commit"] else ""
     yield Finding("benchharness", "ok", f"{__version__}{commit}")
     yield Finding("python", "ok", platform.python_version())

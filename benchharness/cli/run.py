@@ -118,7 +118,7 @@ def _name_missing_rows(request: Request, planned: Plan) -> None:
     tell_notes(f"{task} is left out: {reason}." for task, reason in planned.left_out.items())
     if counts := planned.left_out_rows():
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
-        tell_notes([f"examples that their task leaves out: {splits}."])
+        tell_notes([f"examples that the benchmark leaves out: {splits}."])
     tell_notes(odd_sentences(planned.odd_rows()))
     if "test" in request.splits:
         _name_untested(request, planned.jobs)

@@ -201,7 +201,7 @@ class RunOptions:
     precision: Precision = _option(
         HOW,
         "auto",
-        "Number format for matrix products; auto picks the fastest.",
+        "Number format of matrix products. With auto, bf16 if the device supports it, else fp32.",
         metavar="auto|fp32|tf32|bf16",
     )
     halving: bool = _option(
