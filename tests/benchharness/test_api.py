@@ -233,7 +233,7 @@ def test_rows_can_be_loaded_as_a_hugging_face_dataset():
         (lambda: bh.run(7, task="glue/rte"), "expected a model, but got int"),
         (lambda: bh.run("tiny", task="glue/rtee", data="mini"), "rtee"),
         (lambda: bh.run("tiny", task="glue/rte", halving=True, force=True), "exclude each other"),
-        (lambda: bh.run(["tiny"], name="x", task="glue/rte"), "of one model"),
+        (lambda: bh.run(["tiny"], name="x", task="glue/rte"), "only with a single model"),
         (lambda: bh.runs("nowhere.sqlite"), "nowhere.sqlite"),
         (lambda: bh.run("tiny", tokenizer="t", task="glue/rte"), "only with a model in memory"),
         (lambda: bh.run("tiny", task=[None]), "expected a name or a list of names, got None"),

@@ -145,7 +145,7 @@ def test_deleted_runs_can_be_restored_from_their_archive(bench, stored):
     ended = bench("db", "delete", "--model", "minilm", "--task", "rte", *DB)
     assert ended.code == 2
     assert "delete 4 runs" in ended.err
-    assert "give --yes" in ended.err
+    assert "use --yes" in ended.err
     with open_store("board.sqlite") as store:
         assert store.count() == 6
     ended = bench("db", "delete", "--model", "minilm", "--task", "rte", "--yes", *DB)
