@@ -90,7 +90,7 @@ CORE: Mapping[str, Command] = {
     ),
     "db delete": Command(
         "rows:delete",
-        "Delete stored runs; asks first and keeps an archive.",
+        "Delete stored runs, after asking and saving an archive.",
         "db delete --model bert --task glue/rte",
     ),
     "doctor": Command(

@@ -110,7 +110,7 @@ class Written:
     )
     collapsed_too: bool = option(
         False,
-        "Also put scores of collapsed runs, which learned nothing, on a model card, with a mark.",
+        "Also put scores of collapsed runs on a model card, with a mark that they learned nothing.",
         head=OUTPUT,
     )
     no_texts: NoTexts = False
