@@ -1,4 +1,4 @@
-"""The Python interface of benchharness, which has the functions of the command `bench`.
+"""The Python interface of benchharness. Its functions correspond to commands of `bench`.
 
     import benchharness as bh
 
@@ -105,9 +105,9 @@ class Results:
     schedule: tuple[Mapping[str, Any], ...] = ()
 
     def frame(self) -> pd.DataFrame:
-        """Return the stored runs of this call, in the order of `keys`.
+        """Return a data frame with the stored runs of this call, in the order of `keys`.
 
-        The frame has the same columns as that of `benchharness.runs`.
+        It has the same columns as the data frame that `benchharness.runs` returns.
         """
         with open_store(self.db, create=False) as store:
             found = {row.key: row for row in store.runs_with(self.keys)}
@@ -160,7 +160,7 @@ def run(
         model: The value of `--model` (a name, a folder, or a hub id, which may have a revision), a
             list of such values, or a transformers model in memory.
         tokenizer: The tokenizer of a model in memory.
-        name: The name for a single model.
+        name: The name of the model on leaderboards; allowed only for a single model.
         plugins: One or several plugin files; by default, those in the environment variable
             BENCH_PLUGINS.
         progress: Whether to show progress bars; by default, only in a terminal or a notebook.
@@ -222,7 +222,7 @@ def run_options(values: Mapping[str, Any]) -> RunOptions:
 
 
 def watching(progress: bool | None) -> Any:
-    """Return the function that shows the progress of a run, as `Session.watch`.
+    """Return a function that shows the progress of a run, for use as `Session.watch`.
 
     If `progress` is None, progress bars are shown only in a terminal or a notebook.
     """
@@ -256,20 +256,21 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
     if is_one or isinstance(model, Sequence):
         if tokenizer is not None or (name and not is_one):
             raise BenchError(
-                "name is of one model, and tokenizer of one model in memory: leave them out."
+                "name can be used only with a single model, and tokenizer only with a model in "
+                "memory. Leave them out."
             )
         return [f"{name}={model}" if name else str(model)] if is_one else list(map(str, model))
     if not hasattr(model, "save_pretrained"):
         raise ModelError(
-            f"expected a model, got {type(model).__name__}: give a name, a folder, a hub "
-            "id, or a transformers model with its tokenizer."
+            f"expected a model, but got {type(model).__name__}. Pass a name, a folder, a hub id, "
+            "or a transformers model with its tokenizer."
         )
     if not hasattr(tokenizer, "save_pretrained"):
         raise ModelError(
             "a model in memory needs its tokenizer: run(model, tokenizer=tokenizer, ...)."
         )
     if model.device.type == "meta":
-        raise ModelError("the model is on the device meta and has no weights: load them first.")
+        raise ModelError("the model is on the device meta, so it has no weights. Load them first.")
     given = name or Path(model.config.name_or_path).name or model.config.model_type
 
     shown = re.sub(r"[^\w .=-]+", "-", str(given))[:100]  # valid in a folder's name
@@ -296,7 +297,7 @@ def _saved(what: str, folder: Path, save: Callable[[Path], str]) -> Path:
     Args:
         what: What is saved, as a noun for error messages.
         folder: The folder in which the new folder is created.
-        save: A function that writes to the path that it is given, and returns the name for the new
+        save: A function that gets a path, writes files to it, and returns the name for the new
             folder.
     """
     try:
@@ -310,8 +311,7 @@ def _saved(what: str, folder: Path, save: Callable[[Path], str]) -> Path:
                 whole.rename(place)
     except OSError as error:
         raise BenchError(
-            f"the {what} could not be saved in {folder}: {error.strerror or error}. Give another "
-            "db."
+            f"the {what} could not be saved in {folder}: {error.strerror or error}. Use another db."
         ) from error
     return place
 
@@ -426,7 +426,7 @@ def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> 
     """
     found = boards(suite, db=db, data=data)
     if not found:
-        raise BenchError(f"{db} has no runs of {suite}: bh.run(..., suite={suite!r}) makes them.")
+        raise BenchError(f"{db} has no runs of {suite}. Use bh.run(..., suite={suite!r}) first.")
     return found[0]
 
 
@@ -493,7 +493,7 @@ def published(suite: str) -> pd.DataFrame:
 
 
 @speaks_python
-def compare(  # noqa: PLR0913  (what `bench compare` takes)
+def compare(  # noqa: PLR0913  (the options of `bench compare`)
     one: str,
     other: str,
     *,
@@ -514,8 +514,7 @@ def compare(  # noqa: PLR0913  (what `bench compare` takes)
         task: The tasks on which they are compared; by default, all.
         data: The data source of the compared runs; by default, all sources.
         split: The split whose predictions are compared.
-        trust_remote_code: Whether to load metrics that are third-party code, which runs that were
-            made elsewhere may need.
+        trust_remote_code: Whether to run third-party code of metrics, which imported runs may need.
         db: The database.
 
     Returns:
@@ -558,6 +557,6 @@ def load(
     frame = examples_frame(read(found, split, parse_data(str(data)), limit).examples)
     if form == "frame":
         return frame
-    from datasets import Dataset  # noqa: PLC0415  (seconds)
+    from datasets import Dataset  # noqa: PLC0415  (takes seconds)
 
     return Dataset.from_pandas(frame, preserve_index=False)

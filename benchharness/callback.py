@@ -1,4 +1,4 @@
-"""Callback that benchmarks the checkpoints that a training loop saves, while it is running."""
+"""Callback for training loops, which benchmarks each checkpoint when it is saved."""
 
 import json
 import logging
@@ -71,7 +71,9 @@ class BenchCallback(TrainerCallback):
         **options: Any,
     ) -> None:
         if every < 1:
-            raise BenchError(f"every is {every}: give 1 for each checkpoint, 2 for every other.")
+            raise BenchError(
+                f"every is {every}, but must be at least 1, which stands for every checkpoint."
+            )
         if "data_file" in options:
             db = fspath(options.get("db", DATABASE))
             options["data_file"] = saved_rows(options["data_file"], db)
@@ -112,11 +114,11 @@ class BenchCallback(TrainerCallback):
         """Raise BenchError if the Trainer will not save a tokenizer with its checkpoints."""
         if objects.get("processing_class") is None:
             raise BenchError(
-                "the checkpoints would have no tokenizer, and nothing could be benched: give the "
-                "Trainer processing_class=tokenizer."
+                "the checkpoints would have no tokenizer, so they could not be benchmarked. Pass "
+                "processing_class=tokenizer to the Trainer."
             )
         if args.save_strategy == "no":
-            _LOG.warning("save_strategy is 'no': the Trainer saves no checkpoint to be benched.")
+            _LOG.warning("save_strategy is 'no', so the Trainer saves no checkpoints to benchmark.")
 
     def on_save(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
         """Benchmark the checkpoint that was just saved."""
@@ -133,7 +135,7 @@ class BenchCallback(TrainerCallback):
         try:
             self._log(state, state.global_step, self.bench(folder))
         except BenchError as error:
-            _LOG.warning("%s was not benched: %s", folder.name, error)
+            _LOG.warning("%s was not benchmarked: %s", folder.name, error)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
         """Wait until all benchmarks have ended."""
@@ -170,7 +172,7 @@ class BenchCallback(TrainerCallback):
             printed, said = process.communicate()
             if process.returncode:
                 _LOG.warning(
-                    "%s was not benched: %s", folder.name, said.strip().rpartition("\n")[2]
+                    "%s was not benchmarked: %s", folder.name, said.strip().rpartition("\n")[2]
                 )
                 continue
             scores = self._taken(Results(**json.loads(printed)))
@@ -183,7 +185,7 @@ class BenchCallback(TrainerCallback):
 
 
 def benched(**words: Any) -> Results:
-    """Run a benchmark without progress bars. It is also called in the separate process."""
+    """Run a benchmark without progress bars; with `wait=False`, a separate process calls this."""
     return run(**words, progress=False)
 
 

@@ -46,7 +46,7 @@ def extensions() -> tuple[Extension, ...]:
             )
         if made.name in found:
             raise BenchError(
-                f"two extensions are called {made.name!r}: uninstall one, or give it another name."
+                f"two extensions are called {made.name!r}. Uninstall or rename one of them."
             )
         found[made.name] = made
     while lacking := [name for name, each in found.items() if not found.keys() >= {*each.needs}]:
@@ -56,7 +56,7 @@ def extensions() -> tuple[Extension, ...]:
 
 
 def places(table: Table) -> dict[str, str]:
-    """Return a table that is merged from the tables of all extensions.
+    """Merge a table, such as "engines", from all extensions into one mapping.
 
     The keys are names, such as those of engines, and the values have the form
     `package.module:name`.
@@ -70,7 +70,7 @@ def places(table: Table) -> dict[str, str]:
 
 def _ours() -> Iterator[tuple[str, Callable[[], Any]]]:
     for folder in sorted(OURS.iterdir()):
-        if (folder / "__init__.py").is_file():  # a deleted folder may leave a __pycache__
+        if (folder / "__init__.py").is_file():  # a deleted extension may leave a __pycache__
             yield (
                 folder.name,
                 partial(resolve_name, f"benchharness.extensions.{folder.name}:EXTENSION"),
@@ -104,7 +104,10 @@ def _entry_point_files() -> Iterator[bytes]:
 
 
 def member(what: str, place: str) -> Any:
-    """Import what an extension names as `package.module:name`; `what` describes it in errors."""
+    """Import the object that an extension names as `package.module:name`.
+
+    `what` describes the object in error messages.
+    """
     return loaded(what, partial(resolve_name, place))
 
 
@@ -121,7 +124,7 @@ def loaded(what: str, load: Callable[[], T]) -> T:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if new := _new_name(missing or ""):
             raise BenchError(
-                f"{what} imports {missing}, which is called {new} now: write "
+                f"{what} imports {missing}, which is now called {new}. Write "
                 f"`from {new} import ...`."
             ) from error
         raise BenchError(f"{what} raises {_described(error)}.") from error
@@ -137,11 +140,12 @@ def _new_name(module: str) -> str:
 def _described(error: BaseException) -> str:
     """Describe an error by its type, the line that raised it, and the first line of its message."""
     trace = error.__traceback__
-    # The first frames are those of benchharness, which loads the code; go to the last one.
+    # The first frames of the traceback belong to benchharness, which loads the code. Go to the last
+    # frame, which raised the error.
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = ""
-    if trace is not None and not isinstance(error, SyntaxError):  # its text contains the line
+    if trace is not None and not isinstance(error, SyntaxError):  # its message contains the line
         where = f" in line {trace.tb_lineno} of {Path(trace.tb_frame.f_code.co_filename).name}"
     text = next(iter(str(error).splitlines()), "").removesuffix(".")
     return f"{type(error).__name__}{where}{': ' if text else ''}{text}"

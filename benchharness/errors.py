@@ -18,7 +18,7 @@ from urllib.parse import unquote_plus
 
 
 def one_line(sentence: object) -> str:
-    """Return the sentence with each line break, which a name in it may contain, as a space."""
+    """Replace line breaks in a sentence, which may come from names in it, with spaces."""
     return " ".join(str(sentence).splitlines())
 
 
@@ -81,7 +81,7 @@ class StoreError(BenchError):
 
 
 class BusyStoreError(StoreError):
-    """Raised if another process has locked the database or its server is away; waiting may help."""
+    """Raised if the database is locked or its server does not respond. Waiting may help."""
 
 
 def unknown_name(
@@ -92,9 +92,9 @@ def unknown_name(
     An example of its message is "no suite is called 'gleu'. Did you mean 'glue'?".
 
     Args:
-        kind: Noun for what is named, such as "suite".
-        name: Name that was given.
-        known: Names that exist; the message suggests one if it is similar.
+        kind: Noun for the kind of object that has the name, such as "suite".
+        name: The unknown name.
+        known: Existing names. The message suggests one of them if it is similar.
         hint: End of the message if no name is similar, such as "`bench show suites` shows them.".
         other_names: Known names, keyed by their aliases in lower case.
     """

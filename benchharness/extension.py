@@ -24,7 +24,7 @@ class Command(NamedTuple):
     Attributes:
         place: The function, as `module:name` in the extension's package; empty for a command that
             has only subcommands.
-        help: The line about the command in the help.
+        help: The sentence about the command that `bench --help` shows.
         example: An example of a call, without the word "bench".
         group: The section of `bench --help`. If the second word of the command is a flag, such as
             in `check --write`, this is the heading under which the help of the first command lists
@@ -54,7 +54,7 @@ Table = Literal[
     "prediction_files",
     "submissions",
 ]
-"""Tables of an extension whose values are `module:name`."""
+"""Names of the tables of an Extension whose values have the form `module:name`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class Extension:
             `--engine`.
         loggers: Classes with the methods of `benchharness.loggers.Logger`, keyed by the value of
             `--log`. Each needs the Python package that has the same name as the key.
-        suites: The names of modules with the tables TASKS and SUITES of a plugin.
+        suites: The names of modules that define the tables TASKS and SUITES, as plugins do.
         heads: Functions `(task, options)` that create a Head of `benchharness.heads`, keyed by head
             type (`Task.head`). `options` are the hyperparameters of this head type.
         answers: Subclasses of `benchharness.tasks.answers.base.AnswerType`, keyed by `Task.kind`.

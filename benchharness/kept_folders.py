@@ -3,7 +3,7 @@
     results/models/KEY/                       config.json, model.safetensors, the tokenizer's files,
         head.safetensors and job.json
     results/snapshots/KEY/step-0000001200/    *.safetensors, numbers.json
-    results/locks/NAME                        the name of the process that holds this lock
+    results/locks/NAME                        the process that holds the lock NAME
 
 The folder `results` is the folder of the database, and KEY is the key of a run. Each folder of a
 model or a snapshot has a manifest.json with the digests of its files, so that damage can be
@@ -33,10 +33,11 @@ from benchharness.models.weights import file_digest
 MANIFEST = "manifest.json"
 
 KEPT_MODELS = Path("results/models")
-"""Folder of trained models if the database is not a file.
+"""Folder of trained models if the database is on a server.
 
-A folder of this name also contains models in memory that were passed to the Python function `run`.
-Their names are not keys of runs.
+If the database is a file, a folder of the same name next to that file is used. The folder also
+contains models in memory that were passed to the Python function `run`. The names of their
+folders are not keys of runs.
 """
 
 SNAPSHOTS = "snapshots"
@@ -50,14 +51,14 @@ _LOCK = re.compile(r"[0-9a-f]{64}(\.encoder)?")
 that match it are deleted."""
 
 EVERY_SECONDS = 300.0
-"""Default number of seconds between two snapshots of a job. After a crash, at most the work of this
-time is lost."""
+"""Default number of seconds between two snapshots of a job. A crash loses at most the work of this
+interval."""
 
 
 class DamagedError(Exception):
     """Raised if a folder is missing or damaged.
 
-    The message is the predicate of a sentence about the folder, such as "is not whole".
+    The message is the predicate of a sentence about the folder, such as "is incomplete".
     """
 
 
@@ -100,11 +101,11 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         for name, digest in manifest["files"].items():
             if Path(name).name != name:
-                raise DamagedError(f"is no run's (its manifest names {name!r}, which is elsewhere)")
+                raise DamagedError(f"is invalid (its manifest names {name!r}, which is not in it)")
             if file_digest(folder / name) != digest:
                 raise DamagedError(f"is damaged ({name} differs from the file that was written)")
     except FileNotFoundError as error:
-        raise DamagedError(f"is not whole ({Path(error.filename).name} is missing)") from None
+        raise DamagedError(f"is incomplete ({Path(error.filename).name} is missing)") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedError(f"cannot be read ({error})") from None
     return manifest
@@ -113,8 +114,8 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
 def check_place(to: Path, key: str = "") -> None:
     """Raise BenchError unless a model can be exported to a folder without losing other files.
 
-    The folder must be missing or empty, or contain the exported model of the run `key`; if `key` is
-    empty, that of any run.
+    The folder must be missing or empty, or contain an exported model of the run `key`, or of any
+    run if `key` is empty.
     """
     if not to.exists() or (to.is_dir() and not any(to.iterdir())):
         return
@@ -124,8 +125,8 @@ def check_place(to: Path, key: str = "") -> None:
             run = check_folder(to).get("run")
     if run is None or key not in ("", run):
         raise BenchError(
-            f"{to} is there already, and not as `bench model` has written this run: it stays as it "
-            "is; give another folder."
+            f"{to} exists already and is not an export of the same run by `bench model`, so it is "
+            "not overwritten. Choose another folder."
         )
 
 
@@ -232,10 +233,10 @@ def check_checkpoint(folder: Path, key: str) -> Mapping[str, str]:
     try:
         manifest = check_folder(folder)
         if manifest.get("run") != key:
-            raise DamagedError("is that of another run")
+            raise DamagedError("belongs to another run")
     except DamagedError as error:
         raise JobError(
-            f"the model of run {key[:12]} in {folder} {error}: the same command trains that run "
+            f"the model of run {key[:12]} in {folder} {error}. The same command trains that run "
             "again."
         ) from None
     digests: Mapping[str, str] = manifest["files"]
@@ -287,16 +288,16 @@ def delete_drafts(folder: Path) -> None:
 def require_room(folder: Path, size: float, what: str = "for its model") -> None:
     """Raise JobError if the disk of a folder has less than `size` bytes of free space.
 
-    This is called before the training, which may take hours. `what` is the end of a clause in the
-    message.
+    This is called before the training, which may take hours. `what` states the purpose of the space
+    in the message, such as "for its model".
     """
     there = next(path for path in folder.absolute().parents if path.is_dir())
     free = shutil.disk_usage(there).free
     if free < size:
         raise JobError(
-            f"{there} has {shown_bytes(free)} free, and {shown_bytes(size)} are needed {what}: "
-            "free some, or do without (no --keep-models; where others start from it, --start-from "
-            "pretrained)."
+            f"{there} has {shown_bytes(free)} free, and {shown_bytes(size)} are needed {what}. "
+            "Free some space, or do not keep the model (no --keep-models and, if other jobs start "
+            "from it, --start-from pretrained)."
         )
 
 
@@ -319,14 +320,14 @@ class SnapshotFolder:
 
     @classmethod
     def of(cls, beside: Path, every: float) -> "SnapshotFolder | None":
-        """Return the snapshot folder inside the folder `beside`, in which the database is.
+        """Return the snapshot folder inside `beside`, the folder of the database.
 
         Returns None if `every` is 0, which means that no snapshots are saved.
         """
         return cls(root=beside / SNAPSHOTS, every=every) if every else None
 
     def options(self, key: str) -> list[str]:
-        """Return the command-line options by which the worker of a job saves snapshots."""
+        """Return the command-line options that make a job's worker save snapshots."""
         folder = str(self.root.absolute() / key)
         return ["--snapshots", folder, "--checkpoint-every", str(self.every)]
 
@@ -357,8 +358,8 @@ class Holds:
     def __init__(self, folder: Path) -> None:
         if folder.is_symlink():
             raise StoreError(
-                f"the locks folder {folder} is a link, and files would be made and deleted where "
-                "it leads: delete the link."
+                f"the locks folder {folder} is a link, so files in another folder would be created "
+                "and deleted. Delete the link."
             )
         self._folder = folder
         self._held: dict[str, int | None] = {}

@@ -1,4 +1,4 @@
-"""Loggers, which send runs to experiment trackers and are added by extensions and plugins.
+"""Loggers, which send data about runs to experiment trackers. Extensions and plugins add loggers.
 
 A logger receives events from the driver, not from the training process, so an error in a tracker
 neither changes a result nor stops a job. Each logger has its own thread, and the package of its
@@ -44,13 +44,13 @@ class Logger(Protocol):
         """Record the start of a run."""
 
     def log(self, key: str, step: int, values: Mapping[str, float]) -> None:
-        """Record values at an optimizer step; the same or an earlier step may follow."""
+        """Record values at an optimizer step. Later calls may repeat a step or go back to one."""
 
     def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:
         """Record the end of a run, with its final values, keyed by name."""
 
     def close(self) -> None:
-        """Close the logger; runs that have not ended were interrupted."""
+        """Close the logger. Runs that have begun but not ended were interrupted."""
 
 
 METHODS = ("begin", "log", "end", "close")
@@ -67,7 +67,7 @@ _SOURCES = ("hub", "mini", "imported")
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedRun:
-    """Record of a run, which loggers get when the run starts.
+    """Description of a run, which loggers receive when the run starts.
 
     Attributes:
         key: The key of the job.
@@ -83,7 +83,7 @@ class LoggedRun:
 
     @classmethod
     def of(cls, job: Job) -> "LoggedRun":
-        """Build the record of a job, without local paths."""
+        """Build the description of a job's run, without local paths."""
         job = shared_job(job)
         config: dict[str, Value] = {
             "job": job.key,
@@ -104,7 +104,7 @@ class LoggedRun:
 
     @property
     def folder_name(self) -> str:
-        """Name of the run that can be used for a folder; a part of the key makes it unique."""
+        """Name of the run in a form that is valid for a folder, with a part of the key."""
         # "tiny glue/rte seed 1" becomes "tiny-glue-rte-seed-1".
         plain = re.sub(r"[^\w.-]+", "-", self.name, flags=re.ASCII).strip("-.")
         return f"{plain}-{self.key[:12]}"
@@ -154,8 +154,8 @@ def _flat(prefix: str, nested: Mapping[str, Any]) -> Iterator[tuple[str, Value]]
 # ---- Passing events of a run to the loggers.
 
 SECONDS_BETWEEN_LOSSES = 1.0
-"""Smallest number of seconds between two losses of a job that are logged while it trains. All
-losses are logged when it ends."""
+"""Smallest number of seconds between two losses that are logged while a job trains. When the job
+ends, all of its losses are logged."""
 
 LAST_SECONDS, INTERRUPTED_SECONDS = 30.0, 3.0
 """Largest number of seconds to wait for a logger at the end of a run, and after an interruption.
@@ -265,8 +265,8 @@ class _LoggerThread(threading.Thread):
         self.join(seconds)
         if self.is_alive():
             self._warn(
-                f"{self.name} was not done {seconds:g} seconds after the last job, and may miss "
-                "the end; the results are stored."
+                f"{self.name} was not done {seconds:g} seconds after the last job, so the end of "
+                "the log may be missing. The results are stored."
             )
 
     def run(self) -> None:
@@ -280,8 +280,8 @@ class _LoggerThread(threading.Thread):
         except Exception as error:  # noqa: BLE001  (whatever a tracker raises, the run continues)
             reason = without_passwords(" ".join(str(error).split()))[:300]
             self._warn(
-                f"{self.name} has failed and gets nothing more ({type(error).__name__}: {reason}); "
-                "the run continues."
+                f"{self.name} failed and will log nothing more ({type(error).__name__}: {reason}). "
+                "The run continues."
             )
 
 
@@ -305,7 +305,8 @@ def open_loggers(
     others, ours = others or {}, places("loggers")
     if taken := sorted(set(others) & set(ours)):
         raise BenchError(
-            f"a plugin's logger has the name {taken[0]!r} of a packaged one: give it another."
+            f"a plugin's logger is called {taken[0]!r}, like a logger of benchharness. Rename the "
+            "logger of the plugin."
         )
     known = dict(others)
     for name in names:
@@ -318,13 +319,14 @@ def open_loggers(
             parts = METHODS if isinstance(others[name], type) else ()
             if missing := [part for part in parts if not hasattr(others[name], part)]:
                 raise BenchError(
-                    f"the logger {name!r} of a plugin has no {' and no '.join(missing)}: "
-                    "docs/loggers.md shows a whole one."
+                    f"the logger {name!r} of a plugin has no {' and no '.join(missing)} method. "
+                    "docs/loggers.md shows a complete logger."
                 )
-        # W&B may leave a folder with the package's name, for which find_spec has no origin.
+        # W&B may create a folder with the name of its package, for which find_spec returns a spec
+        # without an origin.
         elif (found := find_spec(name)) is None or found.origin is None:
             raise BenchError(
-                f"--log {name} needs the package {name}, which is not installed: "
+                f"--log {name} needs the package {name}, which is not installed. Use: "
                 f"pip install 'benchharness[{name}]'."
             )
     return {name: partial(known[name], folder) for name in names}

@@ -55,7 +55,7 @@ def cpu_has_bf16(cpuinfo: Path = CPUINFO) -> bool:
 
 
 def is_instance(gpu: str) -> bool:
-    """Return whether a name in CUDA_VISIBLE_DEVICES is a MIG instance, which is a part of a GPU."""
+    """Return whether a name in CUDA_VISIBLE_DEVICES denotes a MIG instance, a part of a GPU."""
     return gpu.startswith("MIG-")
 
 
@@ -64,7 +64,7 @@ def main_memory(limit: Path = MEMORY_LIMIT) -> int:
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         return min(physical, int(limit.read_text()))
-    except (OSError, ValueError):  # no container, or a container without a limit ("max")
+    except (OSError, ValueError):  # not in a container, or no limit is set ("max")
         return physical
 
 
@@ -92,7 +92,7 @@ job's key."""
 
 CPU_CAPABILITIES = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "asimd")
 """Instruction sets, from the widest to the narrowest. They determine which kernels torch uses, and
-so the last bits of results."""
+therefore the last bits of results."""
 
 
 def collect(
@@ -117,7 +117,7 @@ def collect(
             threads of each process ("threads").
         started: The start time in UTC, in ISO 8601 format.
     """
-    # These are the user's permissions for the checkpoint; only those that are set are recorded.
+    # These are the user's permissions for the checkpoint. Only granted ones are recorded.
     given = job.trust.to_json()
     return {
         "code": {"version": __version__, "method": job.method, **source_commit()},
@@ -172,7 +172,7 @@ def library_versions() -> dict[str, str | None]:
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the name of the processor, as Linux or else Python's `platform` module reports it."""
+    """Return the name of the processor from `cpuinfo`, or else from Python's `platform` module."""
     try:
         text = cpuinfo.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -182,7 +182,7 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def machine_name(threads: int) -> str:
-    """Return the name of the processor with a number of threads, as "NAME, 4 threads"."""
+    """Return the name of the processor and a number of threads, such as "NAME, 4 threads"."""
     return f"{cpu_model()}, {counted(threads, 'thread')}"
 
 
@@ -294,10 +294,10 @@ def own_rank() -> int:
 
 
 def forget_others() -> None:
-    """Remove WORLD_SIZE from the environment, so that this process and its workers work alone.
+    """Remove WORLD_SIZE from the environment, so that workers do not inherit it.
 
-    torchrun sets this variable if it starts `bench run`. Workers would inherit it and wait forever
-    for other processes.
+    torchrun sets this variable if it starts `bench run`. Workers that inherited it would wait
+    forever for other processes.
     """
     os.environ.pop("WORLD_SIZE", None)
 
@@ -371,7 +371,7 @@ def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
     # If the number of parameters is unknown, use that of BERT-base.
     parameters = (_parameters(job) or BERT_BASE) * 1e6
     if job.is_zero_shot:
-        # The model reads each text several times, about once per token that is scored.
+        # Zero-shot scoring reads each text several times, about once per scored token.
         trained, predicted = 0, _MASKED_COPIES * predicted
     epochs = 0.0 if job.is_zero_shot else float(job.settings["epochs"].value)
     if shots := job.settings.get("shots"):

@@ -121,8 +121,8 @@ def _items(name: str, table: str, items: object, kind: type[T]) -> tuple[T, ...]
     for item in listed:
         if not isinstance(item, kind):
             raise BenchError(
-                f"{table} of the plugin {name} has a {type(item).__name__}: expected a list of "
-                f"{kind.__name__}."
+                f"{table} of the plugin {name} contains a {type(item).__name__}: expected a list "
+                f"of {kind.__name__}."
             )
         if fault := mistyped_field(item):
             raise BenchError(f"{table} of the plugin {name} has a {kind.__name__} whose {fault}.")
@@ -153,7 +153,7 @@ def add_tables(tables: Tables) -> frozenset[str]:
 
 
 def _mean_of(name: str, tasks: Sequence[Task]) -> Suite:
-    """Return a suite for tasks whose suite the plugin does not define.
+    """Create a suite for tasks whose suite the plugin does not define.
 
     The score of the suite is the mean over its tasks.
     """
@@ -222,8 +222,8 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
 def plugins_for(job: Job, *, kept: bool = False) -> None:
     """Load the plugins that define the tasks of a job, and check that they have not changed.
 
-    The digests of the plugins are compared with those in the job. If the job's `kept` model will
-    only predict, plugins that only add metrics are not checked.
+    The digests of the plugins are compared with those in the job. If `kept` is True, the model of
+    the job will only predict, so plugins that only add metrics are not checked.
 
     Raises:
         BenchError: A plugin has changed or is missing.
@@ -236,13 +236,13 @@ def plugins_for(job: Job, *, kept: bool = False) -> None:
     shown = f"{job.task} ({', '.join(job.plugins)})"
     if kept and not names <= TASKS.keys():
         raise BenchError(
-            f"the plugin of {shown} is not loaded: name its file with --plugin, or install its "
+            f"the plugin of {shown} is not loaded. Pass its file with --plugin, or install its "
             "package."
         )
     found = {each.digest for _, each in _made_of(names) if not kept or names & each.makes}
     if not (found <= planned if kept else found == planned):
         since = "model was trained" if kept else "run was planned"
-        advice = "name the file as it was, or train again" if kept else "start again"
+        advice = "use the original file, or train again" if kept else "start the run again"
         raise BenchError(f"the plugins of {shown} have changed since this {since}: {advice}.")
 
 
@@ -277,9 +277,14 @@ def _load(name: str, load: Callable[[], ModuleType]) -> None:
         return
     module = loaded(f"the plugin {name}", load)
     if not any(hasattr(module, table) for table in NAMES):
-        raise BenchError(f"the plugin {name} adds nothing: expected {' or '.join(NAMES)} in it.")
+        raise BenchError(
+            f"the plugin {name} adds nothing: expected it to define {' or '.join(NAMES)}."
+        )
     metrics = _mapping(
-        name, module, "METRICS", 'lists of metrics by task, such as {"glue/rte": [my_metric]}'
+        name,
+        module,
+        "METRICS",
+        'lists of metrics, keyed by task, such as {"glue/rte": [my_metric]}',
     )
     loggers = _loggers(name, module)
     tables = Tables(
@@ -310,18 +315,18 @@ def _mapping(name: str, module: ModuleType, table: str, expected: str) -> Mappin
 
 
 def _loggers(name: str, module: ModuleType) -> Mapping[str, Callable[[Path], Any]]:
-    expected = 'classes by a name for --log, such as {"csv": CsvLogger}'
+    expected = 'classes, keyed by a name for --log, such as {"csv": CsvLogger}'
     loggers = _mapping(name, module, "LOGGERS", expected)
     for word, make in loggers.items():
         if not callable(make):
             raise BenchError(
-                f"LOGGERS of the plugin {name} has a {type(make).__name__} under {word!r}: "
+                f"LOGGERS of the plugin {name} contains a {type(make).__name__} under {word!r}: "
                 f"expected {expected}."
             )
         if word in plugin_loggers():
             raise BenchError(
-                f"the plugin {name} cannot be added: there is a logger {word!r} already: give "
-                "yours another name."
+                f"the plugin {name} cannot be added: a logger called {word!r} exists already. "
+                "Rename the logger of the plugin."
             )
     return loggers
 
@@ -335,7 +340,8 @@ def _spec_of(file: Path) -> ModuleSpec:
     spec = spec_from_file_location(name, file) if file.is_file() else None
     if spec is None or spec.loader is None:
         raise BenchError(
-            f"there is no plugin {file}: give the path of a Python file (.py) or a task (.toml)."
+            f"there is no plugin {file}. Pass the path of a Python file (.py) or of a task file "
+            "(.toml)."
         )
     return spec
 

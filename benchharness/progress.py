@@ -29,8 +29,8 @@ class Progress:
         loss: The latest mean training loss; None outside training.
         examples_per_second: The mean speed in this phase so far.
         note: A clause for the user that follows the job's name, such as "skips a damaged snapshot".
-        is_kept: Whether the snapshot that was just attempted could be written; None if none was
-            attempted.
+        is_kept: Whether a snapshot could be written, if the job has just tried to write one; else
+            None.
     """
 
     phase: str
@@ -73,7 +73,7 @@ def alive(say: Callable[[], str]) -> Iterator[None]:
 
 
 class Watcher:
-    """Base class of objects that observe the jobs of a run; it shows nothing."""
+    """Base class of objects that observe the jobs of a run. Its methods do nothing."""
 
     def report(self, job: Job, progress: Progress) -> None:
         """Receive the progress of a running job."""
@@ -82,7 +82,7 @@ class Watcher:
         """Receive the outcome of a job."""
 
     def leave_out(self, job: Job) -> None:
-        """Receive a job that is left out, because it does not need to run any more."""
+        """Receive a job that is skipped, because it no longer needs to run."""
 
     def say(self, line: str) -> None:
         """Show a line about the run."""
@@ -120,8 +120,8 @@ class Signals:
     def held_back(self) -> Iterator[None]:
         """Context manager for a block that signals must not interrupt.
 
-        If a signal arrives in the block, Interrupted is raised at its end. Inside another such
-        block, this has no effect.
+        If a signal arrives in the block, Interrupted is raised at its end. A block
+        inside another such block has no effect of its own.
         """
         if self.is_held:
             yield
@@ -189,7 +189,7 @@ paradigm."""
 def ending(outcome: Result | Failure) -> str:
     """Describe the outcome of a job for the user, such as "mcc 0.500 in 2 s" or an error."""
     if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
-        return "its model cannot be used, and its other jobs are left out"
+        return "the model cannot be used, so its other jobs are skipped"
     if isinstance(outcome, Failure):
         return f"{outcome.kind}: {outcome.error}" if outcome.kind != "failed" else outcome.error
     first = outcome.evaluations[0].scores

@@ -1,4 +1,4 @@
-"""Reading the splits of a job, with a check that they have not changed, and scoring predictions."""
+"""Functions that read the splits of a job, check them for changes, and score predictions."""
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
@@ -19,15 +19,15 @@ class ChangedRowsError(DataError):
 
 
 def languages_of(settings: Mapping[str, Setting]) -> str:
-    """Return the languages on which to train instead of the task's own train split.
+    """Return the languages whose data replace the task's own train split.
 
-    The languages are in the hyperparameter `train_languages`; "" if it is not set.
+    They are the value of the hyperparameter `train_languages`, or "" if it is not set.
     """
     return str(settings["train_languages"].value) if "train_languages" in settings else ""
 
 
 def read_split(job: Job, name: str) -> SplitRows:
-    """Read the examples of a split, which `name` gives as "task:split".
+    """Read the examples of the split `name`, such as "glue/rte:train".
 
     Raises ChangedRowsError if they are not the examples with which the job was planned.
     """
@@ -39,8 +39,9 @@ def read_split(job: Job, name: str) -> SplitRows:
         rows = read(found, split, data, job.limit)
     if rows.fingerprint != job.fingerprints[name]:
         raise ChangedRowsError(
-            f"{task} {split} ({job.data}) has changed since this run was planned: its rows have "
-            f"the digest {rows.fingerprint[:12]}, not {job.fingerprints[name][:12]}; start again."
+            f"{task} {split} ({job.data}) has changed since this run was planned: the digest of "
+            f"its examples is {rows.fingerprint[:12]} instead of {job.fingerprints[name][:12]}. "
+            "Start the run again."
         )
     return rows
 
@@ -52,7 +53,7 @@ def check_documents(job: Job, splits: Mapping[str, SplitRows]) -> None:
             task, split = name.rsplit(":", 1)
             raise ChangedRowsError(
                 f"{task} {split} ({job.data}) has changed since this run was planned: its "
-                "documents begin elsewhere; start again."
+                "sentences are grouped into other documents. Start the run again."
             )
 
 
@@ -77,7 +78,7 @@ def headline(name: str, scores: Mapping[str, float]) -> float | None:
 
 
 def evaluate_split(name: str, rows: SplitRows, predictions: Sequence[Prediction]) -> Evaluation:
-    """Score the predictions for a split, which `name` gives as "task:split".
+    """Score the predictions for the split `name`, such as "glue/rte:dev".
 
     If the labels are hidden, the evaluation has no scores.
     """

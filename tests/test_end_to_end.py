@@ -51,7 +51,7 @@ def test_run_prints_the_table_and_writes_the_report(finished):
     assert code == 0, err
     assert out.startswith("2 jobs (1 model x 2 tasks x 1 seed, data: mini)")
     assert "GLUE on mini data, at most 32 rows per split" in out
-    assert "report: results/leaderboard.html; " in out
+    assert "report: results/leaderboard.html. " in out
     assert "[2/2] tiny STS-B seed" in err or "[2/2] tiny CoLA seed" in err
     page = (folder / "results" / "leaderboard.html").read_text(encoding="utf-8")
     assert "tiny" in page

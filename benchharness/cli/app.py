@@ -27,10 +27,10 @@ from benchharness.errors import BenchError, DataError, JobError
 from benchharness.extension import GROUPS, Command
 
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 a job failed; 2 a wrong argument, name or setting; 3 a regression was "
-    "found; 4 data, a checkpoint or the hub is missing or malformed; 5 the leaderboard's database "
-    "is locked, full, damaged or too new; 129 the terminal was closed (SIGHUP); 130 interrupted "
-    "(Ctrl-C); 143 terminated (SIGTERM)."
+    "Exit codes: 0 success; 1 a job failed; 2 an argument, name or setting is wrong; 3 a "
+    "regression was found; 4 data, a checkpoint or the hub is missing or malformed; 5 the "
+    "leaderboard's database is locked, full, damaged or too new; 129 the terminal was "
+    "closed (SIGHUP); 130 interrupted (Ctrl-C); 143 terminated (SIGTERM)."
 )
 
 OBJECTS_TO_COLLECT = 500_000
@@ -46,14 +46,14 @@ it in typer."""
 
 @contextmanager
 def _in_our_words(words: Sequence[str]) -> Iterator[None]:
-    """Context manager that replaces the parser's errors by BenchErrors.
+    """Context manager that replaces errors of the argument parser with BenchErrors.
 
     `words` are the command-line arguments after `bench`.
     """
     try:
         yield
     except UsageError as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # the parser then shows the help
+        if type(error).__name__ == "NoArgsIsHelpError":  # the parser shows the help instead
             raise
         raise import_module("benchharness.cli.usage").usage_error(error, words) from error
 
@@ -64,16 +64,16 @@ def _without_abort() -> Iterator[None]:
     try:
         yield
     except EOFError as error:  # click would take it for Ctrl-D and only print "Aborted!"
-        raise DataError(f"a file ended too early ({error}): is it complete?") from error
+        raise DataError(f"a file ended too early ({error}). It may be incomplete.") from error
     except MemoryError as error:
         raise JobError(
-            "memory ran out: give fewer or smaller files, or more memory (ulimit -v, the "
-            "container's limit)."
+            "memory ran out. Use fewer or smaller files, or raise the memory limit (ulimit -v, or "
+            "the limit of the container)."
         ) from error
 
 
 def _quick(params: list[Any]) -> list[Any]:
-    """Make a command's parameters of simple types bypass typer's conversion of values.
+    """Make parameters of simple types, such as int, bypass typer's conversion of their values.
 
     The parameters are changed in place and returned.
     """
@@ -160,7 +160,7 @@ class LazyGroup(TyperGroup):
         return list(self.commands)
 
     def make_context(self, info_name: Any, args: list[str], *rest: Any, **options: Any) -> Any:
-        """Parse the options before the command's name."""
+        """Parse the options that come before the name of the command."""
         self.words = tuple(args)
         with _in_our_words(self.words):
             return super().make_context(info_name, args, *rest, **options)
@@ -170,7 +170,7 @@ class LazyGroup(TyperGroup):
         return _quick(super().get_params(ctx))
 
     def format_commands(self, _: Any, formatter: Any) -> None:
-        """Write the list of commands to the help, under a heading per section."""
+        """Write the list of commands to the help, with a heading for each section."""
         for group in GROUPS:
             with formatter.section(group):
                 found = [(name, line) for name, line in commands().items() if line.group == group]
@@ -185,15 +185,15 @@ class LazyGroup(TyperGroup):
         """Return the called command's name, the loaded command and its arguments.
 
         Raises:
-            BenchError: The first argument is not a command, but it is known which one is meant: it
-                is the second word of a command or is listed in ELSEWHERE.
+            BenchError: The first argument is not a command, but the intended command is known,
+                because the argument is the second word of a command or is listed in ELSEWHERE.
         """
         name, rest = named(args)
         if command(name):
             return name, load_command(name), rest
         seconds = {words.partition(" ")[2]: words for words in commands()} | ELSEWHERE
         if now := seconds.get(name):
-            raise BenchError(f"no command of `bench` is called {name!r}: it is `bench {now}`.")
+            raise BenchError(f"no command of `bench` is called {name!r}. Use `bench {now}`.")
         self.list_commands(ctx)  # sets `self.commands`, so that the error can suggest a name
         return super().resolve_command(ctx, args)
 
@@ -223,7 +223,7 @@ class GroupedCommand(TyperCommand):
         made = copy(help_option)
         vars(made).pop("process_value", None)  # set by an earlier call of `_quick` on --help
         made.name, made.opts = "help_all", ["--help-all"]
-        made.help = f"Show {len(self.rare)} more options too."
+        made.help = f"Show this help with {len(self.rare)} more options."
 
         def show(ctx: Any, param: Any, value: bool) -> None:
             ctx.command = copy(self)
@@ -234,7 +234,7 @@ class GroupedCommand(TyperCommand):
         return made
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options to the help, under their headings; other options come last."""
+        """Write the options to the help, under their headings; options without one come last."""
         found: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             if param.name in self.rare:
@@ -327,7 +327,7 @@ def main() -> None:
     gc.set_threshold(OBJECTS_TO_COLLECT)
     atexit.register(gc.freeze)  # makes the garbage collection at exit ignore all objects
     _open_what_is_closed()
-    if isinstance(sys.stdout, TextIOWrapper):  # its encoding may lack ± or letters of a name
+    if isinstance(sys.stdout, TextIOWrapper):  # its encoding may lack letters or ±
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
@@ -338,7 +338,7 @@ def main() -> None:
         finally:
             _finish_output()
     except BenchError as error:
-        from benchharness.leaderboard.text import visible  # noqa: PLC0415  (help does without)
+        from benchharness.leaderboard.text import visible  # noqa: PLC0415  (--help does without)
 
         for line in str(error).splitlines():
             sys.stderr.write(f"bench: {visible(line)}\n")
@@ -346,9 +346,9 @@ def main() -> None:
 
 
 def _open_what_is_closed() -> None:
-    """Open /dev/null in place of each standard stream that is closed.
+    """Open /dev/null for each standard stream that is closed.
 
-    Then stdin is empty, writing to stdout fails, and output to stderr is lost. The streams are
+    Such a stdin is empty, writing to stdout fails, and output to stderr is lost. The streams are
     opened in the order of their file descriptors, so that no other file gets descriptor 0, 1 or 2,
     which child processes use as standard streams.
     """
@@ -371,7 +371,8 @@ def _finish_output(more: str = "") -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno != EPIPE:  # EPIPE: the reader, such as `head`, has stopped reading
             raise BenchError(
-                f"the output could not be written ({error.strerror}): give stdout another file."
+                f"the output could not be written ({error.strerror}). Redirect stdout to another "
+                "file."
             ) from error
 
 

@@ -1,4 +1,4 @@
-"""Selection of stored results, which several commands share."""
+"""Options that select stored results, and functions that open and query the store."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -30,8 +30,8 @@ System = Annotated[
     str,
     argument(
         "SYSTEM",
-        "A model, ensemble or baseline with stored runs; MODEL:RECIPE if it has several rows "
-        "on a board; or the first characters of a run's key.",
+        "Name of a model, ensemble or baseline with stored runs (MODEL:RECIPE if it has several "
+        "leaderboard entries), or the first characters of a run's key.",
         "stored_systems",
     ),
 ]
@@ -54,7 +54,7 @@ class Chosen:
 
     @property
     def within(self) -> Within:
-        """Filter for the selected suites, tasks and data."""
+        """Filter for the suites, tasks and data that the options select."""
         return Within(suites=self.suite, tasks=self.task, data=self.data)
 
     def rows(self, store: Store, systems: Sequence[str], *, paths: bool = True) -> list[Rows]:
@@ -63,8 +63,8 @@ class Chosen:
         Args:
             store: Store to read.
             systems: Names of leaderboard entries, or beginnings of run keys.
-            paths: Whether to show full local paths; output that stays on this machine may show
-                them.
+            paths: Whether to show full local paths, which output must not contain if it may be
+                shared.
         """
         return find_rows(store, systems, self.within, select=select_entry_or_run, paths=paths)
 
@@ -118,6 +118,6 @@ def board_facts(board: Board) -> dict[str, Any]:
 
 
 def print_heading(board: Board, of: str, split: str = "") -> None:
-    """Print the heading of a table: its suite, split and data, and the subject `of` the table."""
+    """Print the heading of a table: suite, split and data, and `of`, the subject of the table."""
     title = f"{board.title} {split}".rstrip()
     typer.echo(visible(f"{title} on {board.data_label}: {of}"))

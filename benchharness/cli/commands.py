@@ -10,7 +10,7 @@ from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, Command
 CORE: Mapping[str, Command] = {
     "run": Command(
         "run:run",
-        "Fine-tune models, score them and show the board.",
+        "Fine-tune models, score them and show the leaderboard.",
         "run --model roberta --suite glue",
         MEASURE,
     ),
@@ -19,7 +19,7 @@ CORE: Mapping[str, Command] = {
     ),
     "fetch": Command(
         "fetch:fetch",
-        "Fetch models and data for offline runs.",
+        "Download models and data for offline runs.",
         "fetch --model roberta --suite glue",
         MEASURE,
         old="run fetch",
@@ -32,7 +32,7 @@ CORE: Mapping[str, Command] = {
     ),
     "report predictions": Command(
         "report:predictions",
-        "Write a page per task with every prediction.",
+        "Write an HTML page per task with every prediction.",
         "report predictions roberta --task glue/rte",
     ),
     "show": Command("show:show", "Show runs, models, tasks and suites.", "show 4f2a9c", READ),
@@ -51,44 +51,46 @@ CORE: Mapping[str, Command] = {
     ),
     "plan": Command(
         "compare:plan",
-        "Estimate the seeds needed to detect a difference.",
+        "Estimate how many seeds are needed to detect a difference.",
         "plan bert roberta --task glue/rte",
         COMPARE,
         old="compare plan",
     ),
     "curve": Command(
         "curve:curve",
-        "Test where scores rise over checkpoints.",
+        "Test where scores rise or fall over pretraining checkpoints.",
         "curve small --task glue/mnli",
         COMPARE,
         old="compare curve",
     ),
     "export": Command(
         "export:export",
-        "Export scores, or the whole store.",
+        "Export scores, predictions or the whole database.",
         "export --suite glue --format latex",
         KEEP,
     ),
-    "db": Command("", "Check, change, copy or fill the leaderboard's database.", "db check", KEEP),
-    "db check": Command("rows:check", "Report every fault of the database.", "db check"),
+    "db": Command("", "Check, edit, copy or add to the leaderboard's database.", "db check", KEEP),
+    "db check": Command("rows:check", "Check the database for damage.", "db check"),
     "db backup": Command("rows:backup", "Copy the database.", "db backup copy.sqlite"),
     "db merge": Command("rows:merge", "Add the runs of another database.", "db merge other.sqlite"),
     "db import": Command(
         "export:import_file",
-        "Import runs, or scores measured elsewhere.",
+        "Import runs, or scores from other programs.",
         "db import results.jsonl.gz",
     ),
     "db rename": Command(
         "rows:rename",
-        "Rename a row of the board.",
+        "Rename a model or a leaderboard entry.",
         "db rename minilm:lr=3e-4 minilm-hot",
     ),
     "db hide": Command(
-        "rows:hide", "Hide rows from boards, or show them again.", "db hide minilm:lr=3e-4"
+        "rows:hide",
+        "Hide leaderboard entries, or show them again.",
+        "db hide minilm:lr=3e-4",
     ),
     "db delete": Command(
         "rows:delete",
-        "Delete stored runs; asks first and keeps an archive.",
+        "Delete stored runs, after asking and saving an archive.",
         "db delete --model bert --task glue/rte",
     ),
     "doctor": Command(
@@ -98,8 +100,8 @@ CORE: Mapping[str, Command] = {
 """Commands of benchharness itself, keyed by the words that call them.
 
 `bench --help` and shell completion use only this table and those of extensions. The module of a
-command is imported only when the command is called. The order is that of the help, in which the
-commands are in sections by purpose; in each section, the most common commands come first."""
+command is imported only when the command is called. The order is the same as in the help, which has
+a section per purpose; in each section, the most common commands come first."""
 
 
 @cache
@@ -107,8 +109,8 @@ def commands() -> Mapping[str, Command]:
     """Return all commands in the order of the help, keyed by the words that call them.
 
     Raises:
-        BenchError: A command of an extension has the name of another command, is a subcommand of
-            none, or its section of the help does not exist.
+        BenchError: A command of an extension has the same name as another command, is a subcommand
+            of a command that does not exist, or names a section that the help does not have.
     """
     found = _placed(CORE, __name__.rpartition(".")[0])
     for extension in extensions():
@@ -116,19 +118,19 @@ def commands() -> Mapping[str, Command]:
             first = name.partition(" ")[0]
             if name in found:
                 raise BenchError(
-                    f"the extension {extension.name} has a command {name!r}, which is there "
-                    "already: give it another name."
+                    f"the extension {extension.name} defines a command {name!r}, but a command "
+                    "with this name exists already: rename it."
                 )
             found[name] = line
             if first not in found:
                 raise BenchError(
-                    f"the extension {extension.name} has a command {name!r}, and no command "
-                    f"{first!r}: add that one, or give it a name of one word."
+                    f"the extension {extension.name} defines a command {name!r}, but no command "
+                    f"is called {first!r}: add one, or use a single word as the name."
                 )
             if found[first].group not in GROUPS:
                 raise BenchError(
-                    f"the command {name!r} of the extension {extension.name} has no section in "
-                    f"`bench --help`: expected {', '.join(GROUPS)}, got {line.group!r}."
+                    f"the command {name!r} of the extension {extension.name} must name a section "
+                    f"of `bench --help`: expected {', '.join(GROUPS)}, got {line.group!r}."
                 )
     return _in_order(found)
 
@@ -139,7 +141,7 @@ def command(name: str) -> Command | None:
 
 
 def _placed(lines: Mapping[str, Command], package: str) -> dict[str, Command]:
-    """Return the commands with the package name put before the `place` of each function."""
+    """Return the commands, with the name of the package prepended to each `place`."""
     return {
         name: line._replace(place=line.place and f"{package}.{line.place}")
         for name, line in lines.items()
@@ -149,7 +151,8 @@ def _placed(lines: Mapping[str, Command], package: str) -> dict[str, Command]:
 def _in_order(lines: Mapping[str, Command]) -> dict[str, Command]:
     """Return the commands in the order of the help, each followed by its subcommands.
 
-    In each section, a command comes after the one that its `after` names, else last.
+    In each section, a command comes right after the command in its field `after`, or last if that
+    field is empty.
     """
     firsts: list[str] = []
     for name in (name for name in lines if " " not in name):
@@ -162,15 +165,15 @@ def _in_order(lines: Mapping[str, Command]) -> dict[str, Command]:
 
 
 def old_words() -> dict[str, str]:
-    """Return the names of renamed commands, keyed by their former names.
+    """Return the current names of renamed commands, keyed by their former names.
 
-    Former names still work, but help and completion do not show them.
+    Former names still work, but the help and the shell completion do not list them.
     """
     return {line.old: name for name, line in commands().items() if line.old}
 
 
 ELSEWHERE = {"list": "show", "baseline": "check --write", "task": "run --write-task"}
-"""Names that are not commands but that users may try, and the commands that they mean."""
+"""Words that are not commands but that users may try, each with the command to use."""
 
 
 def named(words: Sequence[str]) -> tuple[str, list[str]]:

@@ -30,7 +30,7 @@ Split = Annotated[
     typer.Option(
         "--split",
         metavar="dev|test",
-        help="Split to compare: dev, or test if its labels are public.",
+        help="Split to use: dev, or test if its labels are public.",
     ),
 ]
 
@@ -39,8 +39,15 @@ Split = Annotated[
 class Shown:
     """Options of `bench compare` that show details for each task."""
 
-    by_category: bool = option(False, "Also show the difference on slices of each task's examples.")
-    examples: int = option(0, "Also show N examples per task that flipped.", metavar="N", least=0)
+    by_category: bool = option(
+        False, "Also show the difference for each category of a task's examples."
+    )
+    examples: int = option(
+        0,
+        "Also show N examples per task that one system gets right more often than the other.",
+        metavar="N",
+        least=0,
+    )
 
 
 LONGEST = 300
@@ -53,9 +60,9 @@ def compare(
 ) -> None:
     """Compare two systems task by task, on the same examples.
 
-    The test uses the seeds that both systems have: a t-test over examples and seeds, or with one
-    seed McNemar's test or a paired permutation test. P-values are corrected for the number of
-    tasks shown.
+    The significance test uses the seeds that both systems have. With several seeds, it is a t-test
+    over examples and seeds; with one seed, it is McNemar's test or a paired permutation test.
+    P-values are corrected for the number of tasks shown.
     """
     with chosen.open() as store:
         compared = [
@@ -82,7 +89,7 @@ def compare(
         _print_systems(rows, columns, map(_cells, contrasts), split)
         for each in contrasts:
             if each.reason:
-                typer.echo(visible(f"{title_of(each.task)}: no test, {each.reason}"))
+                typer.echo(visible(f"{title_of(each.task)}: no test, because {each.reason}"))
         for each in contrasts:
             _show_slices(each)
             _show_flips(each, shown.examples, names)
@@ -101,7 +108,7 @@ def _print_systems(
     print_heading(rows.board, " and ".join(entry.name for entry in rows.entries), split)
     names = ("task", *map(visible, heads(rows.entries)), *columns)
     listed = [dict(zip(names, line, strict=True)) for line in lines]
-    print_table(listed, names, "no task has results of both systems.", in_parts=True)
+    print_table(listed, names, "no task has results for both systems.", in_parts=True)
 
 
 def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
@@ -111,13 +118,13 @@ def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
     if counts:
         tasks = counted(counts[0], "task") + " shown"
         if len(counts) > 1:
-            tasks = f"tasks shown per board ({', '.join(map(str, counts))})"
+            tasks = f"tasks shown per leaderboard ({', '.join(map(str, counts))})"
         yield f"corrected: the p-value after Holm's correction for the {tasks}."
-    yield "*: corrected is below 0.05; tests and intervals are over examples and seeds."
+    yield "*: the corrected p-value is below 0.05. Tests and intervals cover examples and seeds."
     if any(len(found.seeds) > 1 for found in contrasts):
-        yield "scores and tests use means over seeds; boards show medians."
+        yield "scores and tests use means over seeds, whereas leaderboards show medians."
     if any(len(found.seeds) == 1 for found in contrasts):
-        yield "with one seed the interval is over examples alone: other seeds may differ."
+        yield "with one seed, the interval covers the choice of examples but not that of the seed."
 
 
 def _cells(found: Contrast) -> tuple[str, ...]:
@@ -134,7 +141,7 @@ def _cells(found: Contrast) -> tuple[str, ...]:
 
 
 def _tell_marks(names: Sequence[str], found: Iterable[Contrast | Comparison]) -> None:
-    """Print an explanation of each mark that warns about a score of one of the two systems."""
+    """Print explanations of the marks that warn about scores of the two systems."""
     tell_marks(
         (f"{name} {title_of(each.task)}", flags)
         for each in found
@@ -159,7 +166,8 @@ def _show_slices(found: Contrast) -> None:
     if not found.slices:
         return
     typer.echo(
-        f"{title_of(found.task)} by category (no tests: with many slices, some stand out by chance)"
+        f"{title_of(found.task)} by category (not tested, because with many categories some differ "
+        "by chance)"
     )
     rows = [
         {
@@ -218,17 +226,19 @@ def plan(
     other: System,
     *,
     chosen: Chosen,
-    alpha: float = option(0.05, "False-alarm rate of the test."),
-    power: float = option(0.8, "Chance of detecting a difference that exists."),
+    alpha: float = option(
+        0.05, "Significance level: how often the test may find a difference by chance."
+    ),
+    power: float = option(0.8, "Probability of detecting a difference that exists."),
 ) -> None:
     """Estimate how many seeds are needed to detect the difference between two systems.
 
-    The estimate uses the spread of their stored runs and their predictions. It is for the test of
-    bench compare, over examples and seeds.
+    The estimate uses the stored scores and predictions of both systems. It applies to the test of
+    bench compare, which covers examples and seeds.
     """
     for name, value in (("alpha", alpha), ("power", power)):
         if not 0 < value < 1:
-            raise BenchError(f"--{name} must be between 0 and 1, got {value:g}.")
+            raise BenchError(f"--{name} must be between 0 and 1, but got {value:g}.")
     compared = []
     with chosen.open() as store:
         for rows in chosen.rows(store, (one, other)):
@@ -255,12 +265,16 @@ def plan(
         _print_systems(rows, columns, map(_power_cells, found))
         for each in found:
             if each.unread:
-                typer.echo(visible(f"{title_of(each.task)}: from seeds alone, {each.unread}"))
+                typer.echo(
+                    visible(
+                        f"{title_of(each.task)}: estimated from seeds alone, because {each.unread}"
+                    )
+                )
         _tell_marks(heads(rows.entries), found)
     typer.echo(
-        f"seeds of each: the number that the test of bench compare needs, over examples and seeds, "
-        f"to detect this difference with power {power:g} at alpha {alpha:g}, if the stored spreads "
-        "are true."
+        "seeds of each: the number of seeds per system with which bench compare detects this "
+        f"difference with power {power:g} at alpha {alpha:g}, if the spreads of the stored runs "
+        "are the true ones."
     )
 
 

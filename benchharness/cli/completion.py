@@ -88,10 +88,10 @@ def tasks(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 def recipes(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     """Yield the recipes that apply to every model, and the TOML files in the current folder."""
     yield "paper", "the recipe of the model's paper"
-    yield "fast", "one epoch of short texts"
+    yield "fast", "one epoch on shortened texts"
     yield "checkpoints", "for many checkpoints of one pretraining run"
-    yield "few-shot", "for --shots"
-    yield "features", "frozen layers"
+    yield "few-shot", "for few-shot training (--shots)"
+    yield "features", "frozen encoder"
     yield from _toml_files()
 
 
@@ -118,7 +118,7 @@ def settings(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 def starts(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     """Yield values of --start-from, including "multi-task" if the command has --multi-task."""
-    yield "paper", "the choice of the recipe"
+    yield "paper", "as the recipe specifies"
     yield "pretrained", "the pretrained weights"
     if any(parameter.name == "multi_task" for parameter in ctx.command.params):
         yield "multi-task", "the model of --multi-task"
@@ -161,7 +161,7 @@ def stored_systems(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def shown(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Yield what `bench show` accepts as its next argument."""
+    """Yield the words that `bench show` accepts as its next argument."""
     before = ctx.params.get("names") or ()
     if "recipe" in before[:1]:
         yield from models(ctx, incomplete)

@@ -24,9 +24,9 @@ Run = Annotated[
     str,
     argument(
         "MODEL",
-        "A pretraining run with stored checkpoints: the folder of the checkpoints, the NAME of "
-        "--model NAME='DIR/step-*', a model on the hub, or the quoted pattern itself. Or a model "
-        "whose layers were run one by one (--set features=each).",
+        "Pretraining run whose checkpoints have stored scores: the folder of the checkpoints, the "
+        "NAME in --model NAME='DIR/step-*', a model on the hub, or the quoted pattern itself. Or a "
+        "model whose layers were evaluated one by one (--set features=each).",
     ),
 ]
 
@@ -37,8 +37,9 @@ TEST = "Student's t on medians over seeds, by Holm over all pairs of checkpoints
 def curve(model: Run, *, chosen: Chosen) -> None:
     """Test where scores rise, are flat or fall over the checkpoints of a pretraining run.
 
-    Noise covers seeds and examples. The test is Student's t, corrected by Holm over all pairs of
-    checkpoints. For a model whose layers were run one by one, show the score of each layer.
+    All pairs of checkpoints are compared by Student's t-test with Holm's correction. The noise that
+    the test assumes covers seeds and examples. For a model whose layers were evaluated one by one,
+    the score of each layer is shown instead.
     """
     with chosen.open() as store:
         wanted = (chosen.suite, chosen.task, chosen.data)
@@ -71,7 +72,10 @@ def _show_layers(found: Iterable[tuple[Board, LayerCurve]]) -> None:
             for _, curve in group
             for point in curve.points
         )
-    typer.echo("layer: 0 is the embeddings. ±: half of the 95 % interval of the median over seeds.")
+    typer.echo(
+        "layer: 0 stands for the embeddings. ±: half the width of the 95 % interval of the median "
+        "over seeds."
+    )
 
 
 def _show_stages(found: Iterable[tuple[Board, StageCurve]]) -> None:
@@ -99,12 +103,12 @@ def _show_stages(found: Iterable[tuple[Board, StageCurve]]) -> None:
             scope = f" [noise over {curve.scope}]" if curve.scope else ""
             typer.echo(visible(f"{curve.title} {curve.summary}.{scope}"))
     typer.echo(
-        "±: half of the 95 % interval of the median over seeds. A segment rises or falls if its "
-        "checkpoints"
+        "±: half the width of the 95 % interval of the median over seeds. A segment rises or "
+        "falls if its"
     )
     typer.echo(
-        "differ beyond noise at 5 %: Student's t on medians over seeds, Holm over all pairs of "
-        "checkpoints."
+        "checkpoints differ significantly at 5 %: Student's t-test on medians over seeds, with "
+        "Holm's correction for all pairs of checkpoints."
     )
 
 

@@ -62,7 +62,7 @@ def doctor(*, db: Database = DATABASE, as_json: AsJson = False) -> None:
 
 def _versions() -> Iterator[Finding]:
     source = source_commit()
-    changed = " with changes" if source["dirty"] else ""
+    changed = " with uncommitted changes" if source["dirty"] else ""
     commit = f", commit {source['commit'][:12]}{changed}" if source["commit"] else ""
     yield Finding("benchharness", "ok", f"{__version__}{commit}")
     yield Finding("python", "ok", platform.python_version())
@@ -71,7 +71,7 @@ def _versions() -> Iterator[Finding]:
             yield Finding(name, "ok" if version else "problem", version or "not installed")
         else:
             state = "warning" if find_gpus() else "ok"
-            yield Finding(name, state, "not installed; only runs on a GPU use it")
+            yield Finding(name, state, "not installed; only runs on a GPU need it")
 
 
 def _hub() -> Iterator[Finding]:
@@ -80,14 +80,14 @@ def _hub() -> Iterator[Finding]:
     An unreachable hub is only a warning, because local data and cached files can still be used.
     """
     if os.environ.get("HF_HUB_OFFLINE"):
-        yield Finding("hub", "warning", "switched off by HF_HUB_OFFLINE; the cache is used")
+        yield Finding("hub", "warning", "disabled by HF_HUB_OFFLINE; only cached files are used")
         return
     start = time.monotonic()
     silent = go_offline_if_unreachable()
     seconds = time.monotonic() - start
     endpoint = shown_place(os.environ.get("HF_ENDPOINT", "https://huggingface.co"))
     if silent:
-        hint = "use `--data DIR` or `--data mini` and checkpoint folders, or what is cached"
+        hint = "use `--data DIR` or `--data mini` with checkpoint folders, or cached files"
         yield Finding("hub", "warning", f"{endpoint} gave no answer in {seconds:.1f} s; {hint}")
     else:
         yield Finding("hub", "ok", f"{endpoint} answered in {seconds:.1f} s")
@@ -132,7 +132,7 @@ def _gpus() -> Iterator[Finding]:
 
 
 def _database(db: str) -> Iterator[Finding]:
-    """Check the leaderboard's database; an older schema is upgraded, as by other commands."""
+    """Check that the leaderboard's database can be opened. An older schema is upgraded."""
     path = Path(db).expanduser()
     if "://" not in db:
         yield _folder("results", path.absolute().parent)
@@ -159,8 +159,8 @@ def _models(db: str) -> Iterator[Finding]:
     with suppress(StoreError), open_store(db, create=False) as store:
         alone = sizes.keys() - {run.key for run in store.runs_with(sizes)}
     for keys, said in (
-        (damaged, "damaged; `bench run --keep-models` trains them again"),
-        (sorted(alone), "without a stored run; delete their folders unless a run is in progress"),
+        (damaged, "damaged (`bench run --keep-models` trains them again)"),
+        (sorted(alone), "without a stored run (delete their folders unless a run is in progress)"),
     ):
         if keys:
             names = ", ".join(key[:12] for key in keys)

@@ -92,7 +92,7 @@ _TABLE = "Table layout"
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Options of `bench export` that set the content and the file."""
+    """Options of `bench export` that set what is exported, and to which file."""
 
     form: Format = option(
         Format.CSV, "Format of the file.", flag="--format", metavar="|".join(Format), head=OUTPUT
@@ -103,21 +103,21 @@ class Written:
     )
     push: str | None = option(
         None,
-        "Send a model's scores to its repository on the hub, in one commit; for model-index and "
+        "Commit a model's scores to its repository on the hub; needs --format model-index or "
         "eval-results.",
         metavar="ORG/NAME",
         head=OUTPUT,
     )
     collapsed_too: bool = option(
         False,
-        "Also put scores of collapsed runs on a model card, marked as such.",
+        "Also put scores of collapsed runs on a model card, with a mark that they learned nothing.",
         head=OUTPUT,
     )
     no_texts: NoTexts = False
     show_paths: ShowPaths = False
     everything: Path | None = option(
         None,
-        "Export the whole store with its predictions, for `bench db import` (.jsonl.gz).",
+        "Export the whole database to an archive (.jsonl.gz) for `bench db import`.",
         flag="--all",
         metavar="FILE",
         head=OUTPUT,
@@ -130,18 +130,20 @@ class Style:
 
     columns: str | None = option(
         None,
-        "Export only these columns, in this order. A table has rank, recipe, precision, seeds "
-        "(which come first), score and tasks (rte); csv and json have the columns of their lines.",
+        "Export only these columns, in this order. Tables in markdown and latex have rank, recipe, "
+        "precision and seeds (always first), score, and names of tasks such as rte. For csv and "
+        "json, use the column names of an export without this option.",
         metavar="NAME,NAME",
         head=_TABLE,
     )
     published: tuple[str, ...] = option(
         (),
-        "Add published rows to a table: of its models, or of this system; repeatable.",
+        "Add published results to a table: those of its models (models), or those of a published "
+        "system (repeatable).",
         metavar="models|SYSTEM",
         head=_TABLE,
     )
-    no_spread: bool = option(False, "Leave the spread over seeds out of a table.", head=_TABLE)
+    no_spread: bool = option(False, "Omit the spread over seeds from a table.", head=_TABLE)
     caption: str | None = option(
         None, "Caption of a LaTeX table, in LaTeX.", metavar="TEXT", head=_TABLE
     )
@@ -150,8 +152,8 @@ class Style:
     )
     ties: bool = option(
         False,
-        "Also bold scores in a table that are not significantly different from the best, by the "
-        "test of `bench compare`; reads the examples.",
+        "In a table, also print scores in bold that do not differ significantly from the best, by "
+        "the test of `bench compare`. This reads the examples.",
         head=_TABLE,
     )
 
@@ -162,7 +164,7 @@ def export(
     chosen: Chosen,
     model: list[str] | None = option(
         None,
-        "Only these rows: MODEL, or MODEL:RECIPE if it has several rows; repeatable.",
+        "Export only this model; MODEL:RECIPE selects one of its leaderboard entries (repeatable).",
         flag="--model --models",
         metavar="NAME[,NAME]",
         proposes="stored_models",
@@ -171,19 +173,23 @@ def export(
     style: Style,
     written: Written,
 ) -> None:
-    """Export scores (as tables, data or model cards), predictions, or the whole store."""
+    """Export scores (as tables, data or model cards), predictions, or the whole database."""
     form, out, everything = written.form, written.out, written.everything
     columns = tuple(word for word in (style.columns or "").split(",") if word)
     if written.no_texts and not (written.predictions and everything is None):
-        raise BenchError("--no-texts is for predictions: add --predictions, without --all.")
+        raise BenchError(
+            "--no-texts applies only to predictions. Add --predictions, and do not use --all."
+        )
     _check_format(form, style, columns)
     if written.push and (form not in PUSHED or out or everything):
-        raise BenchError("--push is for --format model-index or eval-results, without --out.")
+        raise BenchError(
+            "--push needs --format model-index or eval-results, and excludes --out and --all."
+        )
     if everything is None:
         with chosen.open() as store:
             found = _boards(store, chosen, model or (), written)
-            # If there surely is a leaderboard, no error can follow after the header is written, so
-            # leaderboards are read one by one while they are written.
+            # If a leaderboard certainly exists, no error can occur after the header of the file is
+            # written. Leaderboards are then read one by one while they are written.
             boards = found if not model and has_boards(store, chosen.within) else list(found)
             if form is Format.CSV and not written.predictions:
                 _put(to_csv(score_lines(boards), columns), out)
@@ -206,8 +212,8 @@ def export(
     narrowed = chosen.suite or model or chosen.task or chosen.data
     if narrowed or out or style.columns or written.predictions:
         raise BenchError(
-            "--all writes the whole store into its own FILE: leave out --suite, --model, --task, "
-            "--data, --columns, --predictions and --out."
+            "--all writes the whole database to its own FILE, so it excludes --suite, --model, "
+            "--task, --data, --columns, --predictions and --out."
         )
     _archive(chosen, everything, paths=written.show_paths)
 
@@ -234,8 +240,7 @@ def _archive(chosen: Chosen, everything: Path, *, paths: bool) -> None:
     """Write all stored runs to an archive file."""
     if everything.suffix != ".gz":
         raise BenchError(
-            f"an archive is a .jsonl.gz file, found {everything.name!r}: give a name with this "
-            "ending."
+            f"the name of an archive must end in .jsonl.gz, but got {everything.name!r}."
         )
     store = chosen.open()
     with store, writing(everything), whole_file(everything) as file:
@@ -252,7 +257,7 @@ def _check_format(form: Format, style: Style, columns: Sequence[str]) -> None:
     }
     for name, (value, formats) in asked.items():
         if value and form not in formats:
-            raise BenchError(f"--{name} is for --format {' or '.join(formats)}, not {form}.")
+            raise BenchError(f"--{name} needs --format {' or '.join(formats)}, but got {form}.")
 
 
 def _text(form: Format, boards: Sequence[Board], choice: Choice, style: Style) -> str:
@@ -265,7 +270,7 @@ def _text(form: Format, boards: Sequence[Board], choice: Choice, style: Style) -
             texts = {"caption": style.caption or "", "label": style.label or ""}
             return to_latex(boards, choice, **texts)
     if form not in CARDS:
-        raise BenchError(f"{form} is a format of predictions: add --predictions.")
+        raise BenchError(f"--format {form} is only for predictions. Add --predictions.")
     return CARDS[form](boards)
 
 
@@ -277,7 +282,7 @@ def _put_predictions(
     def noted() -> Iterator[ExportedSplit]:
         for split in exported_splits(store, boards, texts=texts):
             if split.reason:
-                notes[f"without gold answers: {split.reason}"] = None
+                notes[f"gold answers are missing, because {split.reason}"] = None
             yield split
 
     count = _put_rows(form, noted(), out)
@@ -289,10 +294,12 @@ def _put_predictions(
 def _put_rows(form: Format, splits: Iterable[ExportedSplit], out: Path | None) -> int:
     write = PREDICTIONS.get(form)
     if write is None:
-        raise BenchError(f"predictions are written as {', '.join(PREDICTIONS)}, not {form}.")
+        raise BenchError(
+            f"predictions can be written as {', '.join(PREDICTIONS)}, but not as {form}."
+        )
     if out is None:
         if form is Format.PARQUET:
-            raise BenchError("parquet is binary and cannot be printed: give --out FILE.")
+            raise BenchError("parquet is a binary format and cannot be printed. Use --out FILE.")
         return write(sys.stdout.buffer, splits)
     with writing(out), whole_file(out) as file:
         return write(file, splits)
@@ -314,17 +321,18 @@ File = Annotated[
     Path,
     argument(
         "FILE",
-        "An archive of `bench export --all` (.jsonl.gz), or rows measured elsewhere (.csv or "
-        ".json).",
+        "Archive that `bench export --all` wrote (.jsonl.gz), or a table of scores from other "
+        "programs (.csv or .json).",
     ),
 ]
 
 
 @with_options()
 def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False) -> None:
-    """Import the runs of another store, or rows measured elsewhere.
+    """Import the runs of another database, or a table of scores from other programs.
 
-    The file is checked first: if any byte of an archive or any row is wrong, nothing is imported.
+    The whole file is checked first. If an archive is damaged or a row of the table is invalid,
+    nothing is imported.
     """
     theirs: Known = {}
     match file.suffix.lower():
@@ -334,8 +342,8 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
             noun, count = "rows", sum(1 for _ in read_rows(file))
         case _:
             raise BenchError(
-                f"{file.name!r} cannot be imported: expected an archive (.jsonl.gz) or rows (.csv "
-                "or .json); another database is for `bench db merge`."
+                f"{file.name!r} cannot be imported: expected an archive (.jsonl.gz) or a table of "
+                "scores (.csv or .json). Use `bench db merge` to add another database."
             )
     with open_store(db) as store, counting(noun, count) as watched:
         tell_notes(store.taken.sentences(store.name))

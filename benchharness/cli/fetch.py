@@ -43,26 +43,28 @@ def fetch(
     options: RunOptions,
     *,
     model: list[str] | None = option(
-        None, "Model to fetch; repeatable.", metavar="NAME", proposes="models"
+        None, "Model to download (repeatable).", metavar="NAME", proposes="models"
     ),
     task: list[str] | None = option(
         None,
-        "Task to fetch; with --suite, one of its tasks; repeatable.",
+        "Task whose data to download; with --suite, one of its tasks (repeatable).",
         metavar="NAME",
         proposes="tasks",
     ),
     timeout: float = option(
-        120, "Give up if no data arrive for this long.", least=1, metavar="SECONDS"
+        120, "Give up if no data arrive for this many seconds.", least=1, metavar="SECONDS"
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Fetch models and the data of suites or tasks, so that a run needs no network.
+    """Download models and the data of suites or tasks, so that later runs need no network.
 
-    A model counts as fetched if a run can load it: its files, tokenizer and config are checked. If
-    the recipe of a model trains another task first, the data of that task are fetched too.
+    The files, tokenizer and config of each model are checked, so that a run can load it. If the
+    recipe of a model trains another task first, the data of that task are downloaded too.
     """
     if not (model or options.suite or task):
-        raise BenchError("nothing to fetch: name a model (--model), a suite or a task.")
+        raise BenchError(
+            "nothing to fetch: name a model (--model), a suite (--suite) or a task (--task)."
+        )
     trust = options.trust
     specs = [find_model(name, trust) for name in model or ()]
     suites = [found for name in options.suite for found in find_suites(name)]
@@ -72,15 +74,15 @@ def fetch(
     wanted += [("task", found.name) for found in with_start_tasks(specs, tasks)]
     if wanted and go_offline_if_unreachable():
         raise DataError(
-            "the hub is switched off (HF_HUB_OFFLINE) or gave no answer, so nothing can be "
-            "fetched; run `bench fetch` where there is a network."
+            "nothing can be fetched, because the hub does not answer or HF_HUB_OFFLINE is set. Run "
+            "`bench fetch` on a machine with network access."
         )
     fetched = [_watch(words, timeout) for words in wanted]
     command = _offline_command(model or (), options.suite, task or ())
     if as_json:
         print_json({"fetched": fetched, "offline_command": command})
     else:
-        typer.echo(f"everything is in the cache; to run without a network:\n  {command}")
+        typer.echo(f"everything is in the cache. To run without a network:\n  {command}")
 
 
 def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
@@ -109,22 +111,24 @@ def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
                     raise TimeoutError
         except TimeoutError:
             raise error(
-                f"the download of the {kind} {name} stalled for {timeout:g} s; try again, what has "
-                "arrived is kept."
+                f"the download of the {kind} {name} stalled for {timeout:g} s. Try again; the data "
+                "that have arrived are kept."
             ) from None
         finally:
             process.kill()
         output, complaint = process.communicate()
     if process.returncode:
-        raise error(complaint.strip().rpartition("\n")[2] or f"fetching the {kind} {name} failed.")
+        raise error(
+            complaint.strip().rpartition("\n")[2] or f"the download of the {kind} {name} failed."
+        )
     return dict(json.loads(output))
 
 
 def _environment() -> dict[str, str]:
     """Return the environment variables of the download process.
 
-    They disable Xet, because only plain HTTP downloads write their data into the cache at once,
-    where `_watch` sees that it grows.
+    They disable Xet downloads, because only plain HTTP downloads write data into the cache as they
+    arrive, which `_watch` needs in order to detect a stalled download.
     """
     quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     return os.environ | quiet
@@ -153,7 +157,7 @@ def _fetch_model(hub_id: str, revision: str, *trusted: str) -> dict[str, Any]:
     trust = Trust(**dict.fromkeys(trusted, True))
     folder = download(hub_id, revision, trust)
     # Importing torch and transformers takes seconds, so do it only after the download.
-    from benchharness.encoder import prepare_checkpoint  # noqa: PLC0415  (as said above)
+    from benchharness.encoder import prepare_checkpoint  # noqa: PLC0415  (see the comment above)
 
     prepare_checkpoint(hub_id, folder.name, trust)
     return {"model": hub_id, "revision": folder.name, "folder": str(folder)}

@@ -34,8 +34,9 @@ class Shown:
     )
     published: bool = option(
         False,
-        "Also show published results of the same models and of models of similar size, unranked, "
-        "below boards on complete official data; with --json of all models.",
+        "Below leaderboards on complete official data, also show published results of the same "
+        "models and of models of similar size, without ranks. With --json, show those of all "
+        "models.",
     )
     all_published: bool = option(False, "Also show published results of all models.")
 
@@ -46,19 +47,20 @@ def leaderboard(
     chosen: Chosen,
     shown: Shown,
     intervals: bool = option(
-        False, "Also show 95 % intervals of scores and ranks; reads every prediction of the boards."
+        False, "Also show 95 % intervals of scores and ranks. This reads all predictions."
     ),
     top: int | None = option(
         None,
-        "Show the best N rows of each kind and the best row of each column; 0 shows all. "
-        "Default: 30 in a table, all with --json.",
+        "Show the best N entries of each kind (such as models and baselines), and the best model "
+        "of each column; 0 shows all. Default: 30 in a table, all with --json.",
         metavar="N",
         least=0,
     ),
 ) -> None:
-    """Show the leaderboard, one line per model: rank, score, and each task's median over seeds.
+    """Show the leaderboard: the rank and score of each model, and its median score on each task.
 
-    For a large store it shows the best rows, and without --suite only the suite that ran last.
+    Medians are over seeds. If the database is large, only the best entries are shown and, without
+    --suite, only the suites that ran last.
     """
     as_json, suites = chosen.as_json, chosen.suite
     most = top if top is not None else 0 if as_json else TOP
@@ -81,7 +83,7 @@ def leaderboard(
         which: Which = "all" if shown.all_published else "like" if shown.published else "none"
         show_boards(boards, details=shown.details, published=which)
     else:
-        typer.echo("no run matches; `bench show runs` shows what is stored.")
+        typer.echo("no stored run matches. `bench show runs` lists the stored runs.")
     for line in (*left_out(whole, boards), *(recent.sentences if recent else ())):
         typer.echo(visible(line))
 
@@ -178,7 +180,7 @@ def _cell_to_json(entry: Entry, cell: Cell) -> dict[str, Any]:
         "keys": [run.key for run in cell.runs],
         "flags": list(cell.flags),
     }
-    if cell.gain is not None:  # the part of the score that is due to choosing the best setting
+    if cell.gain is not None:  # how much choosing the best setting raised the score
         facts |= {"gain_by_choice": cell.gain, "gain_over": cell.gain_scope}
     if cell.selection:
         facts["selection"] = cell.selection

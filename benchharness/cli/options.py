@@ -1,4 +1,4 @@
-"""Declaration of command-line options as fields of dataclasses, and options that commands share.
+"""Declaration of command-line options as dataclass fields, and options that commands share.
 
 A command has parameters whose types are dataclasses, such as `RunOptions`; the decorator
 `with_options` makes each of their fields an option of the command.
@@ -103,7 +103,7 @@ Out = Annotated[
     str | None,
     _shared(
         "out",
-        "HTML report to write. Default: next to the database, with its name.",
+        "HTML file to write. By default, it is next to the database and has the same name.",
         metavar="FILE",
         head=OUTPUT,
     ),
@@ -112,7 +112,7 @@ ShowPaths = Annotated[
     bool,
     _shared(
         "show_paths",
-        "Show full paths of this machine instead of their last part and six digits.",
+        "Show full local paths instead of their last component and six digits of a hash.",
         head=OUTPUT,
     ),
 ]
@@ -121,7 +121,7 @@ DataFilter = Annotated[
     str | None,
     _shared(
         "data",
-        "Only boards on data from this source.",
+        "Use only results on data from this source.",
         metavar="hub|DIR|mini",
         proposes=("hub", "mini"),
         head=WHAT,
@@ -131,7 +131,8 @@ TrustCode = Annotated[
     bool,
     _shared(
         "trust_remote_code",
-        "Run the Python code of a checkpoint, or of a metric in a foreign store: read it first.",
+        "Run third-party Python code of a checkpoint, or of a metric that stored runs use. Read "
+        "this code first.",
         head=TRUST,
     ),
 ]
@@ -139,7 +140,7 @@ NoTexts = Annotated[
     bool,
     _shared(
         "no_texts",
-        "Leave out the texts of the data, whose licence may forbid sharing them.",
+        "Leave out the texts of the examples. The licence of the data may forbid sharing them.",
         head=OUTPUT,
     ),
 ]
@@ -147,7 +148,7 @@ Plugins = Annotated[
     list[Path] | None,
     _shared(
         "plugin",
-        "Load the models, tasks and metrics of this file; repeatable.",
+        "Load the models, tasks and metrics in this plugin file (repeatable).",
         metavar="FILE",
         variable="BENCH_PLUGINS",
         head=TRUST,
@@ -160,10 +161,12 @@ class OfRuns:
     """Options that select stored runs; without any, all runs are selected."""
 
     model: str | None = option(
-        None, "Only runs of this model.", metavar="NAME", proposes="stored_models"
+        None, "Select only runs of this model.", metavar="NAME", proposes="stored_models"
     )
     suite: Annotated[tuple[str, ...], declared("suite")] = ()
-    task: str | None = option(None, "Only runs of this task.", metavar="NAME", proposes="tasks")
+    task: str | None = option(
+        None, "Select only runs on this task.", metavar="NAME", proposes="tasks"
+    )
     db: Database = DATABASE
 
 
@@ -211,7 +214,7 @@ def _value(each: "Field[Any]", value: Any) -> Any:
 def with_options(
     but: Collection[str] = (), *, plugins: bool = True
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that makes the fields of a command's dataclass parameters options.
+    """Return a decorator that turns the fields of a command's dataclass parameters into options.
 
     When the command is called, it gets the dataclass objects. Other parameters whose default is an
     `option` also become options. Before the command runs, installed plugins and the files given
@@ -246,8 +249,8 @@ def with_options(
             for name, each in own.items()
             for found in (map(_of_field, groups[name]) if name in groups else [_as_told(each)])
         ]
-        # Only TrustCode allows code that a store names, such as metrics. The option of `bench run`
-        # has the same name, but allows code of checkpoints only.
+        # Only the option TrustCode permits code of metrics that stored runs use. The option of
+        # `bench run` has the same name, but permits only code of checkpoints.
         may_trust = any(each.annotation == TrustCode for each in every)
         if plugins:
             last = Parameter("plugin", Parameter.KEYWORD_ONLY, default=None, annotation=Plugins)

@@ -49,7 +49,7 @@ def tell_marks(noted: Iterable[tuple[str, Iterable[str]]]) -> None:
 
 
 @contextmanager
-def writing(path: Path | str, advice: str = "Give another file.") -> Iterator[None]:
+def writing(path: Path | str, advice: str = "Use another file.") -> Iterator[None]:
     """Context manager that turns an OSError into a BenchError that names the file."""
     try:
         yield
@@ -75,9 +75,9 @@ def print_json_lines(things: Iterable[object]) -> None:
 
 
 def complaints(failures: Sequence[Failure], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield a message for each distinct error, with the names of the jobs that it made fail.
+    """Yield a message for each distinct error, with the names of the jobs that failed with it.
 
-    An error of a model is given without job names, because it makes all jobs of the model fail.
+    An error in loading a model comes without job names, because all jobs of the model fail.
     """
     by_reason: dict[str, list[Failure]] = {}
     for failure in failures:
@@ -205,7 +205,7 @@ def _by_title(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _switched(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return hyperparameters with readable values, such as a word for "switched off"."""
+    """Return hyperparameters with readable values, such as a word for a disabled technique."""
     return {
         name: {**each, "value": shown_value(name, Setting.from_json(each))}
         for name, each in settings.items()
@@ -244,7 +244,7 @@ def suite_facts(suite: Suite) -> dict[str, Any]:
 
 
 def collection_facts(name: str) -> dict[str, Any]:
-    """Return the properties of a collection: a name for several suites, without a joint score."""
+    """Return the properties of a collection, which names several suites and has no score."""
     members = find_suites(name)
     return {
         "name": name,
@@ -364,7 +364,7 @@ _SHOWN_OF_JOB = frozenset(
 
 
 def outcome_facts(outcome: Result | Failure) -> dict[str, Any]:
-    """Return everything that is stored of a run, with the number of its predictions only."""
+    """Return all stored facts about a run, with the number of predictions instead of each one."""
     job = outcome.job
     head: dict[str, Any] = {
         "key": job.key,
@@ -405,9 +405,9 @@ def _lost_words(found: Mapping[str, tuple[int, int]]) -> dict[str, dict[str, int
 
 
 def _reading(found: Reading | None) -> dict[str, Any]:
-    """Return the source of the tokenizer's settings, and counts of unknown and lost tokens.
+    """Return the source of the tokenizer's settings, and counts of unknown tokens and lost words.
 
-    A lost token is a word for which the tokenizer returned no token.
+    A lost word is a word for which the tokenizer returned no token.
     """
     if found is None:
         return {}
@@ -417,7 +417,7 @@ def _reading(found: Reading | None) -> dict[str, Any]:
     }
     source = found.source
     by = " by ".join(str(source[name]) for name in ("file", "reader") if source.get(name))
-    # `found.words` names both the file and the class if the file took precedence over the class.
+    # If the file took precedence over the tokenizer's class, `found.words` mentions both.
     words = "; ".join(filter(None, ("" if source.get("texts") else by, found.words)))
     return ({"tokenizer": words} if words else {}) | {n: v for n, v in parts.items() if v}
 

@@ -50,8 +50,8 @@ class Page:
 
     intervals: bool | None = option(
         None,
-        "Show 95 % intervals of scores and ranks, which reads every prediction. "
-        "Default: up to 250 runs.",
+        "Show 95 % intervals of scores and ranks, for which all predictions are read. By default, "
+        "they are shown for up to 250 runs.",
         flag="--intervals/--no-intervals",
     )
     title: str = option("Leaderboard", "Heading of the page.", metavar="TEXT")
@@ -59,7 +59,8 @@ class Page:
     split: bool | None = option(
         None,
         "Write the details of runs into a folder next to the page, or into the page itself. "
-        "Default: into a folder from 250 runs on; of more than 5,000 runs only the best rows.",
+        "Default: into the page for up to 250 runs, else into a folder. By default, a folder has "
+        "the details of at most the 5,000 best runs.",
         flag="--split/--no-split",
     )
     show_paths: ShowPaths = False
@@ -72,7 +73,8 @@ class Written:
     out: Out = None
     predictions: bool = option(
         False,
-        "Also write a page with every prediction of each cell, into a folder next to the page.",
+        "Also write a page with all predictions behind each score, into a folder next to the "
+        "report.",
     )
     no_texts: NoTexts = False
     open_it: bool = option(False, "Open the report in the browser.", flag="--open")
@@ -83,14 +85,14 @@ def report(
     *,
     suite: Suites = None,
     db: Database = DATABASE,
-    trust_remote_code: TrustCode = False,  # noqa: ARG001  (`with_options` has heeded it)
+    trust_remote_code: TrustCode = False,  # noqa: ARG001  (used by `with_options`)
     page: Page,
     written: Written,
 ) -> None:
-    """Write the HTML report, with a table per suite and a section per run."""
+    """Write the leaderboard as an HTML page, with a table per suite and a section per run."""
     texts = not written.no_texts
     if not (texts or written.predictions):
-        raise BenchError("--no-texts is for pages of predictions: add --predictions.")
+        raise BenchError("--no-texts applies only to pages of predictions. Add --predictions.")
     path, notes = page_beside(db, written.out), list[str]()
     folder = path.with_name(f"{path.stem}-predictions")
     if written.predictions:
@@ -104,7 +106,7 @@ def report(
 
         wanted = Wanted(suites=suite or (), **vars(page))
         if (runs := store.count()) > LARGE_STORE:
-            tell_notes([f"the report reads {runs:,} runs."])
+            tell_notes([f"reading {runs:,} runs for the report."])
         pager = pages if written.predictions else None
         make_report(store, path, wanted, pages=pager, counting=counting)
         notes.extend(() if suite else lacking_plugins(store))
@@ -118,7 +120,7 @@ Other = Annotated[
     str | None,
     argument(
         "OTHER",
-        "Second system, to show which examples flip between the two.",
+        "Second system; the pages then show on which examples the two differ.",
         "stored_systems",
     ),
 ]
@@ -130,7 +132,7 @@ class Pages:
 
     out: Path | None = option(
         None,
-        "Folder of the pages. Default: next to the database, predictions/NAME.",
+        "Folder for the pages. Default: predictions/NAME next to the database NAME.",
         metavar="DIR",
     )
     no_texts: NoTexts = False
@@ -144,7 +146,8 @@ def predictions(
 ) -> None:
     """Write a page per task with every example: its gold answer and the prediction of each seed.
 
-    Scores, confusion matrices and categories are on top, then the examples, the hardest first.
+    Each page begins with scores, confusion matrices and categories. The examples follow, the
+    hardest first.
     """
     pages: list[Path] = []
     notes: dict[str, None] = {}
@@ -158,7 +161,7 @@ def predictions(
                 stored = StoredPredictions(store, paths=board.paths)
                 predicted = predicted_task(stored, board.data_label, task, entries, split)
                 if predicted.reason:
-                    notes[f"a page without texts: {predicted.reason}"] = None
+                    notes[f"a page has no texts, because {predicted.reason}"] = None
                 page = folder / page_name(board, task, entries)
                 pages.append(page if split == "dev" else page.with_stem(f"{page.stem}-{split}"))
                 write_page(pages[-1], replace(predicted, texts=not written.no_texts))

@@ -36,14 +36,19 @@ from benchharness.tasks.suites import distinct_title
 
 Row = Annotated[
     str,
-    argument("ROW", "A model, or one of its rows: MODEL:lr=3e-4, MODEL:RECIPE.", "stored_models"),
+    argument(
+        "ROW",
+        "A model, or one of its leaderboard entries, such as MODEL:lr=3e-4 or MODEL:RECIPE.",
+        "stored_models",
+    ),
 ]
 NewName = Annotated[str, argument("NAME", "The new name.")]
 Rows = Annotated[
     list[str] | None,
     argument(
         "ROW...",
-        "Models, or rows such as MODEL:lr=3e-4; without any, hidden rows are listed.",
+        "Models, or leaderboard entries such as MODEL:lr=3e-4. Without any, the hidden entries are "
+        "listed.",
         "stored_models",
     ),
 ]
@@ -58,13 +63,14 @@ same model, recipe and task."""
 
 @with_options()
 def rename(row: Row, name: NewName, *, db: Database = DATABASE) -> None:
-    """Rename a model, or one of its rows, on boards, in lists and in exports.
+    """Rename a model or a leaderboard entry. Leaderboards, lists and exports show the new name.
 
-    Stored runs and their keys do not change. Later runs of the same row have the new name too.
+    Stored runs and their keys do not change. Later runs of the same model or entry get the new name
+    too.
     """
     if not name.strip() or visible(name) != name or ":" in name:
         raise BenchError(
-            f"{name!r} cannot be a row's name: expected visible characters without a colon."
+            f"{name!r} is not a valid name: expected visible characters without a colon."
         )
     with open_store(db, create=False) as store:
         found, is_model = _find(store, row)
@@ -72,7 +78,7 @@ def rename(row: Row, name: NewName, *, db: Database = DATABASE) -> None:
         given = {found[0].model}
         is_back = name in stored_names(given, store.annotations()) - given
         if not is_back and any(run.key not in keys for run in store.runs(model=name)):
-            raise BenchError(f"there is a model called {name!r} already: give another name.")
+            raise BenchError(f"a model called {name!r} exists already. Choose another name.")
         before = stored_name(store, row)
         store.annotate(keys, "name", name, whole_model=is_model)
         now = name if is_model or not is_back else _row_of(store, keys)
@@ -84,10 +90,10 @@ def rename(row: Row, name: NewName, *, db: Database = DATABASE) -> None:
 def hide(
     rows: Rows = None,
     *,
-    undo: bool = option(False, "Show the rows again."),
+    undo: bool = option(False, "Show the entries again."),
     db: Database = DATABASE,
 ) -> None:
-    """Hide models, or single rows, from boards, the report and exports; --undo shows them again.
+    """Hide models or single entries from leaderboards, the report and exports, or show them again.
 
     Nothing is deleted: `bench show runs` still lists their runs.
     """
@@ -114,26 +120,29 @@ def delete(
     of: OfRuns,
     yes: bool = option(False, "Delete without asking.", flag="--yes -y"),
 ) -> None:
-    """Delete stored runs, selected by key or by the options of `bench show runs`. Asks first.
+    """Delete stored runs, which are selected by key or by the options of `bench show runs`.
 
-    The runs are first written to an archive next to the database, and `bench db import` restores
-    them. Their kept models are deleted for good.
+    The command asks for confirmation. Before they are deleted, the runs are written to an archive
+    next to the database, from which `bench db import` can restore them. Their kept models cannot
+    be restored.
     """
     if not (keys or of.model or of.suite or of.task):
         raise BenchError(
-            "nothing to delete: give keys, --model, --suite or --task, as to `bench show runs`."
+            "nothing to delete: name runs by their keys, or use --model, --suite or --task."
         )
     with open_store(of.db, create=False) as store:
         found = _chosen(store, keys or (), of)
         if not found:
-            raise BenchError("no stored run matches; `bench show runs` shows what there is.")
+            raise BenchError("no stored run matches. `bench show runs` lists the stored runs.")
         chosen = {run.key for run in found}
         models = [key for key in chosen if kept_model(of.db, key)]
         _tell(store, found)
         if models:
-            typer.echo(f"  {counted(len(models), 'kept model')} of these runs, for good", err=True)
+            typer.echo(
+                f"  {counted(len(models), 'kept model')} of these runs, permanently", err=True
+            )
         count = counted(len(chosen), "run")
-        if not (yes or _agrees(f"delete {count} of {store.name}?")):
+        if not (yes or _agrees(f"delete {count} from {store.name}?")):
             typer.echo("nothing was deleted.")
             return
         _delete(store, of.db, chosen, models)
@@ -152,21 +161,25 @@ def _delete(store: Store, db: str, keys: Collection[str], models: Sequence[str])
     back = shlex.join(["bench", "db", "import", str(archive), *in_this_database(db)])
     # Print this before anything is deleted. If this process is killed while it deletes, the archive
     # of the next attempt will have only the remaining runs.
-    tell_notes([f"{archive} has all of these runs. To get them back: {back}"])
+    tell_notes([f"{archive} contains all of these runs. To restore them: {back}"])
     # Delete models before runs, because no command finds the model of a run that is deleted.
     if used := delete_models(db, models):
-        tell_notes([f"the model of {key[:12]} is in use and is not deleted." for key in used])
+        tell_notes([f"the model of run {key[:12]} is in use and was not deleted." for key in used])
     try:
         deleted = store.delete(keys, digests)
     except StoreError as error:
         if not models:
             raise
-        raise type(error)(*error.args, "Kept models of these runs are deleted already.") from error
+        raise type(error)(
+            *error.args, "The kept models of these runs were already deleted."
+        ) from error
     if gone := len(keys) - deleted:
         tell_notes([f"another command has meanwhile deleted {gone} of these runs."])
     if new := len(store.runs_with(keys)):
-        tell_notes([f"{counted(new, 'run')} got a new attempt meanwhile, which is not deleted."])
-    typer.echo(visible(f"deleted: {counted(deleted, 'run')}. To get them back: {back}"))
+        tell_notes(
+            [f"{counted(new, 'run')} got a new attempt in the meantime, which was not deleted."]
+        )
+    typer.echo(visible(f"deleted: {counted(deleted, 'run')}. To restore them: {back}"))
 
 
 def _find(store: Store, name: str) -> tuple[list[RunRow], bool]:
@@ -177,12 +190,15 @@ def _find(store: Store, name: str) -> tuple[list[RunRow], bool]:
     """
     wanted = stored_name(store, name)
     if runs := store.runs(model=wanted):
-        return runs, not any(run.is_named for run in runs)  # it may also be a renamed entry
+        # If the user gave this name to a single entry, it is not the name of a model.
+        return runs, not any(run.is_named for run in runs)
     boards = gather_boards(store, with_hidden=True)
     entries = [entry for board in boards if (entry := select_entry(board, wanted))]
     if not entries:
         models = ", ".join(store.models()) or "none"
-        raise BenchError(f"no row of a board is called {name!r}; the stored models are {models}.")
+        raise BenchError(
+            f"no leaderboard entry is called {name!r}. The stored models are: {models}."
+        )
     return [run for entry in entries for run in entry.runs], False
 
 
@@ -209,7 +225,7 @@ def _list_hidden(store: Store, there: Sequence[str]) -> None:
     for line in told:
         typer.echo(visible(line))
     if not told:
-        typer.echo("no row is hidden.")
+        typer.echo("no entry is hidden.")
 
 
 def _chosen(store: Store, keys: Sequence[str], of: OfRuns) -> list[RunRow]:
@@ -222,22 +238,27 @@ def _chosen(store: Store, keys: Sequence[str], of: OfRuns) -> list[RunRow]:
 
 
 def _tell(store: Store, found: Sequence[RunRow]) -> None:
-    """Print the runs that will be deleted, and how many other runs used their models.
+    """Print the runs that will be deleted, and how many other runs depend on their models.
 
-    Other runs may have started from these models or have been distilled from them.
+    Those runs started from one of these models, or were distilled from one.
     """
     kinds = Counter((run.model, run.task, run.shown_recipe) for run in found)
     for (model, task, recipe), count in list(kinds.items())[:SHOWN]:
         typer.echo(visible(f"  {model}, {recipe}, {distinct_title(task)}: {count}"), err=True)
     if len(kinds) > SHOWN:
-        typer.echo(f"  and {len(kinds) - SHOWN} kinds more", err=True)
+        typer.echo(
+            f"  and {len(kinds) - SHOWN} more combinations of model, recipe and task", err=True
+        )
     keys = {run.key for run in found}
     rest = [run for run in store.runs() if run.key not in keys]
     started = sum(run.start_from in keys for run in rest)
     learned = sum(run.teacher is not None and run.teacher.run in keys for run in rest)
     for count, why in (
-        (started, "started from these; they stay, but no longer show from which run"),
-        (learned, "were distilled from these; they stay, but cannot be run again"),
+        (
+            started,
+            "started from these. They are kept, but no longer show which run they started from",
+        ),
+        (learned, "were distilled from these. They are kept, but cannot be run again"),
     ):
         if count:
             typer.echo(f"  {count} stored runs {why}.", err=True)
@@ -245,7 +266,7 @@ def _tell(store: Store, found: Sequence[RunRow]) -> None:
 
 def _agrees(question: str) -> bool:
     if not sys.stdin.isatty():
-        raise BenchError(f"{question} This is not a terminal, so nobody can answer: give --yes.")
+        raise BenchError(f"{question} This is not a terminal, so use --yes to confirm.")
     return typer.confirm(visible(question), err=True)
 
 
@@ -274,19 +295,22 @@ def _set_aside(store: Store, keys: Collection[str]) -> tuple[Path, set[str]]:
 
 # Checking, copying and merging databases.
 BackupFile = Annotated[
-    Path, argument("FILE", "The copy to write; for a database server an archive (.jsonl.gz).")
+    Path,
+    argument(
+        "FILE", "File for the copy. The copy of a database on a server is a .jsonl.gz archive."
+    ),
 ]
-Other = Annotated[str, argument("OTHER", "The database whose runs are added: a path or a URL.")]
+Other = Annotated[str, argument("OTHER", "Database whose runs are added: a path or a URL.")]
 
 KEYS_SHOWN = 10
 
 
 @with_options(plugins=False)
 def check(*, db: Database = DATABASE) -> None:
-    """Report every fault of the database, reading every byte of it.
+    """Check the whole database for damage, and print each problem.
 
-    Checks its file, its schema, the digest of every run, and rows without their run. Exits with 5
-    if a fault is found. Nothing is changed.
+    The checks cover the file, the schema, the digest of every run, and rows that belong to no run.
+    Nothing is changed. Exits with 5 if a problem is found.
     """
     found = 0
     with open_store(db, create=False, upgrade=False) as store:
@@ -294,17 +318,20 @@ def check(*, db: Database = DATABASE) -> None:
             typer.echo(visible(fault))
             found += 1
         if not found:
-            typer.echo(visible(f"{store.name}: sound, jobs: {store.count()}"))
+            typer.echo(visible(f"{store.name}: no problems found, jobs: {store.count()}"))
             return
     raise StoreError(
-        f"{store.name} has {counted(found, 'fault')}: restore a backup, or save "
-        "the readable runs (docs/store.md)."
+        f"{store.name} has {counted(found, 'problem')}. Restore a backup, or save the readable "
+        "runs as docs/store.md describes."
     )
 
 
 @with_options(plugins=False)
 def backup(file: BackupFile, *, db: Database = DATABASE) -> None:
-    """Copy the database, even while others use it: a complete copy of one moment, or none."""
+    """Copy the database to a file.
+
+    Other processes may write to the database meanwhile: the copy contains its state at one moment.
+    """
     with open_store(db, create=False) as store:
         store.back_up(file)
     typer.echo(visible(f"backup: {file}"))
@@ -312,10 +339,10 @@ def backup(file: BackupFile, *, db: Database = DATABASE) -> None:
 
 @with_options(plugins=False)
 def merge(other: Other, *, db: Database = DATABASE) -> None:
-    """Add all runs of another database to this one; runs that are here already are not added.
+    """Add the runs of another database to this one, except runs that this one has already.
 
-    If both have run a job, all attempts are kept in the order in which they ended, and the newest
-    result counts.
+    If both databases have runs of a job, all attempts are kept in the order in which they ended,
+    and the newest result counts.
     """
     with open_store(other, create=False) as source, open_store(db) as store:
         tell_notes(store.taken.sentences(store.name))
@@ -326,11 +353,11 @@ def merge(other: Other, *, db: Database = DATABASE) -> None:
         tell_notes(store.check_rows(known, source.name))
         with counting("runs", attempts) as watched:
             merged = store.merge(watched(source.stored_runs()), are_checked=True)
-    typer.echo(f"{merged.added} runs added, of {total} jobs.")
+    typer.echo(f"{merged.added} runs were added. The other database has {total} jobs.")
     if merged.shared:
         keys = ", ".join(key[:12] for key in merged.shared[:KEYS_SHOWN])
         more = ", ..." if len(merged.shared) > KEYS_SHOWN else ""
         typer.echo(
-            f"both have different runs of {len(merged.shared)} jobs ({keys}{more}): all are kept, "
-            "the newest result counts."
+            f"both databases have different runs of {len(merged.shared)} jobs ({keys}{more}). All "
+            "runs are kept, and the newest result counts."
         )

@@ -105,8 +105,8 @@ def _check_places(db: str, out: Path) -> None:
         check_place(out)
     except OSError as error:
         raise BenchError(
-            f"the report {out} cannot be written: {error.strerror or error}. Give another --out; "
-            "nothing was started."
+            f"the report {out} cannot be written: {error.strerror or error}. Use another --out. "
+            "No job was started."
         ) from error
 
 
@@ -118,14 +118,14 @@ def _name_missing_rows(request: Request, planned: Plan) -> None:
     tell_notes(f"{task} is left out: {reason}." for task, reason in planned.left_out.items())
     if counts := planned.left_out_rows():
         splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
-        tell_notes([f"rows left out by their task: {splits}."])
+        tell_notes([f"examples that the benchmark leaves out: {splits}."])
     tell_notes(odd_sentences(planned.odd_rows()))
     if "test" in request.splits:
         _name_untested(request, planned.jobs)
 
 
 def _name_untested(request: Request, jobs: Sequence[Job]) -> None:
-    """Print the tasks for which there is no test split; their jobs run without it."""
+    """Print which tasks have no test split. Their jobs run without one."""
     predicted = {split for job in jobs for split in job.predicted_splits}
     without = [
         distinct_title(task.name)
@@ -134,7 +134,7 @@ def _name_untested(request: Request, jobs: Sequence[Job]) -> None:
     ]
     if without:
         names = ", ".join(without)
-        tell_notes([f"no test split in {jobs[0].data}: {names}."])
+        tell_notes([f"these tasks have no test split in {jobs[0].data}: {names}."])
 
 
 def _announce(schedule: Schedule, *, as_json: bool) -> None:
@@ -145,7 +145,7 @@ def _announce(schedule: Schedule, *, as_json: bool) -> None:
 
 
 def _watching(db: str, out: Path, *, as_json: bool) -> Watch:
-    """Return the function that shows the progress of a run, as `Session.watch`."""
+    """Return a function that shows the progress of a run, for use as `Session.watch`."""
 
     @contextmanager
     def watch(schedule: Schedule, store: Store) -> Iterator[Watcher]:
@@ -202,7 +202,9 @@ def _conclude(
     else:
         typer.echo("\n".join(_closing_lines(schedule, failures, finished, db)))
         for tasks in left_out.values():
-            typer.echo(visible(f"left out, because their files are missing: {', '.join(tasks)}"))
+            typer.echo(
+                visible(f"tasks that were left out, because files are missing: {', '.join(tasks)}")
+            )
         typer.echo(visible(_where_to_look(schedule, out, db, is_large=is_large)))
     tell_notes(
         f"{schedule.names[found.job.key]}: {compared(stored, found)}"
@@ -240,7 +242,10 @@ def _closing_lines(
 
 
 def _where_to_look(schedule: Schedule, out: Path, db: str, *, is_large: bool) -> str:
-    """Return a line with commands that show the results, and the report's path or its command."""
+    """Return a line with the report's path and the commands that show the results.
+
+    If the store is large, the report was not written, and the line has the command that writes it.
+    """
     words = [word for suite in _suites_of(schedule) for word in ("--suite", suite)]
     there = in_this_database(db)
     files = plugin_files(task for job in schedule.jobs for task in job.trained_tasks)
@@ -249,8 +254,8 @@ def _where_to_look(schedule: Schedule, out: Path, db: str, *, is_large: bool) ->
     one = shlex.join(["bench", "show", schedule.jobs[0].key[:12], *there])
     if is_large:
         report = shlex.join(["bench", "report", *there, "--out", str(out), *plugins])
-        return f"the table with ranks: `{table}`; the report: `{report}`; one run: `{one}`"
-    return f"report: {out}; the table again: `{table}`; one run: `{one}`"
+        return f"`{table}` prints ranks, `{report}` writes the report, and `{one}` shows one run."
+    return f"report: {out}. `{table}` prints the leaderboard, and `{one}` shows one run."
 
 
 def _suites_of(schedule: Schedule) -> tuple[str, ...]:

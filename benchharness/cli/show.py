@@ -64,15 +64,15 @@ from benchharness.tasks.task import Task
 if TYPE_CHECKING:
     from benchharness.leaderboard.result import RunRow
 
-# The store needs SQLAlchemy, so modules that use the store are imported only where they are needed.
-# The import takes three times as long as the rest of a command that only lists tasks.
+# Modules that use the store are imported only where they are needed, because they import
+# SQLAlchemy. This takes three times as long as the rest of a command that only lists tasks.
 
 Names = Annotated[
     list[str],
     argument(
         "NAME...",
-        "The first characters of a run's key, a model, a task, a suite, or: recipe MODEL "
-        "TASK [FILE], or: recipe A B [TASK], or: recipe FILE.",
+        "The first characters of a run's key, or the name of a model, task or suite. For "
+        "hyperparameters: recipe MODEL TASK [FILE], recipe MODEL MODEL [TASK], or recipe FILE.",
         "shown",
     ),
 ]
@@ -84,10 +84,10 @@ be a word such as "bad"."""
 
 @with_options()
 def show(names: Names, *, db: Database = DATABASE, as_json: AsJson = False) -> None:
-    """Show a stored run with its scores, recipe, cost and origin; or a model, task or suite.
+    """Show everything about a stored run (such as its scores and cost), a model, task or suite.
 
-    `bench show recipe roberta cola` shows the values that a model is trained with on a task, `bench
-    show recipe roberta electra` where those of two models differ.
+    `bench show recipe roberta cola` shows the hyperparameters of a model on a task. `bench show
+    recipe roberta electra` shows where the hyperparameters of two models differ.
     """
     if names[0] == "recipe":
         _show_recipe(names[1:], as_json=as_json)
@@ -120,7 +120,7 @@ def _find(name: str, db: str) -> dict[str, Any]:
 def _find_task(name: str, db: str) -> Task:
     """Return the task with this name.
 
-    If several suites have such a task, it is the only one with stored runs.
+    If several suites have a task with this name, return the only one that has stored runs.
     """
     try:
         return find_task(name)
@@ -150,8 +150,8 @@ def _is_own_task(name: str, db: str) -> bool:
 def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:
     """Return the model with this name.
 
-    If there is none, the error may suggest one of the names in `others`, and `kind` states in the
-    error what was expected.
+    If there is none, the error may suggest one of the names in `others`. `kind` is the noun in the
+    error for the kinds of names that were expected.
     """
     try:
         return find_model(name)
@@ -159,7 +159,7 @@ def _find_model(name: str, kind: str, others: Sequence[str]) -> ModelSpec:
         raise
     except BenchError:
         known = [*others, *(n for spec in MODELS.values() for n in (spec.name, *spec.aliases))]
-        hint = "`bench show suites`, `tasks`, `models` and `runs` show what there is."
+        hint = "`bench show suites`, `tasks`, `models` and `runs` list the existing names."
         raise unknown_name(kind, name, known, hint) from None
 
 
@@ -192,9 +192,9 @@ def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
             _show_differences(first, second, _tasks(task), as_json=as_json)
         case _:
             raise BenchError(
-                "`bench show recipe` takes a model and a task, two models and perhaps a task, or a "
-                f"recipe file alone or with a model, found {len(names)} "
-                f"name{'' if len(names) == 1 else 's'}: try `bench show recipe roberta cola`, "
+                "`bench show recipe` needs a model and a task, two models (and perhaps a task), or "
+                f"a recipe file (alone or with a model), but got {len(names)} "
+                f"name{'' if len(names) == 1 else 's'}. Try `bench show recipe roberta cola`, "
                 "`bench show recipe roberta electra` or `bench show recipe roberta cola mine.toml`."
             )
 
@@ -207,13 +207,13 @@ def _print_facts(found: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
     for number, facts in enumerate(found):
         if number:
             typer.echo()
-        # The learning curve is left out: its forty lines would hide the rest. The report and --json
-        # show it.
+        # Omit the learning curve, because its forty lines would hide the rest. The report and the
+        # output of --json contain it.
         print_outline({name: value for name, value in in_words(facts).items() if name != "curve"})
 
 
 def _recipe(model: ModelSpec, task: Task, file: str | None) -> Iterator[dict[str, Any]]:
-    """Yield the hyperparameters of a model on a task, for each point of a hyperparameter sweep.
+    """Yield the hyperparameters of a model on a task, once per combination of a sweep.
 
     Values in the recipe `file` take precedence.
     """
@@ -290,7 +290,8 @@ def suites(*, as_json: AsJson = False) -> None:
 def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
     """List the tasks: one row per task, with its head, metrics and splits.
 
-    In a pipe each row is one line and has more columns; `bench show NAME` shows all of a task.
+    In a pipe, each row is one line and has more columns. `bench show NAME` shows everything about a
+    task.
     """
     chosen = [found for name in suite or () for found in find_suites(name)]
     wanted = {task for found in chosen for task in found.tasks} or set(TASKS)
@@ -333,9 +334,10 @@ def _some(labels: Sequence[str]) -> list[str]:
 def models(*, as_json: AsJson = False) -> None:
     """List the known models, and the published systems: one row per model or system.
 
-    Sizes are in millions. A system's row names the model that runs it here, or says why none does.
-    Any checkpoint folder or hub name runs unregistered. In a pipe each row is one line and has more
-    columns; `bench show NAME` shows all of a model.
+    Sizes are in millions of parameters. The row of a published system names the model with which it
+    can be run, or explains why it cannot be run. Other checkpoint folders and hub names can be used
+    too. In a pipe, each row is one line and has more columns. `bench show NAME` shows everything
+    about a model.
     """
     known = [model_facts(spec) for spec in MODELS.values()]
     published = [system_facts(system) for system in systems()]
@@ -356,10 +358,12 @@ class OfPublished:
     suite: Annotated[tuple[str, ...], declared("suite")] = ()
     task: Annotated[tuple[str, ...], declared("task")] = ()
     model: tuple[str, ...] = option(
-        (), "Only this known model, or systems with this in their name; repeatable.", metavar="NAME"
+        (),
+        "Select this known model, or the systems whose names contain this text (repeatable).",
+        metavar="NAME",
     )
     split: Literal["dev", "test"] | None = option(
-        None, "Only scores on this split.", metavar="dev|test", proposes=("dev", "test")
+        None, "Select only scores on this split.", metavar="dev|test", proposes=("dev", "test")
     )
 
     @property
@@ -404,7 +408,7 @@ def published(*, of: OfPublished, as_json: AsJson = False) -> None:
         ]
         print_table(lines, list(lines[0]), "", in_parts=True)
     if not rows:
-        typer.echo("no published row matches; `bench show models` lists the systems.")
+        typer.echo("no published result matches. `bench show models` lists the systems.")
 
 
 @with_options()
@@ -434,7 +438,7 @@ def runs(
     if not number:
         typer.echo("no stored run matches.")
     elif most and number > most:
-        typer.echo(f"The newest {most} of {number:,} runs; --newest 0 shows all.")
+        typer.echo(f"These are the newest {most} of {number:,} runs. --newest 0 shows all.")
 
 
 def _print(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, as_json: bool) -> None:

@@ -21,19 +21,19 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
     context = error.ctx
     command = context.command_path if context else " ".join(("bench", *words[:1]))
     option, param = getattr(error, "option_name", ""), getattr(error, "param", None)
-    help_line = f"`{command} --help` shows what there is."
+    help_line = f"See `{command} --help`."
     if option and type(error).__name__ == "NoSuchOption":
         return _no_option(command, option, list(_options(context.command)), help_line)
     if option:  # the option exists, but it lacks a value or has one too many
         surplus = next((w for w in words if w.startswith(f"{option}=")), "").partition("=")[2]
-        fault = f"takes no value, found {surplus!r}" if surplus else "needs a value"
-        return BenchError(f"{option} {fault}: {help_line}")
+        fault = f"does not accept a value, but got {surplus!r}" if surplus else "needs a value"
+        return BenchError(f"{option} {fault}. {help_line}")
     if type(error).__name__ == "MissingParameter" and param is not None:
         # Name the missing option, or all positional arguments if one of them is missing.
         places = [p.metavar for p in context.command.params if not p.opts[0].startswith("-")]
         is_option = param.opts[0].startswith("-")
         needed = f"{param.opts[0]} {param.metavar}" if is_option else " ".join(map(str, places))
-        return BenchError(f"`{command}` needs {needed}: {help_line}")
+        return BenchError(f"`{command}` needs {needed} (see `{command} --help`).")
     if param is not None:
         message = error.message.removeprefix("Value error, ").rstrip(".")
         return BenchError(f"{param.opts[0]}: {message[:1].lower()}{message[1:]}. {help_line}")
@@ -44,7 +44,7 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
         return (
             unknown_name(f"command of `{command}`", named, commands, help_line)
             if named
-            else BenchError(f"`{command}` needs a command: {help_line}")
+            else BenchError(f"`{command}` needs a command. {help_line}")
         )
     found = _swallowed(context.command, words) or _surplus(str(error.message), command)
     return BenchError(f"{found} {help_line}")
@@ -58,7 +58,7 @@ def _no_option(command: str, option: str, known: Sequence[str], help_line: str) 
     word = option.removeprefix("--").replace("-", "_")
     settings = (name for name, facts in SETTINGS.items() if word in (name, *facts.aliases))
     if "--set" in known and (setting := next(settings, "")):
-        return BenchError(f"no option is called {option!r}: it is --set {setting}=VALUE.")
+        return BenchError(f"no option is called {option!r}. Use --set {setting}=VALUE.")
     return unknown_name(f"option of `{command}`", option, known, help_line)
 
 
@@ -67,7 +67,9 @@ def _swallowed(command: Any, words: Sequence[str]) -> str:
     valued = {n for p in command.params for n in p.opts if not getattr(p, "is_flag", False)}
     options = {*_options(command)}
     found = ((one, two) for one, two in pairwise(words) if one in valued)
-    return next((f"{one} needs a value, found {two}:" for one, two in found if two in options), "")
+    return next(
+        (f"{one} needs a value, but got {two}." for one, two in found if two in options), ""
+    )
 
 
 def _surplus(message: str, command: str) -> str:
@@ -78,8 +80,8 @@ def _surplus(message: str, command: str) -> str:
     is_unquoted = (
         command in {"bench run", "bench curve"} and Path(found[1].partition(" ")[0]).is_dir()
     )
-    quotes = "write a pattern of checkpoints in quotes ('DIR/step-*'); " if is_unquoted else ""
-    return f"`{command}` does not take {found[1]!r}: {quotes}".rstrip()
+    quotes = "Write a pattern of checkpoints in quotes ('DIR/step-*'). " if is_unquoted else ""
+    return f"`{command}` does not accept {found[1]!r} as an argument. {quotes}".rstrip()
 
 
 def _options(command: Any) -> Iterator[str]:

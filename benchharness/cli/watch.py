@@ -48,14 +48,14 @@ def watch(
 ) -> None:
     """Show the progress of current runs: which jobs are done, which are running, and the time left.
 
-    Use it in another terminal than `bench run` or `bench check`. It ends when they end, and exits
-    with 1 if a job failed. With --json every change is one line.
+    Use it in a second terminal, next to that of `bench run` or `bench check`. It ends when these
+    runs end, and exits with 1 if a job failed. With --json, each change is printed as one line.
     """
     folder = folder_beside(db)
     known: set[Path] = set()
     runs = list(_opened(folder, known))
     if not runs:
-        typer.echo(visible(f"no run is in progress next to {shown_place(db)}."), err=True)
+        typer.echo(visible(f"no run is in progress in the folder of {shown_place(db)}."), err=True)
         return
     shown = _JsonLines() if as_json else _Screen(Console())
     if once:
@@ -114,7 +114,7 @@ class _Screen:
         """Print the jobs that ended before `bench watch` was started."""
         ended = list(run.state.ended)
         if more := len(ended[:-FIRST_LINES]):
-            self.say(f"... and {more} before")
+            self.say(f"... and {more} earlier jobs")
         for key in ended[-FIRST_LINES:]:
             self._end(run, key)
 
@@ -146,7 +146,7 @@ class _Screen:
                 self.say("; ".join([headline(run.state, run.now), *running]))
 
     def over(self, run: Followed) -> None:
-        """Print that a run has ended, and how."""
+        """Print how a run has ended, and how many of its jobs are done."""
         done, jobs = len(run.state.ended), len(run.state.jobs)
         failed = f", {run.state.failed} failed" if run.state.failed else ""
         self.say(f"the run {_how(run)}: {done} of {jobs} jobs done{failed}.")
@@ -205,7 +205,7 @@ class _JsonLines(nullcontext[None]):
         """Do nothing, because only changes are written."""
 
     def over(self, run: Followed) -> None:
-        """Write that a run has ended, and how."""
+        """Write that a run has ended, and whether it was interrupted or killed."""
         self._put(run, event="over", process=run.process, how=_how(run))
 
     def _put(self, run: Followed, **facts: Any) -> None:

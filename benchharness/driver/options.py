@@ -76,43 +76,47 @@ class RunOptions:
     model: Names = _option(
         WHAT,
         (),
-        "A known model, a checkpoint folder, a hub name (with @REVISION), or 'DIR/step-*' for the "
-        "checkpoints of one pretraining run; repeatable.",
+        "Model: a known name, a checkpoint folder, a hub name (with @REVISION), or 'DIR/step-*' "
+        "for the checkpoints of one pretraining run (repeatable).",
         metavar="NAME|DIR|NAME=DIR",
         proposes="models",
     )
     suite: Names = _option(
-        WHAT, (), "A suite of tasks, such as glue; repeatable.", metavar="NAME", proposes="suites"
+        WHAT, (), "Suite of tasks, such as glue (repeatable).", metavar="NAME", proposes="suites"
     )
     task: Names = _option(
         WHAT,
         (),
-        "A task (glue/cola); with --suite, one of its tasks (cola); repeatable.",
+        "Task, such as glue/cola; with --suite, one of its tasks (repeatable).",
         metavar="NAME",
         proposes="tasks",
     )
     data: str | None = _option(
         WHAT,
         None,
-        "Source of the rows: the hub (default; in `bench check` the baseline's source), a folder "
-        "or archive of official files, or synthetic data.",
+        "Source of the data: the hub (default, except in `bench check`, which uses the baseline's "
+        "source), a folder or archive of official files, or synthetic data (mini).",
         metavar="hub|DIR|mini",
         proposes=("hub", "mini"),
     )
     skip_missing: bool = _option(
-        WHAT, False, "Skip tasks whose files are missing from the folder, and list them."
+        WHAT, False, "Skip and list tasks whose files are missing from the data folder."
     )
-    limit: int | None = _option(WHAT, None, "Keep at most N rows per split.", metavar="N", least=1)
+    limit: int | None = _option(
+        WHAT, None, "Use at most N examples per split.", metavar="N", least=1
+    )
     test: bool = _option(WHAT, False, "Also predict the test splits, for `bench submit`.")
     seeds: int | None = _option(
         WHAT,
         None,
-        "Run seeds 1 to N of every task; in `bench which` at most these. Default: 5, in `bench "
-        "check` 3.",
+        "Run every task with seeds 1 to N (default 5, in `bench check` 3). `bench which` may use "
+        "fewer.",
         metavar="N",
         least=1,
     )
-    seed: tuple[int, ...] = _option(WHAT, (), "Run this seed; repeatable.", metavar="N", least=0)
+    seed: tuple[int, ...] = _option(
+        WHAT, (), "Run every task with this seed (repeatable).", metavar="N", least=0
+    )
     data_file: str | None = _option(
         OWN,
         None,
@@ -123,87 +127,88 @@ class RunOptions:
     hf: str | None = _option(
         OWN,
         None,
-        "Data set on the hub (task type inferred).",
+        "Data set on the Hugging Face hub.",
         metavar="ORG/NAME[:CONFIG][@REVISION]",
     )
     columns: str | None = _option(
         OWN,
         None,
-        "Map columns of your data to roles, such as text=review,label=stars.",
+        "Assign columns of your data to roles, such as text=review,label=stars.",
         metavar="ROLE=COLUMN,...",
     )
     metric: Names = _option(
-        OWN, (), "Metric for your data; repeatable.", metavar="NAME|evaluate:NAME"
+        OWN, (), "Metric for your own data (repeatable).", metavar="NAME|evaluate:NAME"
     )
     encoding: str | None = _option(
-        OWN, None, "Character encoding of your file, if not UTF-8.", metavar="NAME"
+        OWN, None, "Character encoding of your file, if it is not UTF-8.", metavar="NAME"
     )
     no_header: bool = _option(
-        OWN, False, "Read line 1 of your table as a row, and number the columns."
+        OWN, False, "Treat line 1 of your table as data, not as a header; number the columns."
     )
     recipe: str | None = _option(
         HOW,
         None,
-        "Recipe: paper (the default), fast, checkpoints (of one pretraining run), few-shot (for "
-        "--shots), features (frozen layers), tinybert-student (with --teacher), or a TOML file.",
+        "Recipe, which sets the hyperparameters: paper (default), fast, checkpoints (of one "
+        "pretraining run), few-shot (for --shots), features (frozen encoder), tinybert-student "
+        "(for --teacher), or a TOML file.",
         metavar="NAME|FILE",
         proposes="recipes",
     )
     set: Names = _option(
         HOW,
         (),
-        "Override a value of the recipe; several values with commas are a sweep; repeatable.",
+        "Override a hyperparameter; comma-separated values make a sweep (repeatable).",
         metavar="NAME=VALUE",
         proposes="settings",
     )
     shots: str = _option(
         HOW,
         "",
-        "Train on N rows, which each seed draws anew, such as 8,32,128; 0 scores without training, "
-        "and all trains on all rows.",
+        "Train on N examples, drawn anew for each seed. Several numbers are separate runs, 0 does "
+        "not train, and all uses all examples.",
         metavar="N,...",
     )
     text_to_text: bool = _option(
         HOW,
         False,
-        "Read every row as one text and generate the answer as text, as T5 does; for encoders with "
-        "a decoder.",
+        "Turn every example into one input text and generate the answer as text, as T5 does. The "
+        "model must have a decoder.",
     )
     multi_task: Names = _option(
         HOW,
         (),
-        "Train these tasks together in one encoder, with one head per task; repeatable. With "
-        "--start-from multi-task, then fine-tune that encoder on each task.",
+        "Train one encoder on these tasks together, with one head per task (repeatable). With "
+        "--start-from multi-task, this encoder is then fine-tuned on each task.",
         metavar="SUITE|TASK,...",
         proposes="multi_task",
     )
     start_from: str = _option(
         HOW,
         "paper",
-        "Initial weights: the choice of the recipe (paper), the pretrained weights, the model of "
-        "--multi-task, a model trained on this task first, or another checkpoint.",
+        "Initial weights: paper (as the recipe specifies), pretrained, multi-task (the model of "
+        "--multi-task), a task on which the model is trained first, or another checkpoint.",
         metavar="paper|pretrained|multi-task|TASK|CHECKPOINT",
         proposes="starts",
     )
     teacher: str | None = _option(
         HOW,
         None,
-        "Teacher for distillation: the key of a stored run, or a model, which is trained first on "
-        "each task and seed.",
+        "Teacher for distillation: the key of a stored run, or a model that is first trained on "
+        "each task with each seed.",
         metavar="KEY|MODEL",
         proposes="models",
     )
     precision: Precision = _option(
         HOW,
         "auto",
-        "Number format of matrix products; auto picks the fastest.",
+        "Number format of matrix products. With auto, bf16 if the device supports it, else fp32.",
         metavar="auto|fp32|tf32|bf16",
     )
     halving: bool = _option(
         HOW,
         False,
-        "Run the sweep by successive halving: all configurations with one seed, then the better "
-        "half with more seeds.",
+        "Run the sweep by successive halving: every hyperparameter setting with one seed, then "
+        "repeatedly the better half with more seeds.",
     )
     baselines: bool = _option(
         HOW,
@@ -214,59 +219,59 @@ class RunOptions:
     device: str = _option(
         WHERE,
         "auto",
-        "Device to compute on.",
+        "Device on which jobs run.",
         metavar="auto|cpu|cuda|cuda:N",
         proposes=("auto", "cpu", "cuda"),
     )
     jobs: str = _option(
         WHERE,
         "auto",
-        "Number of jobs that run at once; auto: as many as fit into each GPU's memory, or one per "
-        "core if memory allows, at most 8.",
+        "Number of jobs that run at once. With auto, as many as fit into memory, at most one per "
+        "core, and at most 8 per GPU or CPU.",
         metavar="auto|N",
     )
     processes_per_job: int = _option(
         WHERE,
         1,
-        "Train each job in N processes, each on its own GPU if there are any. The result is the "
-        "same, and a large model takes less time.",
+        "Train each job in N processes, each on its own GPU if there are GPUs. The results are the "
+        "same, and large models train faster.",
         metavar="N",
         least=1,
     )
     engine: str = _option(
         WHERE,
         "local",
-        "Where jobs run: this machine, a Ray cluster, or Slurm's queue.",
+        "Where jobs run: on this machine (local), on a Ray cluster, or in the queue of Slurm.",
         metavar="local|ray|slurm",
         proposes=("local", "ray", "slurm"),
     )
     address: str | None = _option(
         WHERE,
         None,
-        "With --engine ray: the address of the cluster; auto finds the cluster of this machine. "
-        "With --engine slurm: local runs processes on this machine instead of the queue.",
+        "For --engine ray, the address of the cluster; auto finds a cluster on this machine. For "
+        "--engine slurm, local runs jobs as processes on this machine instead of in the queue.",
         metavar="auto|HOST:PORT|local",
     )
     engine_options: Names = _option(
         WHERE,
         (),
-        "Option of the engine: cpus, memory (GB) and retries per job; with --engine slurm also "
-        "minutes, folder and any option of sbatch (partition=gpu); repeatable.",
+        "Option of the engine: cpus, memory (in GB) or retries per job. With --engine slurm, also "
+        "minutes, folder or any option of sbatch, such as partition=gpu (repeatable).",
         metavar="NAME=VALUE",
         flag="--engine-option",
     )
     timeout: float = _option(
         WHERE,
         1800,
-        "End a job that makes no progress for this long; 0 waits forever.",
+        "Stop a job that makes no progress for this many seconds; with 0, wait forever.",
         metavar="SECONDS",
         least=0,
     )
     checkpoint_every: float = _option(
         WHERE,
         5.0,
-        "Save the state of each job this often, so that the same command resumes from it; 0 never "
-        "saves.",
+        "Save the training state of each job at this interval, so that the same command can resume "
+        "the job; 0 disables this.",
         metavar="MINUTES",
         least=0,
     )
@@ -274,30 +279,31 @@ class RunOptions:
         WHERE, False, "Keep the trained model of every job, in models/ next to the database."
     )
     trust_remote_code: bool = _option(
-        TRUST, False, "Run the Python code that comes with a checkpoint: read it first."
+        TRUST, False, "Run the Python code that comes with a checkpoint. Read this code first."
     )
     allow_pickle: bool = _option(
         TRUST,
         False,
-        "Load weights from pickles that contain more than weights; no code in them is run.",
+        "Load weights from pickle files that also contain other objects. No code in these files is "
+        "run.",
     )
     db: str = _option(
         OUTPUT,
         DATABASE,
-        "The leaderboard's database: a path or a SQLAlchemy URL.",
+        "Database of the leaderboard: a path or a SQLAlchemy URL.",
         metavar="PATH|URL",
         variable="BENCH_DB",
     )
     log: Names = _option(
         OUTPUT,
         (),
-        "Log every job to this tracker (which needs the extra of the same name) or to the tracker "
-        "of a plugin; repeatable.",
+        "Log every job to this experiment tracker, which must be installed, or to a logger that a "
+        "plugin defines (repeatable).",
         metavar="tensorboard|wandb|mlflow|trackio|NAME",
         proposes="trackers",
     )
     force: bool = _option(OUTPUT, False, "Run finished jobs again; the newest result counts.")
-    dry_run: bool = _option(OUTPUT, False, "Show the jobs that would run, and start nothing.")
+    dry_run: bool = _option(OUTPUT, False, "Show the jobs that would run, without starting them.")
 
     @property
     def trust(self) -> Trust:

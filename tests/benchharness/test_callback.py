@@ -147,7 +147,7 @@ def test_a_failed_benchmark_does_not_end_the_training(tmp_path, alone, caplog):
     (tmp_path / "gone").write_text("")
     with caplog.at_level(logging.WARNING, "benchharness"):
         assert_same(train(tmp_path, [callback]), alone)
-    assert "checkpoint-15 was not benched: " in caplog.text
+    assert "checkpoint-15 was not benchmarked: " in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_training_that_saves_no_checkpoints_is_a_warning(saves, warned, tmp_pa
     bencher = bh.BenchCallback("glue/rte", data="mini", db=tmp_path / "x.sqlite")
     arguments = transformers.TrainingArguments(str(tmp_path), save_strategy=saves)
     bencher.on_train_begin(arguments, None, None, processing_class="a tokenizer")
-    assert caplog.text.count("saves no checkpoint to be benched") == warned
+    assert caplog.text.count("saves no checkpoints to benchmark") == warned
 
 
 @pytest.mark.soak

@@ -122,11 +122,11 @@ def empty_the_manifest(folder: Path) -> None:
     ("damage", "sentence"),
     [
         (damage_a_byte, "is damaged .model.safetensors differs from the file that was written"),
-        (take_a_file_away, r"is not whole \(config.json is missing"),
+        (take_a_file_away, r"is incomplete \(config.json is missing"),
         (take_the_manifest_away, "manifest.json is missing"),
         (cut_the_manifest, "cannot be read"),
         (empty_the_manifest, "cannot be read"),
-        (shutil.rmtree, "is not whole"),
+        (shutil.rmtree, "is incomplete"),
     ],
 )
 def test_a_damaged_checkpoint_is_an_error(tmp_path: Path, damage, sentence: str):
@@ -136,12 +136,12 @@ def test_a_damaged_checkpoint_is_an_error(tmp_path: Path, damage, sentence: str)
     with pytest.raises(JobError, match=sentence) as caught:
         check_checkpoint(folder, KEY)
     assert str(caught.value).startswith(f"the model of run {KEY[:12]} ")
-    assert str(caught.value).endswith("the same command trains that run again.")
+    assert str(caught.value).endswith("The same command trains that run again.")
 
 
 def test_a_checkpoint_of_another_run_is_an_error(tmp_path: Path):
     folder = write(tmp_path).rename(tmp_path / ("0" * 64))
-    with pytest.raises(JobError, match="is that of another run"):
+    with pytest.raises(JobError, match="belongs to another run"):
         check_checkpoint(folder, "0" * 64)
 
 

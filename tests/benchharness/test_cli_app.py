@@ -90,7 +90,7 @@ def test_run_help_fits_two_screens_and_help_all_shows_all_options(bench):
     hidden = set(re.findall(r"(?m)^  (--[a-z-]+)", every)) - set(
         re.findall(r"(?m)^  (--[a-z-]+)", few)
     )
-    assert f"Show {len(hidden)} more options too." in few
+    assert f"Show this help with {len(hidden)} more options." in few
     assert {"--teacher", "--engine-option"} < hidden
     assert bench("run", "--teacher", "bert").err.startswith("bench: `bench run` needs --model")
 
@@ -181,9 +181,9 @@ def test_an_error_is_printed_and_has_its_exit_code(bench, monkeypatch, kind, cod
         (
             EOFError("Ran out of input"),
             4,
-            "a file ended too early (Ran out of input): is it complete?",
+            "a file ended too early (Ran out of input). It may be incomplete.",
         ),
-        (MemoryError(), 1, "memory ran out: give fewer or smaller files"),
+        (MemoryError(), 1, "memory ran out. Use fewer or smaller files"),
     ],
 )
 def test_an_unexpected_file_or_memory_error_is_one_sentence(bench, monkeypatch, error, code, said):

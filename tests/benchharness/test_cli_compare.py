@@ -91,7 +91,7 @@ def test_the_table_shows_flipped_examples_and_slices(bench, stored):
     assert "with negation" in ended.out
     assert ended.out.count("right with 0 of 3 seeds") == 2
     assert "corrected: the p-value after Holm's correction for the 1 task shown." in ended.out
-    assert "over examples alone" not in ended.out
+    assert "the choice of examples" not in ended.out
 
 
 def words_of(table):
@@ -148,7 +148,7 @@ def test_a_table_of_5000_rows_prints_in_under_0_8_seconds(capsys):
 
 def test_a_comparison_of_one_seed_is_labelled_as_over_examples_alone(bench, stored):
     ended = bench("compare", "good", "bad", "--task", "glue/cola", "--db", "board.sqlite")
-    assert "over examples alone" in ended.out
+    assert "the choice of examples" in ended.out
     assert " CoLA " in ended.out
 
 
@@ -166,7 +166,7 @@ def test_a_task_with_unreadable_examples_is_compared_by_its_scores(bench, tmp_pa
     assert (rte["p_value"], rte["flipped"], rte["is_shown"]) == (None, None, False)
     assert rte["reason"].startswith("its examples could not be read: ")
     ended = bench("compare", "good", "bad", "--db", "board.sqlite")
-    assert "RTE: no test, its examples could not be read" in ended.out
+    assert "RTE: no test, because its examples could not be read" in ended.out
 
 
 def test_runs_on_different_data_are_an_error(bench, tmp_path, monkeypatch):

@@ -28,7 +28,7 @@ def change(path, statement):
 def test_an_intact_database_passes_the_check(bench, stored):
     ended = bench("db", "check", "--db", "board.sqlite")
     assert (ended.code, ended.err) == (0, "")
-    assert ended.out.endswith("board.sqlite: sound, jobs: 3\n")
+    assert ended.out.endswith("board.sqlite: no problems found, jobs: 3\n")
 
 
 def test_faults_are_listed_and_exit_with_5(bench, stored):
@@ -37,7 +37,7 @@ def test_faults_are_listed_and_exit_with_5(bench, stored):
     assert ended.code == 5
     assert len(ended.out.splitlines()) == 2
     assert all("is damaged" in line for line in ended.out.splitlines())
-    assert "has 2 faults: restore a backup" in ended.err
+    assert "has 2 problems. Restore a backup" in ended.err
 
 
 def test_a_missing_database_is_an_error(bench, tmp_path):
@@ -69,8 +69,8 @@ def test_a_damaged_database_is_merged_after_its_damaged_runs_are_deleted(bench, 
     assert re.findall(r"^run number (\d+): ", faults, re.MULTILINE) == ["1"]
     change(stored, "DELETE FROM runs WHERE id = 1")
     merged = bench("db", "merge", "board.sqlite", "--db", "saved.sqlite")
-    assert (merged.code, merged.out.split(",")[0]) == (0, "1 runs added")
-    assert bench("db", "check", "--db", "saved.sqlite").out.endswith("sound, jobs: 1\n")
+    assert (merged.code, merged.out.split(".")[0]) == (0, "1 runs were added")
+    assert bench("db", "check", "--db", "saved.sqlite").out.endswith("no problems found, jobs: 1\n")
     with open_store("saved.sqlite") as store:
         assert store.result(make_job(seed=2).key) == make_result(make_job(seed=2))
 
@@ -96,8 +96,10 @@ def test_databases_are_merged_and_conflicting_runs_are_listed(bench, stored):
     ended = bench("db", "merge", "b.sqlite", "--db", "board.sqlite")
     assert ended.code == 0
     first, second = ended.out.splitlines()
-    assert first == "2 runs added, of 2 jobs."
-    assert second.startswith(f"both have different runs of 1 jobs ({make_job(seed=2).key[:12]}")
+    assert first == "2 runs were added. The other database has 2 jobs."
+    assert second.startswith(
+        f"both databases have different runs of 1 jobs ({make_job(seed=2).key[:12]}"
+    )
     again = bench("db", "merge", "b.sqlite", "--db", "board.sqlite")
-    assert again.out == "0 runs added, of 2 jobs.\n"
-    assert bench("db", "check", "--db", "board.sqlite").out.endswith("sound, jobs: 4\n")
+    assert again.out == "0 runs were added. The other database has 2 jobs.\n"
+    assert bench("db", "check", "--db", "board.sqlite").out.endswith("no problems found, jobs: 4\n")

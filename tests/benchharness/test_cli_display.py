@@ -76,7 +76,7 @@ def test_a_finished_job_is_one_line_with_its_scores_or_error():
         "[1/4] tiny CoLA seed 0: mcc 0.500 in 2 s",
         "[2/4] tiny CoLA seed 1: it went wrong",
         "[3/4] tiny CoLA seed 2: killed: it went wrong",
-        "[4/4] tiny CoLA seed 3: its model cannot be used, and its other jobs are left out",
+        "[4/4] tiny CoLA seed 3: the model cannot be used, so its other jobs are skipped",
     ]
 
 

@@ -61,8 +61,8 @@ def test_json_has_the_seeds_needed_for_another_power_and_alpha(bench, stored):
             "no task that was asked for has results of good and bad",
         ),
         (("good", "bad", "--task", "colla"), "Did you mean"),
-        (("good", "bad", "--power", "1"), "--power must be between 0 and 1, got 1"),
-        (("good", "bad", "--alpha", "0"), "--alpha must be between 0 and 1, got 0"),
+        (("good", "bad", "--power", "1"), "--power must be between 0 and 1, but got 1"),
+        (("good", "bad", "--alpha", "0"), "--alpha must be between 0 and 1, but got 0"),
     ],
 )
 def test_an_invalid_comparison_is_an_error_of_one_sentence(bench, stored, words, sentence):

@@ -108,7 +108,7 @@ def test_changed_data_give_a_warning_and_a_page_without_texts(bench, folder):
     ended = bench("report", "predictions", "mine", *DB)
     assert ended.code == 0
     found = re.fullmatch(
-        r"bench: a page without texts: (RTE dev in glue#\w{6} has changed since these runs "
+        r"bench: a page has no texts, because (RTE dev in glue#\w{6} has changed since these runs "
         r"read it \(its fingerprint differs\)\.)\n",
         ended.err,
     )
@@ -171,12 +171,12 @@ def test_the_report_links_to_a_page_for_every_cell(stored):
             "could not be written to file: it is a file",
         ),
         (["report", "--predictions", "--out", "/proc/none/x.html"], "could not be written"),
-        (["report", "--no-texts"], "add --predictions"),
-        (["export", "--no-texts"], "add --predictions"),
-        (["export", "--format", "jsonl"], "add --predictions"),
+        (["report", "--no-texts"], "Add --predictions"),
+        (["export", "--no-texts"], "Add --predictions"),
+        (["export", "--format", "jsonl"], "Add --predictions"),
         (["export", "--predictions", "--format", "latex"], "not latex"),
-        (["export", "--predictions", "--format", "parquet"], "give --out FILE"),
-        (["export", "--predictions", "--all", "x.jsonl.gz"], "--all writes the whole store"),
+        (["export", "--predictions", "--format", "parquet"], "Use --out FILE"),
+        (["export", "--predictions", "--all", "x.jsonl.gz"], "--all writes the whole database"),
         (["export", "--predictions", "--out", "/proc/none/x"], "could not be written"),
     ],
 )

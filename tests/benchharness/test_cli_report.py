@@ -41,7 +41,7 @@ def test_the_leaderboard_is_filtered_by_data_source(board, data, other):
 def test_a_leaderboard_without_matching_runs_reports_that(board):
     ended = board("leaderboard", *DB, "--data", "elsewhere")
     assert ended.code == 0
-    assert ended.out.startswith("no run matches")
+    assert ended.out.startswith("no stored run matches")
 
 
 def test_a_collection_shows_the_boards_of_its_suites(board):

@@ -112,7 +112,7 @@ def test_misleading_names_are_an_error(bench, stored):
         assert (ended.code, ended.out) == (2, ""), name
     assert "already" in bench("db", "rename", "minilm", "bert-base-uncased", *DB).err
     ended = bench("db", "rename", "nobody", "x", *DB)
-    assert "no row of a board is called 'nobody'" in ended.err
+    assert "no leaderboard entry is called 'nobody'" in ended.err
 
 
 def test_hidden_rows_are_on_no_board_and_can_be_restored(bench, stored):
@@ -126,7 +126,7 @@ def test_hidden_rows_are_on_no_board_and_can_be_restored(bench, stored):
     assert told.startswith("minilm, lr 3e-4, 3 epochs (GLUE): ")
     bench(*shlex.split(told.partition("): bench ")[2].strip()), *DB)
     assert "minilm, lr 3e-4, 3 epochs" in rows(bench)
-    assert bench("db", "hide", *DB).out == "no row is hidden.\n"
+    assert bench("db", "hide", *DB).out == "no entry is hidden.\n"
 
 
 def test_a_renamed_row_can_be_hidden(bench, stored):
@@ -145,7 +145,7 @@ def test_deleted_runs_can_be_restored_from_their_archive(bench, stored):
     ended = bench("db", "delete", "--model", "minilm", "--task", "rte", *DB)
     assert ended.code == 2
     assert "delete 4 runs" in ended.err
-    assert "give --yes" in ended.err
+    assert "use --yes" in ended.err
     with open_store("board.sqlite") as store:
         assert store.count() == 6
     ended = bench("db", "delete", "--model", "minilm", "--task", "rte", "--yes", *DB)
@@ -155,7 +155,7 @@ def test_deleted_runs_can_be_restored_from_their_archive(bench, stored):
         assert store.count() == 2
         assert list(store.faults()) == []
     assert set(rows(bench)) == {"bert-base-uncased"}
-    back = shlex.split(ended.out.partition("To get them back: ")[2])[1:]
+    back = shlex.split(ended.out.partition("To restore them: ")[2])[1:]
     assert bench(*back).code == 0
     with open_store("board.sqlite") as store:
         assert sorted(map(str, store.stored_runs())) == sorted(map(str, before))
@@ -231,7 +231,7 @@ def test_only_archived_attempts_are_deleted(bench, stored, monkeypatch):
     monkeypatch.setattr(rows_module, "_set_aside", meanwhile)
     ended = bench("db", "delete", "--model", "minilm", "--yes", *DB)
     assert "deleted: 4 runs" in ended.out
-    assert "2 runs got a new attempt meanwhile, which is not deleted" in ended.err
+    assert "2 runs got a new attempt in the meantime, which was not deleted" in ended.err
     with open_store("board.sqlite") as store:
         assert [store.result(job.key) for job in (again, fails)] == ends
         assert store.attempt_count() == 4
@@ -270,9 +270,9 @@ def test_an_interrupted_deletion_names_its_archive_and_how_to_restore_it(
         ended = bench("db", "delete", "--model", "minilm", "--yes", *DB)
     assert ended.code == 5
     assert ended.err.endswith(
-        "it is locked.\nbench: Kept models of these runs are deleted already.\n"
+        "it is locked.\nbench: The kept models of these runs were already deleted.\n"
     )
-    back = re.findall(r"To get them back: (.*)", ended.err)[0]
+    back = re.findall(r"To restore them: (.*)", ended.err)[0]
     assert bench("db", "delete", "--model", "minilm", "--yes", *DB).code == 0
     assert bench(*shlex.split(back)[1:]).code == 0
     with open_store("board.sqlite") as store:

@@ -110,7 +110,7 @@ def test_an_unchanged_report_is_not_written_again(bench, fake_jobs):
     bench(*RUN)
     assert moment() > 1
     ended = bench(*RUN)
-    assert "report: board.html; " in ended.out
+    assert "report: board.html. " in ended.out
     assert moment() == 1, "left"
     with open_store("board.sqlite") as store:
         store.add_result(make_result(make_job(seed=7)))
@@ -219,7 +219,7 @@ def test_test_splits_are_planned_on_request_as_other_jobs(bench):
 def test_tasks_without_test_rows_are_named(bench, fake_jobs):
     fake_jobs([make_job("ok", COLA)])
     ended = bench(*RUN, "--task", "cola", "--dry-run", "--test")
-    assert ended.err == "bench: no test split in mini: CoLA.\n"
+    assert ended.err == "bench: these tasks have no test split in mini: CoLA.\n"
 
 
 def test_longest_jobs_start_first(bench, fake_jobs):
@@ -289,7 +289,7 @@ def test_a_report_that_cannot_be_written_does_not_lose_results(
     """The output folder disappears during the run. Before a run, an invalid path is an error."""
     fake_jobs([make_job()])
     (tmp_path / "file").touch()
-    assert "nothing was started" in bench(*RUN, "--out", "file/page.html").err
+    assert "No job was started" in bench(*RUN, "--out", "file/page.html").err
     monkeypatch.setattr("benchharness.cli.run.check_place", lambda path: None)
     ended = bench(*RUN, "--out", "file/page.html")
     assert ended.code == 2

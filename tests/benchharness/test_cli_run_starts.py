@@ -222,8 +222,8 @@ def test_a_kept_model_is_shown_and_deleted_with_its_run(bench, fake_jobs, tmp_pa
     theirs = Holds(tmp_path / "locks")
     theirs.share(f"{jobs[1].key}.encoder")
     ended = bench("db", "delete", "--model", "tiny", "--yes", *db)
-    assert "2 kept models of these runs, for good" in ended.err
-    assert f"the model of {jobs[1].key[:12]} is in use and is not deleted." in ended.err
+    assert "2 kept models of these runs, permanently" in ended.err
+    assert f"the model of run {jobs[1].key[:12]} is in use and was not deleted." in ended.err
     theirs.close()
     assert [path.name for path in KEPT.iterdir()] == [jobs[1].key]
     assert is_whole(KEPT / jobs[1].key, jobs[1].key)
@@ -240,7 +240,7 @@ def test_doctor_lists_kept_models_that_are_damaged_or_have_no_run(bench, fake_jo
     said = json.loads(bench("doctor", "--db", "board.sqlite", "--json").out)
     found = [each["found"] for each in said if each["name"] == "models"]
     assert found[0].startswith("2 models in models: ")
-    assert found[1].endswith(f"trains them again: {jobs[0].key[:12]}")
+    assert found[1].endswith(f"trains them again): {jobs[0].key[:12]}")
     assert found[2].endswith(f"unless a run is in progress: {jobs[1].key[:12]}")
 
 

@@ -85,4 +85,4 @@ def test_all_errors_of_a_recipe_file_are_reported_at_once(bench, tmp_path: Path)
     ):
         assert words in line
     assert "the recipe none.toml cannot be read" in bench("show", "recipe", "none.toml").err
-    assert "takes a model and a task" in bench("show", "recipe", "a", "b", "c", "bad.toml").err
+    assert "needs a model and a task" in bench("show", "recipe", "a", "b", "c", "bad.toml").err

@@ -10,47 +10,53 @@ from benchharness.cli.app import UsageError
 from benchharness.cli.commands import commands
 
 RUN = ("run", "--model", "bert")
-HELP = "--help` shows what there is."
+HELP = "--help`."
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((*RUN, "--limit"), f"--limit needs a value: `bench run {HELP}"),
-        ((*RUN, "--test=3"), f"--test takes no value, found '3': `bench run {HELP}"),
-        (("run",), f"`bench run` needs --model NAME|DIR|NAME=DIR: `bench run {HELP}"),
+        ((*RUN, "--limit"), f"--limit needs a value. See `bench run {HELP}"),
+        ((*RUN, "--test=3"), f"--test does not accept a value, but got '3'. See `bench run {HELP}"),
+        (("run",), "`bench run` needs --model NAME|DIR|NAME=DIR (see `bench run --help`)."),
         (
             ("plan", "a"),
-            f"`bench plan` needs SYSTEM SYSTEM: `bench plan {HELP}",
+            "`bench plan` needs SYSTEM SYSTEM (see `bench plan --help`).",
         ),
-        (("show",), f"`bench show` needs NAME...: `bench show {HELP}"),
+        (("show",), "`bench show` needs NAME... (see `bench show --help`)."),
         (
             ("run", "--modle", "bert"),
             "no option of `bench run` is called '--modle'. Did you mean '--model'?",
         ),
         (
             ("run", "--model", "tiny", "--learning-rate", "1e-4"),
-            "no option is called '--learning-rate': it is --set learning_rate=VALUE.",
+            "no option is called '--learning-rate'. Use --set learning_rate=VALUE.",
         ),
         (
             ("run", "--lr=1e-4"),
-            "no option is called '--lr': it is --set learning_rate=VALUE.",
+            "no option is called '--lr'. Use --set learning_rate=VALUE.",
         ),
-        (("--foo",), f"no option of `bench` is called '--foo'. `bench {HELP}"),
+        (("--foo",), f"no option of `bench` is called '--foo'. See `bench {HELP}"),
         (("rnu",), "no command of `bench` is called 'rnu'. Did you mean 'run'?"),
-        ((*RUN, "extra"), f"`bench run` does not take 'extra': `bench run {HELP}"),
+        (
+            (*RUN, "extra"),
+            f"`bench run` does not accept 'extra' as an argument. See `bench run {HELP}",
+        ),
         (("db", "chekc"), "no command of `bench db` is called 'chekc'. Did you mean 'check'?"),
-        (("db", "check", "a b"), f"`bench db check` does not take 'a b': `bench db check {HELP}"),
+        (
+            ("db", "check", "a b"),
+            f"`bench db check` does not accept 'a b' as an argument. See `bench db check {HELP}",
+        ),
         (
             ("export", "--all", "--db", "a.db"),
-            f"--all needs a value, found --db: `bench export {HELP}",
+            f"--all needs a value, but got --db. See `bench export {HELP}",
         ),
-        (("suites",), "no command of `bench` is called 'suites': it is `bench show suites`."),
-        (("compare", "plan", "a"), f"`bench plan` needs SYSTEM SYSTEM: `bench plan {HELP}"),
+        (("suites",), "no command of `bench` is called 'suites'. Use `bench show suites`."),
+        (("compare", "plan", "a"), "`bench plan` needs SYSTEM SYSTEM (see `bench plan --help`)."),
         (("ensembel",), "no command of `bench` is called 'ensembel'. Did you mean 'ensemble'?"),
-        (("--",), f"`bench` needs a command: `bench {HELP}"),
-        (("db", "--"), f"`bench db` needs a command: `bench db {HELP}"),
-        (("list", "runs"), "no command of `bench` is called 'list': it is `bench show`."),
+        (("--",), f"`bench` needs a command. See `bench {HELP}"),
+        (("db", "--"), f"`bench db` needs a command. See `bench db {HELP}"),
+        (("list", "runs"), "no command of `bench` is called 'list'. Use `bench show`."),
     ],
     ids=" ".join,
 )

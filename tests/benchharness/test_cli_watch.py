@@ -58,7 +58,11 @@ def ending_soon(file, monkeypatch):
 
 def test_without_a_run_a_message_is_printed(bench, db):
     ended = bench("watch", "--db", db)
-    assert (ended.code, ended.out, ended.err) == (0, "", f"no run is in progress next to {db}.\n")
+    assert (ended.code, ended.out, ended.err) == (
+        0,
+        "",
+        f"no run is in progress in the folder of {db}.\n",
+    )
 
 
 def test_progress_lines_are_printed_until_the_run_ends(bench, db, run, monkeypatch):

@@ -217,11 +217,14 @@ def test_a_package_adds_a_command_and_a_function(installed, bench) -> None:
         (["EXTENSION = other"], "the extension mine0 raises NameError in line 1 of __init__.py"),
         (["import benchharness.gone"], "the extension mine0 raises ModuleNotFoundError"),
         ([MINE, MINE], "two extensions are called 'mine'"),
-        ([MINE.replace('"greet": Command', '"run": Command')], "mine has a command 'run'"),
-        ([MINE.replace('"greet": Command', '"greet all": Command')], "and no command 'greet'"),
+        ([MINE.replace('"greet": Command', '"run": Command')], "mine defines a command 'run'"),
+        (
+            [MINE.replace('"greet": Command', '"greet all": Command')],
+            "but no command is called 'greet'",
+        ),
         (
             [MINE.replace(" MEASURE, after", " 'Fun', after")],
-            "'greet' of the extension mine has no section in",
+            "'greet' of the extension mine must name a section of",
         ),
     ],
     ids=["no object", "raises", "needs a package", "twice", "taken", "of none", "no section"],

@@ -51,5 +51,5 @@ def test_a_kill_between_two_renames_leaves_no_incomplete_folder(
     monkeypatch.setattr(shutil, "rmtree", lambda *args, **options: None)  # it was killed
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path / "folder", "new")
-    with pytest.raises(DamagedError, match="is not whole"):
+    with pytest.raises(DamagedError, match="is incomplete"):
         check_folder(tmp_path / "folder")

@@ -87,6 +87,6 @@ def test_06_killed_overlapping_drivers_give_identical_results(tmp_path: Path, co
         assert results_of(folder) == expected
         assert table_of(folder) == table
         check_whole(folder)
-        for complaint in ("is not whole", "cannot be saved", "is damaged"):
+        for complaint in ("is incomplete", "cannot be saved", "is damaged"):
             assert complaint not in log, log
     sys.stdout.write(f"{kills} kills of {count} drivers in {rounds} rounds\n")

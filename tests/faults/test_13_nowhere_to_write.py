@@ -80,7 +80,7 @@ def test_13_unwritable_report_or_read_only_store_is_an_error_on_rerun(
     assert run(bench).code == 0
     assert run(bench, "--out", "results/leaderboard.html").code == 0
     ended = run(bench, "--seeds", "1", "--force", "--out", "/proc/board.html")
-    assert (ended.code, "nothing was started" in ended.err) == (2, True)
+    assert (ended.code, "No job was started" in ended.err) == (2, True)
     monkeypatch.setattr("pathlib.Path.open", refuse)
     with pytest.raises(StoreError, match="cannot be written: Read-only file system"):
         check_writable("results/leaderboard.sqlite")

@@ -297,7 +297,7 @@ def test_single_task_has_no_score_column_and_reports_skipped_rows_once(bench, tm
     assert ended.code == 0, ended.err
     both = ended.out + ended.err
     assert both.count("left out of train") == 1
-    assert "left out by their task" not in both
+    assert "examples that the benchmark leaves out" not in both
     (head,) = (line for line in ended.out.splitlines() if line.startswith("model"))
     assert head.split() == ["model", "gaps"]
     table = bench("export", "--suite", "gaps", "--format", "markdown").out

@@ -91,7 +91,7 @@ def _other_weights(folder: Path) -> None:
     [
         (shutil.rmtree, "is no folder, so it holds no model of a run"),
         (lambda folder: (folder / MANIFEST).unlink(), "has no manifest.json"),
-        (lambda folder: (folder / HEAD).unlink(), "is not whole (head.safetensors is missing)"),
+        (lambda folder: (folder / HEAD).unlink(), "is incomplete (head.safetensors is missing)"),
         (_changed, "is damaged (config.json differs from the file that was written)"),
         (_without_head, "has an encoder alone, without a head"),
         (_newer, "another version's of benchharness"),
@@ -165,6 +165,6 @@ def test_manifest_with_a_path_outside_the_folder_is_refused(
     manifest["files"]["../elsewhere"] = file_digest(tmp_path / "elsewhere")
     (folder / MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(
-        ModelError, match=r"its manifest names '\.\./elsewhere', which is elsewhere"
+        ModelError, match=r"its manifest names '\.\./elsewhere', which is not in it"
     ):
         load_trained(folder)

@@ -407,7 +407,7 @@ def test_model_of_the_best_encoder_is_exported(bench, tmp_path, monkeypatch):
     (tmp_path / "full" / "file").touch()
     code, printed = bench(engine, "--db", "third", "--to", "full")
     assert (code, engine.started) == (2, [])
-    assert "full is there already" in printed.err
+    assert "full exists already" in printed.err
 
 
 def test_multi_task_start_is_an_error(bench):

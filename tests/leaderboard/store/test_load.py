@@ -496,7 +496,7 @@ def test_report_of_many_runs_has_details_and_links_only_for_the_best_rows(
     monkeypatch.setattr(tables, "MANY", 100)
     ended = bench("report", "--db", str(few), "--out", "page.html")
     first, second, *_ = ended.err.splitlines()
-    assert first == "bench: the report reads 450 runs."
+    assert first == "bench: reading 450 runs for the report."
     assert second.startswith("100 of ")
     files = {path.name for path in Path("page.runs").iterdir()}
     assert 3 <= len(files) < 10

@@ -163,7 +163,7 @@ def test_archive_of_a_store_with_contradicting_runs_can_be_imported(
     assert bench("db", "delete", bad.job.key, "--yes", "--db", here).code == 0
     assert bench("db", "import", "self.jsonl.gz", "--db", here).code == 0
     deleted = bench("db", "delete", "--suite", "glue", "--yes", "--db", here)
-    back = shlex.split(deleted.out.partition("To get them back: ")[2])[1:]
+    back = shlex.split(deleted.out.partition("To restore them: ")[2])[1:]
     assert bench(*back).code == 0
     assert _count(here) == 3
 
