@@ -1,4 +1,4 @@
-"""Answer files in submissions: the answers that are valid in them, and problems found in them."""
+"""Describe the answer files of submissions: their valid answers, and the problems found in them."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from benchharness.errors import DataError, one_line
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.sources.formats import content_of
 
-# Types of answers in a file. Each can interpret an answer that is spelled differently.
+# Each type of answers in a file can interpret answers that are spelled differently.
 
 Scalar = str | int | float | bool | None
 """Content of a cell in a table, or a JSON value that is not a list or an object."""
@@ -60,8 +60,8 @@ class Labels:
         if _is_number(found) and not self._is_numbered():
             return Understood(
                 None,
-                f"the label is the number {found}, expected {expected}: which label a number means "
-                "differs between sources",
+                f"the label is the number {found}, expected {expected}: a number is ambiguous, "
+                "because sources number the labels differently",
             )
         return Understood(None, f"the label is {found!r}, expected {expected}")
 
@@ -320,7 +320,7 @@ def conclude(answers: Sequence[Any] | None, faults: Faults) -> Reading:
     return Reading(answers=answers if is_clear else None, faults=found)
 
 
-# Decoding of a file as UTF-8 lines. Byte order marks and carriage returns are reported.
+# Files are decoded as UTF-8 lines. Byte order marks and carriage returns are reported.
 
 Line = tuple[int, str]
 """Number of a line, counted from 1, and its text without the line break."""
@@ -329,9 +329,9 @@ MARK = "\ufeff"
 
 
 def decoded(content: bytes, faults: Faults) -> str | None:
-    """Decode UTF-8 text without its byte order mark; if it is malformed, report it, return None."""
+    """Return UTF-8 text without its byte order mark; report malformed text and return None."""
     if _is_wide(content):
-        faults.add("it is not UTF-8 text but UTF-16, or another with several bytes a character")
+        faults.add("it is not UTF-8 text but UTF-16 or a similar encoding: convert it to UTF-8")
         return None
     try:
         text = content.decode("utf-8")
@@ -346,7 +346,7 @@ def decoded(content: bytes, faults: Faults) -> str | None:
 
 def _is_wide(content: bytes) -> bool:
     """Guess whether bytes are UTF-16 or UTF-32, from a byte order mark or many zero bytes."""
-    # For ASCII letters, every second byte is zero in UTF-16, and three of four are in UTF-32.
+    # For ASCII letters, one of two bytes is zero in UTF-16, and three of four bytes in UTF-32.
     some = content[:1000]
     return some[:2] in (b"\xff\xfe", b"\xfe\xff") or some.count(0) * 3 > len(some)
 
@@ -375,7 +375,7 @@ def lines_of(content: bytes, faults: Faults, expected: str) -> list[Line]:
     return [(number, line) for number, line in lines if line.strip()]
 
 
-# Prediction files for a split whose labels are known.
+# Prediction files are for splits whose labels are known.
 
 SHOWN = 3
 """Maximum number of problems that an error message lists."""
@@ -420,7 +420,7 @@ def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:
     ]
     if doubts:
         rest = len(doubts) - SHOWN
-        more = f" (and {rest} more {'fault' if rest == 1 else 'faults'})" if rest > 0 else ""
+        more = f" (and {rest} more {'problem' if rest == 1 else 'problems'})" if rest > 0 else ""
         raise DataError(f"{path} cannot be scored: {'; '.join(doubts[:SHOWN])}{more}.")
     return tuple(str(fault) for fault in faults)
 

@@ -37,12 +37,12 @@ from benchharness.tasks.task import CorefTask, RoleTask, TagTask
 
 OUTSIDE = "O"
 
-# Tags: one word per line, with the predicted tag in the last column and an empty line between
-# sentences.
+# Files of tags have one word per line, with the predicted tag in the last column, and an empty line
+# between sentences.
 
 
 def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> PredictionFile:
-    """Read the predicted tags of every sentence; entity tags are converted to IOB2.
+    """Read the predicted tags of every sentence, and convert entity tags to IOB2.
 
     If the file contains words, they must equal those of the examples, so that tags cannot be
     assigned to the wrong words. Raises DataError if words or sentences differ, or if a tag is
@@ -57,7 +57,7 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> Predi
         TagPrediction(id=example.id, tags=_tags(path, task, sentence, example))
         for sentence, example in zip(own, examples, strict=True)
     )
-    is_iob = are_entity_tags(task.tags)  # conlleval accepts only such tags
+    is_iob = are_entity_tags(task.tags)  # conlleval accepts only entity tags
     columns = tuple(_columns(task, sentences, examples)) if is_iob else ()
     return PredictionFile(predictions=predictions, notes=notes, columns=columns)
 
@@ -68,13 +68,13 @@ def _check_sentences(
     """Raise DataError if the number of sentences, or the length of a sentence, differs."""
     if len(found) != len(examples):
         raise DataError(
-            f"{path} has {len(found)} {noun}, expected {len(examples)}: an empty line ends each, "
-            "and none may be left out."
+            f"{path} has {len(found)} {noun}, expected {len(examples)}: put an empty line after "
+            "each, and leave none out."
         )
     for sentence, example in zip(found, examples, strict=True):
         if len(sentence) != len(example.words):
             raise DataError(
-                f"{path} line {sentence[0].line} begins a sentence of {len(sentence)} words, "
+                f"{path} line {sentence[0].line} starts a sentence with {len(sentence)} words, "
                 f"expected {len(example.words)}: {' '.join(example.words[:8])} ..."
             )
 
@@ -97,11 +97,11 @@ def _tags(path: Path, task: TagTask, sentence: Sequence[Word], example: TagExamp
 def _columns(
     task: TagTask, sentences: Sequence[Sequence[Word]], examples: Sequence[TagExample]
 ) -> Iterator[tuple[Tags, Tags]]:
-    """Yield the predicted and gold tags of each sentence as conlleval reads them in the file.
+    """Yield the predicted and the gold tags of each sentence, as conlleval reads them in the file.
 
-    The gold tags are in the second-to-last column. Then lines that begin a document are yielded
-    too. If the file has no gold tags, they are taken from the examples, and are converted to IOB1
-    if the predictions use it.
+    If the second-to-last column has the gold tags, they are taken from it, and lines that begin a
+    document are yielded too. Otherwise, gold tags are taken from the examples, and are converted to
+    IOB1 if the predictions use IOB1.
     """
     own = [sentence for sentence in sentences if sentence[0].columns[0] != DOCUMENT]
     if all(_has_gold(task, sentence, e) for sentence, e in zip(own, examples, strict=True)):
@@ -131,7 +131,7 @@ def _has_gold(task: TagTask, sentence: Sequence[Word], example: TagExample) -> b
     return set(found) <= set(task.tags) and to_iob2(found) == to_iob2(example.tags or ())
 
 
-# Semantic roles as for srl-eval.pl, and clusters as for scorer.pl.
+# Read semantic roles in the format of srl-eval.pl, and clusters in that of scorer.pl.
 
 
 def read_roles(path: Path, task: RoleTask, rows: SplitRows, _: object) -> PredictionFile:
@@ -166,14 +166,14 @@ def _role_columns(path: Path, task: RoleTask, sentence: Sequence[Word]) -> Mappi
         if len(columns) != len(predicates) + 1:
             raise DataError(
                 f"{path} line {line} has {len(columns)} columns, expected {len(predicates) + 1}: "
-                "the predicate or '-', and one for each predicate of the sentence."
+                "one with the predicate or '-', and one per predicate in the sentence."
             )
     found = {
         predicate: tuple(role_tags(_column(sentence, number), place))
         for number, predicate in enumerate(predicates, start=1)
     }
     if unknown := {tag for tags in found.values() for tag in tags} - set(task.tags):
-        raise DataError(f"{place} has the role {min(unknown)[2:]!r}, which {task.name} has not.")
+        raise DataError(f"{place} has the role {min(unknown)[2:]!r}, unknown in {task.name}.")
     return found
 
 
@@ -195,7 +195,7 @@ def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> Pr
             # The number of a part may be "0" or "000" in files; in ids it has three digits.
             name = f"{begun[1]}/{int(begun[2]):03}"
             if name in documents:
-                raise DataError(f"{path} line {number} begins the document {name} again.")
+                raise DataError(f"{path} line {number} repeats the document {name}.")
             words = documents[name] = []
         elif line.strip() and not line.startswith("#"):
             words.append(Word(number, line.split()))
@@ -204,8 +204,8 @@ def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> Pr
     for kind, odd in (("lacks", known - documents.keys()), ("has", documents.keys() - known)):
         if odd:
             raise DataError(
-                f"{path} {kind} the document {min(odd)} ({len(odd)} such): expected those of "
-                f"{task.name}, each once."
+                f"{path} {kind} the document {min(odd)} ({len(odd)} such): expected each document "
+                f"of {task.name} once."
             )
     read = [_read_chains(path, e, documents[e.id]) for e in examples]
     once = [_once(chains, e.clusters or ()) for chains, e in zip(read, examples, strict=True)]
@@ -225,11 +225,11 @@ def _said_of(path: Path, again: int) -> Iterator[str]:
     """Yield a note if the file repeats gold mentions; raise DataError if there are too many."""
     if again > MOST_AGAIN:
         raise DataError(
-            f"{path} has {again} gold mentions again, and scorer.pl takes at most {MOST_AGAIN}: "
-            "expected each in one chain."
+            f"{path} repeats {again} gold mentions, but scorer.pl accepts at most {MOST_AGAIN} "
+            "repetitions: put each mention in only one chain."
         )
     if again:
-        yield f"gold mentions that stand again are left out, as by scorer.pl: {again}"
+        yield f"repeated gold mentions are ignored, as in scorer.pl: {again}"
 
 
 def _mentions_of(chains: Clusters) -> int:
@@ -254,11 +254,11 @@ def _once(chains: Clusters, gold: Clusters) -> Clusters:
 def _read_chains(path: Path, example: DocumentExample, lines: Sequence[Word]) -> Clusters:
     if len(lines) != len(example.words):
         raise DataError(
-            f"{path} has {len(lines)} words of the document {example.id}, expected "
+            f"{path} has {len(lines)} words in the document {example.id}, expected "
             f"{len(example.words)}."
         )
     for (line, columns), word in zip(lines, example.words, strict=True):
-        # In the official columns, the fourth is the word, and some words begin with a slash.
+        # In official files, the fourth column is the word, and some words begin with a slash.
         if len(columns) > WORD_COLUMN + 1 and columns[WORD_COLUMN] not in (word, f"/{word}"):
             raise DataError(
                 f"{path} line {line} has the word {columns[WORD_COLUMN]!r}, expected {word!r}."
@@ -272,7 +272,7 @@ def _read_chains(path: Path, example: DocumentExample, lines: Sequence[Word]) ->
 WORD_COLUMN = 3
 
 
-# Writing roles and clusters.
+# Write roles and clusters.
 
 
 def write_roles(predictions: Sequence[TagPrediction], examples: Sequence[RoleExample]) -> bytes:
@@ -324,7 +324,7 @@ def write_clusters(
 def _document_lines(example: DocumentExample, clusters: Clusters) -> Iterator[str]:
     name, _, part = example.id.rpartition("/")
     marks: list[list[str]] = [[] for _ in example.words]
-    # If several mentions begin at a word, the longest is first; if several end, the shortest is.
+    # At each word, the longest mention is opened first, and the shortest mention is closed first.
     numbered = [(a, b, n) for n, cluster in enumerate(clusters) for a, b in cluster]
     for start, end, number in sorted(numbered, key=lambda mention: (mention[0], -mention[1])):
         if end == start + 1:

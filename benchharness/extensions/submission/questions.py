@@ -4,7 +4,7 @@ SQuAD's files are predictions.json, {question id: text}, and na_prob.json, {ques
 The server (CodaLab with evaluate-v1.1.py or evaluate-v2.0.py) gets only predictions.json, so the
 no-answer threshold is applied when the file is written, and "" means "no answer".
 
-QuAC's file (scorer.py) has one JSON object per dialog and line, with the lists "qid",
+QuAC's file (scorer.py) has one line per dialog, a JSON object with the lists "qid",
 "best_span_str", "yesno" and "followup". CoQA's file (evaluate-v1.0.py) is a list of {"id",
 "turn_id", "answer"}. HotpotQA's file (hotpot_evaluate_v1.py) is {"answer": {id: text}, "sp": {id:
 [[title, number of the sentence], ...]}}. The hidden test sets are scored on CodaLab, where the same
@@ -22,7 +22,7 @@ from benchharness.errors import first_line
 from benchharness.extensions.submission.answer_file import Faults, Reading, conclude, decoded
 from benchharness.tasks.examples import SpanExample, SpanPrediction, fact_names
 
-# SQuAD's files, predictions.json and na_prob.json.
+# Read and write SQuAD's files, predictions.json and na_prob.json.
 
 QUESTIONS = {
     10_570: "1.1 dev",
@@ -55,9 +55,10 @@ def write_predictions(predictions: Sequence[SpanPrediction], threshold: float | 
 
 
 def write_no_answer_scores(predictions: Sequence[SpanPrediction]) -> bytes:
-    """Return the bytes of na_prob.json with the unchanged no-answer scores.
+    """Return the bytes of na_prob.json.
 
-    So the best threshold that the official script finds applies to the predictions directly.
+    The no-answer scores are not changed, so the best threshold that the official script finds can
+    be used with the stored predictions.
     """
     return rewrite_answers([(p.id, p.no_answer_score) for p in predictions])
 
@@ -109,7 +110,7 @@ def read_answers(
         return SquadReading(answers=None, faults=faults.all())
     pairs, odds = table
     numbers = sum(_is_number(value) for _, value in pairs)
-    # The majority of values decides, because an answer can look like a number: "1912".
+    # The majority of values decides the kind, because an answer can look like a number: "1912".
     found: Kind = kind or ("scores" if 2 * numbers > len(pairs) else "texts")
     answers = [(question, _value(question, each, found, faults)) for question, each in pairs]
     scores = odds and [
@@ -118,7 +119,7 @@ def read_answers(
     ids = Counter(question for question, _ in answers)
     for question, times in ids.items():
         if times > 1:
-            faults.add(f"the question {question} stands there {times} times", kind="doubles")
+            faults.add(f"the question {question} occurs {times} times", kind="doubles")
     if questions is not None:
         script = "evaluate-v1.1.py" if missing_are_wrong else ""
         missing = [question for question in questions if question not in ids]
@@ -135,19 +136,19 @@ def _check_official(
     """Report content that the server would refuse or ignore."""
     if count not in QUESTIONS:
         sets = ", ".join(f"{number} ({name})" for number, name in QUESTIONS.items())
-        faults.add(f"it has {count} questions, expected {sets}")
+        faults.add(f"it has {count} questions, expected one of {sets}")
     if scores is not None:
         faults.add(
-            "it has a no_answer_probability for each answer: the server gets texts alone, so "
-            "apply the threshold"
+            "it has a no_answer_probability for each answer, but the server reads only texts: "
+            "apply the threshold, and remove the probabilities"
         )
     elif len(answers) in UNANSWERABLE and all(isinstance(t, str) and t for _, t in answers):
-        faults.add('no answer is "": the server gets no na_prob.json, so apply the threshold')
+        faults.add('no answer is "": apply the threshold, because the server reads no na_prob.json')
 
 
 # Values in the files are texts, or numbers, which may be quoted.
 
-_NAMES = {list: "a list (n best answers?)", tuple: "an object", type(None): "null"}
+_NAMES = {list: "a list (of the n best answers?)", tuple: "an object", type(None): "null"}
 
 
 def _value(question: str, value: Any, kind: Kind, faults: Faults) -> Any:
@@ -170,10 +171,10 @@ Pairs = list[tuple[str, Any]]
 
 
 def _table(text: str, faults: Faults) -> tuple[Pairs, Pairs | None] | None:
-    """Parse a file, and return its answers or scores, and no-answer scores next to the answers.
+    """Parse a file; return its answers or scores, and the no-answer scores next to the answers.
 
-    The second item is None if the file has no such scores. If the file is malformed, this is
-    reported and None is returned.
+    The second item is None if there are no scores next to the answers. If the file is malformed,
+    this is reported and None is returned.
     """
     try:
         # Objects are read as tuples of pairs, because a dict would drop a repeated question.
@@ -184,7 +185,7 @@ def _table(text: str, faults: Faults) -> tuple[Pairs, Pairs | None] | None:
     if isinstance(found, tuple) and found:
         return list(found), None
     if isinstance(found, tuple):
-        faults.add("it holds no answers")
+        faults.add("it contains no answers")
         return None
     is_list = isinstance(found, list) and all(isinstance(row, tuple) for row in found)
     rows = [dict(row) for row in found] if is_list else []
@@ -207,11 +208,11 @@ def _listed(
     The hub's metrics for SQuAD use this format.
     """
     if any(len(row) < len(pairs) for row, pairs in zip(rows, found, strict=True)):
-        faults.add("an object of its list has one key twice")
+        faults.add("an object in its list has one key twice")
     others = {key for row in rows for key in row} - {"id", "prediction_text", PROBABILITY}
     if others:
         names = ", ".join(sorted(map(repr, others)))
-        faults.add(f"its list has {names} too, which nothing reads", mendable=True)
+        faults.add(f"the objects in its list have the unused keys {names}", mendable=True)
     pairs = [(str(row["id"]), row["prediction_text"]) for row in rows]
     having = [row for row in rows if PROBABILITY in row]
     if having and len(having) < len(rows):
@@ -237,7 +238,9 @@ def _compare(
     `script` that counts them as wrong; otherwise they are errors.
     """
     if len(missing) == len(asked):
-        faults.add(f"none of its {len(found)} answers is to one of the {len(asked)} questions")
+        faults.add(
+            f"none of its {len(found)} answers is to one of the split's {len(asked)} questions"
+        )
     elif missing:
         verb = "is" if len(missing) == 1 else "are"
         faults.add(
@@ -247,10 +250,10 @@ def _compare(
         )
     others = len(found - set(asked))
     if others and len(missing) < len(asked):
-        faults.add(f"{others} of its answers are to other questions", mendable=True)
+        faults.add(f"{others} of its answers are to unknown questions", mendable=True)
 
 
-# QuAC's, CoQA's and HotpotQA's files.
+# Read and write the files of QuAC, CoQA and HotpotQA.
 
 CANNOT_ANSWER = "CANNOTANSWER"
 
@@ -283,7 +286,7 @@ def read_conversations(
     try:
         found = {} if text is None else READERS[layout](text, examples, faults)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        faults.add(f"it is not laid out as {LAYOUTS[layout]}: {first_line(error)}")
+        faults.add(f"it cannot be read as {LAYOUTS[layout]}: {first_line(error)}")
         return conclude(None, faults)
     asked = [example.id for example in examples]
     missing = [question for question in asked if question not in found or found[question].missing]
@@ -304,23 +307,23 @@ def _loaded(text: str) -> Any:
     """Parse JSON; raise ValueError for NaN and Infinity, which are not valid JSON."""
 
     def refuse(name: str) -> None:
-        raise ValueError(f"{name} is no number of JSON")
+        raise ValueError(f"{name} is not a number in JSON")
 
     return json.loads(text, parse_constant=refuse)
 
 
 def _is_whole(value: Any) -> bool:
-    """Return whether a value equals an integer; 1.0 does, and scripts find it as a dict key 1."""
+    """Return whether a value equals an integer; 1.0 does, since it is the same dict key as 1."""
     return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"the answer {value!r:.40} is no text")
+        raise TypeError(f"the answer {value!r:.40} is not a text")
     return value
 
 
-# QuAC: one dialog per line.
+# A file of QuAC has one dialog per line.
 
 
 def _write_quac(predictions: Sequence[SpanPrediction], _examples: Sequence[SpanExample]) -> str:
@@ -332,7 +335,7 @@ def _write_quac(predictions: Sequence[SpanPrediction], _examples: Sequence[SpanE
         {
             "qid": [p.id for p in turns],
             "best_span_str": [CANNOT_ANSWER if p.abstains else p.text for p in turns],
-            # The default is neither yes nor no ("x"), and an optional follow-up question ("m").
+            # The defaults are "neither yes nor no" (x), and "maybe a follow-up question" (m).
             "yesno": [(p.classes or ("x", "m"))[0] for p in turns],
             "followup": [(p.classes or ("x", "m"))[1] for p in turns],
         }
@@ -359,7 +362,7 @@ def _read_quac(text: str, _examples: Sequence[SpanExample], _faults: Faults) -> 
     return found
 
 
-# CoQA: a list of turns.
+# A file of CoQA is a list of turns.
 
 
 def _write_coqa(predictions: Sequence[SpanPrediction], _examples: Sequence[SpanExample]) -> str:
@@ -380,14 +383,15 @@ def _read_coqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Fo
     found = {name: SpanPrediction(id=name, text=answer) for name, answer in named}
     if odd := [turn for _, turn, _ in rows if not _is_whole(turn)]:
         faults.add(
-            f"{len(odd)} of its turns have another turn_id than a whole number, such as "
-            f"{odd[0]!r:.40}: the official script finds none of them",
+            f"{len(odd)} of its turns have a turn_id that is not a whole number, such as "
+            f"{odd[0]!r:.40}: the official script ignores these turns",
             mendable=not parts.keys().isdisjoint(found),
         )
     return found
 
 
-# HotpotQA: answers, and supporting facts, each given by a paragraph's title and a sentence number.
+# A file of HotpotQA has answers and supporting facts. A fact is a paragraph's title and a sentence
+# number.
 
 
 def _write_hotpotqa(predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]) -> str:
@@ -401,7 +405,7 @@ def _write_hotpotqa(predictions: Sequence[SpanPrediction], examples: Sequence[Sp
 def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Found:
     document = _loaded(text)
     answers, facts = document["answer"], document["sp"]
-    # The order is reversed, so that the first of two sentences with the same name is found.
+    # In reversed order, the first of two sentences with the same name overwrites the second one.
     known = {
         example.id: {name: number for number, name in reversed(fact_names(example).items())}
         for example in examples
@@ -412,7 +416,7 @@ def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -
         said = dict.fromkeys(map(_fact, facts.get(question, ())))
         odd += [fact for fact in said if not (len(fact) > 1 and _is_whole(fact[1]))]
         numbers = known.get(question, {})
-        # An unknown fact gets a negative index, and so counts as wrong.
+        # An unknown fact gets a negative index, so it counts as wrong.
         places = [numbers.get(fact, -1 - place) for place, fact in enumerate(said)]
         answer = answers.get(question)
         found[question] = SpanPrediction(
@@ -423,7 +427,7 @@ def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -
         )
     if odd:
         faults.add(
-            f"{len(odd)} of its supporting facts are no title and whole number, such as "
+            f"{len(odd)} of its supporting facts are not a title and a whole number, such as "
             f"{list(odd[0])!r:.80}: the official script counts them as wrong",
             mendable=True,
         )
@@ -432,7 +436,7 @@ def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -
 
 def _fact(found: Any) -> tuple[Any, ...]:
     if not isinstance(found, list):
-        raise TypeError(f"the fact {found!r:.40} is no list")
+        raise TypeError(f"the fact {found!r:.40} is not a list")
     return tuple(found)
 
 
