@@ -1,4 +1,4 @@
-"""An exported model as transformers alone runs it: from texts to logits.
+"""Run an exported model with transformers alone, from texts to logits.
 
 benchharness's own code only selects the texts of an example, so the results show what the files of
 a folder compute without benchharness.
@@ -65,7 +65,7 @@ class PlainModel:
         )
         names = ("missing_keys", "unexpected_keys", "mismatched_keys")
         if wrong := [str(key) for name in names for key in said[name]]:
-            raise KeyError(f"{type(network).__name__} was not saved whole: {min(wrong)}")
+            raise KeyError(f"the weights do not match {type(network).__name__}: {min(wrong)}")
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **OFFLINE)
         pooling = POOLINGS.get(stated_pooling(folder), "")
         return cls(network=network, tokenizer=tokenizer, kind=kind, pooling=pooling)
@@ -115,7 +115,7 @@ class PlainModel:
         )
 
     def _windows(self, *texts: str, room: int, step: int) -> list[Row]:
-        """Return windows of the last text with `room` tokens each, starting every `step` tokens."""
+        """Return windows of the last text; one of `room` tokens starts every `step` tokens."""
         cut = "only_second" if len(texts) > 1 else True
         return self._encoded(
             *texts, truncation=cut, stride=room - step, return_overflowing_tokens=True
@@ -143,8 +143,8 @@ class PlainModel:
     def logits(self, rows: Sequence[Row], batches: Iterable[Indices]) -> list[Logits]:
         """Return the logits of each row, `[outputs]` or, per token, `[tokens, outputs]`.
 
-        A text-to-text model gives the logits of the answer's first token, and a retrieval model the
-        vector of the text. Each batch is padded separately.
+        For a text-to-text model, these are the logits of the answer's first token, and for a
+        retrieval model the vector of the text. Each batch is padded separately.
         """
         found: dict[int, Logits] = {}
         for batch in batches:
@@ -201,4 +201,4 @@ class PlainModel:
 
 
 def _readable(text: str) -> str:
-    return SURROGATES.sub("\ufffd", text)  # a tokenizer refuses lone surrogates
+    return SURROGATES.sub("\ufffd", text)  # tokenizers refuse lone surrogates

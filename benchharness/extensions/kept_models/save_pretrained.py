@@ -63,7 +63,7 @@ class Taken:
         Raises BenchError if no transformers class represents the model.
         """
         if self.published.lacking:
-            raise BenchError(f"{self.published.sentence}: only `bench predict` loads it.")
+            raise BenchError(f"{self.published.sentence}: only `bench predict` can load it.")
         found = getattr(transformers, self.published.auto_class).from_pretrained(self.folder)
         return found, transformers.AutoTokenizer.from_pretrained(self.folder)
 
@@ -169,10 +169,10 @@ MODES = (*POOLINGS, "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens")
 def write_modules(model: TrainedModel, folder: Path) -> None:
     """Write the files with which sentence-transformers 2 to 6 pools token states into vectors.
 
-    The names in them are those of release 5: release 6 reads them too, but earlier releases cannot
-    read the files of release 6.
+    The files name the modules as release 5 does. Release 6 reads these names too, but earlier
+    releases cannot read the names of release 6.
     """
-    assert model.recipe.ranking, "of a retrieval run"
+    assert model.recipe.ranking, "only for retrieval runs"
     encoder: Any = model.network.encoder
     chosen = model.recipe.ranking.pooling
     files: dict[str, Any] = {
@@ -210,7 +210,7 @@ def write_modules(model: TrainedModel, folder: Path) -> None:
 def _tokenizer_of(model: TrainedModel) -> Any:
     """Return a copy of the tokenizer with all settings that a run applies to it."""
     tokenizer: Any = deepcopy(model.tokenizer)
-    if tokenizer.is_fast:  # encoding leaves settings that would be saved too
+    if tokenizer.is_fast:  # remove settings of earlier encodings, which would be saved too
         tokenizer.backend_tokenizer.no_truncation()
         tokenizer.backend_tokenizer.no_padding()
     encoder: Any = model.network.encoder
@@ -226,11 +226,11 @@ def _tokenizer_of(model: TrainedModel) -> Any:
 
 
 def _pad_of_decoder(tokenizer: Any, *, is_read: bool) -> str:
-    """Return a padding token, for some models one that never occurs around texts.
+    """Return a padding token; if `is_read` is True, one that never occurs around texts.
 
-    With `is_read`, transformers' class finds the end of a text as the last token that is not the
-    padding token; but some tokenizers pad with the token that ends a text. Raises BenchError if no
-    token is left.
+    With `is_read`, the transformers class finds the end of a text as the last token that is not the
+    padding token, but some tokenizers pad with the token that ends a text. Raises BenchError if
+    there is no other token.
     """
     around = {*tokenizer("a")["input_ids"], *tokenizer("a", "a")["input_ids"]}
     added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
@@ -240,9 +240,9 @@ def _pad_of_decoder(tokenizer: Any, *, is_read: bool) -> str:
     usual = tokenizer.pad_token or tokenizer.eos_token
     if (found := next(free, None if is_read else usual)) is None:
         raise BenchError(
-            "the tokenizer has no special token that is not put around a text, and transformers' "
-            "class finds the end of a text by the token that rows are padded with: give the "
-            "checkpoint's tokenizer a pad_token of its own, and train again."
+            "the tokenizer puts all its special tokens around texts, so transformers cannot "
+            "distinguish padding from the end of a text: add a separate pad_token to the "
+            "checkpoint's tokenizer, and train again."
         )
     return found
 
@@ -250,7 +250,7 @@ def _pad_of_decoder(tokenizer: Any, *, is_read: bool) -> str:
 def _config_of(model: TrainedModel, tokenizer: Any, auto_class: str) -> Any:
     encoder: Any = model.network.encoder
     config = deepcopy(encoder.config)
-    config.dtype = torch.float32  # the checkpoint may have been saved in another
+    config.dtype = torch.float32  # the checkpoint may have another dtype
     for name, value in published_config(model.task, auto_class, config.model_type).items():
         setattr(config, name, value)
     if is_causal({"model_type": config.model_type}):
@@ -261,9 +261,9 @@ def _config_of(model: TrainedModel, tokenizer: Any, auto_class: str) -> Any:
 def _shared_run(model: TrainedModel, result: Result) -> KeptRun:
     """Return the record of the run for the folder, without local paths, as in a shared export."""
     shared = shared_outcome(result)
-    assert isinstance(shared, Result), "of a result"
+    assert isinstance(shared, Result), "only for results"
     job = shared.job
-    if job.trust.remote_code and class_of(model).lacking:  # needed to find its code
+    if job.trust.remote_code and class_of(model).lacking:  # to find its code
         job = replace(job, checkpoint=result.job.checkpoint)
     return KeptRun.of(job, model.limits, result.evaluations, result.curve, shared.provenance)
 

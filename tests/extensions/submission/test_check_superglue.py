@@ -154,16 +154,16 @@ STUCK: dict[str, tuple[Damage, str]] = {
         each("CB.jsonl", lambda one: {**one, "idx": {"row": one["idx"]}}),
         """the index is "{'row': 0}", expected a whole number (and 5 more)""",
     ),
-    "a label twice": (edited("CB.jsonl", doubled), "line 1: an object has 'label' twice"),
+    "a label twice": (edited("CB.jsonl", doubled), "line 1: an object has the key 'label' twice"),
     "a label twice in an array": (
         edited("CB.jsonl", lambda text: as_array(doubled(text))),
-        "an object has 'label' twice",
+        "an object has the key 'label' twice",
     ),
     "a label of MultiRC twice": (
         edited(
             "MultiRC.jsonl", lambda text: text.replace('"label": 0', '"label": 1, "label": 0', 1)
         ),
-        "line 1: an object has 'label' twice",
+        "line 1: an object has the key 'label' twice",
     ),
     "not UTF-8": (
         lambda files: zipped({**files, "CB.jsonl": files["CB.jsonl"].decode().encode("utf-16")}),

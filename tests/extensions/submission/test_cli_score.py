@@ -188,7 +188,7 @@ def test_missing_answers_are_an_error_with_strict_or_store(bench, made):
     words = ("score", path, "--task", "squad/v1.1", "--data", "mini")
     ended = bench(*words, "--strict")
     assert (ended.code, ended.err.count("\n")) == (4, 1)
-    assert "leaves 1 of" in ended.err
+    assert "lacks 1 of" in ended.err
     ended = bench(*words, *STORE)
     assert ended.code == 4
     assert "pass --allow-missing" in ended.err
