@@ -87,7 +87,7 @@ def _ensembles(store: Store, rows: Rows, name: str | None) -> Iterator[Result]:
 
 
 def _members(rows: Rows) -> dict[str, dict[str, str]]:
-    """Return the label of the system behind each run, keyed by task and then by the run's key."""
+    """Return the label of the system to which each run belongs, keyed by task, then by run key."""
     found: dict[str, dict[str, str]] = {}
     for task in rows.tasks:
         for entry in rows.entries:

@@ -43,7 +43,7 @@ class Card:
         splits: For each "task:split", the `scores`, the number of `rows` and their `fingerprint`.
         versions: Versions of the libraries.
         auto_class: Transformers class that loads the folder; empty if there is none.
-        lacking: Reason why no transformers class can load the folder; empty if one can.
+        lacking: Reason why no transformers class can load the folder; empty if there is a class.
         license: License that the user gave; None if unknown.
         texts: Number of texts per example, one or two.
         seeds: Headline scores of the same run with each seed, including this run's own seed.
@@ -68,7 +68,7 @@ class Card:
 
     @property
     def on_hub(self) -> str:
-        """The checkpoint's hub id; empty for a folder and for a built-in encoder."""
+        """Hub id of the checkpoint; empty if the checkpoint is a folder or a built-in encoder."""
         named = self.job.checkpoint
         is_folder = Path(named).is_absolute() or is_label(named)
         is_local = is_folder or named.startswith("builtin:")

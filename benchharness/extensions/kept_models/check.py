@@ -42,7 +42,7 @@ question in BigBird. Lower logits are not compared.
 
 
 class Dev(NamedTuple):
-    """A split that the run has predicted: its name "task:split", rows and stored predictions."""
+    """Split that a run has predicted: its name "task:split", its rows, and stored predictions."""
 
     name: str
     rows: SplitRows
@@ -116,7 +116,9 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
     sampled, apart, found = 0, 0.0, list[Checked]()
     for each in dev:
         is_vector = plain.kind == "ranking"
-        rows_read = model.head.learned(each.rows) if is_vector else each.rows  # query and document
+        rows_read = (
+            model.head.learned(each.rows) if is_vector else each.rows
+        )  # pairs (query, document)
         read = _Read.of(model, plain, rows_read.examples)
         if not sampled:
             sample = _sample(read)

@@ -85,7 +85,7 @@ def model(  # noqa: PLR0913  (its options)
     if retrain or retrain_anyway:
         with chosen.open() as store:
             found = find_run(store, chosen.db, name, chosen.within)
-        if not (to is None or collapsed_too):  # before it is trained for nothing
+        if not (to is None or collapsed_too):  # before the model is trained for nothing
             check_learned(found)
         options = RunOptions(db=chosen.db, trust_remote_code=chosen.trust_remote_code)
         key = found.result.job.key

@@ -93,7 +93,7 @@ class Verdict:
         return self.interval.high < self.margin
 
     def sentence(self, than: str) -> str:
-        """Describe the verdict, to follow a variant's name as in "int8: ...".
+        """Return the verdict as a phrase that follows the name of a variant, as in "int8: ...".
 
         `than` names the original and the rows, such as "fp32 on SST-2".
         """
@@ -242,7 +242,7 @@ def _told(*, is_worse: bool, is_within: bool) -> Told:
 
 
 def score_statistic(lost: Counts, gained: Counts, rows: int, loss: float) -> Array:
-    """Return how many standard errors the measured loss exceeds a true `loss` (Tango, 1998)."""
+    """Return by how many standard errors the measured loss exceeds a true `loss` (Tango, 1998)."""
     # Maximum-likelihood share of gained rows for this loss: the root of 2 n q^2 + b q - c.
     b = (2 * rows - lost + gained) * loss - lost - gained
     root = np.sqrt((b**2 + 8 * rows * gained * loss * (1 - loss)).clip(0))
@@ -271,7 +271,10 @@ def exact_p(
     binomial = scipy.stats.binom
     first, last = binomial.ppf(_TAIL, rows, churn[0]), binomial.ppf(1 - _TAIL, rows, churn[-1])
     counts = np.arange(int(first), int(last) + 1)
-    fewest, most = np.zeros_like(counts), counts + 1  # lost rows for each count, by bisection
+    fewest, most = (
+        np.zeros_like(counts),
+        counts + 1,
+    )  # find the lost rows for each count by bisection
     while (fewest < most).any():
         middle = (fewest + most) // 2
         is_large = score_statistic(middle, counts - middle, rows, loss) >= least

@@ -41,7 +41,7 @@ Row = dict[str, list[int]]
 Logits = NDArray[np.float32]
 
 OFFLINE: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-"""Options for loading a folder with transformers without downloads, foreign code or questions."""
+"""Options for loading a folder with transformers without downloads, third-party code or prompts."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Compare a variant of an exported model with the original: its predictions and its cost."""
+"""Compare the predictions and the cost of an exported model's variant with the original's."""
 
 import subprocess
 import sys
@@ -143,7 +143,7 @@ def load_variant(path: Path, model: TrainedModel, name: str = "") -> Variant:
 
 
 def _name(path: Path) -> str:
-    """Return "onnx" or "int8" for a file of an exported folder, else the file's own name."""
+    """Return "onnx" or "int8" for an ONNX file of an exported folder, else the file's own name."""
     if path.suffix == ".onnx":
         return "int8" if "qint8" in path.stem else "onnx" if path.stem == "model" else path.stem
     return path.name

@@ -1,4 +1,4 @@
-"""Additional files for a folder of `bench model`: ONNX variants, their checks, and a model card."""
+"""Write a model card and ONNX variants to a folder of `bench model`, and check the variants."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -78,7 +78,7 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
     made = replace(
         card.card_of(folder, data), notes=notes, license=wanted.license, seeds=found.seeds
     )
-    card.write_card(folder, made)  # even if no ONNX file can be written
+    card.write_card(folder, made)  # written even if no ONNX file can be written
     if not (wanted.onnx or wanted.int8):
         return []
     if taken.published.lacking:

@@ -1,4 +1,4 @@
-"""ONNX files of an exported model: in fp32, and in int8 for this machine's processor.
+"""Write ONNX files of an exported model: in fp32, and in int8 for this machine's processor.
 
 The files are made by `torch.onnx.export` and ONNX Runtime's quantizer. benchharness compares each
 file with the original before the file gets its final name.
@@ -57,7 +57,7 @@ class OnnxNetwork:
         runtime = _runtime()
         options = runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3  # errors only
+        options.log_severity_level = 3  # log only errors
         self.config = config
         try:
             self._session = runtime.InferenceSession(
@@ -115,8 +115,8 @@ def load_class(folder: Path) -> Any:
 def export(folder: Path, *, int8: bool = False) -> list[Exported]:
     """Write onnx/model.onnx to an exported folder and, with `int8`, an int8 file.
 
-    Raises BenchError if the extra is not installed, the model cannot be exported, or a file's
-    logits differ from the original's. The previous file is then kept.
+    Raises BenchError if the extra `onnx` is not installed, the model cannot be exported, or a
+    file's logits differ from the original's. An older file is then kept.
     """
     network = load_class(folder)
     check_exportable(network.config)
@@ -159,7 +159,7 @@ def _trace(network: Any, inputs: Mapping[str, Tensor], path: Path) -> None:
             for node in graph.all_nodes():
                 node.metadata_props.clear()
         made.save(path, external_data=False)
-    except Exception as error:  # any error of torch, onnxscript or the model
+    except Exception as error:  # torch, onnxscript and the model may raise anything
         name = type(network).__name__
         raise BenchError(
             f"{name} cannot be exported to ONNX by torch {torch.__version__} "

@@ -84,7 +84,7 @@ def predict_parts(
 def answer(prediction: Prediction, example: Example, task: Task, *, scores: bool) -> dict[str, Any]:
     """Return a prediction as readable plain data, with the example's id.
 
-    With `scores` it also contains the probability of each label of the task.
+    If `scores` is True, the data also contain the probability of each label of the task.
     """
     found = {"id": example.id, **answer_type(task).facts(prediction, example)}
     if scores and isinstance(prediction, PairPrediction) and prediction.scores:

@@ -122,7 +122,7 @@ def take(
             run.write(draft)
             checked = check_own(model, dev)
         else:
-            model.network.encoder = _encoder_of(model)  # in fp32 it returns the last states
+            model.network.encoder = _encoder_of(model)  # returns the same states in fp32
             write_published(model, draft, found.auto_class)
             if model.recipe.ranking:
                 write_modules(model, draft)
@@ -141,7 +141,7 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
     """Write a model's config, weights and tokenizer in the format of a transformers class."""
     tokenizer = _tokenizer_of(model)
     config = _config_of(model, tokenizer, auto_class)
-    with torch.device("meta"):  # for names and shapes only
+    with torch.device("meta"):  # only names and shapes are needed
         theirs = getattr(transformers, auto_class).from_config(config)
     config.architectures = [type(theirs).__name__]
     body = "" if model.recipe.text or auto_class == BODY else theirs.base_model_prefix
@@ -155,7 +155,7 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
     save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})
     config.to_json_file(folder / "config.json")
     save_tokenizer(tokenizer, folder)
-    if model.recipe.text:  # maximum length and greedy decoding
+    if model.recipe.text:  # sets the maximum length and greedy decoding
         encoder: Any = model.network.encoder
         encoder.generation_config.save_pretrained(folder)
 
@@ -263,7 +263,7 @@ def _shared_run(model: TrainedModel, result: Result) -> KeptRun:
     shared = shared_outcome(result)
     assert isinstance(shared, Result), "only for results"
     job = shared.job
-    if job.trust.remote_code and class_of(model).lacking:  # to find its code
+    if job.trust.remote_code and class_of(model).lacking:  # needed to find the code
         job = replace(job, checkpoint=result.job.checkpoint)
     return KeptRun.of(job, model.limits, result.evaluations, result.curve, shared.provenance)
 

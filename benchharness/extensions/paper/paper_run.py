@@ -85,7 +85,7 @@ class PaperRun:
         )
 
     def run(self, folder: Path) -> tuple[list[Failure], list[str]]:
-        """Run the missing jobs and write the folder; return the failures and notes for the user."""
+        """Run the missing jobs, write the paper, and return the failures and notes for the user."""
         until = time.monotonic() + 3600 * self.hours
         left_out = self.whole.left_out
         asked = (task for task in self.session.request.tasks if task.name not in left_out)

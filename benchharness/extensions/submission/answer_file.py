@@ -12,14 +12,14 @@ from benchharness.errors import DataError, one_line
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.sources.formats import content_of
 
-# Each type of answers in a file can interpret answers that are spelled differently.
+# The following answer types can interpret answers that are spelled differently.
 
 Scalar = str | int | float | bool | None
 """Content of a cell in a table, or a JSON value that is not a list or an object."""
 
 
 class Understood(NamedTuple):
-    """Interpretation of an answer in a file.
+    """Interpretation of an answer that was read from a file.
 
     Attributes:
         value: The answer in the server's form; None if its meaning is not clear.
@@ -32,7 +32,7 @@ class Understood(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    """Type of answers that are one of several labels.
+    """Answer type for tasks whose answer is one of several labels.
 
     Attributes:
         written: Label in the server's form (text or number), keyed by the name in the task.
@@ -80,7 +80,7 @@ class Labels:
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """Type of answers that are a number from `low` to `high`.
+    """Answer type for tasks whose answer is a number from `low` to `high`.
 
     Numbers are written with three decimals, as in jiant.
     """
@@ -109,7 +109,7 @@ class Number:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """Type of answers that are any text, such as an entity in ReCoRD.
+    """Answer type for tasks whose answer is any text, such as an entity in ReCoRD.
 
     Attributes:
         may_be_empty: True if an empty text is a valid answer.
@@ -130,9 +130,9 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelSet:
-    """Type of answers that are any number of labels.
+    """Answer type for tasks whose answer is any number of labels.
 
-    They are written as a JSON list of names in the task's order. A file may also have names with a
+    The labels are written as a JSON list of names in the task's order. A file may also have names with a
     separator between them, a single name, or an empty text if there is no label.
 
     Attributes:
@@ -314,7 +314,7 @@ class Reading:
 
 
 def conclude(answers: Sequence[Any] | None, faults: Faults) -> Reading:
-    """Create a reading; its answers are dropped if any problem cannot be repaired."""
+    """Return the answers and problems as a `Reading`, without answers if a problem has no clear fix."""
     found = faults.all()
     is_clear = all(fault.mendable for fault in found)
     return Reading(answers=answers if is_clear else None, faults=found)
@@ -352,7 +352,7 @@ def _is_wide(content: bytes) -> bool:
 
 
 def lines_of(content: bytes, faults: Faults, expected: str) -> list[Line]:
-    """Return the lines of a file that are not empty; report problems with lines and encoding.
+    """Return the non-empty lines of a file, and report problems with lines and encoding.
 
     Args:
         content: Bytes of the file.
@@ -404,7 +404,7 @@ class PredictionFile:
 
     @property
     def missing(self) -> int:
-        """Number of rows that are missing in the file."""
+        """Number of rows for which the file has no prediction."""
         return self.left_out + sum(bool(getattr(p, "missing", False)) for p in self.predictions)
 
 

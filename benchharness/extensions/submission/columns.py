@@ -192,7 +192,7 @@ def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> Pr
     words: list[Word] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if begun := BEGIN.match(line):
-            # The number of a part may be "0" or "000" in files; in ids it has three digits.
+            # A document's part number may be "0" or "000" in files; in ids it has three digits.
             name = f"{begun[1]}/{int(begun[2]):03}"
             if name in documents:
                 raise DataError(f"{path} line {number} repeats the document {name}.")
@@ -237,7 +237,7 @@ def _mentions_of(chains: Clusters) -> int:
 
 
 def _once(chains: Clusters, gold: Clusters) -> Clusters:
-    """Return the chains without repetitions of gold mentions; other mentions are not changed."""
+    """Return the clusters without repeated gold mentions; other mentions are not changed."""
     right, seen = {mention for chain in gold for mention in chain}, set[Mention]()
     found = list[tuple[Mention, ...]]()
     for chain in chains:

@@ -61,7 +61,7 @@ def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Rea
 
 
 def read_objects(content: bytes, faults: Faults) -> list[Object]:
-    """Return the JSON objects in a file; report other lines, and a file without objects."""
+    """Return the JSON objects in a file; report lines that are not objects, and empty files."""
     objects: list[Object] = []
     for number, value in _values(lines_of(content, faults, "an object on each line"), faults):
         if isinstance(value, dict):

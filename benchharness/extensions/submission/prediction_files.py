@@ -144,9 +144,9 @@ second one is in this mapping.
 def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> PredictionFile:
     """Read one answer per example from a table, JSON lines, or plain lines.
 
-    Several spellings of labels, ways of numbering the rows, and orders of rows are accepted. In
-    plain lines, which have only an answer each, the answers must be in the order of the examples.
-    As in its official script, answers to ReCoRD may be missing.
+    Several spellings of labels, ways of numbering the rows, and orders of rows are accepted. A
+    file of plain lines has only one answer per line, in the order of the examples. Answers to
+    ReCoRD may be missing, as in its official script.
     """
     content, kind = content_of(path), answer_type(task)
     file = _file_for(path, task, rows)
@@ -176,14 +176,14 @@ def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> Predict
 
 
 def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
-    """Return the layout of a prediction file: that of the server, or a plain table of answers."""
+    """Return the layout of a prediction file: the official server's layout, or a plain table."""
     file = OFFICIAL.get(task.name) or AnswerFile(
         name=path.name, task=task.name, rows=0, answers=_plain(task, rows), fill=""
     )
     if task.suite == "race":
         file = replace(file, header=RACE_HEADER)
     answers = file.answers
-    if isinstance(answers, Number):  # numbers are clipped only in submissions
+    if isinstance(answers, Number):  # only submissions clip numbers
         answers = Number(low=-math.inf, high=math.inf)
     if isinstance(answers, Text):  # ReCoRD's script accepts any text, including an empty one
         answers = Text(may_be_empty=True)
@@ -201,7 +201,7 @@ def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
 
 
 def _plain(task: Task, rows: SplitRows) -> Answers:
-    """Return the answers in a plain table: label names, option indices or letters, or numbers."""
+    """Return the answer type of a plain table: labels, option indices or letters, or numbers."""
     names = answer_type(task).names(rows.examples)
     if task.kind == "labels":
         return LabelSet(names=names)
@@ -290,7 +290,7 @@ def _of_columns(found: PredictionFile, _examples: Sequence[Any]) -> FileScores:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Functions for prediction files in one layout.
+    """Functions that read and score prediction files in one layout.
 
     Attributes:
         read: Function that reads a file.

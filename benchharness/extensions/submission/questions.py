@@ -43,8 +43,8 @@ def write_predictions(predictions: Sequence[SpanPrediction], threshold: float | 
 
     Args:
         predictions: The predictions.
-        threshold: No-answer threshold. The answer is "" if the no-answer score exceeds it. None
-            never replaces an answer.
+        threshold: No-answer threshold. The answer is "" if the no-answer score exceeds it. If
+            it is None, no answer is replaced.
     """
     answers = {
         p.id: p.text if threshold is None or p.no_answer_score <= threshold else ""
@@ -259,8 +259,8 @@ CANNOT_ANSWER = "CANNOTANSWER"
 
 
 Found = dict[str, SpanPrediction]
-"""Predictions keyed by question id. A prediction with supporting sentences but without an answer is
-`missing`."""
+"""Predictions keyed by question id. A prediction with supporting sentences but without an answer
+has `missing` set."""
 
 
 def write_conversations(

@@ -265,7 +265,7 @@ FORMS: Mapping[str, Form] = {
     **dict.fromkeys(
         ("beir", "retrieval"),
         Form(
-            split=("test", "dev"),  # MS MARCO has only dev
+            split=("test", "dev"),  # MS MARCO has only a dev split
             write=lambda _, predictions, *__: {"run.trec": write_run(predictions)},
         ),
     ),
