@@ -116,9 +116,8 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
     sampled, apart, found = 0, 0.0, list[Checked]()
     for each in dev:
         is_vector = plain.kind == "ranking"
-        rows_read = (
-            model.head.learned(each.rows) if is_vector else each.rows
-        )  # pairs (query, document)
+        # For retrieval, a row is a pair of a query and a document.
+        rows_read = model.head.learned(each.rows) if is_vector else each.rows
         read = _Read.of(model, plain, rows_read.examples)
         if not sampled:
             sample = _sample(read)

@@ -271,10 +271,7 @@ def exact_p(
     binomial = scipy.stats.binom
     first, last = binomial.ppf(_TAIL, rows, churn[0]), binomial.ppf(1 - _TAIL, rows, churn[-1])
     counts = np.arange(int(first), int(last) + 1)
-    fewest, most = (
-        np.zeros_like(counts),
-        counts + 1,
-    )  # find the lost rows for each count by bisection
+    fewest, most = np.zeros_like(counts), counts + 1  # lost rows for each count, by bisection
     while (fewest < most).any():
         middle = (fewest + most) // 2
         is_large = score_statistic(middle, counts - middle, rows, loss) >= least

@@ -132,8 +132,8 @@ class Text:
 class LabelSet:
     """Answer type for tasks whose answer is any number of labels.
 
-    The labels are written as a JSON list of names in the task's order. A file may also have names with a
-    separator between them, a single name, or an empty text if there is no label.
+    The labels are written as a JSON list of names in the task's order. A file may also have names
+    with a separator between them, a single name, or an empty text if there is no label.
 
     Attributes:
         names: Names of all labels in the task's order.
@@ -314,7 +314,7 @@ class Reading:
 
 
 def conclude(answers: Sequence[Any] | None, faults: Faults) -> Reading:
-    """Return the answers and problems as a `Reading`, without answers if a problem has no clear fix."""
+    """Return answers and problems as a `Reading`, without answers if a problem has no clear fix."""
     found = faults.all()
     is_clear = all(fault.mendable for fault in found)
     return Reading(answers=answers if is_clear else None, faults=found)
