@@ -107,9 +107,12 @@ class Verdict:
             case "not worse":
                 return most
             case _:
-                rows = f"about {self.needed:,} rows" if self.needed else "no number of rows"
-                margin = f"the margin is {_points(self.margin)}"
-                return f"inconclusive, {most}; {margin}; {rows} would decide"
+                rows = (
+                    f"about {self.needed:,} rows would decide"
+                    if self.needed
+                    else "more rows would not help"
+                )
+                return f"inconclusive, {most}; the margin is {_points(self.margin)}; {rows}"
 
     @property
     def power_sentence(self) -> str:
