@@ -58,7 +58,7 @@ def submit(
     wanted: Submitted,
     out: str | None = option(
         None,
-        "Path to write to. Default: named after the suite and the model, or after --repair.",
+        "Path to write to. Default: a name from the suite and model, or from the repaired file.",
         metavar="FILE",
     ),
     check: str | None = option(
@@ -66,7 +66,7 @@ def submit(
     ),
     repair: str | None = option(
         None,
-        "Write a repaired copy to --out, if each problem has only one possible fix.",
+        "Write a repaired copy of this submission, if each problem has only one possible fix.",
         metavar="FILE",
     ),
     as_json: AsJson = False,
