@@ -111,7 +111,7 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
         raise _wrong(model, fault, "the labels")
     tokens, rows = len(plain.tokenizer), plain.network.get_input_embeddings().num_embeddings
     if tokens > rows:
-        fault = f"its tokenizer has {tokens} tokens, but its network only {rows}"
+        fault = f"its tokenizer has {tokens} tokens, but its network only knows {rows}"
         raise _wrong(model, fault, "a vocabulary that was cut for training and not restored")
     sampled, apart, found = 0, 0.0, list[Checked]()
     for each in dev:

@@ -143,7 +143,9 @@ def judge(
     """
     headline = headline_pairs(splits, names)
     if headline is None:
-        raise BenchError(f"{' and '.join(names)} cannot be split by example: there is no verdict.")
+        raise BenchError(
+            f"{' and '.join(names)} cannot be split by example, so the variant cannot be judged."
+        )
     flips = flips_of(splits)
     lost = gained = None
     if flips is not None:
@@ -161,7 +163,9 @@ def judge_counts(rows: int, lost: int, gained: int, margin: float | None = None)
     """
     margin = _checked(rows, margin)
     if min(lost, gained) < 0 or lost + gained > rows:
-        raise BenchError(f"{lost} lost and {gained} gained of {rows} rows are impossible counts.")
+        raise BenchError(
+            f"the counts are impossible: {lost} lost and {gained} gained of {rows} rows."
+        )
     loss, p_value = (lost - gained) / rows, exact_p(rows, lost, gained, 0.0)
     is_worse, is_within = p_value <= ALPHA, exact_p(rows, gained, lost, -margin) <= ALPHA
     interval = Interval(

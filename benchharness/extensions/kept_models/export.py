@@ -87,7 +87,7 @@ def find_seed(store: Store, db: str, scores: Mapping[str, float], seed: int | No
         why = ", whose score is nearest to the median"
     if seed not in seeds:
         known = ", ".join(map(str, seeds))
-        raise BenchError(f"no run has seed {seed}: choose one of {known}, or none.")
+        raise BenchError(f"no run has seed {seed}: choose one of {known}, or omit the seed.")
     note = ""
     if len(seeds) > 1:
         count, best = len(seeds), standing(seeds[seed], seeds.values())

@@ -29,11 +29,11 @@ class Variants:
     onnx: bool = option(False, "Also write onnx/model.onnx, with the same logits as the model.")
     int8: bool = option(False, "Also write an int8 ONNX file for this processor.")
     check: bool = option(False, "Compare the ONNX files in an exported folder with its model.")
-    variant: str | None = option(None, "With --check: compare this folder or file.", metavar="PATH")
-    rows: str = option("", "With --check: source of the rows, as for --data.")
+    variant: str | None = option(None, "With --check: folder or file to compare.", metavar="PATH")
+    rows: str = option("", "With --check: source of the rows, as in --data.")
     margin: float | None = option(
         None,
-        "Accepted loss of a file in points. Default: 1 with 3,000 rows or more, else 2.",
+        "Accepted loss of score, in points. Default: 1 with 3,000 rows or more, else 2.",
         metavar="POINTS",
     )
     strict: bool = option(False, "Also exit with 3 if the result is inconclusive.")
@@ -73,7 +73,7 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
 
     folder, data = taken.folder, found.result.job.data
     odd = taken.checked.unexplained
-    other = f"{odd} predictions on dev rows differ from those from which the scores were computed."
+    other = f"{odd} predictions on dev rows differ from the stored ones, which give the scores."
     notes = [*([found.note] if found.note else []), *([other] if odd else [])]
     made = replace(
         card.card_of(folder, data), notes=notes, license=wanted.license, seeds=found.seeds

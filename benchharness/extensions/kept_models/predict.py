@@ -68,7 +68,7 @@ def predict_parts(
     """
     if model.task.kind == "ranking":
         title = model.task.title
-        raise BenchError(f"{title} ranks documents for queries: it cannot predict single rows.")
+        raise BenchError(f"{title} ranks documents for queries: single rows cannot be predicted.")
     read = reader_of(model.task, columns)
     for table in parts:
         if not table.ids:

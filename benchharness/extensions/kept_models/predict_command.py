@@ -61,7 +61,9 @@ class Asked:
         None, "Task to use if the model was trained on several.", metavar="NAME"
     )
     out: Path | None = option(
-        None, "File to write: .csv, .tsv, or JSON lines. Default: stdout.", metavar="FILE"
+        None,
+        "File to write: CSV (.csv), TSV (.tsv), or else JSON lines. Default: stdout.",
+        metavar="FILE",
     )
     trust_remote_code: bool = option(False, "Run the Python code that comes with the checkpoint.")
     db: Database = DATABASE

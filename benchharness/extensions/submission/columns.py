@@ -173,7 +173,9 @@ def _role_columns(path: Path, task: RoleTask, sentence: Sequence[Word]) -> Mappi
         for number, predicate in enumerate(predicates, start=1)
     }
     if unknown := {tag for tags in found.values() for tag in tags} - set(task.tags):
-        raise DataError(f"{place} has the role {min(unknown)[2:]!r}, unknown in {task.name}.")
+        raise DataError(
+            f"{place} has the role {min(unknown)[2:]!r}, which does not exist in {task.name}."
+        )
     return found
 
 
@@ -204,8 +206,8 @@ def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> Pr
     for kind, odd in (("lacks", known - documents.keys()), ("has", documents.keys() - known)):
         if odd:
             raise DataError(
-                f"{path} {kind} the document {min(odd)} ({len(odd)} such): expected each document "
-                f"of {task.name} once."
+                f"{path} {kind} the document {min(odd)} ({len(odd)} such documents): expected "
+                f"each document of {task.name} once."
             )
     read = [_read_chains(path, e, documents[e.id]) for e in examples]
     once = [_once(chains, e.clusters or ()) for chains, e in zip(read, examples, strict=True)]

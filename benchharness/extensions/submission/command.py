@@ -122,7 +122,10 @@ def _print_faults(path: Path, faults: Sequence[Fault]) -> None:
     mendable = sum(fault.mendable for fault in faults)
     typer.echo(visible(f"{path}: {_counted(len(faults))}"))
     if mendable:
-        typer.echo(f"`bench submit --repair` can fix {mendable} of them, if it can fix all.")
+        typer.echo(
+            f"`bench submit --repair` can fix {mendable} of them, but it writes a file only if it "
+            "can fix all."
+        )
 
 
 def _repair(path: Path, out: str | None, *, as_json: bool) -> None:

@@ -143,7 +143,10 @@ def _check_official(
             "apply the threshold, and remove the probabilities"
         )
     elif len(answers) in UNANSWERABLE and all(isinstance(t, str) and t for _, t in answers):
-        faults.add('no answer is "": apply the threshold, because the server reads no na_prob.json')
+        faults.add(
+            'no answer is "", although many questions have none: apply the threshold, because the '
+            "server does not read na_prob.json"
+        )
 
 
 # Values in the files are texts, or numbers, which may be quoted.

@@ -95,7 +95,7 @@ def score(files: Files, *, predicted: Predicted, kept: Kept, as_json: AsJson = F
     else:
         _print(scored)
         if key is not None:
-            typer.echo(f"stored: {key[:12]}, scored here")
+            typer.echo(f"stored: {key[:12]} (recipe: scored here)")
 
 
 def _check_missing(scored: Scored, *, strict: bool, store: bool) -> None:

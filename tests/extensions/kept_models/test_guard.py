@@ -145,7 +145,7 @@ def test_invalid_margin_is_an_error(margin: float) -> None:
 def test_impossible_counts_are_an_error() -> None:
     with pytest.raises(BenchError, match="no rows"):
         judge_counts(0, 0, 0)
-    with pytest.raises(BenchError, match="impossible counts"):
+    with pytest.raises(BenchError, match="counts are impossible"):
         judge_counts(10, 6, 6)
 
 
